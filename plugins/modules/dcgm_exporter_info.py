@@ -1,0 +1,127 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: dcgm_exporter_info
+short_description: Check that the DCGM exporter of every GPU node serves metrics for all its GPUs
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - Fetches C(/metrics) from the DCGM exporter pod of every GPU node through the API server's port forwarding, so it works
+    from outside the cluster, without a Service, a Prometheus or a network path to the pods.
+  - Compares the GPUs that the exporter reports with those that the node has.
+attributes:
+  check_mode:
+    description: Can run in check mode and return what a run would.
+    support: full
+    details: This module reads only.
+  diff_mode:
+    description: Returns a before and after when in diff mode.
+    support: none
+    details: This module reads only.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+options:
+  namespace:
+    description: Namespace of the exporter's pods.
+    type: str
+    default: gpu-operator
+  label_selector:
+    description: Labels of the exporter's pods.
+    type: str
+    default: app=nvidia-dcgm-exporter
+  port:
+    description: Port of the metrics in the pods.
+    type: int
+    default: 9400
+  nodes:
+    description:
+      - Names of the nodes to check.
+      - The default is every node that the operator deploys the exporter to, and every other node that runs one.
+    type: list
+    elements: str
+  metrics:
+    description: Names of metrics that each node must report.
+    type: list
+    elements: str
+    default: []
+  parallel:
+    description: How many exporters to ask at a time.
+    type: int
+    default: 10
+  timeout:
+    description: Seconds that one exporter may take to answer.
+    type: int
+    default: 15
+notes:
+  - It needs permission to list nodes, to list pods in O(namespace), and to create C(pods/portforward) there (API servers before
+    Kubernetes 1.35 ask for C(get)).
+seealso:
+  - module: gpuops.nvidia.gpu_smoke_test
+  - module: gpuops.nvidia.gpu_stack_info
+"""
+
+EXAMPLES = r"""
+- name: Ask every DCGM exporter
+  gpuops.nvidia.dcgm_exporter_info:
+  register: dcgm
+
+- name: Fail unless every node reports all its GPUs and their power
+  gpuops.nvidia.dcgm_exporter_info:
+    metrics: [DCGM_FI_DEV_POWER_USAGE]
+  register: dcgm
+  failed_when: not dcgm.ok
+"""
+
+RETURN = r"""
+ok:
+  description: Whether every node's exporter serves the metrics of all its GPUs.
+  returned: success
+  type: bool
+  sample: true
+results:
+  description: What each node's exporter reports.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    node:
+      description: Name of the node.
+      type: str
+      sample: gpu-0000
+    ok:
+      description: Whether the exporter serves the metrics of all the node's GPUs.
+      type: bool
+      sample: true
+    reason:
+      description: Why not, or an empty string.
+      type: str
+      sample: The exporter reports 7 GPUs, the node has 8.
+    pod:
+      description: Name of the exporter's pod, or null.
+      type: str
+      sample: nvidia-dcgm-exporter-x7b2k
+    gpus:
+      description: How many different GPUs the metrics name.
+      type: int
+      sample: 8
+    expected_gpus:
+      description: How many GPUs the node has by GPU feature discovery's label, or null when it has none.
+      type: int
+      sample: 8
+    metrics:
+      description: Names of the DCGM metrics.
+      type: list
+      elements: str
+      sample: [DCGM_FI_DEV_GPU_TEMP, DCGM_FI_DEV_GPU_UTIL, DCGM_FI_DEV_POWER_USAGE]
+summary:
+  description: How many nodes are well and how many are not.
+  returned: success
+  type: dict
+  sample: {nodes: 4, ok: 4, failed: 0, gpus: 32}
+"""

@@ -1,0 +1,164 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_preflight_info
+short_description: Check whether a cluster is ready for the GPU Operator
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - Looks at the cluster in one pass of list requests and reports what would keep the GPU Operator from working, what
+    would disturb it, and what to do about each.
+  - It never fails because of a finding. Use RV(summary.failures) to decide.
+attributes:
+  check_mode:
+    description: Can run in check mode and return what a run would.
+    support: full
+    details: This module reads only.
+  diff_mode:
+    description: Returns a before and after when in diff mode.
+    support: none
+    details: This module reads only.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+options:
+  namespace:
+    description: Namespace that the operator is, or will be, installed in.
+    type: str
+    default: gpu-operator
+  release_name:
+    description: Name of the operator's Helm release.
+    type: str
+    default: gpu-operator
+  operator_version:
+    description: Version of the GPU Operator to check the compatibility data for, for example V(v26.7.0). The default is the newest known line.
+    type: str
+  values:
+    description:
+      - Helm values that the operator is, or will be, installed with. Some findings depend on them, for example a pre-installed
+        driver lifts the limits on operating systems.
+    type: dict
+    default: {}
+  skip:
+    description: Checks to leave out.
+    type: list
+    elements: str
+    choices:
+      - kubernetes_version
+      - permissions
+      - gpu_nodes
+      - nfd
+      - other_stacks
+      - container_runtime
+      - operating_system
+      - taints
+      - pod_security
+      - node_state
+      - cloud
+    default: []
+seealso:
+  - module: gpuops.nvidia.gpu_stack_info
+  - module: gpuops.nvidia.operator_chart_info
+"""
+
+EXAMPLES = r"""
+- name: Check the cluster
+  gpuops.nvidia.gpu_preflight_info:
+    operator_version: v26.7.0
+  register: preflight
+
+- name: Stop when something would keep the operator from working
+  ansible.builtin.assert:
+    that: preflight.summary.failures == 0
+    fail_msg: "{{ preflight.findings | selectattr('level', 'eq', 'failure') | map(attribute='message') | join(' ') }}"
+
+- name: Check a cluster whose nodes bring their own driver, without looking at permissions
+  gpuops.nvidia.gpu_preflight_info:
+    values:
+      driver:
+        enabled: false
+    skip: [permissions]
+"""
+
+RETURN = r"""
+findings:
+  description: One entry for each thing that was looked at. Failures come first, then warnings.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    check:
+      description: Name of the check.
+      type: str
+      sample: nfd
+    level:
+      description: C(failure) keeps the operator from working, C(warning) may disturb it, C(ok) is fine.
+      type: str
+      sample: failure
+    message:
+      description: What was found.
+      type: str
+      sample: Node Feature Discovery already runs in namespace node-feature-discovery, and a second one would fight with it over the labels of the nodes.
+    remedy:
+      description: What to do about it, or an empty string.
+      type: str
+      sample: Set nfd.enabled to false in the Helm values.
+    nodes:
+      description: Up to five of the nodes concerned.
+      type: list
+      elements: str
+      sample: []
+    count:
+      description: How many nodes are concerned.
+      type: int
+      sample: 0
+summary:
+  description: How many findings are failures, warnings and fine.
+  returned: success
+  type: dict
+  sample: {failures: 1, warnings: 0, ok: 10}
+facts:
+  description: What the cluster is.
+  returned: success
+  type: dict
+  contains:
+    kubernetes_version:
+      description: Version of the API server.
+      type: str
+      sample: v1.36.3
+    nodes:
+      description: How many nodes there are.
+      type: int
+      sample: 6
+    gpu_nodes:
+      description: Names of the nodes that carry an NVIDIA GPU by the labels of Node Feature Discovery, or null when it does not run yet.
+      type: list
+      elements: str
+      sample: [gpu-0000, gpu-0001]
+    container_runtimes:
+      description: Container runtimes of the GPU nodes with the number of nodes (of all nodes while the GPU nodes are unknown).
+      type: dict
+      sample: {"containerd://2.1.4": 4}
+    operating_systems:
+      description: Operating systems of the same nodes.
+      type: dict
+      sample: {"ubuntu 24.04": 4}
+    kernels:
+      description: Kernels of the same nodes.
+      type: dict
+      sample: {6.8.0-60-generic: 4}
+    nfd:
+      description: Namespaces in which Node Feature Discovery runs.
+      type: list
+      elements: str
+      sample: [gpu-operator]
+    cloud:
+      description: Managed cloud of the nodes (C(eks), C(gke), C(aks)), or null.
+      type: str
+      sample: eks
+"""

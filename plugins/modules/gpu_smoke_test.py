@@ -1,0 +1,208 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_smoke_test
+short_description: Run a CUDA workload on every GPU node and say which nodes pass
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - Runs a small GPU workload on each chosen node, all nodes at once up to O(parallel), and returns a verdict and the
+    end of the log for each node.
+  - The scheduler and the device plugin allocate the GPU as they do for any workload, so a pass means that a pod can really
+    get a GPU on that node and compute with it.
+  - Every object that the test makes is deleted again, also when the task is interrupted. Leftovers of a run that was killed
+    are removed by the next run in the same namespace, and their pods end by themselves after O(timeout).
+attributes:
+  check_mode:
+    description: Can run in check mode and return the nodes that a run would test, without making anything.
+    support: full
+  diff_mode:
+    description: Returns a before and after when in diff mode.
+    support: none
+    details: The test leaves nothing behind.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+options:
+  namespace:
+    description: Namespace to run the test in. It must exist, and hold the secrets in O(image_pull_secrets).
+    type: str
+    default: gpu-operator
+  image:
+    description: Image of the workload. The default is NVIDIA's vector addition sample.
+    type: str
+    default: nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04
+  image_pull_policy:
+    description: When the kubelet pulls the image.
+    type: str
+    choices: [Always, IfNotPresent, Never]
+    default: IfNotPresent
+  image_pull_secrets:
+    description: Names of the secrets to pull the image with.
+    type: list
+    elements: str
+    default: []
+  command:
+    description: Entry point of the container, instead of the image's own. Exit status 0 is a pass.
+    type: list
+    elements: str
+  args:
+    description: Arguments of the container, instead of the image's own.
+    type: list
+    elements: str
+  kind:
+    description: What to run on each node.
+    type: str
+    choices: [Pod, Job]
+    default: Pod
+  nodes:
+    description:
+      - Names of the nodes to test. A node that does not exist, is not Ready or offers no such resource fails.
+      - Cordoned nodes are tested when they are named here.
+    type: list
+    elements: str
+  node_selector:
+    description:
+      - Labels of the nodes to test. A node that is not Ready or offers no such resource fails; cordoned nodes are left out.
+      - Without O(nodes) and O(node_selector), every node is tested that is not cordoned and offers the resource.
+    type: dict
+  resource:
+    description: The extended resource to ask for, for example V(nvidia.com/gpu) or V(nvidia.com/mig-1g.10gb).
+    type: str
+    default: nvidia.com/gpu
+  count:
+    description: How many of O(resource) the workload asks for on each node.
+    type: int
+    default: 1
+  skip_busy:
+    description:
+      - Report a node whose GPUs are all allocated to other pods as skipped.
+      - With V(false) the test waits for a free GPU until O(timeout) and then fails the node.
+    type: bool
+    default: true
+  parallel:
+    description: How many nodes to test at a time.
+    type: int
+    default: 20
+  timeout:
+    description: Seconds that one node may take from the creation of its pod to the end of its workload.
+    type: int
+    default: 300
+  tolerations:
+    description: Tolerations of the pods. The default tolerates every taint.
+    type: list
+    elements: dict
+    default:
+      - operator: Exists
+  runtime_class_name:
+    description: RuntimeClass of the pods, where the cluster's default runtime does not give GPUs to containers.
+    type: str
+  security_context:
+    description:
+      - Security context of the container. The default meets the C(restricted) pod security standard.
+      - Use V({}) for an image that must run as root.
+    type: dict
+  log_lines:
+    description: How many lines of each log to return, counted from its end.
+    type: int
+    default: 20
+  require_pass:
+    description:
+      - Fail the task when a node fails the test. The results are returned in either case.
+      - With V(false), look at RV(passed).
+    type: bool
+    default: true
+notes:
+  - A test needs permission to list nodes, and to create, list and delete pods (or jobs) and read pod logs in O(namespace).
+seealso:
+  - module: gpuops.nvidia.dcgm_exporter_info
+  - module: gpuops.nvidia.gpu_stack_info
+"""
+
+EXAMPLES = r"""
+- name: Test one GPU on every GPU node
+  gpuops.nvidia.gpu_smoke_test:
+
+- name: Test the eight GPUs of two nodes with an image from a private registry
+  gpuops.nvidia.gpu_smoke_test:
+    nodes: [gpu-0000, gpu-0001]
+    count: 8
+    image: registry.example.com/gpu/nccl-tests:2.27
+    command: [all_reduce_perf, -g, "8"]
+    image_pull_secrets: [registry-example]
+    timeout: 900
+
+- name: Test a MIG slice on the H100 nodes, and go on whatever the outcome
+  gpuops.nvidia.gpu_smoke_test:
+    node_selector:
+      nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3
+    resource: nvidia.com/mig-1g.10gb
+    require_pass: false
+  register: smoke
+"""
+
+RETURN = r"""
+passed:
+  description: Whether at least one node was tested and none failed. Skipped nodes do not count. Absent in check mode.
+  returned: when the test ran
+  type: bool
+  sample: true
+nodes:
+  description: The nodes that the options select.
+  returned: always
+  type: list
+  elements: str
+  sample: [gpu-0000, gpu-0001]
+results:
+  description: The verdict for each node.
+  returned: always, empty in check mode
+  type: list
+  elements: dict
+  contains:
+    node:
+      description: Name of the node.
+      type: str
+      sample: gpu-0001
+    passed:
+      description: Whether the workload ended with status 0.
+      type: bool
+      sample: false
+    skipped:
+      description: Whether the node was left untested because its GPUs are in use.
+      type: bool
+      sample: false
+    phase:
+      description: Last phase of the pod, or null when none was made.
+      type: str
+      sample: Failed
+    exit_code:
+      description: Exit status of the workload, or null when it did not end.
+      type: int
+      sample: 1
+    reason:
+      description: Why the node did not pass, or an empty string.
+      type: str
+      sample: "The workload ended with status 1: CUDA error: no CUDA-capable device is detected"
+    log:
+      description: End of the workload's log.
+      type: str
+      sample: "[Vector addition of 50000 elements]\nTest PASSED\nDone\n"
+    pod:
+      description: Name of the pod, or null when none was made.
+      type: str
+      sample: gpu-smoke-test-7x2vq
+    seconds:
+      description: Time that the node took.
+      type: float
+      sample: 4.2
+summary:
+  description: How many nodes passed, failed and were skipped.
+  returned: always
+  type: dict
+  sample: {nodes: 4, passed: 3, failed: 1, skipped: 0}
+"""

@@ -1,0 +1,164 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: operator_chart_info
+short_description: Resolve, check and render the GPU Operator's Helm chart
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - Finds the chart in a Helm repository, an OCI registry, an archive or a folder, and renders it once with the given values
+    without touching a cluster.
+  - Returns what the other steps need, such as a local path of the chart, the ClusterPolicy that the values amount to, the names of the
+    CRDs and the images.
+  - Values that the chart refuses fail the task with the chart's own sentence. Values that the chart does not know are warned
+    of, because Helm ignores them silently.
+attributes:
+  check_mode:
+    description: Can run in check mode and return what a run would.
+    support: full
+    details: A remote chart is downloaded to O(dest) in check mode too.
+  diff_mode:
+    description: Returns a before and after when in diff mode.
+    support: none
+    details: This module changes nothing in the cluster.
+options:
+  chart_ref:
+    description:
+      - The chart. The name of a chart in O(chart_repo_url), C(repository/chart) of a repository that Helm knows, an C(oci://)
+        or C(https://) URL, or the path of an archive or a folder.
+    type: str
+    required: true
+  chart_repo_url:
+    description: URL of the Helm repository that holds the chart.
+    type: str
+  chart_version:
+    description: Version of the chart. The default is the newest.
+    type: str
+  dest:
+    description:
+      - Folder to keep a remote chart in. It is made when missing. An archive of exactly O(chart_version) that lies there already is
+        used without asking the repository again.
+      - Without it RV(path) is null for a remote chart.
+    type: path
+  release_name:
+    description: Name of the Helm release to render.
+    type: str
+    default: gpu-operator
+  release_namespace:
+    description: Namespace to render the release for.
+    type: str
+    default: gpu-operator
+  values:
+    description: Helm values, as in NVIDIA's documentation.
+    type: dict
+    default: {}
+  kube_version:
+    description: Kubernetes version that the chart sees. The default is Helm's own.
+    type: str
+  api_versions:
+    description: Further API versions that the chart sees, for example V(resource.k8s.io/v1/DeviceClass).
+    type: list
+    elements: str
+    default: []
+  binary_path:
+    description: Path of the C(helm) executable. The default is the one on E(PATH).
+    type: path
+  registry_username:
+    description: User name for the Helm repository or OCI registry, for example V($oauthtoken) for NGC.
+    type: str
+  registry_password:
+    description: Password or API key for the Helm repository or OCI registry. It is never put on a command line.
+    type: str
+  registry_ca_file:
+    description: Certificate authority of the Helm repository or OCI registry.
+    type: path
+  registry_plain_http:
+    description: Speak HTTP with the OCI registry instead of HTTPS.
+    type: bool
+    default: false
+requirements:
+  - helm >= 3.12
+  - PyYAML
+seealso:
+  - module: gpuops.nvidia.operator_crds
+  - module: gpuops.nvidia.clusterpolicy
+"""
+
+EXAMPLES = r"""
+- name: Fetch NVIDIA's chart and render it
+  gpuops.nvidia.operator_chart_info:
+    chart_ref: gpu-operator
+    chart_repo_url: https://helm.ngc.nvidia.com/nvidia
+    chart_version: v26.7.0
+    dest: ~/.cache/charts
+    values:
+      driver:
+        version: 595.91.07
+  register: chart
+
+- name: List the images that a mirror must hold
+  ansible.builtin.debug:
+    var: chart.images
+
+- name: Render a chart from a folder for a certain Kubernetes version
+  gpuops.nvidia.operator_chart_info:
+    chart_ref: ./charts/gpu-operator
+    kube_version: 1.36.0
+"""
+
+RETURN = r"""
+chart:
+  description: The chart's own name and versions.
+  returned: success
+  type: dict
+  sample: {name: gpu-operator, version: v26.7.0, app_version: v26.7.0, kube_version: ">= 1.16.0-0"}
+path:
+  description: Where the chart lies on this machine, or null when it is remote and there is no O(dest).
+  returned: success
+  type: str
+  sample: /home/user/.cache/charts/gpu-operator-v26.7.0.tgz
+supports_deploy_cr:
+  description: Whether the chart has C(clusterPolicy.deployCR), so that the ClusterPolicy can be owned by someone other than Helm.
+  returned: success
+  type: bool
+  sample: true
+clusterpolicy:
+  description: The ClusterPolicy that the values amount to, or null when they do not ask for one.
+  returned: success
+  type: dict
+  sample: {apiVersion: nvidia.com/v1, kind: ClusterPolicy, metadata: {name: cluster-policy}, spec: {driver: {enabled: true}}}
+gpucluster:
+  description: The GPUCluster that the values amount to, or null.
+  returned: success
+  type: dict
+nvidiadrivers:
+  description: The NVIDIADrivers that the values amount to.
+  returned: success
+  type: list
+  elements: dict
+  sample: []
+crds:
+  description: Names of the CRDs that the chart brings for these values.
+  returned: success
+  type: list
+  elements: str
+  sample: [clusterpolicies.nvidia.com, nvidiadrivers.nvidia.com]
+images:
+  description: Images of the operator, its dependencies and the enabled operands. The driver's tag is completed by the operator per operating system.
+  returned: success
+  type: list
+  elements: str
+  sample: [nvcr.io/nvidia/gpu-operator:v26.7.0, nvcr.io/nvidia/k8s-device-plugin:v0.20.0]
+unknown_values:
+  description: Values that the chart does not know, as paths.
+  returned: success
+  type: list
+  elements: str
+  sample: [driver.useOpenKernelModules]
+"""

@@ -1,0 +1,100 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: operator_crds
+short_description: Apply the CRDs of the GPU Operator's chart before the chart itself
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - Helm installs the CRDs of a chart once and never upgrades them, and the chart's own upgrade hook leaves out some of them.
+    A field that an old CRD lacks is then dropped, or the new operator does not start.
+  - This module applies every CRD that the chart brings for the given values with server-side apply, and waits until the
+    API server serves them. It never deletes a CRD.
+  - CRDs of a Node Feature Discovery that was installed apart from this release are left alone.
+attributes:
+  check_mode:
+    description: Can run in check mode and return what a run would change.
+    support: full
+  diff_mode:
+    description: Returns a before and after when in diff mode.
+    support: full
+    details: Shows the names of the CRDs with the versions and fields that appear, vanish or change, not whole schemas.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+options:
+  chart_path:
+    description: Folder or archive of the chart, for example RV(gpuops.nvidia.operator_chart_info#module:path).
+    type: path
+    required: true
+  values:
+    description: Helm values of the release. They decide which CRDs the chart brings.
+    type: dict
+    default: {}
+  release_name:
+    description: Name of the Helm release.
+    type: str
+    default: gpu-operator
+  release_namespace:
+    description: Namespace of the Helm release.
+    type: str
+    default: gpu-operator
+  kube_version:
+    description: Kubernetes version that the chart sees. The default is Helm's own.
+    type: str
+  api_versions:
+    description: Further API versions that the chart sees.
+    type: list
+    elements: str
+    default: []
+  binary_path:
+    description: Path of the C(helm) executable. The default is the one on E(PATH).
+    type: path
+  wait_timeout:
+    description: Seconds to wait until the API server serves the CRDs.
+    type: int
+    default: 60
+requirements:
+  - helm >= 3.12
+  - PyYAML
+seealso:
+  - module: gpuops.nvidia.operator_chart_info
+"""
+
+EXAMPLES = r"""
+- name: Apply the CRDs of the chart
+  gpuops.nvidia.operator_crds:
+    chart_path: "{{ chart.path }}"
+    values: "{{ my_gpu_operator_values }}"
+"""
+
+RETURN = r"""
+crds:
+  description: What became of each CRD of the chart.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the CRD.
+      type: str
+      sample: clusterpolicies.nvidia.com
+    result:
+      description: C(created), C(updated), C(unchanged) or C(skipped).
+      type: str
+      sample: updated
+    reason:
+      description: Why it was skipped, or an empty string.
+      type: str
+      sample: ""
+    changes:
+      description: Versions and fields that appear, vanish or change, at most twenty.
+      type: list
+      elements: str
+      sample: ["+ v1 spec.hostPaths.kubeletRootDir"]
+"""
