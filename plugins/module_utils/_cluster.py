@@ -170,8 +170,8 @@ class Cluster:
         """Return a plain-text answer, such as a pod's log."""
         return self.request("GET", path, query, accept="text/plain, */*").decode("utf-8", "replace")
 
-    def apply(self, path: str, body: Json, force: bool = False, dry_run: bool | None = None) -> Json:
-        """Server-side apply ``body`` at ``path`` as `FIELD_MANAGER` with strict field validation; return the object.
+    def apply(self, path: str, body: Json | str, force: bool = False, dry_run: bool | None = None) -> Json:
+        """Server-side apply ``body`` (an object, or its YAML text) at ``path`` as `FIELD_MANAGER` with strict field validation; return the object.
 
         ``dry_run`` defaults to check mode. A conflict raises reason Conflict with ``causes`` naming managers and fields.
         """

@@ -44,7 +44,7 @@ options:
     description:
       - Folder to keep a remote chart in. It is made when missing. An archive of exactly O(chart_version) that lies there already is
         used without asking the repository again.
-      - Without it RV(path) is null for a remote chart.
+      - Without it RV(chart_path) is null for a remote chart.
     type: path
   release_name:
     description: Name of the Helm release to render.
@@ -118,7 +118,7 @@ chart:
   returned: success
   type: dict
   sample: {name: gpu-operator, version: v26.7.0, app_version: v26.7.0, kube_version: ">= 1.16.0-0"}
-path:
+chart_path:
   description: Where the chart lies on this machine, or null when it is remote and there is no O(dest).
   returned: success
   type: str
@@ -162,3 +162,81 @@ unknown_values:
   elements: str
   sample: [driver.useOpenKernelModules]
 """
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.common.yaml import HAS_YAML
+from ansible_collections.gpuops.nvidia.plugins.module_utils._chart import CLUSTERPOLICY_CRD, check_values, images, parse_manifests, read_chart
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._helm import RENDER_OPTIONS, Helm, Source
+
+OPTIONS: dict[str, t.Any] = {
+    "chart_ref": {"type": "str", "required": True},
+    "chart_repo_url": {"type": "str"},
+    "chart_version": {"type": "str"},
+    "dest": {"type": "path"},
+    "registry_username": {"type": "str", "no_log": False},
+    "registry_password": {"type": "str", "no_log": True},
+    "registry_ca_file": {"type": "path"},
+    "registry_plain_http": {"type": "bool", "default": False},
+    **RENDER_OPTIONS,
+}
+
+
+def chart_info(module: AnsibleModule) -> dict[str, t.Any]:
+    """Fetch, check and render the chart."""
+    options = module.params
+    source = Source(
+        ref=options["chart_ref"],
+        repo_url=options["chart_repo_url"],
+        version=options["chart_version"],
+        username=options["registry_username"],
+        password=options["registry_password"],
+        ca_file=options["registry_ca_file"],
+        plain_http=options["registry_plain_http"],
+    )
+    helm = Helm(module, options["binary_path"])
+    path, stays = helm.fetch(source, options["dest"])
+    chart = read_chart(path)
+    unknown = check_values(options["values"], chart)
+    for name, hint in unknown:
+        module.warn(f"The chart does not know the Helm value {name}. {hint}")
+    rendered = parse_manifests(helm.render(path, options))
+    if CLUSTERPOLICY_CRD not in rendered.crds and chart.metadata.get("name") != "gpu-operator":
+        raise GpuOpsError(f"{source} is not a GPU Operator chart: it brings no ClusterPolicy CRD. Check chart_ref.", reason="ChartNotFound")
+    return {
+        "chart": {
+            "name": chart.metadata.get("name"),
+            "version": chart.metadata.get("version"),
+            "app_version": chart.metadata.get("appVersion"),
+            "kube_version": chart.metadata.get("kubeVersion"),
+        },
+        "chart_path": path if stays else None,
+        "supports_deploy_cr": chart.supports_deploy_cr,
+        "clusterpolicy": next(iter(rendered.of_kind("ClusterPolicy")), None),
+        "gpucluster": next(iter(rendered.of_kind("GPUCluster")), None),
+        "nvidiadrivers": rendered.of_kind("NVIDIADriver"),
+        "crds": sorted(rendered.crds),
+        "images": images(rendered),
+        "unknown_values": [name for name, dummy in unknown],
+    }
+
+
+def main() -> t.NoReturn:
+    module = AnsibleModule(
+        argument_spec=OPTIONS,
+        supports_check_mode=True,
+        required_together=[("registry_username", "registry_password")],
+    )
+    if not HAS_YAML:
+        module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
+    try:
+        result = chart_info(module)
+    except GpuOpsError as e:
+        module.fail_json(msg=e.msg, **e.details)
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -29,7 +29,7 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
 options:
   chart_path:
-    description: Folder or archive of the chart, for example RV(gpuops.nvidia.operator_chart_info#module:path).
+    description: Folder or archive of the chart, for example RV(gpuops.nvidia.operator_chart_info#module:chart_path).
     type: path
     required: true
   values:
@@ -69,7 +69,7 @@ seealso:
 EXAMPLES = r"""
 - name: Apply the CRDs of the chart
   gpuops.nvidia.operator_crds:
-    chart_path: "{{ chart.path }}"
+    chart_path: "{{ chart.chart_path }}"
     values: "{{ my_gpu_operator_values }}"
 """
 
@@ -98,3 +98,52 @@ crds:
       elements: str
       sample: ["+ v1 spec.hostPaths.kubeletRootDir"]
 """
+
+import dataclasses
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.common.yaml import HAS_YAML
+from ansible_collections.gpuops.nvidia.plugins.module_utils._chart import parse_manifests
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, argument_spec, assert_libraries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._crds import Applied, apply_crds
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._helm import RENDER_OPTIONS, Helm, local_chart
+
+OPTIONS: dict[str, t.Any] = {
+    "chart_path": {"type": "path", "required": True},
+    "wait_timeout": {"type": "int", "default": 60},
+    **RENDER_OPTIONS,
+}
+
+
+def operator_crds(module: AnsibleModule) -> list[Applied]:
+    """Render the chart and apply its CRDs."""
+    options = module.params
+    helm = Helm(module, options["binary_path"])
+    crds = parse_manifests(helm.render(local_chart(options["chart_path"]), options)).crds
+    cluster = Cluster(options, module.check_mode)
+    return apply_crds(cluster, crds, options["release_name"], options["release_namespace"], options["wait_timeout"])
+
+
+def diff_of(applied: list[Applied]) -> dict[str, str]:
+    """Show the CRDs that change, each with the fields that appear, vanish or change."""
+    lines = [line for crd in applied if crd.changed for line in (f"{crd.name} ({crd.result})", *(f"  {change}" for change in crd.changes))]
+    return {"before": "", "after": "".join(f"{line}\n" for line in lines)}
+
+
+def main() -> t.NoReturn:
+    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
+    assert_libraries(module)
+    if not HAS_YAML:
+        module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
+    try:
+        applied = operator_crds(module)
+    except GpuOpsError as e:
+        module.fail_json(msg=e.msg, **e.details)
+    changed = any(crd.changed for crd in applied)
+    module.exit_json(changed=changed, crds=[dataclasses.asdict(crd) for crd in applied], diff=diff_of(applied))
+
+
+if __name__ == "__main__":
+    main()

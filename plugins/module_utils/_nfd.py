@@ -1,0 +1,52 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Telling the Node Feature Discovery of our release from one that was installed apart. Two of them fight over labels."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+Json = dict[str, t.Any]
+
+API_GROUP = "nfd.k8s-sigs.io"
+_IMAGES = ("node-feature-discovery", "nfd-worker")
+
+
+@dataclasses.dataclass(frozen=True)
+class Installation:
+    """One Node Feature Discovery worker."""
+
+    namespace: str
+    daemonset: str
+    release: str | None
+    """The Helm release that it belongs to, or None when Helm did not install it."""
+
+    def belongs_to(self, release: str, namespace: str) -> bool:
+        """Whether it came with this release of the operator's chart."""
+        return (self.release, self.namespace) == (release, namespace)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.daemonset}"
+
+
+def installations(daemonsets: t.Iterable[Json]) -> list[Installation]:
+    """Return the workers of Node Feature Discovery among all DaemonSets of the cluster."""
+    return [
+        Installation(
+            item["metadata"]["namespace"], item["metadata"]["name"], (item["metadata"].get("annotations") or {}).get("meta.helm.sh/release-name")
+        )
+        for item in daemonsets
+        if _is_worker(item)
+    ]
+
+
+def _is_worker(daemonset: Json) -> bool:
+    containers = daemonset["spec"]["template"]["spec"].get("containers") or []
+    from_nfd = any(word in container.get("image", "") for container in containers for word in _IMAGES)
+    # The same image also runs the topology updater, which sets no labels.
+    return from_nfd and not any("topology" in str(container.get("command") or container.get("name")) for container in containers)
