@@ -1,3 +1,6 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// SPDX-FileCopyrightText: 2026 gpuops.nvidia contributors
+
 module gpuops.example/lab/helm
 
 go 1.26.8
