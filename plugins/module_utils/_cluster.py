@@ -14,6 +14,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
+import ssl
+import time
 import typing as t
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -26,6 +29,8 @@ from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions imp
 try:
     import kubernetes
     import urllib3
+    import websocket
+    from kubernetes.stream.ws_client import websocket_proxycare
 except ImportError:
     HAS_KUBERNETES = False
 else:
@@ -201,8 +206,74 @@ class Cluster:
             raise
         return True
 
+    def port_forward_get(self, namespace: str, pod: str, port: int, path: str, timeout_s: float) -> tuple[int, bytes]:
+        """GET ``path`` from a pod's HTTP port through the API server's port forwarding; return the status code and the body.
+
+        It needs no network path to the pod. The whole exchange may take ``timeout_s``.
+        """
+        where = namespaced("v1", namespace, "pods", pod) + "/portforward"
+        deadline = time.monotonic() + timeout_s
+        try:
+            stream = self._websocket(f"{where}?ports={port}", "v4.channel.k8s.io", timeout_s)
+            with contextlib.closing(stream):
+                # Channel 0 carries data, channel 1 errors; each begins with a frame that repeats the port. HTTP/1.0 has no chunks.
+                stream.send_binary(b"\x00" + f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+                return _http_answer(_forwarded(stream, deadline))
+        except websocket.WebSocketBadStatusException as e:
+            raise _error(e.status_code, e.resp_body, "GET", where, self.host) from e
+        except (websocket.WebSocketException, OSError, ValueError) as e:
+            raise GpuOpsError(f"Port {port} of pod {pod} does not answer through the API server: {_one_line(e)}.", reason="PortForwardFailed") from e
+
+    def _websocket(self, path: str, protocol: str, timeout_s: float) -> t.Any:
+        """Open a websocket with this connection's credentials. The client library's own way has no time-out."""
+        config = self._api.configuration
+        headers: dict[str, str] = {}
+        self._api.update_params_for_auth(headers, [], ["BearerToken"], path, "GET", None)
+        tls: Json = {"cert_reqs": ssl.CERT_REQUIRED if config.verify_ssl else ssl.CERT_NONE, "check_hostname": config.verify_ssl}
+        files = {"ca_certs": config.ssl_ca_cert, "certfile": config.cert_file, "keyfile": config.key_file, "server_hostname": config.tls_server_name}
+        url = f"{self.host.replace('http', 'ws', 1)}{path}"
+        options: Json = {"header": [f"{key}: {value}" for key, value in headers.items()], "subprotocols": [protocol], "timeout": timeout_s}
+        if config.proxy or config.proxy_headers:
+            options = websocket_proxycare(options, config, url, headers)
+        return websocket.create_connection(url, sslopt={**tls, **{key: value for key, value in files.items() if value}}, **options)
+
     def _dry(self, dry_run: bool | None = None) -> dict[str, str]:
         return {"dryRun": "All"} if (self.check_mode if dry_run is None else dry_run) else {}
+
+
+def _forwarded(stream: t.Any, deadline: float) -> bytes:
+    """Return what a forwarded port sends until it closes, or until the HTTP answer's stated length is there."""
+    received, opened = b"", set()
+    while True:
+        stream.settimeout(max(deadline - time.monotonic(), 0.001))
+        opcode, frame = stream.recv_data(control_frame=True)
+        if opcode == websocket.ABNF.OPCODE_CLOSE:
+            return received
+        if opcode != websocket.ABNF.OPCODE_BINARY or not frame:
+            continue
+        channel, data = frame[0], frame[1:]
+        if channel not in opened:
+            opened.add(channel)
+        elif channel == 1:
+            raise ValueError(data.decode("utf-8", "replace"))
+        else:
+            received += data
+            if _is_complete(received):
+                return received
+
+
+def _is_complete(answer: bytes) -> bool:
+    head, dummy, body = answer.partition(b"\r\n\r\n")
+    length = re.search(rb"(?im)^content-length:\s*(\d+)", head)
+    return bool(length) and len(body) >= int(t.cast("re.Match[bytes]", length)[1])
+
+
+def _http_answer(answer: bytes) -> tuple[int, bytes]:
+    head, dummy, body = answer.partition(b"\r\n\r\n")
+    status = re.match(rb"HTTP/\d\.\d (\d{3})", head)
+    if status is None:
+        raise ValueError("it did not answer with HTTP" if answer else "it closed the connection without an answer")
+    return int(status[1]), body
 
 
 def _one_line(error: t.Any) -> str:

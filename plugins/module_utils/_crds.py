@@ -93,12 +93,21 @@ def _wait(cluster: Cluster, names: list[str], timeout_s: float) -> None:
 def summarize(before: Json, after: Json) -> list[str]:
     """Return the fields that appear (+), vanish (-) or change (~) from one state of a CRD to the next, at most `MOST_CHANGES`."""
     old, new = _facts(before), _facts(after)
-    lines = [f"+ {key}" for key in new if key not in old]
-    lines += [f"- {key}" for key in old if key not in new]
+    lines = [f"+ {key}" for key in _topmost(key for key in new if key not in old)]
+    lines += [f"- {key}" for key in _topmost(key for key in old if key not in new)]
     lines += [f"~ {key}" for key in new if key in old and old[key] != new[key]]
     if len(lines) > MOST_CHANGES:
         lines[MOST_CHANGES - 1 :] = [f"and {len(lines) - MOST_CHANGES + 1} more"]
     return lines
+
+
+def _topmost(keys: t.Iterable[str]) -> t.Iterator[str]:
+    """Leave out what lies inside a field that was named before it."""
+    last = None
+    for key in keys:
+        if last is None or not key.startswith((f"{last}.", f"{last}[", f"{last}{{")):
+            last = key
+            yield key
 
 
 _INNER = ("properties", "items", "additionalProperties")

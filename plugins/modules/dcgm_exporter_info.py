@@ -84,6 +84,11 @@ ok:
   returned: success
   type: bool
   sample: true
+reason:
+  description: Why not, with the first five nodes, or an empty string.
+  returned: success
+  type: str
+  sample: "gpu-0001: The exporter reports 7 GPUs, the node has 8."
 results:
   description: What each node's exporter reports.
   returned: success
@@ -125,3 +130,58 @@ summary:
   type: dict
   sample: {nodes: 4, ok: 4, failed: 0, gpus: 32}
 """
+
+import dataclasses
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, argument_spec, assert_libraries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._dcgm import NodeMetrics, ask_all
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+
+OPTIONS: dict[str, t.Any] = {
+    "namespace": {"type": "str", "default": "gpu-operator"},
+    "label_selector": {"type": "str", "default": "app=nvidia-dcgm-exporter"},
+    "port": {"type": "int", "default": 9400},
+    "nodes": {"type": "list", "elements": "str"},
+    "metrics": {"type": "list", "elements": "str", "default": []},
+    "parallel": {"type": "int", "default": 10},
+    "timeout": {"type": "int", "default": 15},
+}
+
+
+def exporter_info(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Ask the exporters and count the answers."""
+    for name in ("parallel", "timeout"):
+        if options[name] < 1:
+            raise GpuOpsError(f"{name} must be at least 1.", reason="Invalid")
+    rows = ask_all(Cluster(options), options)
+    well = sum(row.ok for row in rows)
+    return {
+        "ok": bool(rows) and well == len(rows),
+        "reason": reason(rows),
+        "results": [dataclasses.asdict(row) for row in rows],
+        "summary": {"nodes": len(rows), "ok": well, "failed": len(rows) - well, "gpus": sum(row.gpus for row in rows)},
+    }
+
+
+def reason(rows: list[NodeMetrics]) -> str:
+    """Say in one line why not all is well, or return an empty string."""
+    if not rows:
+        return "No node runs a DCGM exporter, and no node is labelled to. Check dcgmExporter.enabled, namespace and label_selector."
+    bad = [f"{row.node}: {row.reason}" for row in rows if not row.ok]
+    return " ".join(bad[:5]) + (f" And {len(bad) - 5} more." if len(bad) > 5 else "")
+
+
+def main() -> t.NoReturn:
+    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
+    assert_libraries(module)
+    try:
+        result = exporter_info(module.params)
+    except GpuOpsError as e:
+        module.fail_json(msg=e.msg, **e.details)
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

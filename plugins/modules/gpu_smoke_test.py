@@ -148,7 +148,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 passed:
-  description: Whether at least one node was tested and none failed. Skipped nodes do not count. Absent in check mode.
+  description: Whether no node failed. Skipped nodes do not count; RV(summary) says how many there are. Absent in check mode.
   returned: when the test ran
   type: bool
   sample: true
@@ -206,3 +206,87 @@ summary:
   type: dict
   sample: {nodes: 4, passed: 3, failed: 1, skipped: 0}
 """
+
+import dataclasses
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, argument_spec, assert_libraries, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._smoke import Outcome, Run, select
+
+OPTIONS: dict[str, t.Any] = {
+    "namespace": {"type": "str", "default": "gpu-operator"},
+    "image": {"type": "str", "default": "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04"},
+    "image_pull_policy": {"type": "str", "choices": ["Always", "IfNotPresent", "Never"], "default": "IfNotPresent"},
+    "image_pull_secrets": {"type": "list", "elements": "str", "default": [], "no_log": False},
+    "command": {"type": "list", "elements": "str"},
+    "args": {"type": "list", "elements": "str"},
+    "kind": {"type": "str", "choices": ["Pod", "Job"], "default": "Pod"},
+    "nodes": {"type": "list", "elements": "str"},
+    "node_selector": {"type": "dict"},
+    "resource": {"type": "str", "default": "nvidia.com/gpu"},
+    "count": {"type": "int", "default": 1},
+    "skip_busy": {"type": "bool", "default": True},
+    "parallel": {"type": "int", "default": 20},
+    "timeout": {"type": "int", "default": 300},
+    "tolerations": {"type": "list", "elements": "dict", "default": [{"operator": "Exists"}]},
+    "runtime_class_name": {"type": "str"},
+    "security_context": {"type": "dict"},
+    "log_lines": {"type": "int", "default": 20},
+    "require_pass": {"type": "bool", "default": True},
+}
+
+
+def smoke_test(options: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """Test the selected nodes; in check mode only select them."""
+    for name in ("count", "parallel", "timeout", "log_lines"):
+        if options[name] < 1:
+            raise GpuOpsError(f"{name} must be at least 1.", reason="Invalid")
+    cluster = Cluster(options, check_mode)
+    selection = select(cluster.list(namespaced("v1", None, "nodes")) or [], options)
+    if check_mode:
+        return {"nodes": selection.names, "results": [], "summary": summary([], len(selection.names))}
+    outcomes = sorted([*selection.outcomes, *Run(cluster, options).test(selection.testable)], key=lambda outcome: outcome.node)
+    counts = summary(outcomes, len(selection.names))
+    return {
+        "passed": not counts["failed"],
+        "nodes": selection.names,
+        "results": [dataclasses.asdict(outcome) for outcome in outcomes],
+        "summary": counts,
+    }
+
+
+def summary(outcomes: list[Outcome], nodes: int) -> dict[str, int]:
+    """Count the verdicts."""
+    passed, skipped = sum(outcome.passed for outcome in outcomes), sum(outcome.skipped for outcome in outcomes)
+    return {"nodes": nodes, "passed": passed, "failed": len(outcomes) - passed - skipped, "skipped": skipped}
+
+
+def failure(result: dict[str, t.Any]) -> str:
+    """Say in one line which nodes did not pass, and why."""
+    bad = [f"{row['node']}: {row['reason']}" for row in result["results"] if not row["passed"]]
+    more = f" And {len(bad) - 5} more." if len(bad) > 5 else ""
+    return f"{result['summary']['passed']} of {len(result['nodes'])} nodes passed the GPU smoke test. {' '.join(bad[:5])}{more}"
+
+
+def main() -> t.NoReturn:
+    module = AnsibleModule(
+        argument_spec=argument_spec(**OPTIONS),
+        mutually_exclusive=[("nodes", "node_selector")],
+        supports_check_mode=True,
+    )
+    assert_libraries(module)
+    try:
+        result = smoke_test(module.params, module.check_mode)
+    except GpuOpsError as e:
+        module.fail_json(msg=e.msg, **e.details)
+    except KeyboardInterrupt:
+        module.fail_json(msg="The GPU smoke test was interrupted. Its pods are deleted; run it again.", reason="Interrupted")
+    if module.params["require_pass"] and not result.get("passed", True):
+        module.fail_json(msg=failure(result), **result)
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()
