@@ -47,6 +47,7 @@ CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 60
 
 Json = dict[str, t.Any]
+Rows = list[dict[str, t.Any]]
 
 
 def argument_spec(**options: t.Any) -> dict[str, t.Any]:
@@ -156,7 +157,7 @@ class Cluster:
             if not token:
                 return
 
-    def table(self, path: str, **selectors: str) -> list[dict[str, t.Any]]:
+    def table(self, path: str, **selectors: str) -> Rows:
         """Return a collection as the API server's own table: one dict per row, keyed by lower-case column name.
 
         For pods: name, ready ("1/1"), status ("Init:0/1"), restarts, age, ip, node. About 80 times smaller than the objects.
@@ -243,10 +244,10 @@ class Cluster:
 
 def _forwarded(stream: t.Any, deadline: float) -> bytes:
     """Return what a forwarded port sends until it closes, or until the HTTP answer's stated length is there."""
-    received, opened = b"", set()
+    received, opened = b"", set[int]()
     while True:
         stream.settimeout(max(deadline - time.monotonic(), 0.001))
-        opcode, frame = stream.recv_data(control_frame=True)
+        opcode, frame = t.cast("tuple[int, bytes]", stream.recv_data(control_frame=True))
         if opcode == websocket.ABNF.OPCODE_CLOSE:
             return received
         if opcode != websocket.ABNF.OPCODE_BINARY or not frame:
