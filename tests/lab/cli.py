@@ -74,8 +74,9 @@ def _up(arguments: argparse.Namespace) -> int:
         given["operator_crds"] = tuple(given["operator_crds"])
     lab = Lab(arguments.name, say=_say)
     status = lab.status()
-    if status.phase == "up":
+    if status.phase in ("up", "degraded"):
         _refuse_other_options(lab, given)
+        lab.repair()
         _say(f"Lab {lab.name} is up already.")
     else:
         started = time.monotonic()

@@ -57,10 +57,10 @@ def etcd(site: Site) -> Component:
     server, ca = site.authority.server("etcd"), site.authority.ca
     url, peer_url = (f"https://127.0.0.1:{site.ports[port]}" for port in ("etcd", "etcd-peer"))
     return site.component("etcd", [
-        site.tools["etcd"],
+        site.tools["etcd"], "--name=lab",
         f"--data-dir={site.folder / 'etcd'}",
         f"--listen-client-urls={url}", f"--advertise-client-urls={url}",
-        f"--listen-peer-urls={peer_url}", f"--initial-advertise-peer-urls={peer_url}", f"--initial-cluster=default={peer_url}",
+        f"--listen-peer-urls={peer_url}", f"--initial-advertise-peer-urls={peer_url}", f"--initial-cluster=lab={peer_url}",
         f"--cert-file={server.cert}", f"--key-file={server.key}", f"--trusted-ca-file={ca.cert}", "--client-cert-auth",
         f"--peer-cert-file={server.cert}", f"--peer-key-file={server.key}", f"--peer-trusted-ca-file={ca.cert}", "--peer-client-cert-auth",
         "--unsafe-no-fsync", "--quota-backend-bytes=4294967296", "--log-level=warn",
@@ -134,22 +134,25 @@ def external_operator(site: Site, command: str) -> Component:
     return site.component("operator", shlex.split(command), env, grace=10)
 
 
-_HEALTH = {"etcd": ("etcd", "/health"), "kube-apiserver": ("kube-apiserver", "/readyz"), "kwok": ("kwok", "/healthz")}
+_HEALTH = {"etcd": "/health", "kube-apiserver": "/readyz", "kwok": "/healthz"}
 
 
 def serves(component: str, ports: t.Mapping[str, int], authority: pki.Authority) -> bool:
-    """Whether it answers its health check; what has none (controller-manager and scheduler have no port here) counts as serving."""
-    if component not in _HEALTH:
-        return True
-    port, path = _HEALTH[component]
+    """Whether it answers its health check. What listens nowhere (controller-manager, scheduler) counts as serving."""
+    return component not in _HEALTH or get(ports[component], _HEALTH[component], authority) is not None
+
+
+def get(port: int, path: str, authority: pki.Authority) -> bytes | None:
+    """What a server of the lab answers to the administrator; None when it does not answer, or not with 200."""
     context = ssl.create_default_context(cafile=os.fspath(authority.ca.cert))
-    client = authority.folder / "admin.crt"  # Known to the API server and, by the common CA, to etcd.
-    context.load_cert_chain(client, client.with_suffix(".key"))
-    connection = http.client.HTTPSConnection("127.0.0.1", ports[port], timeout=5, context=context)
+    admin = authority.folder / "admin.crt"
+    context.load_cert_chain(admin, admin.with_suffix(".key"))
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=context)
     try:
         connection.request("GET", path)
-        return connection.getresponse().status == http.HTTPStatus.OK
+        answer = connection.getresponse()
+        return answer.read() if answer.status == http.HTTPStatus.OK else None
     except (OSError, http.client.HTTPException):
-        return False
+        return None
     finally:
         connection.close()

@@ -10,6 +10,7 @@ import importlib.util
 import json
 import shutil
 import subprocess
+import tempfile
 import time
 import typing as t
 from dataclasses import asdict, dataclass
@@ -26,7 +27,7 @@ _SUMMARIES = {
     "absent": "there is none",
     "up": "up",
     "starting": "an `up` is at work, or was killed; `up` starts afresh, `down` removes it",
-    "degraded": "some components died; `up` starts afresh, `down` removes it",
+    "degraded": "some components died; `up` starts them again, `down` removes it",
     "stale": "its processes are gone (did the machine restart?); `up` starts afresh, `down` removes it",
 }
 _STAGES = Path(__file__).parent / "kwok"
@@ -117,13 +118,21 @@ class Lab:
     def up(self, options: Options | None = None) -> None:
         """Bring it up and wait until every node is Ready. What goes wrong, or Ctrl-C, takes everything down again."""
         with locked(self.name):
-            if self.status().phase != "absent":
-                self._remove()
+            if self.status().phase == "up":
+                return
+            self._remove()
             try:
                 self._start(options or Options())
             except BaseException:
                 self._remove()
                 raise
+
+    def repair(self) -> None:
+        """Start again what died, in the order of the first start."""
+        with locked(self.name):
+            for name in self.status().died:
+                self._say(f"{name} had died: starting it again")
+                self.component(name).restart()
 
     def down(self) -> None:
         """End every process of the lab, wait until it is gone, and remove the lab's folder."""
@@ -147,9 +156,10 @@ class Lab:
         self._launch(controlplane.kwok(site, sorted(_STAGES.glob("*.yaml"))))
         self._wait("kwok", lambda: self._serves("kwok"))
         # Until this service account exists, no pod is admitted; and it takes a working controller-manager to make it.
-        self._wait("the default service account", lambda: bool(self._get("/api/v1/namespaces/default/serviceaccounts/default")))
+        self._wait("the default service account", lambda: self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None)
         self._populate(site, options)
         self._start_operator(site, options)
+        self._check_alive()
         state = self.state
         state.phase = "up"
         state.save(self.folder)
@@ -198,22 +208,30 @@ class Lab:
     def _launch(self, component: Component) -> None:
         """Start it and record it at once, so that `down` finds it even when `up` is killed."""
         state = self.state
-        component.start()
-        state.components[component.name] = component
-        state.save(self.folder)
+        try:
+            component.start()
+            state.components[component.name] = component
+            state.save(self.folder)
+        except FileNotFoundError:
+            raise LabError(f"{component.name} cannot be started: there is no program {component.argv[0]}.") from None
+        except BaseException:
+            component.stop()
+            raise
 
     def _wait(self, what: str, condition: t.Callable[[], bool], timeout: float = 60) -> None:
         """Wait for a condition, but no longer than every component lives."""
         deadline = time.monotonic() + timeout
         while not condition():
-            components = self.state.components.values()
-            for component in components:
-                if not component.alive:
-                    raise LabError(self._obituary(component))
+            self._check_alive()
             if time.monotonic() > deadline:
-                ends = "\n".join(f"--- {component.name}:\n{component.log_end(5)}" for component in components)
+                ends = "\n".join(f"--- {component.name}:\n{component.log_end(5)}" for component in self.state.components.values())
                 raise LabError(f"Waited {timeout:.0f} s for {what} in vain. The ends of the logs:\n{ends}")
             time.sleep(0.05)
+
+    def _check_alive(self) -> None:
+        for component in self.state.components.values():
+            if not component.alive:
+                raise LabError(self._obituary(component))
 
     def _serves(self, component: str) -> bool:
         return controlplane.serves(component, self.state.ports, self.authority)
@@ -236,11 +254,35 @@ class Lab:
             raise LabError(f"kubectl {' '.join(str(arg) for arg in args)}: {answer.stderr.strip()}")
         return answer.stdout
 
-    def _get(self, path: str) -> str | None:
-        try:
-            return self.kubectl("get", "--raw", path)
-        except LabError:
-            return None
+    def deploy(self, *helm_args: str) -> None:
+        """Install the lab's chart with helm as its documentation says, and wait until the ClusterPolicy says ready."""
+        state = self.state
+        install = [state.tools["helm"], "upgrade", "--install", "gpu-operator", str(state.chart), "--namespace=gpu-operator", "--create-namespace"]
+        answer = subprocess.run([*install, f"--kubeconfig={state.kubeconfig}", *helm_args], capture_output=True, text=True, timeout=120, check=False)
+        if answer.returncode:
+            raise LabError(f"helm could not install {state.chart}: {answer.stderr.strip()}")
+        self.kubectl("wait", "clusterpolicy/cluster-policy", "--for=jsonpath={.status.state}=ready", "--timeout=120s", timeout=130)
+
+    def kubeconfig_for(self, user: str, *groups: str, expired: bool = False) -> Path:
+        """A kubeconfig for a user who may do nothing until a role binding says otherwise, or whose certificate has expired."""
+        return self._kubeconfig(user, client=self.authority.client(user, groups, expired=expired))
+
+    def kubeconfig_with_token(self, token: str) -> Path:
+        """A kubeconfig with a bearer token, right or wrong."""
+        return self._kubeconfig("token", token=token)
+
+    def token(self, service_account: str = "default", namespace: str = "default", *, lifetime: int = 3600) -> str:
+        """A service account's token as the API server would issue it; one with a negative lifetime has expired."""
+        uid = json.loads(self.kubectl("get", "serviceaccount", service_account, "--namespace", namespace, "--output=json"))["metadata"]["uid"]
+        return self.authority.token(namespace, service_account, uid, lifetime=lifetime)
+
+    def _kubeconfig(self, user: str, **credentials: t.Any) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="user-", dir=self.folder))
+        server = f"https://127.0.0.1:{self.state.ports['kube-apiserver']}"
+        return pki.kubeconfig(folder / "kubeconfig", server=server, ca=self.authority.ca.cert, user=user, **credentials)
+
+    def _get(self, path: str) -> bytes | None:
+        return controlplane.get(self.state.ports["kube-apiserver"], path, self.authority)
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ class Authority:
         file_name = user.replace(":", "-") + ("-expired" if expired else "")
         return self._issue(file_name, _name(user, groups), valid_for, [ExtendedKeyUsageOID.CLIENT_AUTH], [])
 
-    def token(self, namespace: str, service_account: str, *, lifetime: int) -> str:
+    def token(self, namespace: str, service_account: str, uid: str, *, lifetime: int) -> str:
         """A service-account token signed as the API server signs them; a negative lifetime gives one that has expired."""
         key = t.cast(ec.EllipticCurvePrivateKey, serialization.load_pem_private_key(self.service_accounts.key.read_bytes(), None))
         now = int(time.time())
@@ -90,7 +90,7 @@ class Authority:
             "iat": now - 86400,
             "nbf": now - 86400,
             "exp": now + lifetime,
-            "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": service_account, "uid": ""}},
+            "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": service_account, "uid": uid}},
         }
         signed = f"{_b64(json.dumps({'alg': 'ES256'}).encode())}.{_b64(json.dumps(claims).encode())}"
         r, s = utils.decode_dss_signature(key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
