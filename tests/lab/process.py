@@ -48,7 +48,7 @@ class Component:
             )
         _children[child.pid] = child
         self.pid = child.pid
-        self.identity = _identity(child.pid) or ""
+        self.identity = identity(child.pid) or ""
 
     @property
     def alive(self) -> bool:
@@ -56,7 +56,7 @@ class Component:
         child = _children.get(self.pid)
         if child is not None and child.poll() is not None:
             return False
-        return bool(self.identity) and _identity(self.pid) == self.identity
+        return bool(self.identity) and identity(self.pid) == self.identity
 
     def signal(self, number: signal.Signals) -> None:
         """Signal the whole process group: an external operator may have children."""
@@ -107,18 +107,19 @@ class Component:
         return cls(**{**data, "log": Path(data["log"]), "cwd": Path(data["cwd"])})
 
     def _pid_is_someone_elses(self) -> bool:
-        found = _identity(self.pid)
+        found = identity(self.pid)
         return not self.pid or (found is not None and found != self.identity)
 
 
-def _identity(pid: int) -> str | None:
+def identity(pid: int) -> str | None:
     """What tells a process from a later one with its pid: boot and start time. None when there is none, or only a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
+        threads = len(os.listdir(f"/proc/{pid}/task"))
     except (FileNotFoundError, ProcessLookupError):
         return None if Path("/proc/self/stat").exists() else _identity_by_ps(pid)
     state, *rest = stat.rpartition(")")[2].split()
-    if state in "ZX":
+    if state in "ZX" and threads < 2:  # A dead leader's other threads still hold its ports.
         return None
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot}/{rest[18]}"
