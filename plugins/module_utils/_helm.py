@@ -73,9 +73,7 @@ class Helm:
         found = shutil.which(binary_path or "helm")
         if found is None:
             where = binary_path or "PATH"
-            raise GpuOpsError(
-                f"There is no helm executable at {where}. Install Helm {MINIMUM_HELM} or newer, or set binary_path.", reason="HelmMissing"
-            )
+            raise GpuOpsError(f"There is no helm executable at {where}. Install Helm {MINIMUM_HELM} or newer, or set binary_path.", reason="HelmMissing")
         self._binary = found
 
     def _run(self, arguments: list[str], subject: str, data: str | None = None) -> str:

@@ -37,9 +37,7 @@ class Installation:
 def installations(daemonsets: t.Iterable[Json]) -> list[Installation]:
     """Return the workers of Node Feature Discovery among all DaemonSets of the cluster."""
     return [
-        Installation(
-            item["metadata"]["namespace"], item["metadata"]["name"], (item["metadata"].get("annotations") or {}).get("meta.helm.sh/release-name")
-        )
+        Installation(item["metadata"]["namespace"], item["metadata"]["name"], (item["metadata"].get("annotations") or {}).get("meta.helm.sh/release-name"))
         for item in daemonsets
         if _is_worker(item)
     ]

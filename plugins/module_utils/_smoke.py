@@ -149,6 +149,7 @@ def manifest(node: str, run: str, options: t.Mapping[str, t.Any], now: float) ->
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": 1,
         "runtimeClassName": options["runtime_class_name"],
+        "priorityClassName": options["priority_class_name"],
         "imagePullSecrets": [{"name": name} for name in options["image_pull_secrets"]],
         "tolerations": options["tolerations"],
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_only(node)]}}},
@@ -187,8 +188,7 @@ def judge(pod: Json | None, age_s: float, options: t.Mapping[str, t.Any]) -> Out
         if verdict:
             return dataclasses.replace(verdict, phase=phase)
     if age_s >= options["timeout"]:
-        state = waiting.get("reason") or (unschedulable and f"unschedulable: {unschedulable}") or "no further reason given"
-        return Outcome("", phase=phase, reason=f"It was {phase or 'not created'} after {options['timeout']} s ({state}). Raise timeout, or look at the node.")
+        return Outcome("", phase=phase, reason=_too_long(phase, waiting, unschedulable, options))
     return None
 
 
@@ -201,6 +201,16 @@ def _failed(status: Json) -> Outcome:
         return Outcome("", phase="Failed", reason=f"The node refused or ended the pod ({why or 'no reason given'}): {said or 'no message'}.")
     named = f" ({why})" if why not in ("", "Error") else ""
     return Outcome("", phase="Failed", exit_code=code, reason=f"The workload ended with status {code}{named}")
+
+
+def _too_long(phase: str | None, waiting: Json, unschedulable: str, options: t.Mapping[str, t.Any]) -> str:
+    after = f"after {options['timeout']} s"
+    if unschedulable:
+        return f"Other pods held the node's {options['resource']} and it was not placed {after}. Test the node when it is idle."
+    if phase == "Running":
+        return f"The workload still ran {after}. Raise timeout, or look at the GPUs of the node."
+    state = f"was {phase} ({waiting.get('reason') or 'no reason given'})" if phase else "did not appear"
+    return f"The pod {state} {after}. Raise timeout, or look at the node's kubelet."
 
 
 def _waiting(status: Json) -> Json:
@@ -331,7 +341,9 @@ def _explain(error: GpuOpsError, namespace: str) -> GpuOpsError:
     if error.reason == "NotFound":
         return GpuOpsError(f"Namespace {namespace} does not exist. Create it, or set namespace.", reason="NotFound")
     if "violates PodSecurity" in error.msg:
-        return GpuOpsError(f"The pod security of namespace {namespace} refuses the workload. Change security_context or namespace. {error.msg}", reason="Forbidden")
+        return GpuOpsError(
+            f"The pod security of namespace {namespace} refuses the workload. Change security_context or namespace. {error.msg}", reason="Forbidden"
+        )
     return error
 
 

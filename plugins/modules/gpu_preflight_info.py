@@ -56,6 +56,7 @@ options:
       - other_stacks
       - container_runtime
       - operating_system
+      - driver
       - taints
       - pod_security
       - node_state
@@ -121,7 +122,7 @@ summary:
   description: How many findings are failures, warnings and fine.
   returned: success
   type: dict
-  sample: {failures: 1, warnings: 0, ok: 10}
+  sample: {failures: 1, warnings: 0, ok: 11}
 facts:
   description: What the cluster is.
   returned: success
@@ -162,3 +163,48 @@ facts:
       type: str
       sample: eks
 """
+
+import collections
+import dataclasses
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, argument_spec, assert_libraries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._preflight import CHECKS, Plan, facts, run_checks
+from ansible_collections.gpuops.nvidia.plugins.module_utils._snapshot import read
+
+OPTIONS: dict[str, t.Any] = {
+    "namespace": {"type": "str", "default": "gpu-operator"},
+    "release_name": {"type": "str", "default": "gpu-operator"},
+    "operator_version": {"type": "str"},
+    "values": {"type": "dict", "default": {}},
+    "skip": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": []},
+}
+
+
+def preflight(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Read the cluster once and check it."""
+    plan = Plan(options["namespace"], options["release_name"], options["operator_version"], options["values"])
+    snapshot = read(Cluster(options), options["namespace"], review="permissions" not in options["skip"])
+    findings = run_checks(snapshot, plan, options["skip"])
+    levels = collections.Counter(finding.level for finding in findings)
+    return {
+        "findings": [dataclasses.asdict(finding) for finding in findings],
+        "summary": {"failures": levels["failure"], "warnings": levels["warning"], "ok": levels["ok"]},
+        "facts": facts(snapshot),
+    }
+
+
+def main() -> t.NoReturn:
+    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
+    assert_libraries(module)
+    try:
+        result = preflight(module.params)
+    except GpuOpsError as e:
+        module.fail_json(msg=e.msg, **e.details)
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

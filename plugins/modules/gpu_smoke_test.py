@@ -102,6 +102,11 @@ options:
   runtime_class_name:
     description: RuntimeClass of the pods, where the cluster's default runtime does not give GPUs to containers.
     type: str
+  priority_class_name:
+    description:
+      - PriorityClass of the pods. Without one they have the cluster's default priority, and the scheduler may preempt pods of a
+        lower priority for them. A class with C(preemptionPolicy: Never) rules that out.
+    type: str
   security_context:
     description:
       - Security context of the container. The default meets the C(restricted) pod security standard.
@@ -232,9 +237,10 @@ OPTIONS: dict[str, t.Any] = {
     "timeout": {"type": "int", "default": 300},
     "tolerations": {"type": "list", "elements": "dict", "default": [{"operator": "Exists"}]},
     "runtime_class_name": {"type": "str"},
+    "priority_class_name": {"type": "str"},
     "security_context": {"type": "dict"},
     "log_lines": {"type": "int", "default": 20},
-    "require_pass": {"type": "bool", "default": True},
+    "require_pass": {"type": "bool", "default": True, "no_log": False},
 }
 
 

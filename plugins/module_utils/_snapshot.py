@@ -1,0 +1,124 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Reading the cluster for the preflight checks: a handful of lists, and one access review for each permission."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import json
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._preflight import Snapshot
+
+Json = dict[str, t.Any]
+
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+PARALLEL = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Permission:
+    """Some verbs on one resource, cluster-wide or in the operator's namespace."""
+
+    group: str
+    resource: str
+    verbs: str
+    in_namespace: bool = False
+
+
+NEEDED = (
+    Permission("", "nodes", "get list"),
+    Permission("", "namespaces", "get create patch"),
+    Permission("", "pods", "list"),
+    Permission("apps", "daemonsets", "list"),
+    Permission("apps", "deployments", "list"),
+    Permission("apiextensions.k8s.io", "customresourcedefinitions", "get create patch"),
+    Permission("nvidia.com", "clusterpolicies", "get list create patch"),
+    Permission("nvidia.com", "gpuclusters", "list"),
+    Permission("nvidia.com", "nvidiadrivers", "get list create patch"),
+    Permission("rbac.authorization.k8s.io", "clusterroles", "get create patch"),
+    Permission("rbac.authorization.k8s.io", "clusterrolebindings", "get create patch"),
+    Permission("rbac.authorization.k8s.io", "roles", "get create patch", in_namespace=True),
+    Permission("rbac.authorization.k8s.io", "rolebindings", "get create patch", in_namespace=True),
+    Permission("", "serviceaccounts", "get create patch", in_namespace=True),
+    Permission("", "configmaps", "get create patch", in_namespace=True),
+    Permission("", "secrets", "get list create patch update", in_namespace=True),
+    Permission("apps", "daemonsets", "get create patch", in_namespace=True),
+    Permission("apps", "deployments", "get list create patch", in_namespace=True),
+    Permission("batch", "jobs", "get list create delete", in_namespace=True),
+    Permission("", "pods", "get list create delete", in_namespace=True),
+    Permission("", "pods/log", "get", in_namespace=True),
+    Permission("", "pods/portforward", "create", in_namespace=True),
+    Permission("", "events", "list", in_namespace=True),
+)
+"""What deploying and verifying the stack asks of the API. (Helm also needs the rights that the chart's roles give away.)"""
+
+
+def read(cluster: Cluster, namespace: str, review: bool) -> Snapshot:
+    """Read everything that the checks look at; ``review`` also asks for the permissions."""
+    missing = missing_permissions(cluster, namespace) if review else []
+    version = json.loads(cluster.request("GET", "/version"))
+    return Snapshot(
+        version=version["gitVersion"],
+        nodes=_list(cluster, namespaced("v1", None, "nodes")),
+        daemonsets=_list(cluster, namespaced("apps/v1", None, "daemonsets")),
+        operators=_list(cluster, namespaced("apps/v1", None, "deployments"), "app.kubernetes.io/component=gpu-operator"),
+        clusterpolicies=_list(cluster, namespaced("nvidia.com/v1", None, "clusterpolicies")),
+        gpuclusters=_list(cluster, namespaced("nvidia.com/v1alpha1", None, "gpuclusters")),
+        namespace=_get(cluster, namespaced("v1", None, "namespaces", namespace)),
+        missing_permissions=missing,
+    )
+
+
+def _list(cluster: Cluster, path: str, selector: str = "") -> list[Json]:
+    """List a collection. One that this user may not read is empty here; the review of permissions names it."""
+    try:
+        return cluster.list(path, **({"labelSelector": selector} if selector else {})) or []
+    except GpuOpsError as e:
+        if e.reason == "Forbidden":
+            return []
+        raise
+
+
+def _get(cluster: Cluster, path: str) -> Json | None:
+    try:
+        return cluster.get(path)
+    except GpuOpsError as e:
+        if e.reason == "Forbidden":
+            return None
+        raise
+
+
+def missing_permissions(cluster: Cluster, namespace: str) -> list[str]:
+    """Return what the user lacks, for example ``create clusterpolicies.nvidia.com``."""
+    if _allowed(cluster, {"verb": "*", "group": "*", "resource": "*"}):
+        return []
+    wanted = [(permission, verb) for permission in NEEDED for verb in permission.verbs.split()]
+
+    def ask(item: tuple[Permission, str]) -> bool:
+        permission, verb = item
+        resource, dummy, subresource = permission.resource.partition("/")
+        attributes = {"verb": verb, "group": permission.group, "resource": resource, "subresource": subresource}
+        return _allowed(cluster, {**attributes, **({"namespace": namespace} if permission.in_namespace else {})})
+
+    with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
+        answers = list(pool.map(ask, wanted))
+    return [_name(permission, verb, namespace) for (permission, verb), allowed in zip(wanted, answers) if not allowed]
+
+
+def _allowed(cluster: Cluster, attributes: Json) -> bool:
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": attributes}}
+    answer = json.loads(cluster.request("POST", REVIEWS, body=review))
+    return bool(answer["status"].get("allowed"))
+
+
+def _name(permission: Permission, verb: str, namespace: str) -> str:
+    resource = f"{permission.resource}.{permission.group}" if permission.group else permission.resource
+    return f"{verb} {resource} in {namespace}" if permission.in_namespace else f"{verb} {resource}"
