@@ -105,7 +105,7 @@ options:
   priority_class_name:
     description:
       - PriorityClass of the pods. Without one they have the cluster's default priority, and the scheduler may preempt pods of a
-        lower priority for them. A class with C(preemptionPolicy: Never) rules that out.
+        lower priority for them. A class whose C(preemptionPolicy) is V(Never) rules that out.
     type: str
   security_context:
     description:
