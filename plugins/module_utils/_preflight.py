@@ -93,7 +93,9 @@ class Snapshot:
     clusterpolicies: list[Json]
     gpuclusters: list[Json]
     namespace: Json | None
-    missing_permissions: list[str]
+    missing_permissions: list[str] = dataclasses.field(default_factory=list)
+    unreadable: frozenset[str] = frozenset()
+    """Names of the collections that this user may not list. They are empty here."""
 
     @functools.cached_property
     def nfd_ran(self) -> bool:
@@ -178,7 +180,7 @@ def check_gpu_nodes(snapshot: Snapshot, dummy: Plan) -> t.Iterator[Finding]:
     """Count the nodes that carry a GPU."""
     check = "gpu_nodes"
     if not snapshot.nodes:
-        yield Finding(check, "failure", "The cluster has no nodes, or this user may not see them.", "Join nodes first.")
+        yield Finding(check, "failure", "The cluster has no nodes.", "Join nodes first.")
     elif snapshot.gpu_nodes:
         yield Finding(check, "ok", f"{len(snapshot.gpu_nodes)} of {len(snapshot.nodes)} nodes carry an NVIDIA GPU.", **_on(snapshot.gpu_nodes))
     elif snapshot.nfd_ran:
@@ -546,19 +548,28 @@ def check_cloud(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
         yield Finding(check, "ok", f"The nodes belong to {cloud.upper()}." if cloud else "The nodes belong to no managed cloud that needs special values.")
 
 
-CHECKS: dict[str, t.Callable[[Snapshot, Plan], t.Iterator[Finding]]] = {
-    "kubernetes_version": check_kubernetes_version,
-    "permissions": check_permissions,
-    "gpu_nodes": check_gpu_nodes,
-    "nfd": check_nfd,
-    "other_stacks": check_other_stacks,
-    "container_runtime": check_container_runtime,
-    "operating_system": check_operating_system,
-    "driver": check_driver,
-    "taints": check_taints,
-    "pod_security": check_pod_security,
-    "node_state": check_node_state,
-    "cloud": check_cloud,
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """A check and the collections that it judges."""
+
+    function: t.Callable[[Snapshot, Plan], t.Iterator[Finding]]
+    needs: frozenset[str] = frozenset()
+
+
+_NODES = frozenset({"nodes"})
+CHECKS = {
+    "kubernetes_version": Check(check_kubernetes_version),
+    "permissions": Check(check_permissions),
+    "gpu_nodes": Check(check_gpu_nodes, _NODES),
+    "nfd": Check(check_nfd, frozenset({"daemonsets"})),
+    "other_stacks": Check(check_other_stacks, frozenset({"daemonsets", "deployments", "clusterpolicies", "gpuclusters"})),
+    "container_runtime": Check(check_container_runtime, _NODES),
+    "operating_system": Check(check_operating_system, _NODES),
+    "driver": Check(check_driver, _NODES),
+    "taints": Check(check_taints, _NODES),
+    "pod_security": Check(check_pod_security, frozenset({"namespaces"})),
+    "node_state": Check(check_node_state, _NODES),
+    "cloud": Check(check_cloud, _NODES),
 }
 
 _ORDER: tuple[Level, ...] = ("failure", "warning", "ok")
@@ -566,8 +577,16 @@ _ORDER: tuple[Level, ...] = ("failure", "warning", "ok")
 
 def run_checks(snapshot: Snapshot, plan: Plan, skip: t.Collection[str] = ()) -> list[Finding]:
     """Run all checks but those to skip; failures come first."""
-    findings = [finding for name, check in CHECKS.items() if name not in skip for finding in check(snapshot, plan)]
+    findings = [finding for name, check in CHECKS.items() if name not in skip for finding in _run(name, check, snapshot, plan)]
     return sorted(findings, key=lambda finding: _ORDER.index(finding.level))
+
+
+def _run(name: str, check: Check, snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
+    unreadable = sorted(check.needs & snapshot.unreadable)
+    if unreadable:
+        yield Finding(name, "warning", f"Not checked, because this user may not read {', '.join(unreadable)}.", "Grant it, or skip this check.")
+    else:
+        yield from check.function(snapshot, plan)
 
 
 def facts(snapshot: Snapshot) -> Json:

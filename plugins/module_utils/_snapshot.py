@@ -18,6 +18,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._preflight import Snapshot
 
 Json = dict[str, t.Any]
+Items = list[Json]
+T = t.TypeVar("T")
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 PARALLEL = 8
@@ -61,39 +63,46 @@ NEEDED = (
 """What deploying and verifying the stack asks of the API. (Helm also needs the rights that the chart's roles give away.)"""
 
 
+class _Reader:
+    """Reads what the user may read, and remembers what not: the review of permissions is what reports that."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.unreadable: set[str] = set()
+
+    def list(self, group_version: str, plural: str, selector: str = "") -> Items:
+        """List a collection; empty when its kind does not exist or may not be read."""
+        query = {"labelSelector": selector} if selector else {}
+        return self._permitted(plural, lambda: self._cluster.list(namespaced(group_version, None, plural), **query)) or []
+
+    def namespace(self, name: str) -> Json | None:
+        """Return a namespace, or None."""
+        return self._permitted("namespaces", lambda: self._cluster.get(namespaced("v1", None, "namespaces", name)))
+
+    def _permitted(self, plural: str, ask: t.Callable[[], T]) -> T | None:
+        try:
+            return ask()
+        except GpuOpsError as e:
+            if e.reason != "Forbidden":
+                raise
+            self.unreadable.add(plural)
+            return None
+
+
 def read(cluster: Cluster, namespace: str, review: bool) -> Snapshot:
     """Read everything that the checks look at; ``review`` also asks for the permissions."""
-    missing = missing_permissions(cluster, namespace) if review else []
-    version = json.loads(cluster.request("GET", "/version"))
-    return Snapshot(
-        version=version["gitVersion"],
-        nodes=_list(cluster, namespaced("v1", None, "nodes")),
-        daemonsets=_list(cluster, namespaced("apps/v1", None, "daemonsets")),
-        operators=_list(cluster, namespaced("apps/v1", None, "deployments"), "app.kubernetes.io/component=gpu-operator"),
-        clusterpolicies=_list(cluster, namespaced("nvidia.com/v1", None, "clusterpolicies")),
-        gpuclusters=_list(cluster, namespaced("nvidia.com/v1alpha1", None, "gpuclusters")),
-        namespace=_get(cluster, namespaced("v1", None, "namespaces", namespace)),
-        missing_permissions=missing,
+    reader = _Reader(cluster)
+    snapshot = Snapshot(
+        version=json.loads(cluster.request("GET", "/version"))["gitVersion"],
+        nodes=reader.list("v1", "nodes"),
+        daemonsets=reader.list("apps/v1", "daemonsets"),
+        operators=reader.list("apps/v1", "deployments", "app.kubernetes.io/component=gpu-operator"),
+        clusterpolicies=reader.list("nvidia.com/v1", "clusterpolicies"),
+        gpuclusters=reader.list("nvidia.com/v1alpha1", "gpuclusters"),
+        namespace=reader.namespace(namespace),
+        missing_permissions=missing_permissions(cluster, namespace) if review else [],
     )
-
-
-def _list(cluster: Cluster, path: str, selector: str = "") -> list[Json]:
-    """List a collection. One that this user may not read is empty here; the review of permissions names it."""
-    try:
-        return cluster.list(path, **({"labelSelector": selector} if selector else {})) or []
-    except GpuOpsError as e:
-        if e.reason == "Forbidden":
-            return []
-        raise
-
-
-def _get(cluster: Cluster, path: str) -> Json | None:
-    try:
-        return cluster.get(path)
-    except GpuOpsError as e:
-        if e.reason == "Forbidden":
-            return None
-        raise
+    return dataclasses.replace(snapshot, unreadable=frozenset(reader.unreadable))
 
 
 def missing_permissions(cluster: Cluster, namespace: str) -> list[str]:
