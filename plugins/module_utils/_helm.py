@@ -207,7 +207,8 @@ def _refused_values(text: str) -> str | None:
     if said:
         return " ".join(said["said"].split()).rstrip(".")
     if text.startswith("values don't meet the specifications of the schema"):
-        return "; ".join(line.strip().removeprefix("- ") for line in text.splitlines()[1:] if line.strip())
+        lines = (line.strip().removeprefix("- ") for line in text.splitlines()[1:] if line.strip())
+        return "; ".join(lines).replace(":; ", ": ")
     field = _TEMPLATE_FIELD.search(text)
     if field is None:
         return None
