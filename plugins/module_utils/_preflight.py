@@ -307,22 +307,25 @@ def runtime_of(node: Json) -> str:
 
 def check_container_runtime(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
     """Compare the container runtimes with what the operator can configure."""
-    check, nodes = "container_runtime", snapshot.candidates
-    kinds = collections.Counter(runtime_of(node).partition("://")[0] for node in nodes)
+    check, nodes, found = "container_runtime", snapshot.candidates, []
+    kinds = sorted({runtime_of(node).partition("://")[0] for node in nodes})
     unknown = [node for node in nodes if runtime_of(node).partition("://")[0] not in ("containerd", "cri-o")]
     if unknown:
         used = ", ".join(sorted({runtime_of(node) for node in unknown}))
-        yield Finding(check, "failure", f"These nodes run {used}; the operator supports containerd and CRI-O.", "Move them to containerd.", **_on(unknown))
+        message = f"These nodes run {used}; the operator supports containerd and CRI-O."
+        found.append(Finding(check, "failure", message, "Move them to containerd.", **_on(unknown)))
     if len(kinds) > 1 and plan.value("toolkit.enabled", True):
+        message = f"GPU nodes mix container runtimes ({', '.join(kinds)}), and the operator configures one for all."
         remedy = "Use one container runtime on all GPU nodes, or set toolkit.enabled to false and prepare the hosts."
-        yield Finding(check, "failure", f"GPU nodes mix container runtimes ({', '.join(sorted(kinds))}), and the operator configures one for all.", remedy)
+        found.append(Finding(check, "failure", message, remedy))
     odd = _outside_containerd(nodes, plan)
-    if odd:
-        supported = _versions(plan.line.containerd) if plan.line else ""
+    if odd and plan.line:
         used = ", ".join(sorted({runtime_of(node) for node in odd}))
-        yield Finding(check, "warning", f"NVIDIA validated containerd {supported}; these nodes run {used}.", "Plan to change containerd.", **_on(odd))
-    if not unknown and not odd and len(kinds) <= 1:
-        yield Finding(check, "ok", f"The container runtime is {next(iter(kinds), 'not known yet')}.")
+        message = f"NVIDIA validated containerd {_versions(plan.line.containerd)}; these nodes run {used}."
+        found.append(Finding(check, "warning", message, "Plan to change containerd.", **_on(odd)))
+    yield from found
+    if not found:
+        yield Finding(check, "ok", f"The container runtime is {' and '.join(kinds) or 'not known yet'}.")
 
 
 def _outside_containerd(nodes: list[Json], plan: Plan) -> list[Json]:

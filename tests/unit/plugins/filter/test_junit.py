@@ -37,7 +37,7 @@ def test_no_checks_is_an_empty_suite() -> None:
 
 
 def test_what_xml_does_not_allow_is_left_out() -> None:
-    text = junit([{"name": "n<>&\"", "failure": "\x1b[31mred\x1b[0m", "output": "nul\x00 bell\x07 \ufffe emoji \U0001f600\n\ttab"}])
+    text = junit([{"name": 'n<>&"', "failure": "\x1b[31mred\x1b[0m", "output": "nul\x00 bell\x07 \ufffe emoji \U0001f600\n\ttab"}])
     case = ET.fromstring(text)[0]
     assert case.get("name") == 'n<>&"'
     assert case.find("failure").get("message") == "red"
