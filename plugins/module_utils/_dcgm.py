@@ -58,7 +58,7 @@ def expected_gpus(node: Json | None) -> int | None:
     return None if not count.isdigit() or "-MIG-" in labels.get(PRODUCT_LABEL, "") else int(count)
 
 
-def judge(node: str, pod: str, status: int, text: str, expected: int | None, wanted: t.Iterable[str]) -> NodeMetrics:
+def judge(node: str, pod: str, status: int, text: str, *, expected: int | None, wanted: t.Iterable[str]) -> NodeMetrics:
     """Judge the answer of one exporter."""
     gpus, metrics = parse(text)
     missing = [name for name in wanted if name not in metrics]
@@ -119,4 +119,4 @@ def _ask(cluster: Cluster, options: t.Mapping[str, t.Any], name: str, pod: Json 
         status, body = cluster.port_forward_get(options["namespace"], pod["name"], options["port"], "/metrics", options["timeout"])
     except GpuOpsError as e:
         return NodeMetrics(name, reason=e.msg, pod=pod["name"], expected_gpus=expected)
-    return judge(name, pod["name"], status, body.decode("utf-8", "replace"), expected, options["metrics"])
+    return judge(name, pod["name"], status, body.decode("utf-8", "replace"), expected=expected, wanted=options["metrics"])

@@ -350,7 +350,7 @@ def os_of(node: Json) -> tuple[str, str]:
         return labels(node)[OS_ID], labels(node).get(OS_VERSION, "")
     image = str(node["status"]["nodeInfo"].get("osImage") or "unknown")
     version = re.search(r"\d+(\.\d+)?", image)
-    name = next((os_id for prefix, os_id in _OS_IMAGES if image.startswith(prefix)), image.split("(")[0].strip(" 0123456789.") or image)
+    name = next((os_id for prefix, os_id in _OS_IMAGES if image.startswith(prefix)), image.split("(", maxsplit=1)[0].strip(" 0123456789.") or image)
     return name, version[0] if version else ""
 
 
@@ -443,7 +443,8 @@ def check_taints(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
         return
     keys = sorted({taint["key"] for taints in blocked.values() for taint in taints})
     all_of_them = len(kept_off) == len(nodes)
-    message = f"{'Every' if all_of_them else len(kept_off)} GPU node{' has' if all_of_them else 's have'} a taint that the operands do not tolerate ({', '.join(keys)})."
+    which = "Every GPU node has" if all_of_them else f"{len(kept_off)} GPU nodes have"
+    message = f"{which} a taint that the operands do not tolerate ({', '.join(keys)})."
     remedy = "Add it to daemonsets.tolerations, which replaces the default list, and to node-feature-discovery.worker.tolerations; or remove the taint."
     yield Finding(check, "failure" if all_of_them else "warning", message, remedy, **_on(kept_off))
 

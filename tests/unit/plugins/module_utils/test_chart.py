@@ -77,7 +77,7 @@ def test_an_older_chart_cannot_leave_the_clusterpolicy_to_others(folder: Path) -
 
 
 def test_what_is_no_chart_says_so(tmp_path: Path, folder: Path) -> None:
-    with pytest.raises(GpuOpsError, match="it has no Chart.yaml"):
+    with pytest.raises(GpuOpsError, match=r"it has no Chart.yaml"):
         read_chart(str(tmp_path))
     broken = tmp_path / "broken.tgz"
     broken.write_bytes(b"no archive")
@@ -214,7 +214,7 @@ def test_wrong_advice_meets_the_right_field(folder: Path) -> None:
 
 @pytest.mark.parametrize("value", ["precompiled", True, ["open"]])
 def test_a_kernel_module_type_that_cannot_be_is_refused(folder: Path, value: object) -> None:
-    with pytest.raises(GpuOpsError, match="driver.usePrecompiled") as e:
+    with pytest.raises(GpuOpsError, match=r"driver.usePrecompiled") as e:
         unknown({"driver": {"kernelModuleType": value}}, folder)
     assert e.value.reason == "ValuesRefused"
 

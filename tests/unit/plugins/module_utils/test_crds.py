@@ -102,7 +102,7 @@ def test_it_waits_until_the_api_server_serves_them(monkeypatch: pytest.MonkeyPat
 
 def test_a_crd_that_is_never_served_is_named() -> None:
     cluster = FakeCluster({}, {"a.nvidia.com": pending("a.nvidia.com")})
-    with pytest.raises(GpuOpsError, match="does not serve these CRDs after 0 s: a.nvidia.com") as e:
+    with pytest.raises(GpuOpsError, match=r"does not serve these CRDs after 0 s: a.nvidia.com") as e:
         apply_crds(cluster, {"a.nvidia.com": ""}, "r", "n", 0)
     assert e.value.reason == "TimedOut"
 

@@ -58,7 +58,7 @@ def test_expected_gpus(item: dict | None, count: int | None) -> None:
     ],
 )
 def test_judge(status: int, text: str, expected: int | None, wanted: list[str], reason: str) -> None:
-    row = judge("a", "p", status, text, expected, wanted)
+    row = judge("a", "p", status, text, expected=expected, wanted=wanted)
     assert (row.ok, row.reason, row.pod) == (not reason, reason, "p")
 
 
@@ -87,8 +87,8 @@ class FakeCluster:
         assert path == "/api/v1/nodes"
         return [{"metadata": {"name": name, "labels": {DEPLOY_LABEL: "true", "nvidia.com/gpu.count": "2"}}} for name in ("good", "denied", "bare", "crashing")]
 
-    def table(self, path: str, labelSelector: str) -> list[dict]:
-        assert (path, labelSelector) == ("/api/v1/namespaces/ns/pods", "app=x")
+    def table(self, path: str, **query: str) -> list[dict]:
+        assert (path, query) == ("/api/v1/namespaces/ns/pods", {"labelSelector": "app=x"})
         return [row("good", "good"), row("denied", "denied"), row("crashing", "crashing", "0/1", "CrashLoopBackOff")]
 
     def port_forward_get(self, namespace: str, pod: str, port: int, path: str, timeout_s: float) -> tuple[int, bytes]:

@@ -69,7 +69,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 def test_a_missing_helm_is_named() -> None:
-    with pytest.raises(GpuOpsError, match="no helm executable at /nowhere/helm. Install Helm") as e:
+    with pytest.raises(GpuOpsError, match=r"no helm executable at /nowhere/helm. Install Helm") as e:
         Helm(FakeModule(Path("/tmp")), "/nowhere/helm")
     assert e.value.reason == "HelmMissing"
 
@@ -102,7 +102,7 @@ def test_a_source_reads_as_a_sentence() -> None:
 def test_local_charts_are_taken_where_they_lie(bench: Bench, tmp_path: Path) -> None:
     folder = tmp_path / "chart"
     folder.mkdir()
-    with pytest.raises(GpuOpsError, match="it has no Chart.yaml"):
+    with pytest.raises(GpuOpsError, match=r"it has no Chart.yaml"):
         local_chart(str(folder))
     (folder / "Chart.yaml").write_text("name: x")
     assert bench.helm.fetch(Source(str(folder)), None) == (str(folder), True)

@@ -40,7 +40,7 @@ def bare(name: str = "gpu-0", image: str = "Ubuntu 24.04.3 LTS", labels: dict | 
     return node(name, {**dict.fromkeys(NFD_LABELS), **(labels or {})}, image=image, **changes)
 
 
-def daemonset(name: str, image: str = "x", namespace: str = "kube-system", owner: str | None = None, desired: int = 1, release: str | None = None) -> dict:
+def daemonset(name: str, image: str = "x", namespace: str = "kube-system", *, owner: str | None = None, desired: int = 1, release: str | None = None) -> dict:
     return {
         "metadata": {
             "name": name,

@@ -226,10 +226,10 @@ class FakeCluster:
         self.most = max(self.most, len(self.objects))
         return self.objects[name]
 
-    def list(self, path: str, labelSelector: str) -> list[dict]:
+    def list(self, path: str, **query: str) -> list[dict]:
         self.polls += 1
         self.on_poll()
-        return self._matching(labelSelector)
+        return self._matching(query["labelSelector"])
 
     def get(self, path: str, query: dict) -> dict:
         return {"items": self._matching(query["labelSelector"])}
@@ -314,7 +314,7 @@ def test_pods_that_cannot_be_deleted_are_owned_up_to() -> None:
             cluster.delete = cluster.get = cluster.list = unreachable
 
     cluster.on_poll = die
-    with pytest.raises(GpuOpsError, match="Cannot reach the API. Pods of the test may be left; they end by themselves") as e:
+    with pytest.raises(GpuOpsError, match=r"Cannot reach the API. Pods of the test may be left; they end by themselves") as e:
         Run(cluster, options()).test(["a"])
     assert e.value.reason == "Unreachable"
 

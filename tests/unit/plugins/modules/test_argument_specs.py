@@ -1,0 +1,42 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a module documents is what it takes: names, types, defaults and choices, by value."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import typing as t
+
+import pytest
+from ansible.module_utils.common.yaml import yaml_load
+from ansible_collections.gpuops.nvidia.plugins import modules
+
+NAMES = [found.name for found in pkgutil.iter_modules(modules.__path__)]
+DOCUMENTED = ("type", "elements", "default", "choices", "required")
+
+
+def shape(options: dict[str, dict[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
+    """Reduce documented or coded options to what both must say; ``str`` and ``False`` are what nothing means."""
+    shaped = {}
+    for name, option in options.items():
+        facts = {key: option.get(key) for key in DOCUMENTED} | {"type": option.get("type", "str"), "required": bool(option.get("required"))}
+        shaped[name] = {**facts, "suboptions": shape(option.get("suboptions") or option.get("options") or {})}
+    return shaped
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_options_are_documented_by_value(name: str) -> None:
+    module = importlib.import_module(f"{modules.__name__}.{name}")
+    documentation = yaml_load(module.DOCUMENTATION)
+    assert documentation["module"] == name
+    assert shape(documentation["options"]) == shape(module.OPTIONS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_option_that_could_hold_a_secret_says_whether_it_does(name: str) -> None:
+    module = importlib.import_module(f"{modules.__name__}.{name}")
+    words = ("pass", "token", "secret", "key")
+    assert [option for option, spec in module.OPTIONS.items() if any(word in option for word in words) and "no_log" not in spec] == []

@@ -1,0 +1,53 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._preflight import CHECKS, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.modules import gpu_preflight_info
+
+
+@pytest.fixture
+def info(run_module: t.Callable, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
+    def run(error: GpuOpsError | None = None, **options: t.Any) -> t.Any:
+        def read(cluster: object, namespace: str, review: bool) -> Snapshot:
+            if error:
+                raise error
+            missing = ["list nodes"] if review else []
+            return Snapshot("v1.36.3", [], [], [], [], [], None, missing)
+
+        monkeypatch.setattr(gpu_preflight_info, "Cluster", lambda options: None)
+        monkeypatch.setattr(gpu_preflight_info, "read", read)
+        return run_module("gpu_preflight_info", **options)
+
+    return run
+
+
+def test_findings_never_fail_the_task(info: t.Callable) -> None:
+    run = info()
+    assert run.rc == 0 and run.result["changed"] is False and run.warnings == []
+    assert run.result["summary"] == {"failures": 2, "warnings": 0, "ok": len(CHECKS) - 2}
+    assert run.result["findings"][0]["check"] == "permissions" and run.result["findings"][0]["level"] == "failure"
+    assert run.result["facts"]["kubernetes_version"] == "v1.36.3"
+
+
+def test_skipped_checks_are_neither_run_nor_asked_for(info: t.Callable) -> None:
+    run = info(skip=["permissions", "gpu_nodes"])
+    assert run.result["summary"] == {"failures": 0, "warnings": 0, "ok": len(CHECKS) - 2}
+
+
+def test_options_reach_the_checks(info: t.Callable) -> None:
+    run = info(operator_version="v25.10.1", values={"driver": {"enabled": False}}, namespace="other")
+    messages = {finding["check"]: finding["message"] for finding in run.result["findings"]}
+    assert "25.10" in messages["kubernetes_version"] and "installed on the hosts" in messages["operating_system"] and "other" in messages["pod_security"]
+
+
+def test_errors_are_sentences(info: t.Callable) -> None:
+    run = info(GpuOpsError("Cannot reach the Kubernetes API.", reason="Unreachable"))
+    assert (run.rc, run.result["msg"]) == (1, "Cannot reach the Kubernetes API.")
+    assert info(skip=["nonsense"]).rc == 1
