@@ -1,0 +1,113 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""What the judge says, and what it looks at."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+Json = dict[str, t.Any]
+Level = t.Literal["failed", "progressing", "note"]
+State = t.Literal["ready", "progressing", "failed"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Reason:
+    """One thing that stands between the stack and ready, or (level ``note``) that a person should know.
+
+    ``failed`` ends a wait at once, because waiting will not help; ``progressing`` may still come right. ``node`` and ``pod``
+    are one example; ``count`` of ``total`` nodes are concerned.
+    """
+
+    level: Level
+    code: str
+    message: str
+    remedy: str = ""
+    operand: str | None = None
+    node: str | None = None
+    pod: str | None = None
+    count: int | None = None
+    total: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Rollout:
+    """How far one operand's DaemonSet is: node counts. ``state`` is ready, progressing, failed or disabled."""
+
+    operand: str
+    daemonset: str | None
+    state: str
+    expected: int = 0
+    desired: int = 0
+    updated: int = 0
+    available: int = 0
+    images: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """The judge's answer. ``message`` is one sentence; ``reasons`` are sorted, the cause before its consequences."""
+
+    state: State
+    message: str
+    reasons: tuple[Reason, ...]
+    operands: tuple[Rollout, ...]
+    nodes_ready: int
+    nodes_total: int
+
+    def as_result(self) -> Json:
+        """Return the verdict as a module result."""
+        return {
+            "state": self.state,
+            "message": self.message,
+            "reasons": [dataclasses.asdict(reason) for reason in self.reasons],
+            "nodes_ready": self.nodes_ready,
+            "nodes_total": self.nodes_total,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class PodRow:
+    """A pod of an operand that is not fine: one row of the API's pod table.
+
+    For a few examples the reader also looked at the pod itself: ``cause`` is why it is not fine, and ``current`` tells that it
+    is of its DaemonSet's newest revision, so that its failure is not about a spec that has been corrected since.
+    """
+
+    name: str
+    node: str
+    status: str
+    restarts: int
+    cause: str = ""
+    current: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Observation:
+    """What the judge looks at. Lists hold objects as the API sent them; ``policies`` is None when the CRD is not installed."""
+
+    name: str
+    namespace: str
+    policies: list[Json] | None
+    gpuclusters: list[Json]
+    daemonsets: list[Json]
+    operators: list[Json]
+    nodes: list[Json]
+    now: float
+    troubled: t.Mapping[str, tuple[PodRow, ...]] = dataclasses.field(default_factory=dict)
+    """Pods that are not fine, by DaemonSet name."""
+
+    @property
+    def policy(self) -> Json | None:
+        """The ClusterPolicy in question."""
+        return next((item for item in self.policies or [] if item["metadata"]["name"] == self.name), None)
+
+    @property
+    def spec(self) -> Json:
+        """Its spec, empty when it does not exist."""
+        return (self.policy or {}).get("spec") or {}
