@@ -15,10 +15,12 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import labels_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operands import DEPLOY_PREFIX
 
 Json = dict[str, t.Any]
 
-DEPLOY_LABEL = "nvidia.com/gpu.deploy.dcgm-exporter"
+DEPLOY_LABEL = f"{DEPLOY_PREFIX}dcgm-exporter"
 COUNT_LABEL = "nvidia.com/gpu.count"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 
@@ -52,7 +54,7 @@ def parse(text: str) -> tuple[int, list[str]]:
 
 def expected_gpus(node: Json | None) -> int | None:
     """Return how many GPUs the node has by GPU feature discovery, or None when its label does not say."""
-    labels = ((node or {}).get("metadata") or {}).get("labels") or {}
+    labels = labels_of(node) if node else {}
     count = labels.get(COUNT_LABEL, "")
     # With the single MIG strategy the label counts MIG devices, while the exporter names their GPUs.
     return None if not count.isdigit() or "-MIG-" in labels.get(PRODUCT_LABEL, "") else int(count)
@@ -86,7 +88,7 @@ def targets(nodes: t.Mapping[str, Json], pods: t.Iterable[Json], only: list[str]
 
 
 def _deploys(node: Json) -> bool:
-    return bool((node["metadata"].get("labels") or {}).get(DEPLOY_LABEL) == "true")
+    return labels_of(node).get(DEPLOY_LABEL) == "true"
 
 
 def _is_ready(pod: Json) -> bool:

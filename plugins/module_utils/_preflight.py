@@ -16,16 +16,21 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _nfd
 from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import LIFE_CYCLE, LINES, MINIMUM_DRIVERS, Line, Minor
+from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import (
+    has_nfd_gpu_label,
+    has_nfd_labels,
+    is_ready,
+    is_switched_off,
+    labels_of,
+    untolerated,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operands import DEPLOY_PREFIX, NFD_GPU_LABELS, OPERANDS_SWITCH, UPGRADE_STATE
 
 Json = dict[str, t.Any]
 Level = t.Literal["ok", "warning", "failure"]
 
-NFD_PREFIX = "feature.node.kubernetes.io/"
-GPU_LABELS = tuple(f"{NFD_PREFIX}{name}.present" for name in ("pci-10de", "pci-0302_10de", "pci-0300_10de"))
-OS_ID = f"{NFD_PREFIX}system-os_release.ID"
-OS_VERSION = f"{NFD_PREFIX}system-os_release.VERSION_ID"
-DEPLOY_PREFIX = "nvidia.com/gpu.deploy."
-UPGRADE_STATE = "nvidia.com/gpu-driver-upgrade-state"
+OS_ID = "feature.node.kubernetes.io/system-os_release.ID"
+OS_VERSION = "feature.node.kubernetes.io/system-os_release.VERSION_ID"
 PRODUCT = "nvidia.com/gpu.product"
 ENFORCE = "pod-security.kubernetes.io/enforce"
 
@@ -100,22 +105,17 @@ class Snapshot:
     @functools.cached_property
     def nfd_ran(self) -> bool:
         """Whether Node Feature Discovery has labelled any node."""
-        return any(key.startswith(NFD_PREFIX) for node in self.nodes for key in labels(node))
+        return any(has_nfd_labels(node) for node in self.nodes)
 
     @functools.cached_property
     def gpu_nodes(self) -> list[Json]:
         """The nodes that carry an NVIDIA GPU by the labels of Node Feature Discovery."""
-        return [node for node in self.nodes if any(labels(node).get(key) == "true" for key in GPU_LABELS)]
+        return [node for node in self.nodes if has_nfd_gpu_label(node)]
 
     @functools.cached_property
     def candidates(self) -> list[Json]:
         """The GPU nodes, or while nothing has labelled them every node that runs workloads."""
-        return self.gpu_nodes or [node for node in self.nodes if "node-role.kubernetes.io/control-plane" not in labels(node)]
-
-
-def labels(item: Json) -> dict[str, str]:
-    """Return an object's labels."""
-    return t.cast("dict[str, str]", item["metadata"].get("labels") or {})
+        return self.gpu_nodes or [node for node in self.nodes if "node-role.kubernetes.io/control-plane" not in labels_of(node)]
 
 
 def name_of(item: Json) -> str:
@@ -188,7 +188,7 @@ def check_gpu_nodes(snapshot: Snapshot, dummy: Plan) -> t.Iterator[Finding]:
             check,
             "warning",
             "Node Feature Discovery has labelled the nodes, and none of them carries an NVIDIA GPU by its labels.",
-            f"Check with lspci that the GPUs are visible to the hosts, and that a Node Feature Discovery of your own writes the label {GPU_LABELS[0]} "
+            f"Check with lspci that the GPUs are visible to the hosts, and that a Node Feature Discovery of your own writes the label {NFD_GPU_LABELS[0]} "
             "(sources.pci.deviceLabelFields: [vendor], and 02, 03 in deviceClassWhitelist).",
         )
     else:
@@ -346,8 +346,8 @@ _OS_IMAGES = (("Ubuntu", "ubuntu"), ("Red Hat Enterprise Linux CoreOS", "rhcos")
 
 def os_of(node: Json) -> tuple[str, str]:
     """Return a node's operating system and version, by Node Feature Discovery or else by what the kubelet reports."""
-    if OS_ID in labels(node):
-        return labels(node)[OS_ID], labels(node).get(OS_VERSION, "")
+    if OS_ID in labels_of(node):
+        return labels_of(node)[OS_ID], labels_of(node).get(OS_VERSION, "")
     image = str(node["status"]["nodeInfo"].get("osImage") or "unknown")
     version = re.search(r"\d+(\.\d+)?", image)
     name = next((os_id for prefix, os_id in _OS_IMAGES if image.startswith(prefix)), image.split("(", maxsplit=1)[0].strip(" 0123456789.") or image)
@@ -409,7 +409,7 @@ def check_driver(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
     version = str(plan.value("driver.version", plan.line.driver if plan.line else ""))
     found = False
     for product, oldest in MINIMUM_DRIVERS.items():
-        nodes = [node for node in snapshot.gpu_nodes if labels(node).get(PRODUCT, "").startswith(product)]
+        nodes = [node for node in snapshot.gpu_nodes if labels_of(node).get(PRODUCT, "").startswith(product)]
         if nodes and plan.manages_driver and re.match(r"\d+\.\d+", version) and _numbers(version) < _numbers(oldest):
             found = True
             yield Finding(check, "failure", f"{product} needs driver {oldest} or newer, and driver.version is {version}.", "Set driver.version.", **_on(nodes))
@@ -417,26 +417,11 @@ def check_driver(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
         yield Finding(check, "ok", f"The driver is {version}." if plan.manages_driver and version else "The operator does not choose the driver.")
 
 
-_DAEMONSET_TAINTS = {f"node.kubernetes.io/{name}" for name in ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")}
-"""Taints that every pod of a DaemonSet tolerates."""
-
-
-def tolerates(tolerations: t.Iterable[Json], taint: Json) -> bool:
-    """Whether a pod with these tolerations may run on a node with this taint."""
-    for toleration in tolerations:
-        right_key = toleration.get("key") in (None, "", taint["key"])
-        right_effect = toleration.get("effect") in (None, "", taint["effect"])
-        right_value = toleration.get("operator") == "Exists" or (toleration.get("key") and toleration.get("value", "") == taint.get("value", ""))
-        if right_key and right_effect and right_value:
-            return True
-    return False
-
-
 def check_taints(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
     """Find nodes that the operands are kept off by taints. The operator is `ready` all the same."""
     check, nodes = "taints", snapshot.candidates
     tolerations = plan.value("daemonsets.tolerations", DEFAULT_TOLERATIONS)
-    blocked = {name_of(node): [taint for taint in _hard_taints(node) if not tolerates(tolerations, taint)] for node in nodes}
+    blocked = {name_of(node): untolerated(node, tolerations) for node in nodes}
     kept_off = [node for node in nodes if blocked[name_of(node)]]
     if not kept_off:
         yield Finding(check, "ok", "The operands tolerate the taints of all GPU nodes.")
@@ -449,15 +434,10 @@ def check_taints(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
     yield Finding(check, "failure" if all_of_them else "warning", message, remedy, **_on(kept_off))
 
 
-def _hard_taints(node: Json) -> list[Json]:
-    taints = node["spec"].get("taints") or []
-    return [taint for taint in taints if taint["effect"] in ("NoSchedule", "NoExecute") and taint["key"] not in _DAEMONSET_TAINTS]
-
-
 def check_pod_security(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
     """Find a namespace that refuses the operands' privileged pods."""
     check = "pod_security"
-    level = labels(snapshot.namespace).get(ENFORCE) if snapshot.namespace else None
+    level = labels_of(snapshot.namespace).get(ENFORCE) if snapshot.namespace else None
     if level in (None, "privileged") or plan.value("psa.enabled", False):
         yield Finding(
             check, "ok", f"Namespace {plan.namespace} admits privileged pods." if level else f"Namespace {plan.namespace} has no pod security level of its own."
@@ -480,7 +460,7 @@ def check_node_state(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
 
 
 def _not_ready(node: Json, dummy: Plan) -> bool:
-    return not any(item["type"] == "Ready" and item["status"] == "True" for item in node["status"].get("conditions") or [])
+    return not is_ready(node)
 
 
 def _cordoned(node: Json, dummy: Plan) -> bool:
@@ -488,22 +468,22 @@ def _cordoned(node: Json, dummy: Plan) -> bool:
 
 
 def _upgrade_failed(node: Json, dummy: Plan) -> bool:
-    return labels(node).get(UPGRADE_STATE) == "upgrade-failed"
+    return labels_of(node).get(UPGRADE_STATE) == "upgrade-failed"
 
 
 def _stale_pause(node: Json, dummy: Plan) -> bool:
-    idle = labels(node).get(UPGRADE_STATE, "") in ("", "upgrade-done", "upgrade-failed")
-    changing_mig = labels(node).get("nvidia.com/mig.config.state") in ("pending", "rebooting")
-    paused = any(key.startswith(DEPLOY_PREFIX) and "paused-for" in value for key, value in labels(node).items())
+    idle = labels_of(node).get(UPGRADE_STATE, "") in ("", "upgrade-done", "upgrade-failed")
+    changing_mig = labels_of(node).get("nvidia.com/mig.config.state") in ("pending", "rebooting")
+    paused = any(key.startswith(DEPLOY_PREFIX) and "paused-for" in value for key, value in labels_of(node).items())
     return paused and idle and not changing_mig
 
 
 def _left_out(node: Json, dummy: Plan) -> bool:
-    return labels(node).get(f"{DEPLOY_PREFIX}operands") == "false"
+    return is_switched_off(node)
 
 
 def _own_driver(node: Json, plan: Plan) -> bool:
-    return plan.manages_driver and labels(node).get(f"{DEPLOY_PREFIX}driver") == "pre-installed"
+    return plan.manages_driver and labels_of(node).get(f"{DEPLOY_PREFIX}driver") == "pre-installed"
 
 
 _NODE_STATES: tuple[tuple[Level, str, str, t.Callable[[Json, Plan], bool]], ...] = (
@@ -516,7 +496,7 @@ _NODE_STATES: tuple[tuple[Level, str, str, t.Callable[[Json, Plan], bool]], ...]
         _upgrade_failed,
     ),
     ("warning", "paused by an interrupted driver or MIG change.", f"Set their paused {DEPLOY_PREFIX}* labels to true.", _stale_pause),
-    ("warning", "left out by hand.", f"Remove the label {DEPLOY_PREFIX}operands=false to have operands there.", _left_out),
+    ("warning", "left out by hand.", f"Remove the label {OPERANDS_SWITCH}=false to have operands there.", _left_out),
     ("warning", "with a driver of their own, so the operator's does not run there.", "Set driver.enabled to false when all nodes are like this.", _own_driver),
 )
 
@@ -527,7 +507,7 @@ def cloud_of(nodes: list[Json]) -> str | None:
     """Return the managed cloud that the nodes belong to, by provider and node labels."""
     for name, provider, prefix in _CLOUDS:
         for node in nodes:
-            if str(node["spec"].get("providerID", "")).startswith(provider) and any(key.startswith(prefix) for key in labels(node)):
+            if str(node["spec"].get("providerID", "")).startswith(provider) and any(key.startswith(prefix) for key in labels_of(node)):
                 return name
     return None
 

@@ -18,6 +18,7 @@ import uuid
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import is_ready, matches
 
 Json = dict[str, t.Any]
 
@@ -89,7 +90,8 @@ def select(nodes: list[Json], options: t.Mapping[str, t.Any]) -> Selection:
     if options["nodes"] is not None:
         names = list(dict.fromkeys(options["nodes"]))
     elif options["node_selector"] is not None:
-        names = [name for name, node in by_name.items() if _schedulable(node) and _has_labels(node, options["node_selector"])]
+        selector = {key: str(value) for key, value in options["node_selector"].items()}
+        names = [name for name, node in by_name.items() if _schedulable(node) and matches(selector, node)]
     else:
         names = [name for name, node in by_name.items() if _schedulable(node) and _offers(node, resource)]
     if not names:
@@ -107,11 +109,6 @@ def _schedulable(node: Json) -> bool:
     return not node["spec"].get("unschedulable")
 
 
-def _has_labels(node: Json, wanted: t.Mapping[str, t.Any]) -> bool:
-    labels = node["metadata"].get("labels") or {}
-    return all(labels.get(key) == str(value) for key, value in wanted.items())
-
-
 def _offers(node: Json, resource: str) -> int:
     return int((node["status"].get("allocatable") or {}).get(resource, 0))
 
@@ -120,9 +117,9 @@ def _trouble(node: Json | None, resource: str, count: int) -> str:
     """Return why no workload can run on a node, or an empty string."""
     if node is None:
         return "There is no such node."
-    ready: Json = next((item for item in node["status"].get("conditions") or [] if item["type"] == "Ready"), {})
-    if ready.get("status") != "True":
-        return f"The node is not Ready: {ready.get('message') or 'its kubelet has not reported yet'}."
+    if not is_ready(node):
+        said = next((item.get("message") for item in node["status"].get("conditions") or [] if item["type"] == "Ready"), None)
+        return f"The node is not Ready: {said or 'its kubelet has not reported yet'}."
     offered = _offers(node, resource)
     if offered < count:
         return f"The node offers {offered} {resource}, the test asks for {count}. Check the device plugin on this node."

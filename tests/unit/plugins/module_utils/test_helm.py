@@ -198,7 +198,7 @@ MESSAGES = [
     ),
     (
         'Error: gpu-operator/templates/operator.yaml:61:21\n  executing "gpu-operator/templates/operator.yaml" at <include "driver-manager.fullimage" .>:\n'
-        '    error calling include:\ngpu-operator/templates/_helpers.tpl:79:11\n  executing "driver-manager.fullimage" at <.Values.driver.manager.repository>:\n'
+        '    error calling include:\nx/_helpers.tpl:79:11\n  executing "driver-manager.fullimage" at <.Values.driver.manager.repository>:\n'
         "    can't evaluate field manager in type interface {}\n\nUse --debug flag to render out invalid YAML\n",
         "ValuesRefused",
         "driver.manager.repository has the wrong type (can't evaluate field manager in type interface {})",

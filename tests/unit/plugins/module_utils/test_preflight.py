@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import LINES
-from ansible_collections.gpuops.nvidia.plugins.module_utils._preflight import CHECKS, Finding, Plan, Snapshot, facts, os_of, run_checks, tolerates
+from ansible_collections.gpuops.nvidia.plugins.module_utils._preflight import CHECKS, Finding, Plan, Snapshot, facts, os_of, run_checks
 
 NEWEST = next(iter(LINES.values()))
 NFD_LABELS = {
@@ -309,21 +309,6 @@ def test_driver(product: str, values: dict, level: str) -> None:
 
 
 TAINT = {"key": "team", "value": "a", "effect": "NoSchedule"}
-
-
-@pytest.mark.parametrize(
-    ("toleration", "result"),
-    [
-        ({"operator": "Exists"}, True),
-        ({"key": "team", "operator": "Exists"}, True),
-        ({"key": "team", "operator": "Exists", "effect": "NoExecute"}, False),
-        ({"key": "team", "operator": "Equal", "value": "a", "effect": "NoSchedule"}, True),
-        ({"key": "team", "value": "b"}, False),
-        ({"key": "other", "operator": "Exists"}, False),
-    ],
-)
-def test_tolerates(toleration: dict, result: bool) -> None:
-    assert tolerates([{"key": "never", "operator": "Exists"}, toleration], TAINT) is result
 
 
 def test_taints() -> None:
