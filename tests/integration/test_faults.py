@@ -1,0 +1,103 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Bad input and a cluster that refuses: each gives one clear message with the remedy, and nothing is half done."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.integration.ansible import SITE, Playbook, Run
+from tests.lab import Lab
+
+SECRET = "s3cret-that-nobody-may-see"
+
+
+def refused(run: Run, *words: str) -> None:
+    """The run failed with one message that has these words, and showed neither a traceback nor a secret."""
+    assert run.status not in (0, 4), run.output
+    assert "Traceback" not in run.output, run.output
+    assert SECRET not in run.output, run.output
+    assert run.output.count("\nfatal: ") + run.output.count("FAILED! =>") - run.output.count("FAILED! => {") <= 2, run.output
+    for word in words:
+        assert word in run.message, run.output
+
+
+# ---- the connection -------------------------------------------------------------------------------------------------------------
+
+
+def test_unreachable_api(lab: Lab, ansible: Playbook, tmp_path: Path) -> None:
+    """Port 1 is closed."""
+    port = lab.state.ports["kube-apiserver"]
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(lab.kubeconfig.read_text().replace(f":{port}", ":1"))
+    refused(ansible.run(SITE, gpuops_kubeconfig=str(kubeconfig)), "Cannot reach the Kubernetes API at https://127.0.0.1:1", "Check")
+
+
+def test_expired_token(lab: Lab, ansible: Playbook) -> None:
+    token = lab.token(lifetime=-3600)
+    run = ansible.run(SITE, gpuops_kubeconfig=str(lab.kubeconfig_with_token(token)))
+    refused(run, "refused the credentials (401)", "renew it")
+    assert token not in run.output
+
+
+def test_expired_certificate(lab: Lab, ansible: Playbook) -> None:
+    run = ansible.run(SITE, gpuops_kubeconfig=str(lab.kubeconfig_for("late", expired=True)))
+    refused(run, "401", "expired")
+
+
+def test_wrong_context(ansible: Playbook) -> None:
+    refused(ansible.run(SITE, gpuops_context="no-such-context"), "no-such-context", "Check kubeconfig, context")
+
+
+def test_no_permission(lab: Lab, ansible: Playbook) -> None:
+    """The preflight lists what the user may not do before anything is touched."""
+    refused(ansible.run(SITE, gpuops_kubeconfig=str(lab.kubeconfig_for("nobody"))), "not ready for the GPU Operator", "may not")
+
+
+# ---- the input ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("clean")
+def test_missing_crd(ansible: Playbook) -> None:
+    for name in ("clusterpolicies", "nvidiadrivers", "gpuclusters"):
+        run = ansible.module("kubernetes.core.k8s", state="absent", kind="CustomResourceDefinition", name=f"{name}.nvidia.com", wait=True)
+        assert run.status == 0, run.output
+    refused(ansible.module("gpuops.nvidia.clusterpolicy", driver={"version": "595.91.07"}, wait=False), "CRD", "operator_crds")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        pytest.param({"spec": {"driver": {"verison": "1"}}}, ["driver.verison", "unknown field"], id="unknown-field"),
+        pytest.param({"spec": {"driver": {"enabled": "perhaps"}}}, ["driver.enabled", "boolean"], id="wrong-type"),
+        pytest.param({"spec": {"mig": {"strategy": "several"}}}, ["mig.strategy", "several", "mixed"], id="wrong-enum"),
+        pytest.param({"mig": {"strategy": "several"}}, ["strategy", "several", "mixed"], id="wrong-choice"),
+        pytest.param({"spec": {"driver": {"kernelModuleType": "precompiled"}}}, ["usePrecompiled"], id="precompiled"),
+        pytest.param({"spec": {"driver": {"upgradePolicy": {"gpuPodDeletion": {}}}}}, ["podDeletion"], id="gpu-pod-deletion"),
+    ],
+)
+def test_bad_field(crds: None, ansible: Playbook, options: dict[str, object], words: list[str]) -> None:
+    refused(ansible.module("gpuops.nvidia.clusterpolicy", wait=False, **options), *words)
+    assert "exists\": false" in ansible.module("gpuops.nvidia.clusterpolicy_info").output, "A refused ClusterPolicy was made."
+
+
+def test_chart_not_found(ansible: Playbook) -> None:
+    refused(ansible.run(SITE, operator_chart_ref="/no/such/chart"), "There is no chart at /no/such/chart", "Give the path")
+
+
+def test_values_that_the_chart_refuses(ansible: Playbook) -> None:
+    run = ansible.run(SITE, operator_values={"cdi": {"enabled": False, "nriPluginEnabled": True}})
+    refused(run, "The chart refuses these Helm values", "CDI", "Correct them")
+
+
+def test_a_secret_never_shows(lab: Lab, ansible: Playbook) -> None:
+    """Not with -vvv, not in a diff, not when the task fails."""
+    secrets = [{"name": "not a valid name", "registry": "registry.example.com", "username": "robot", "password": SECRET}]
+    run = ansible.run(SITE, "-vvv", "--diff", operator_pull_secrets=secrets, operator_chart_username="robot", operator_chart_password=SECRET)
+    assert run.status != 0
+    assert SECRET not in run.output
+    assert os.fsencode(SECRET) not in b"".join(path.read_bytes() for path in lab.folder.glob("logs/*"))
