@@ -18,6 +18,7 @@ import zlib
 
 from ansible.module_utils.common.yaml import HAS_YAML, yaml_load
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operands import OPERANDS, enabled
 
 if HAS_YAML:
     from yaml import YAMLError
@@ -118,38 +119,9 @@ def parse_manifests(text: str) -> Rendered:
     return Rendered(crds, objects)
 
 
-@dataclasses.dataclass(frozen=True)
-class Operand:
-    """A block of the ClusterPolicy that names an image."""
-
-    path: tuple[str, ...]
-    default_enabled: bool = True
-    sandbox: bool = False
-
-
-_OPERANDS = (
-    Operand(("driver",)),
-    Operand(("driver", "manager")),
-    Operand(("toolkit",)),
-    Operand(("devicePlugin",)),
-    Operand(("dcgm",)),
-    Operand(("dcgmExporter",)),
-    Operand(("gfd",)),
-    Operand(("migManager",)),
-    Operand(("validator",)),
-    Operand(("nodeStatusExporter",), default_enabled=False),
-    Operand(("gds",), default_enabled=False),
-    Operand(("gdrcopy",), default_enabled=False),
-    Operand(("vgpuManager",), default_enabled=False, sandbox=True),
-    Operand(("vgpuManager", "driverManager"), default_enabled=False, sandbox=True),
-    Operand(("vgpuDeviceManager",), default_enabled=False, sandbox=True),
-    Operand(("vfioManager",), default_enabled=False, sandbox=True),
-    Operand(("vfioManager", "driverManager"), default_enabled=False, sandbox=True),
-    Operand(("sandboxDevicePlugin",), default_enabled=False, sandbox=True),
-    Operand(("kataSandboxDevicePlugin",), default_enabled=False, sandbox=True),
-    Operand(("ccManager",), default_enabled=False, sandbox=True),
-)
-"""The operands and what an absent ``enabled`` means for each. ``sandbox`` ones run with sandboxWorkloads only."""
+_KERNEL_MODULES = ("gds", "gdrcopy")
+_SANDBOX_OPERANDS = ("vgpuManager", "vgpuDeviceManager", "vfioManager", "sandboxDevicePlugin", "kataSandboxDevicePlugin", "ccManager")
+"""Operands for virtual machines. They run with sandboxWorkloads only."""
 
 
 def images(rendered: Rendered) -> list[str]:
@@ -166,16 +138,12 @@ def images(rendered: Rendered) -> list[str]:
 
 
 def _operand_images(spec: Json) -> t.Iterator[str]:
-    sandboxed = bool((spec.get("sandboxWorkloads") or {}).get("enabled"))
-    for operand in _OPERANDS:
-        block: Json = spec.get(operand.path[0]) or {}
-        if not block.get("enabled", operand.default_enabled) or (operand.sandbox and not sandboxed):
-            continue
-        if operand.path[0] == "driver" and block.get("useNvidiaDriverCRD"):
-            continue
-        image = image_of(block if len(operand.path) == 1 else block.get(operand.path[1]) or {})
-        if image:
-            yield image
+    keys = [operand.key for operand in OPERANDS if enabled(operand, spec)]
+    optional = (*_KERNEL_MODULES, *(_SANDBOX_OPERANDS if (spec.get("sandboxWorkloads") or {}).get("enabled") else ()))
+    keys += [key for key in optional if (spec.get(key) or {}).get("enabled")]
+    for key in keys:
+        block: Json = spec.get(key) or {}
+        yield from filter(None, (image_of(part) for part in (block, block.get("manager") or {}, block.get("driverManager") or {})))
 
 
 def _dicts(value: t.Any) -> t.Iterator[Json]:

@@ -150,7 +150,7 @@ def site(chart: Path, helm_binary: str, tmp_path: Path, monkeypatch: pytest.Monk
     files = {f"/{path.name}": ("application/octet-stream", path.read_bytes()) for path in repository.iterdir()}
     monkeypatch.setattr(Site, "pages", {**files, **oci_pages(archive)})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"127.0.0.1:{server.server_port}"
         server.shutdown()
 
