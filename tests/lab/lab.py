@@ -30,6 +30,7 @@ _SUMMARIES = {
     "degraded": "some components died; `up` starts them again, `down` removes it",
     "stale": "its processes are gone (did the machine restart?); `up` starts afresh, `down` removes it",
 }
+_CHART = Path(__file__).parent / "chart" / "gpu-operator"
 _STAGES = Path(__file__).parent / "kwok"
 
 
@@ -70,7 +71,7 @@ class Lab:
         return Path(self.state.kubeconfig)
 
     @property
-    def chart(self) -> str | None:
+    def chart(self) -> str:
         """The operator chart to install in this lab."""
         return self.state.chart
 
@@ -141,7 +142,7 @@ class Lab:
 
     def _remove(self) -> None:
         state = State.load(self.folder)
-        for component in reversed(state.components.values() if state else []):
+        for component in reversed(list(state.components.values()) if state else []):
             component.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -180,13 +181,20 @@ class Lab:
         site = controlplane.Site(self.folder, tools, dict(zip(names, numbers)), authority, options.nodes or 4)
         admin = authority.client("admin", ["system:masters"])
         kubeconfig = pki.kubeconfig(self.folder / "kubeconfig", server=site.server, ca=authority.ca.cert, user="admin", client=admin)
-        State(self.name, str(kubeconfig), options, dict(site.ports), {name: str(path) for name, path in tools.items()}, options.chart).save(self.folder)
+        programs = {name: str(path) for name, path in tools.items()}
+        State(self.name, str(kubeconfig), options, dict(site.ports), programs, options.chart or str(_CHART)).save(self.folder)
         return site
 
     def _populate(self, site: controlplane.Site, options: Options) -> None:
         """Nodes and what lives on them."""
-        for index in range(options.nodes or 4):
-            self.kubectl("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"gpu-{index:04d}"}}))
+        nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"gpu-{index:04d}"}} for index in range(options.nodes or 4)]
+        self.kubectl("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}), timeout=600)
+        self._wait("the nodes to become Ready", lambda: self._nodes_are_ready(len(nodes)), timeout=60 + len(nodes) / 2)
+
+    def _nodes_are_ready(self, expected: int) -> bool:
+        nodes = json.loads(self._get("/api/v1/nodes?resourceVersion=0") or b'{"items": []}')["items"]
+        conditions = [condition for node in nodes for condition in node["status"].get("conditions", [])]
+        return sum(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions) >= expected
 
     def _start_operator(self, site: controlplane.Site, options: Options) -> None:
         if options.operator == "external":

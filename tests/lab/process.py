@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -62,10 +63,8 @@ class Component:
         """Signal the whole process group: an external operator may have children."""
         if self._pid_is_someone_elses():
             return
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, number)
-        except ProcessLookupError:
-            pass
 
     def wait_gone(self, timeout: float) -> bool:
         """Wait until the process is gone; say whether it is."""

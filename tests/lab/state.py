@@ -53,7 +53,7 @@ class State:
     options: Options
     ports: dict[str, int]
     tools: dict[str, str]
-    chart: str | None = None
+    chart: str
     phase: str = "starting"
     """`starting` until `up` is through, then `up`."""
     components: dict[str, Component] = field(default_factory=dict)

