@@ -1,0 +1,61 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Which pods use GPUs."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import is_gpu_resource
+
+Json = dict[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class GpuPod:
+    """A pod that holds GPUs: ``gpus`` maps resource names to numbers."""
+
+    namespace: str
+    name: str
+    node: str
+    gpus: t.Mapping[str, int]
+
+
+def gpu_pods(cluster: Cluster, operator_namespace: str) -> list[GpuPod]:
+    """Return the scheduled, unfinished pods outside the operator's namespace that hold GPUs.
+
+    The operands themselves request no GPU, and they are most of the pods of a large fleet, so their namespace is left out by
+    the API server. The rest is read in pages.
+    """
+    selector = f"metadata.namespace!={operator_namespace},status.phase!=Succeeded,status.phase!=Failed"
+    found = []
+    for pod in cluster.pages(namespaced("v1", None, "pods"), fieldSelector=selector):
+        gpus = requested_gpus(pod["spec"])
+        node = pod["spec"].get("nodeName")
+        if gpus and node:
+            found.append(GpuPod(pod["metadata"]["namespace"], pod["metadata"]["name"], node, gpus))
+    return found
+
+
+def requested_gpus(spec: Json) -> dict[str, int]:
+    """Return what a pod holds while it runs: its containers' GPUs together, or an init container's where that asks for more."""
+    total: dict[str, int] = {}
+    for container in spec.get("containers") or []:
+        for name, number in _limits(container).items():
+            total[name] = total.get(name, 0) + number
+    for container in spec.get("initContainers") or []:
+        for name, number in _limits(container).items():
+            total[name] = max(total.get(name, 0), number)
+    return total
+
+
+def _limits(container: Json) -> dict[str, int]:
+    resources = container.get("resources") or {}
+    asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    return {name: int(number) for name, number in asked.items() if is_gpu_resource(name) and int(number)}

@@ -1,0 +1,547 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: clusterpolicy
+short_description: Set the ClusterPolicy of NVIDIA's GPU Operator and wait until the GPUs can really be used
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - Writes the ClusterPolicy with server-side apply and strict field validation, so that a misspelt field is an error instead
+    of a setting that silently does nothing. Only the given fields are touched; a field that was given before and is no
+    longer given goes back to its default.
+  - Refuses what the API server accepts and the operator ignores or stops on, and names the right field.
+  - Waits for more than the status field. The stack is ready when every operand runs its newest revision on every node that
+    should have it, and when the GPUs are allocatable. A wait that cannot succeed ends at once and says which operand, pod
+    and node are to blame.
+attributes:
+  check_mode:
+    description: Can run in check mode and return what a run would change.
+    support: full
+    details: The prediction is the API server's own (a dry run). While the CRD is not installed it is the given spec. Nothing is waited for.
+  diff_mode:
+    description: Returns a before and after when in diff mode.
+    support: full
+    details: Shows spec, labels, annotations and the fields owned by this collection, never the status. Values of secret-looking environment variables are hidden.
+  idempotent:
+    description: A second run with the same options changes nothing.
+    support: full
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+options:
+  name:
+    description: Name of the ClusterPolicy. The operator serves only one in a cluster.
+    type: str
+    default: cluster-policy
+  state:
+    description:
+      - V(absent) deletes the ClusterPolicy. Kubernetes then removes every operand that it owns, the drivers included.
+    type: str
+    choices: [present, absent]
+    default: present
+  namespace:
+    description: Namespace of the operator, where the operands run.
+    type: str
+    default: gpu-operator
+  spec:
+    description:
+      - Fields of the spec in the API's own spelling, for everything that has no option here. They are merged with the options.
+    type: dict
+    default: {}
+  labels:
+    description: Labels of the ClusterPolicy.
+    type: dict
+    default: {}
+  annotations:
+    description: Annotations of the ClusterPolicy.
+    type: dict
+    default: {}
+  driver:
+    description: The driver container. Leave it to the nodes with O(driver.enabled=false) where the driver is pre-installed.
+    type: dict
+    suboptions:
+      enabled:
+        description: Whether the operator installs the driver.
+        type: bool
+      repository:
+        description: Registry and path of the image.
+        type: str
+      image:
+        description: Name of the image.
+        type: str
+      version:
+        description: Driver version, or the branch alone (for example V(595)) with O(driver.use_precompiled=true).
+        type: str
+      kernel_module_type:
+        description: Flavour of the kernel modules. V(auto) chooses by GPU generation.
+        type: str
+        choices: [auto, open, proprietary]
+      use_precompiled:
+        description: Use driver images with precompiled modules for each kernel.
+        type: bool
+      use_nvidia_driver_crd:
+        description: Leave the driver to NVIDIADriver objects, as clusters with several operating systems or driver versions need.
+        type: bool
+      upgrade_policy:
+        description:
+          - How the operator replaces driver pods. With O(driver.upgrade_policy.auto_upgrade=true) the three blocks must be
+            given, because an upgrade without them stops with a node cordoned.
+        type: dict
+        suboptions:
+          auto_upgrade:
+            description: Let the operator upgrade node by node.
+            type: bool
+          max_parallel_upgrades:
+            description: Nodes at a time. V(0) is no limit.
+            type: int
+          max_unavailable:
+            description: Number or percentage of nodes that may be unavailable at a time, for example V(25%).
+            type: str
+          wait_for_completion:
+            description: Which pods to wait for, in the API's spelling (C(podSelector), C(timeoutSeconds)).
+            type: dict
+          pod_deletion:
+            description: How GPU pods are evicted, in the API's spelling (C(force), C(timeoutSeconds), C(deleteEmptyDir)).
+            type: dict
+          drain:
+            description: The drain that follows when eviction fails, in the API's spelling (C(enable), C(force), C(podSelector), C(timeoutSeconds)).
+            type: dict
+  toolkit:
+    description: The container toolkit.
+    type: dict
+    suboptions: &component
+      enabled:
+        description: Whether the operator deploys it.
+        type: bool
+      repository:
+        description: Registry and path of the image.
+        type: str
+      image:
+        description: Name of the image.
+        type: str
+      version:
+        description: Tag or digest of the image.
+        type: str
+      env:
+        description: Environment variables of its container, a list of C(name) and C(value).
+        type: list
+        elements: dict
+  device_plugin:
+    description: The device plugin, which makes GPUs allocatable.
+    type: dict
+    suboptions:
+      <<: *component
+      config:
+        description: ConfigMap with sharing settings, C(name) and C(default) key.
+        type: dict
+  gfd:
+    description: GPU Feature Discovery, which labels nodes with what their GPUs are.
+    type: dict
+    suboptions: *component
+  dcgm:
+    description: The standalone DCGM host engine.
+    type: dict
+    suboptions: *component
+  dcgm_exporter:
+    description: The exporter of GPU metrics.
+    type: dict
+    suboptions: *component
+  mig_manager:
+    description: The MIG manager.
+    type: dict
+    suboptions: *component
+  node_status_exporter:
+    description: The exporter of each node's validation results.
+    type: dict
+    suboptions: *component
+  gds:
+    description: GPUDirect Storage.
+    type: dict
+    suboptions: *component
+  gdrcopy:
+    description: GDRCopy.
+    type: dict
+    suboptions: *component
+  mig:
+    description: How MIG devices are shown to Kubernetes.
+    type: dict
+    suboptions:
+      strategy:
+        description: One resource name for all devices (V(single)), one for each profile (V(mixed)), or whole GPUs.
+        type: str
+        choices: [none, single, mixed]
+  cdi:
+    description: The Container Device Interface.
+    type: dict
+    suboptions:
+      enabled:
+        description: Whether containers get their GPUs through CDI.
+        type: bool
+      nri_plugin_enabled:
+        description: Whether an NRI plugin does it instead of a runtime class. Needs CDI and the toolkit.
+        type: bool
+  daemonsets:
+    description: Settings of every operand's DaemonSet.
+    type: dict
+    suboptions:
+      labels:
+        description: Labels of the pods.
+        type: dict
+      annotations:
+        description: Annotations of the pods.
+        type: dict
+      tolerations:
+        description: Tolerations of the pods. They replace the operator's own one of C(nvidia.com/gpu:NoSchedule).
+        type: list
+        elements: dict
+      priority_class_name:
+        description: Priority class of the pods.
+        type: str
+      update_strategy:
+        description: How operands other than the driver are updated. With V(OnDelete) only by hand.
+        type: str
+        choices: [RollingUpdate, OnDelete]
+      rolling_update:
+        description: The rolling update, in the API's spelling (C(maxUnavailable)).
+        type: dict
+  force:
+    description: Take over fields that another manager (Helm, kubectl) owns with another value.
+    type: bool
+    default: false
+  wait:
+    description: Wait until the stack is ready, or until the operands are gone.
+    type: bool
+    default: true
+  wait_timeout:
+    description: Seconds to wait. Building a driver takes minutes on every node.
+    type: int
+    default: 1800
+  allow_disruption:
+    description: Permission to delete the ClusterPolicy while pods use GPUs. They lose their driver.
+    type: bool
+    default: false
+seealso:
+  - module: gpuops.nvidia.clusterpolicy_info
+requirements:
+  - kubernetes >= 29.0.0
+"""
+
+EXAMPLES = r"""
+- name: Run the driver and the MIG manager from a registry of your own, and wait until the GPUs can be used
+  gpuops.nvidia.clusterpolicy:
+    driver:
+      repository: registry.example.com/nvidia
+      image: driver
+      version: 595.91.07
+      upgrade_policy:
+        auto_upgrade: true
+        max_parallel_upgrades: 2
+        wait_for_completion: {}
+        pod_deletion: {}
+        drain: {}
+    mig:
+      strategy: mixed
+    spec:
+      validator:
+        repository: registry.example.com/nvidia
+        image: gpu-operator
+        version: v26.7.0
+
+- name: Remove the stack although pods use GPUs
+  gpuops.nvidia.clusterpolicy:
+    state: absent
+    allow_disruption: true
+"""
+
+RETURN = r"""
+clusterpolicy:
+  description: The object as it is now, or in check mode as it would be, without C(managedFields). Empty when absent.
+  returned: success
+  type: dict
+  sample:
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata:
+      name: cluster-policy
+    spec:
+      driver:
+        version: 595.91.07
+verdict:
+  description: The judge's answer. Not in check mode, and not with O(state=absent).
+  returned: when the object exists
+  type: dict
+  sample:
+    state: ready
+    message: "The GPU stack is ready: 4 of 4 GPU nodes have allocatable GPUs."
+    reasons: []
+    nodes_ready: 4
+    nodes_total: 4
+operands:
+  description: How far each operand's DaemonSet is, in numbers of nodes.
+  returned: when the object exists
+  type: list
+  elements: dict
+  sample:
+    - operand: driver
+      daemonset: nvidia-driver-daemonset
+      state: ready
+      expected: 4
+      desired: 4
+      updated: 4
+      available: 4
+      images: ["nvcr.io/nvidia/driver:595.91.07-ubuntu24.04"]
+gpu_pods:
+  description: Number of running pods outside the operator's namespace that use a GPU.
+  returned: with O(state=absent), when the object was there
+  type: int
+  sample: 0
+"""
+
+import json
+import time
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import FIELD_MANAGER, Cluster, argument_spec, assert_libraries, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._judge import judge
+from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._observe import (
+    CLUSTERPOLICIES,
+    GPUCLUSTERS,
+    POLL_S,
+    observe,
+    outcome,
+    wait_until_ready,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._pods import gpu_pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._policy import (
+    camel,
+    explain_refusal,
+    manifest,
+    merge_spec,
+    plan,
+    strip_managed,
+    typed_block,
+    validate,
+    warnings,
+)
+
+COMPONENT: dict[str, t.Any] = {
+    "enabled": {"type": "bool"},
+    "repository": {"type": "str"},
+    "image": {"type": "str"},
+    "version": {"type": "str"},
+    "env": {"type": "list", "elements": "dict"},
+}
+UPGRADE_POLICY: dict[str, t.Any] = {
+    "auto_upgrade": {"type": "bool"},
+    "max_parallel_upgrades": {"type": "int"},
+    "max_unavailable": {"type": "str"},
+    "wait_for_completion": {"type": "dict"},
+    "pod_deletion": {"type": "dict"},
+    "drain": {"type": "dict"},
+}
+BLOCKS: dict[str, t.Any] = {
+    "driver": {
+        "enabled": {"type": "bool"},
+        "repository": {"type": "str"},
+        "image": {"type": "str"},
+        "version": {"type": "str"},
+        "kernel_module_type": {"type": "str", "choices": ["auto", "open", "proprietary"]},
+        "use_precompiled": {"type": "bool"},
+        "use_nvidia_driver_crd": {"type": "bool"},
+        "upgrade_policy": {"type": "dict", "options": UPGRADE_POLICY},
+    },
+    "toolkit": COMPONENT,
+    "device_plugin": {**COMPONENT, "config": {"type": "dict"}},
+    "gfd": COMPONENT,
+    "dcgm": COMPONENT,
+    "dcgm_exporter": COMPONENT,
+    "mig_manager": COMPONENT,
+    "node_status_exporter": COMPONENT,
+    "gds": COMPONENT,
+    "gdrcopy": COMPONENT,
+    "mig": {"strategy": {"type": "str", "choices": ["none", "single", "mixed"]}},
+    "cdi": {"enabled": {"type": "bool"}, "nri_plugin_enabled": {"type": "bool"}},
+    "daemonsets": {
+        "labels": {"type": "dict"},
+        "annotations": {"type": "dict"},
+        "tolerations": {"type": "list", "elements": "dict"},
+        "priority_class_name": {"type": "str"},
+        "update_strategy": {"type": "str", "choices": ["RollingUpdate", "OnDelete"]},
+        "rolling_update": {"type": "dict"},
+    },
+}
+"""The blocks of the spec that have typed options."""
+
+OPTIONS: dict[str, t.Any] = {
+    "name": {"type": "str", "default": "cluster-policy"},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "namespace": {"type": "str", "default": "gpu-operator"},
+    "spec": {"type": "dict", "default": {}},
+    "labels": {"type": "dict", "default": {}},
+    "annotations": {"type": "dict", "default": {}},
+    **{name: {"type": "dict", "options": options} for name, options in BLOCKS.items()},
+    "force": {"type": "bool", "default": False},
+    "wait": {"type": "bool", "default": True},
+    "wait_timeout": {"type": "int", "default": 1800},
+    "allow_disruption": {"type": "bool", "default": False},
+}
+CRD = namespaced("apiextensions.k8s.io/v1", None, "customresourcedefinitions", "clusterpolicies.nvidia.com")
+Json = dict[str, t.Any]
+
+
+def desired_spec(options: t.Mapping[str, t.Any]) -> Json:
+    """Return the spec that the options ask for. Raises `GpuOpsError` for one that makes no sense."""
+    typed: Json = {}
+    for name in BLOCKS:
+        given = options[name]
+        if given is None:
+            continue
+        block = typed_block(given)
+        if block.get("upgradePolicy"):
+            block["upgradePolicy"] = _upgrade_policy(given["upgrade_policy"])
+        typed[camel(name)] = block
+    spec = merge_spec(typed, options["spec"])
+    for key, value in spec.items():
+        if value is not None and not isinstance(value, dict):
+            raise GpuOpsError(f"spec.{key} must be a mapping, not {type(value).__name__}.", reason="Invalid")
+    validate(spec)
+    return spec
+
+
+def _upgrade_policy(given: t.Mapping[str, t.Any]) -> Json:
+    policy = typed_block(given)
+    number = str(policy.get("maxUnavailable", ""))
+    # The API takes a number or a percentage; a number in quotes passes its schema and fails in the operator.
+    return {**policy, "maxUnavailable": int(number)} if number.isdigit() else policy
+
+
+def present(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+    """Apply the ClusterPolicy and wait. Returns the module's result."""
+    spec = desired_spec(options)
+    wanted = manifest(options["name"], spec, options["labels"], options["annotations"])
+    policies = cluster.list(CLUSTERPOLICIES)
+    if policies is None and not cluster.check_mode:
+        raise GpuOpsError(
+            "The ClusterPolicy CRD is not installed. Apply the CRDs of the GPU Operator's chart first (gpuops.nvidia.operator_crds).",
+            reason="CRDMissing",
+        )
+    _refuse_company(cluster, options["name"], policies or [])
+    existing = next((item for item in policies or [] if name_of(item) == options["name"]), None)
+    notes = warnings(spec)
+    if policies is None:
+        predicted = {**wanted, "metadata": {**wanted["metadata"]}}
+        notes.append("The ClusterPolicy CRD is not installed yet, so its fields could not be checked.")
+    else:
+        predicted = _apply(cluster, wanted, options["force"], dry_run=True)
+    change = plan(existing, predicted, FIELD_MANAGER)
+    final = predicted if cluster.check_mode or not change.changed else _apply(cluster, wanted, options["force"])
+    diff = {"before": change.before, "after": change.after}
+    result: Json = {"changed": change.changed, "clusterpolicy": strip_managed(final), "warnings": notes, "diff": diff}
+    if cluster.check_mode:
+        return result
+    try:
+        return {**result, **_verdict(cluster, options)}
+    except GpuOpsError as e:
+        raise GpuOpsError(e.msg, **{**result, **e.details}) from e
+
+
+def _verdict(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+    if options["wait"]:
+        return outcome(*wait_until_ready(cluster, options["namespace"], options["name"], options["wait_timeout"]))
+    seen = observe(cluster, options["namespace"], options["name"])
+    return outcome(seen, judge(seen))
+
+
+def _refuse_company(cluster: Cluster, name: str, policies: list[Json]) -> None:
+    others = [name_of(item) for item in policies if name_of(item) != name]
+    if others and not any(name_of(item) == name for item in policies):
+        raise GpuOpsError(
+            f"There is a ClusterPolicy {others[0]} already, and the operator silently ignores a second one. "
+            f"Change that one (name: {others[0]}), or delete it first.",
+            reason="SecondClusterPolicy",
+        )
+    clusters = cluster.list(GPUCLUSTERS) or []
+    if clusters:
+        raise GpuOpsError(
+            f"A GPUCluster ({name_of(clusters[0])}) exists, and the operator serves neither it nor a ClusterPolicy while both are there. "
+            "Delete the GPUCluster first.",
+            reason="GPUClusterPresent",
+        )
+
+
+def _apply(cluster: Cluster, wanted: Json, force: bool, dry_run: bool = False) -> Json:
+    path = f"{CLUSTERPOLICIES}/{name_of(wanted)}"
+    try:
+        return cluster.apply(path, wanted, force=force, dry_run=dry_run)
+    except GpuOpsError as e:
+        raise explain_refusal(e, _schema(cluster) if e.reason == "Invalid" else None) from e
+
+
+def _schema(cluster: Cluster) -> Json | None:
+    """Return the CRD's schema of the spec, for suggestions; None when the user may not read it."""
+    try:
+        crd = cluster.get(CRD) or {}
+    except GpuOpsError:
+        return None
+    versions = (crd.get("spec") or {}).get("versions") or []
+    schema = versions[0]["schema"]["openAPIV3Schema"] if versions else {}
+    return t.cast("Json | None", (schema.get("properties") or {}).get("spec"))
+
+
+def absent(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+    """Delete the ClusterPolicy, with permission where pods use GPUs, and wait until its operands are gone."""
+    path = f"{CLUSTERPOLICIES}/{options['name']}"
+    existing = cluster.get(path)
+    if existing is None:
+        return {"changed": False, "clusterpolicy": {}}
+    users = gpu_pods(cluster, options["namespace"])
+    if users and not options["allow_disruption"]:
+        raise GpuOpsError(
+            f"{len(users)} running pods use a GPU ({users[0].namespace}/{users[0].name}{', ...' if len(users) > 1 else ''}) and would lose their driver. "
+            "Drain them first, or give permission with allow_disruption: true.",
+            reason="Disruption",
+            gpu_pods=len(users),
+        )
+    change = plan(existing, None, FIELD_MANAGER)
+    cluster.delete(path)
+    if options["wait"] and not cluster.check_mode:
+        _wait_until_gone(cluster, existing, options["namespace"], options["wait_timeout"])
+    return {"changed": True, "clusterpolicy": {}, "gpu_pods": len(users), "diff": {"before": change.before, "after": change.after}}
+
+
+def _wait_until_gone(cluster: Cluster, policy: Json, namespace: str, timeout_s: float) -> None:
+    uid, deadline = policy["metadata"]["uid"], time.monotonic() + timeout_s
+    while True:
+        daemonsets = cluster.list(namespaced("apps/v1", namespace, "daemonsets")) or []
+        left = [name_of(item) for item in daemonsets if any(owner["uid"] == uid for owner in item["metadata"].get("ownerReferences") or [])]
+        if not left and cluster.get(f"{CLUSTERPOLICIES}/{name_of(policy)}") is None:
+            return
+        if time.monotonic() >= deadline:
+            what = ", ".join(left) or f"ClusterPolicy {name_of(policy)} (finalizers: {json.dumps(policy['metadata'].get('finalizers') or [])})"
+            raise GpuOpsError(f"Still there after {timeout_s} s: {what}. See `kubectl -n {namespace} get pods` for what holds them.", reason="TimedOut")
+        time.sleep(POLL_S)
+
+
+def main() -> t.NoReturn:
+    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
+    assert_libraries(module)
+    try:
+        cluster = Cluster(module.params, module.check_mode)
+        result = present(cluster, module.params) if module.params["state"] == "present" else absent(cluster, module.params)
+    except GpuOpsError as e:
+        module.fail_json(msg=e.msg, **e.details)
+    for warning in result.pop("warnings", []):
+        module.warn(warning)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: clusterpolicy_info
+short_description: Say what the ClusterPolicy asks for, who owns which field, and whether the stack is really ready
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - Returns the ClusterPolicy with its state and conditions, the owner of each field, the rollout of each operand with its
+    images, and the judge's verdict with reasons.
+  - With O(wait=true) waits until the verdict is ready. A wait that cannot succeed ends at once.
+attributes:
+  check_mode:
+    description: Can run in check mode and return what a run would change.
+    support: full
+    details: Changes nothing in any mode. In check mode nothing is waited for.
+  diff_mode:
+    description: Returns a before and after when in diff mode.
+    support: none
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+options:
+  name:
+    description: Name of the ClusterPolicy.
+    type: str
+    default: cluster-policy
+  namespace:
+    description: Namespace of the operator, where the operands run.
+    type: str
+    default: gpu-operator
+  wait:
+    description: Wait until the stack is ready, and fail with the verdict when it does not become so.
+    type: bool
+    default: false
+  wait_timeout:
+    description: Seconds to wait.
+    type: int
+    default: 1800
+seealso:
+  - module: gpuops.nvidia.clusterpolicy
+  - module: gpuops.nvidia.gpu_stack_info
+requirements:
+  - kubernetes >= 29.0.0
+"""
+
+EXAMPLES = r"""
+- name: Wait until the GPUs can be used
+  gpuops.nvidia.clusterpolicy_info:
+    wait: true
+    wait_timeout: 900
+
+- name: See who set the driver's version
+  gpuops.nvidia.clusterpolicy_info:
+  register: policy
+
+- name: Show it
+  ansible.builtin.debug:
+    msg: "{{ policy.owners['spec.driver.version'] | default('nobody') }}"
+"""
+
+RETURN = r"""
+exists:
+  description: Whether the ClusterPolicy is there.
+  returned: success
+  type: bool
+  sample: true
+clusterpolicy:
+  description: The object without C(managedFields). Empty when it is not there.
+  returned: success
+  type: dict
+  sample:
+    metadata:
+      name: cluster-policy
+owners:
+  description: The field managers of each field that somebody has set.
+  returned: success
+  type: dict
+  sample:
+    spec.driver.version: [gpuops.nvidia]
+state:
+  description: The state that the operator reports. It alone proves nothing.
+  returned: success
+  type: str
+  sample: ready
+conditions:
+  description: The conditions that the operator reports.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - type: Ready
+      status: "True"
+      reason: Reconciled
+operands:
+  description: How far each operand's DaemonSet is, in numbers of nodes, with its images.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - operand: driver
+      daemonset: nvidia-driver-daemonset
+      state: ready
+      expected: 4
+      desired: 4
+      updated: 4
+      available: 4
+      images: ["nvcr.io/nvidia/driver:595.91.07-ubuntu24.04"]
+versions:
+  description: The version of each operand's image.
+  returned: success
+  type: dict
+  sample:
+    driver: 595.91.07-ubuntu24.04
+verdict:
+  description: The judge's answer.
+  returned: success
+  type: dict
+  sample:
+    state: ready
+    message: "The GPU stack is ready: 4 of 4 GPU nodes have allocatable GPUs."
+    reasons: []
+    nodes_ready: 4
+    nodes_total: 4
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, argument_spec, assert_libraries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._judge import judge
+from ansible_collections.gpuops.nvidia.plugins.module_utils._observe import observe, outcome, wait_until_ready
+from ansible_collections.gpuops.nvidia.plugins.module_utils._policy import owners_of, strip_managed
+from ansible_collections.gpuops.nvidia.plugins.module_utils._verdict import Observation, Verdict
+
+OPTIONS: dict[str, t.Any] = {
+    "name": {"type": "str", "default": "cluster-policy"},
+    "namespace": {"type": "str", "default": "gpu-operator"},
+    "wait": {"type": "bool", "default": False},
+    "wait_timeout": {"type": "int", "default": 1800},
+}
+
+
+def read(options: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """Read the ClusterPolicy and judge it, after a wait where that is asked for."""
+    cluster = Cluster(options, check_mode)
+    if options["wait"] and not check_mode:
+        return describe(*wait_until_ready(cluster, options["namespace"], options["name"], options["wait_timeout"]))
+    seen = observe(cluster, options["namespace"], options["name"])
+    return describe(seen, judge(seen))
+
+
+def describe(seen: Observation, verdict: Verdict) -> dict[str, t.Any]:
+    """Return the module's result."""
+    policy = seen.policy
+    status = (policy or {}).get("status") or {}
+    return {
+        "exists": policy is not None,
+        "clusterpolicy": strip_managed(policy) if policy else {},
+        "owners": owners_of(policy) if policy else {},
+        "state": status.get("state", ""),
+        "conditions": status.get("conditions") or [],
+        "versions": {rollout.operand: version_of(rollout.images[0]) for rollout in verdict.operands if rollout.images},
+        **outcome(seen, verdict),
+    }
+
+
+def version_of(image: str) -> str:
+    """Return an image's digest or tag."""
+    if "@" in image:
+        return image.rpartition("@")[2]
+    return image.rpartition("/")[2].partition(":")[2]
+
+
+def main() -> t.NoReturn:
+    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
+    assert_libraries(module)
+    try:
+        result = read(module.params, module.check_mode)
+    except GpuOpsError as e:
+        module.fail_json(msg=e.msg, **e.details)
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()
