@@ -122,7 +122,19 @@ summary:
   description: How many findings are failures, warnings and fine.
   returned: success
   type: dict
-  sample: {failures: 1, warnings: 0, ok: 11}
+  contains:
+    failures:
+      description: How many findings keep the operator from working.
+      type: int
+      sample: 1
+    warnings:
+      description: How many findings may disturb it.
+      type: int
+      sample: 0
+    ok:
+      description: How many checks found nothing.
+      type: int
+      sample: 11
 facts:
   description: What the cluster is.
   returned: success
