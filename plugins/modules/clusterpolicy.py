@@ -23,7 +23,7 @@ attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
     support: full
-    details: The prediction is the API server's own (a dry run). While the CRD is not installed it is the given spec. Nothing is waited for.
+    details: The prediction is the API server's own (a dry run), or the given spec before the CRD is installed. No wait.
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: full

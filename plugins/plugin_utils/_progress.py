@@ -1,0 +1,130 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Waiting with progress: a module that waits runs in slices, and between them the controller prints how far it is.
+
+A module cannot print while it runs, and half an hour of silence is what users complain of most in long tasks. Plain lines
+(no cursor movement) read well in a terminal and in AWX's job output alike.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gpuops.nvidia.plugins.module_utils._observe import OUTAGE_S, POLL_S, timeout_message
+from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
+
+INFO = "gpuops.nvidia.clusterpolicy_info"
+SLICE_S = 8
+HEARTBEAT_S = 30
+Json = dict[str, t.Any]
+
+
+class Progress:
+    """Turns verdicts into lines: one when what holds things up changes, and one every `HEARTBEAT_S` seconds."""
+
+    def __init__(self, say: t.Callable[[str], None], now: t.Callable[[], float] = time.monotonic) -> None:
+        self._say, self._now = say, now
+        self._start = self._said = now()
+        self._blocker: tuple[t.Any, ...] = ()
+        self._since = self._start
+        self._line = ""
+
+    @property
+    def waited(self) -> float:
+        """Seconds since the start."""
+        return self._now() - self._start
+
+    def show(self, result: Json) -> None:
+        """Print a line for a module result if there is something new to say."""
+        verdict, operands = result.get("verdict") or {}, result.get("operands") or []
+        first = next((reason for reason in verdict.get("reasons") or [] if reason["level"] != "note"), None)
+        blocker = (first["code"], first["operand"]) if first else ("Unreachable",)
+        if blocker != self._blocker:
+            self._blocker, self._since = blocker, self._now()
+        wanted = [row for row in operands if row["state"] != "disabled"]
+        done = f"{sum(row['state'] == 'ready' for row in wanted)}/{len(wanted)} operands ready; " if wanted else ""
+        line = done + (first["message"] if first else result.get("msg", ""))
+        if line != self._line or self._now() - self._said >= HEARTBEAT_S:
+            self._say(f"  [{_clock(self.waited)}] {line} (for {_clock(self._now() - self._since)})")
+            self._line, self._said = line, self._now()
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60:02}:{int(seconds) % 60:02}"
+
+
+class WaitingAction(ActionBase):
+    """Base of the action plugins: the module of the same name, waiting in slices."""
+
+    MODULE = ""
+    WAITS_BY_DEFAULT = True
+    _requires_connection = False
+    TIMEOUT_S = 1800
+
+    def run(self, tmp: str | None = None, task_vars: Json | None = None) -> Json:
+        """Run the module; where it waits, in slices with progress in between."""
+        super().run(tmp, task_vars)
+        args = dict(self._task.args)
+        timeout = self._sliceable_timeout(args)
+        if timeout is None:
+            return self._module(self.MODULE, args, task_vars)
+        return self._wait(args, timeout, task_vars)
+
+    def _sliceable_timeout(self, args: Json) -> float | None:
+        """Return the seconds to wait, or None when the module does not wait or its options are for it to refuse."""
+        try:
+            waits = boolean(args.get("wait", self.WAITS_BY_DEFAULT))
+            timeout = int(args.get("wait_timeout", self.TIMEOUT_S))
+        except (TypeError, ValueError):
+            return None
+        unsuitable = self._task.check_mode or self._task.async_val or args.get("state") == "absent" or timeout <= SLICE_S
+        return None if unsuitable or not waits else timeout
+
+    def _wait(self, args: Json, timeout: float, task_vars: Json | None) -> Json:
+        progress = Progress(Display().display)
+        first = last = self._module(self.MODULE, {**args, "wait_timeout": SLICE_S}, task_vars)
+        reading = {key: args[key] for key in _reading_options() if key in args}
+        answered = progress.waited
+        while last.get("failed"):
+            left = timeout - progress.waited
+            if last.get("reason") == "TimedOut":
+                answered = progress.waited
+            elif last.get("reason") != "Unreachable" or last is first or progress.waited - answered > OUTAGE_S:
+                break
+            if left <= 0:
+                last["msg"] = timeout_message((last.get("verdict") or {}).get("message") or last["msg"], timeout)
+                break
+            progress.show(last)
+            if last.get("reason") == "Unreachable":
+                time.sleep(POLL_S)
+            last = self._module(INFO, {**reading, "wait": True, "wait_timeout": max(1, min(SLICE_S, int(left)))}, task_vars)
+        return last if first is last or self.MODULE == INFO else _merged(first, last)
+
+    def _module(self, name: str, args: Json, task_vars: Json | None) -> Json:
+        result = self._execute_module(module_name=name, module_args=args, task_vars=task_vars)
+        if not isinstance(result, dict):
+            raise AnsibleActionFail(f"{name} returned no result")
+        return result
+
+
+def _reading_options() -> set[str]:
+    """The options that a read of the same ClusterPolicy takes over: its name, and the connection with all its spellings."""
+    aliases = {alias for spec in AUTH_ARG_SPEC.values() for alias in spec.get("aliases", [])}
+    return {"name", "namespace", *AUTH_ARG_SPEC, *aliases}
+
+
+def _merged(first: Json, last: Json) -> Json:
+    """Combine what the first slice changed with how the wait ended."""
+    ending = ("failed", "msg", "reason", "exception")
+    result = {key: value for key, value in first.items() if key not in ending}
+    result.update({key: value for key, value in last.items() if key in (*ending, "verdict", "operands")})
+    return result
