@@ -116,6 +116,8 @@ LINES = {
 }
 """The release lines, newest first."""
 
+NEWEST = next(iter(LINES.values()))
+
 LIFE_CYCLE = {"26.7": "supported", "26.3": "deprecated", "25.10": "end of support"}
 """As of the newest line's date. Deprecated lines get critical fixes only."""
 

@@ -15,7 +15,7 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _nfd
-from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import LIFE_CYCLE, LINES, MINIMUM_DRIVERS, Line, Minor
+from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import LIFE_CYCLE, LINES, MINIMUM_DRIVERS, NEWEST, Line, Minor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import (
     has_nfd_gpu_label,
     has_nfd_labels,
@@ -82,7 +82,7 @@ class Plan:
     def line(self) -> Line | None:
         """The compatibility data of the operator's release line; the newest without a version, None for an unknown one."""
         if self.operator_version is None:
-            return next(iter(LINES.values()))
+            return NEWEST
         return LINES.get(".".join(self.operator_version.removeprefix("v").split(".")[:2]))
 
 
@@ -150,7 +150,7 @@ def check_kubernetes_version(snapshot: Snapshot, plan: Plan) -> t.Iterator[Findi
         yield Finding(check, "warning", f"There is no compatibility data for GPU Operator {plan.operator_version}; known lines are {known}.")
         return
     if LIFE_CYCLE[line.name] != "supported":
-        yield Finding(check, "warning", f"NVIDIA's status of GPU Operator {line.name} is: {LIFE_CYCLE[line.name]}.", f"Plan to move to {next(iter(LINES))}.")
+        yield Finding(check, "warning", f"NVIDIA's status of GPU Operator {line.name} is: {LIFE_CYCLE[line.name]}.", f"Plan to move to {NEWEST.name}.")
     oldest, newest = line.kubernetes
     range_ = f"NVIDIA validated GPU Operator {line.name} with Kubernetes {_versions(line.kubernetes)}"
     if version is None or oldest <= version <= newest:

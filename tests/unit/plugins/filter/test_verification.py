@@ -13,8 +13,9 @@ from ansible_collections.gpuops.nvidia.plugins.filter.verification import Filter
 READY = {"state": "ready", "message": "Ready.", "reasons": []}
 
 
-def node(name: str = "gpu-0000", gpus: int = 8, **allocatable: int) -> dict[str, t.Any]:
-    return {"name": name, "gpus": gpus, "allocatable": {f"nvidia.com/{key.replace('_', '-')}": value for key, value in allocatable.items()}}
+def node(name: str = "gpu-0000", gpus: int | None = 8, capacity: int = 8, **allocatable: int) -> dict[str, t.Any]:
+    offered = {f"nvidia.com/{key.replace('_', '-')}": value for key, value in allocatable.items()}
+    return {"name": name, "gpus": gpus, "capacity": {"nvidia.com/gpu": capacity}, "allocatable": offered}
 
 
 def failures(stack: dict[str, t.Any], **other: t.Any) -> dict[str, str]:
@@ -58,12 +59,16 @@ def test_too_few_nodes() -> None:
     ("found", "expected", "reason"),
     [
         (node(gpu=7), {}, "Pods can get 7 of 8 GPUs"),
-        (node(), {}, "Pods can get 0 of 8 GPUs"),
-        (node(gpus=0, gpu=0), {}, "Pods can get 0 of 0 GPUs"),
-        (node(gpu=8), {"gpu-0000": 4}, "Pods can get 8 of 4 GPUs"),
+        (node(capacity=0), {}, "Pods can get 0 of 8 GPUs"),
+        (node(gpus=None, capacity=0, gpu=0), {}, "Pods can get 0 of 0 GPUs"),
+        (node(gpus=None, gpu=8), {}, ""),
+        (node(capacity=32, gpu=32), {}, ""),
+        (node(capacity=32, gpu=28), {}, "Pods can get 28 of 32 GPUs"),
+        (node(gpu=8), {"gpu-0000": 4}, "Pods can get 8 GPUs, and 4 are expected."),
+        (node(gpu=8), {"gpu-0000": 8}, ""),
         (node(gpu=8), {"gpu-0009": 4}, "The node is missing"),
-        (node(gpu=0, mig_1g_10gb=56), {}, ""),
-        (node(gpu=0, mig_1g_10gb=0), {}, "Pods can get 0 of 8 GPUs"),
+        (node(capacity=0, gpu=0, mig_1g_10gb=56), {}, ""),
+        (node(capacity=0, gpu=0, mig_1g_10gb=0), {}, "Pods can get 0 of 8 GPUs"),
     ],
 )
 def test_gpus_that_pods_can_get(found: dict[str, t.Any], expected: dict[str, int], reason: str) -> None:

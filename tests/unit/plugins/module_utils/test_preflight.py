@@ -7,10 +7,9 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import LINES
+from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import NEWEST
 from ansible_collections.gpuops.nvidia.plugins.module_utils._preflight import CHECKS, Finding, Plan, Snapshot, facts, os_of, run_checks
 
-NEWEST = next(iter(LINES.values()))
 NFD_LABELS = {
     "feature.node.kubernetes.io/pci-10de.present": "true",
     "feature.node.kubernetes.io/system-os_release.ID": "ubuntu",
