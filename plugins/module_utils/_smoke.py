@@ -33,6 +33,10 @@ POLL_S = 0.5
 SETTLE_S = 10.0
 """How long a pod may stay unschedulable before that is believed: a GPU that was just freed takes a moment to be seen."""
 
+OUTAGE_S = 15.0
+"""How long the API server may be away in the middle of a run."""
+
+TRANSIENT = ("Unreachable", "ServerError", "TooManyRequests")
 EXPIRY_MARGIN_S = 60
 RESTRICTED: Json = {
     "allowPrivilegeEscalation": False,
@@ -246,6 +250,7 @@ class Run:
         self._options = options
         self._id = uuid.uuid4().hex[:12]
         self._active: dict[str, _Started] = {}
+        self._outcomes: list[Outcome] = []
         namespace = options["namespace"]
         self._pods = namespaced("v1", namespace, "pods")
         self._objects = self._pods if options["kind"] == "Pod" else namespaced("batch/v1", namespace, "jobs")
@@ -253,18 +258,30 @@ class Run:
     def test(self, nodes: list[str]) -> list[Outcome]:
         """Test the nodes, at most ``parallel`` at a time. Whatever happens, nothing stays."""
         self._delete_expired()
-        waiting = collections.deque(nodes)
-        outcomes: list[Outcome] = []
+        waiting, reached = collections.deque(nodes), time.monotonic()
         with _signals_as_exceptions():
             try:
                 while waiting or self._active:
-                    while waiting and len(self._active) < self._options["parallel"]:
-                        self._start(waiting.popleft())
-                    outcomes += self._finished()
+                    try:
+                        self._step(waiting)
+                        reached = time.monotonic()
+                    except GpuOpsError as e:
+                        if e.reason not in TRANSIENT or time.monotonic() - reached > OUTAGE_S:
+                            raise
                     time.sleep(POLL_S if self._active else 0)
             finally:
                 self._delete_all()
-        return outcomes
+        return self._outcomes
+
+    def _step(self, waiting: collections.deque[str]) -> None:
+        """Start what there is room for, then judge every running workload from one LIST."""
+        while waiting and len(self._active) < self._options["parallel"]:
+            self._start(waiting[0])
+            waiting.popleft()
+        listed = self._cluster.list(self._pods, labelSelector=f"{RUN_LABEL}={self._id}") or []
+        by_node = {(pod["metadata"].get("annotations") or {}).get(NODE_ANNOTATION): pod for pod in listed}
+        for node, started in list(self._active.items()):
+            self._look(node, started, by_node.get(node))
 
     def _start(self, node: str) -> None:
         body = manifest(node, self._id, self._options, time.time())
@@ -274,21 +291,15 @@ class Run:
             raise _explain(e, self._options["namespace"]) from e
         self._active[node] = _Started(made["metadata"]["name"], time.monotonic())
 
-    def _finished(self) -> list[Outcome]:
-        """Judge every running workload from one LIST, and clear away those that are done."""
-        listed = self._cluster.list(self._pods, labelSelector=f"{RUN_LABEL}={self._id}") or []
-        by_node = {(pod["metadata"].get("annotations") or {}).get(NODE_ANNOTATION): pod for pod in listed}
-        outcomes = []
-        for node, started in list(self._active.items()):
-            pod, age_s = by_node.get(node), time.monotonic() - started.since
-            if pod is None and started.seen:
-                verdict: Outcome | None = Outcome("", reason="The pod vanished while it ran: somebody deleted it, or evicted it from the node.")
-            else:
-                verdict = judge(pod, age_s, self._options)
-            started.seen = started.seen or pod is not None
-            if verdict:
-                outcomes.append(self._conclude(node, started, pod, verdict, age_s))
-        return outcomes
+    def _look(self, node: str, started: _Started, pod: Json | None) -> None:
+        age_s = time.monotonic() - started.since
+        if pod is None and started.seen:
+            verdict: Outcome | None = Outcome("", reason="The pod vanished while it ran: somebody deleted it, or evicted it from the node.")
+        else:
+            verdict = judge(pod, age_s, self._options)
+        started.seen = started.seen or pod is not None
+        if verdict:
+            self._outcomes.append(self._conclude(node, started, pod, verdict, age_s))
 
     def _conclude(self, node: str, started: _Started, pod: Json | None, verdict: Outcome, age_s: float) -> Outcome:
         """Complete a verdict with the log, and delete the workload."""

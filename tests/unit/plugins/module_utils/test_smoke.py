@@ -251,6 +251,7 @@ class FakeCluster:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_smoke, "POLL_S", 0.001)
+    monkeypatch.setattr(_smoke, "OUTAGE_S", 0.05)
 
 
 DONE = pod("Succeeded", terminated={"exitCode": 0})
@@ -303,6 +304,18 @@ def test_a_refused_creation_ends_the_run_and_cleans_up(error: GpuOpsError, words
     assert cluster.objects == {}
 
 
+def test_a_short_outage_is_sat_out() -> None:
+    cluster = FakeCluster(a=DONE, b=DONE)
+
+    def blink() -> None:
+        if cluster.polls in (2, 3):
+            raise GpuOpsError("Cannot reach the API.", reason="Unreachable")
+
+    cluster.on_poll = blink
+    outcomes = Run(cluster, options(parallel=1)).test(["a", "b"])
+    assert [outcome.node for outcome in outcomes] == ["a", "b"] and all(outcome.passed for outcome in outcomes)
+
+
 def test_pods_that_cannot_be_deleted_are_owned_up_to() -> None:
     cluster = FakeCluster(a=pod("Running"))
 
@@ -311,7 +324,7 @@ def test_pods_that_cannot_be_deleted_are_owned_up_to() -> None:
 
     def die() -> None:
         if cluster.polls == 2:
-            cluster.delete = cluster.get = cluster.list = unreachable
+            cluster.delete = cluster.get = cluster.list = cluster.create = unreachable
 
     cluster.on_poll = die
     with pytest.raises(GpuOpsError, match=r"Cannot reach the API. Pods of the test may be left; they end by themselves") as e:
