@@ -148,7 +148,7 @@ def _operator_reasons(seen: Observation) -> Reasons:
         yield Reason(
             "progressing",
             "OperatorMissing",
-            f"There is no operator Deployment (label app=gpu-operator) in namespace {seen.namespace}, so nobody acts on the ClusterPolicy.",
+            f"There is no operator Deployment (pods with label app=gpu-operator) in namespace {seen.namespace}, so nobody acts on the ClusterPolicy.",
             "Install the GPU Operator's chart there, or name the right namespace.",
         )
     elif not any((item.get("status") or {}).get("availableReplicas") for item in seen.operators):

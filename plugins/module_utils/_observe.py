@@ -20,7 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Clus
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._judge import judge, suspects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import name_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._operands import OPERATOR_SELECTOR
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operands import OPERATOR_APP
 from ansible_collections.gpuops.nvidia.plugins.module_utils._verdict import Json, Observation, PodRow, Verdict
 
 CLUSTERPOLICIES = namespaced("nvidia.com/v1", None, "clusterpolicies")
@@ -42,11 +42,15 @@ def observe(cluster: Cluster, namespace: str, name: str) -> Observation:
         policies=cluster.list(CLUSTERPOLICIES),
         gpuclusters=cluster.list(GPUCLUSTERS) or [],
         daemonsets=cluster.list(namespaced("apps/v1", namespace, "daemonsets")) or [],
-        operators=cluster.list(namespaced("apps/v1", namespace, "deployments"), labelSelector=OPERATOR_SELECTOR) or [],
+        operators=[item for item in cluster.list(namespaced("apps/v1", namespace, "deployments")) or [] if _is_operator(item)],
         nodes=cluster.list(namespaced("v1", None, "nodes")) or [],
         now=time.time(),
     )
     return _with_troubles(cluster, seen)
+
+
+def _is_operator(deployment: Json) -> bool:
+    return (deployment["spec"]["template"]["metadata"].get("labels") or {}).get("app") == OPERATOR_APP
 
 
 def _with_troubles(cluster: Cluster, seen: Observation) -> Observation:

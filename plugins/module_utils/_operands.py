@@ -25,7 +25,8 @@ UPGRADE_STATE = "nvidia.com/gpu-driver-upgrade-state"
 NFD_GPU_LABELS = tuple(f"feature.node.kubernetes.io/pci-{device}.present" for device in ("10de", "0302_10de", "0300_10de"))
 """Node Feature Discovery's labels for an NVIDIA PCI device; the operator takes any one of them for a GPU node."""
 
-OPERATOR_SELECTOR = "app=gpu-operator"
+OPERATOR_APP = "gpu-operator"
+"""The label ``app`` of the operator's pods. The chart does not put it on the Deployment itself."""
 OPERATOR_MANAGED = "app.kubernetes.io/managed-by=gpu-operator"
 GPU_RESOURCE = "nvidia.com/gpu"
 MIG_RESOURCE_PREFIX = "nvidia.com/mig-"
