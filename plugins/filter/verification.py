@@ -60,6 +60,9 @@ from ansible.errors import AnsibleFilterError
 
 Check = dict[str, t.Any]
 
+_WHOLE_GPU = "nvidia.com/gpu"
+"""A GPU, or with sharing (``nvidia.com/gpu.shared``) a part of its time. Everything else is a MIG device."""
+
 
 def verification(
     stack: t.Any,
@@ -101,12 +104,15 @@ def _gpus(nodes: list[dict[str, t.Any]], expected: dict[str, int]) -> t.Iterator
 
 def _allocatable(node: dict[str, t.Any], wanted: int | None) -> str:
     """Compare the GPUs that pods can get with those that should be there. A node cut into MIG devices must offer some."""
-    offered = {name: int(amount) for name, amount in node["allocatable"].items()}
-    if wanted is None and any(amount for name, amount in offered.items() if name != "nvidia.com/gpu"):
+    offered = node["allocatable"]
+    whole = {name for name in (*offered, *node["capacity"]) if name.startswith(_WHOLE_GPU)}
+    found = sum(offered.get(name, 0) for name in whole)
+    if wanted is not None:
+        return "" if found == int(wanted) else f"Pods can get {found} GPUs, and {wanted} are expected."
+    if sum(offered.values()) > found:
         return ""
-    wanted = int(node["gpus"] if wanted is None else wanted)
-    found = offered.get("nvidia.com/gpu", 0)
-    return "" if found == wanted and wanted else f"Pods can get {found} of {wanted} GPUs. Look at the device plugin's log on this node."
+    there = max(node["gpus"] or 0, sum(node["capacity"].get(name, 0) for name in whole))
+    return "" if found >= there > 0 else f"Pods can get {found} of {there} GPUs. See the log of the device plugin's pod there."
 
 
 def _workload(row: dict[str, t.Any]) -> Check:

@@ -82,9 +82,7 @@ class Playbook:
 
     def _start(self, command: list[str]) -> subprocess.Popen[str]:
         """In a process group of its own, as a terminal does, so that a test can press Ctrl-C."""
-        return subprocess.Popen(
-            command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0
-        )
+        return subprocess.Popen(command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0)
 
     @staticmethod
     def _finish(process: subprocess.Popen[str], timeout: float) -> Run:

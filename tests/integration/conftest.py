@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.integration.ansible import Playbook, on
 from tests.lab import Lab
 

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from tests.integration.ansible import SITE, Playbook, Run
 from tests.lab import Lab
 
@@ -82,7 +83,7 @@ def test_missing_crd(ansible: Playbook) -> None:
 )
 def test_bad_field(crds: None, ansible: Playbook, options: dict[str, object], words: list[str]) -> None:
     refused(ansible.module("gpuops.nvidia.clusterpolicy", wait=False, **options), *words)
-    assert "exists\": false" in ansible.module("gpuops.nvidia.clusterpolicy_info").output, "A refused ClusterPolicy was made."
+    assert 'exists": false' in ansible.module("gpuops.nvidia.clusterpolicy_info").output, "A refused ClusterPolicy was made."
 
 
 def test_chart_not_found(ansible: Playbook) -> None:

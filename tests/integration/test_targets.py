@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tests.integration.ansible import Playbook
 
 HERE = Path(__file__).parent

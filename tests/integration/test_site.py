@@ -1,0 +1,95 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""site.yml from a bare cluster to verified GPUs, a change, and away again: check, run, check again, run again."""
+
+from __future__ import annotations
+
+import re
+import time
+import typing as t
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from tests.integration.ansible import ROOT, SITE, Playbook, Run, on
+from tests.lab import Lab
+
+
+def changed_tasks(run: Run) -> list[str]:
+    """The tasks that changed something, or said that they would."""
+    tasks = re.split(r"^TASK \[", run.output, flags=re.MULTILINE)[1:]
+    return [task.partition("]")[0] for task in tasks if re.search(r"^changed: ", task, re.MULTILINE)]
+
+
+def twelve_steps(ansible: Playbook, **extra_vars: t.Any) -> Run:
+    """Check, run, check again, run again: the check tells the truth, and the second run has nothing to do. Returns the run."""
+    predicted = ansible.run(SITE, "--check", "--diff", **extra_vars)
+    done = ansible.run(SITE, "--diff", **extra_vars)
+    predicted_again = ansible.run(SITE, "--check", **extra_vars)
+    done_again = ansible.run(SITE, **extra_vars)
+    for run in (predicted, done, predicted_again, done_again):
+        assert run.status == 0, run.output
+        assert "Traceback" not in run.output, run.output
+    assert changed_tasks(done), done.output
+    assert changed_tasks(predicted) == changed_tasks(done)
+    assert (predicted_again.changed, done_again.changed) == (0, 0), done_again.output
+    return done
+
+
+@pytest.fixture(scope="module")
+def bare(lab: Lab) -> Playbook:
+    """A cluster on which nothing is installed, not even the namespace."""
+    ansible = on(lab)
+    ansible.set_up("clean")
+    lab.kubectl("delete", "namespace", "gpu-operator", "--ignore-not-found", "--wait=true")
+    lab.kubectl("delete", "crd", "--ignore-not-found", "clusterpolicies.nvidia.com", "nvidiadrivers.nvidia.com", "gpuclusters.nvidia.com")
+    return ansible
+
+
+def test_create(bare: Playbook) -> None:
+    done = twelve_steps(bare, operator_pull_secrets=[{"name": "mirror", "registry": "registry.example.com", "username": "robot", "password": "s3cret"}])
+    assert "s3cret" not in done.output
+
+
+def test_modify(bare: Playbook) -> None:
+    done = twelve_steps(bare, operator_values={"dcgmExporter": {"env": [{"name": "DCGM_EXPORTER_INTERVAL", "value": "15000"}]}})
+    assert "DCGM_EXPORTER_INTERVAL" in done.output
+
+
+def test_a_rerun_adds_no_revision_and_is_fast(lab: Lab, bare: Playbook) -> None:
+    values = {"dcgmExporter": {"env": [{"name": "DCGM_EXPORTER_INTERVAL", "value": "15000"}]}}
+    before = lab.kubectl("get", "secret", "--namespace=gpu-operator", "--selector=owner=helm", "--output=name")
+    started = time.monotonic()
+    assert bare.run(SITE, operator_values=values).status == 0
+    assert time.monotonic() - started < 30, "The rerun took twice the 15 s that a quiet machine needs at most."
+    assert lab.kubectl("get", "secret", "--namespace=gpu-operator", "--selector=owner=helm", "--output=name") == before
+
+
+def test_verify_writes_junit(bare: Playbook, tmp_path: Path) -> None:
+    report = tmp_path / "reports" / "gpu.xml"
+    run = bare.run(ROOT / "playbooks" / "verify.yml", verify_junit_path=str(report))
+    assert run.status == 0, run.output
+    suite = ET.parse(report).getroot()
+    assert (suite.get("failures"), suite.get("tests")) == ("0", "14"), report.read_text()
+
+
+def test_verify_names_what_is_missing(bare: Playbook, tmp_path: Path) -> None:
+    report = tmp_path / "gpu.xml"
+    run = bare.run(ROOT / "playbooks" / "verify.yml", verify_expected_gpus={"gpu-0000": 16, "gpu-0999": 8}, verify_junit_path=str(report))
+    assert run.status == 2, run.output
+    assert "gpu-0000: Pods can get 8 GPUs, and 16 are expected." in run.message
+    assert "gpu-0999: The node is missing" in run.message
+    assert ET.parse(report).getroot().get("failures") == "2"
+
+
+def test_remove(lab: Lab, bare: Playbook) -> None:
+    remove: dict[str, t.Any] = {"operator_state": "absent", "operator_allow_disruption": True}
+    playbook = Path(__file__).parent / "run_target.yml"
+    steps = [bare.run(playbook, *arguments, target="gpuops.nvidia.operator", **remove) for arguments in (["--check"], [], ["--check"], [])]
+    assert [run.status for run in steps] == [0, 0, 0, 0], steps[1].output
+    assert changed_tasks(steps[0]) == changed_tasks(steps[1]) != []
+    assert [run.changed for run in steps[2:]] == [0, 0]
+    assert lab.kubectl("get", "daemonsets", "--namespace=gpu-operator", "--output=name", "--selector=app.kubernetes.io/managed-by=gpu-operator") == ""
