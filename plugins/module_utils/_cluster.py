@@ -221,7 +221,10 @@ class Cluster:
                 stream.send_binary(b"\x00" + f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
                 return _http_answer(_forwarded(stream, deadline))
         except websocket.WebSocketBadStatusException as e:
-            raise _error(e.status_code, e.resp_body, "GET", where, self.host) from e
+            error = _error(e.status_code, e.resp_body, "GET", where, self.host)
+            if error.reason == "Forbidden":  # the API server does not say which of the two verbs is missing
+                error = GpuOpsError(f"No permission to forward ports of pods in {namespace}. Grant get and create on pods/portforward.", **error.details)
+            raise error from e
         except (websocket.WebSocketException, OSError, ValueError) as e:
             raise GpuOpsError(f"Port {port} of pod {pod} does not answer through the API server: {_one_line(e)}.", reason="PortForwardFailed") from e
 

@@ -57,7 +57,7 @@ NEEDED = (
     Permission("batch", "jobs", "get list create delete", in_namespace=True),
     Permission("", "pods", "get list create delete", in_namespace=True),
     Permission("", "pods/log", "get", in_namespace=True),
-    Permission("", "pods/portforward", "create", in_namespace=True),
+    Permission("", "pods/portforward", "get create", in_namespace=True),
     Permission("", "events", "list", in_namespace=True),
 )
 """What deploying and verifying the stack asks of the API. (Helm also needs the rights that the chart's roles give away.)"""

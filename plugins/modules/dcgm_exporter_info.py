@@ -59,8 +59,7 @@ options:
     type: int
     default: 15
 notes:
-  - It needs permission to list nodes, to list pods in O(namespace), and to create C(pods/portforward) there (API servers before
-    Kubernetes 1.35 ask for C(get)).
+  - It needs permission to list nodes, to list pods in O(namespace), and the verbs C(get) and C(create) on C(pods/portforward) there.
 seealso:
   - module: gpuops.nvidia.gpu_smoke_test
   - module: gpuops.nvidia.gpu_stack_info

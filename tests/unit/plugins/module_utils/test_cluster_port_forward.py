@@ -127,8 +127,15 @@ def test_what_goes_wrong_behind_the_api_server_is_said(server: Server, frames: b
 
 
 def test_a_refusal_names_the_missing_permission(server: Server) -> None:
-    said = b'{"kind":"Status","message":"pods \\"pod-1\\" is forbidden: User \\"x\\" cannot create resource \\"pods/portforward\\""}'
+    said = b'{"kind":"Status","message":"pods \\"pod-1\\" is forbidden: "}'  # all that the API server says when only `create` is missing
     head = b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: " + str(len(said)).encode() + b"\r\n\r\n"
-    with pytest.raises(GpuOpsError, match=r"No permission: .* cannot create resource") as e:
+    with pytest.raises(GpuOpsError, match=r"ports of pods in ns. Grant get and create on pods/portforward") as e:
         get(server, Answer(refusal=head + said))
-    assert e.value.reason == "Forbidden"
+    assert e.value.reason == "Forbidden" and e.value.details["status"] == 403
+
+
+def test_another_refusal_is_passed_on(server: Server) -> None:
+    head = b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 34\r\n\r\n"
+    with pytest.raises(GpuOpsError, match=r"pods .pod-1. not found") as e:
+        get(server, Answer(refusal=head + b'{"message":"pods \'pod-1\' not found"}'))
+    assert e.value.reason == "NotFound"
