@@ -118,6 +118,7 @@ def kwok(site: Site, configs: t.Iterable[Path]) -> Component:
         f"--kubeconfig={site.kubeconfig('kwok', 'system:masters')}", "--manage-all-nodes", f"--node-lease-duration-seconds={site.lease_seconds}",
         "--node-ip=127.0.0.1", f"--node-port={site.ports['kwok']}", f"--server-address=127.0.0.1:{site.ports['kwok']}",
         f"--tls-cert-file={server.cert}", f"--tls-private-key-file={server.key}",
+        "--enable-crds=PortForward", "--pod-play-stage-parallelism=16", "--node-play-stage-parallelism=8",
         *(f"--config={path}" for path in configs),
     ])  # fmt: skip
 
@@ -142,12 +143,17 @@ def serves(component: str, ports: t.Mapping[str, int], authority: pki.Authority)
     return component not in _HEALTH or get(ports[component], _HEALTH[component], authority) is not None
 
 
-def get(port: int, path: str, authority: pki.Authority) -> bytes | None:
-    """What a server of the lab answers to the administrator; None when it does not answer, or not with 200."""
+def connect(port: int, authority: pki.Authority) -> http.client.HTTPSConnection:
+    """A connection to a server of the lab, as administrator."""
     context = ssl.create_default_context(cafile=os.fspath(authority.ca.cert))
-    admin = authority.folder / "admin.crt"
+    admin = authority.folder / "admin.crt"  # Known to the API server and, by the common CA, to etcd.
     context.load_cert_chain(admin, admin.with_suffix(".key"))
-    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=context)
+    return http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=context)
+
+
+def get(port: int, path: str, authority: pki.Authority) -> bytes | None:
+    """What a server of the lab answers; None when it does not answer, or not with 200."""
+    connection = connect(port, authority)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http
 import importlib.util
 import json
 import shutil
@@ -17,7 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from . import controlplane, pki, ports, toolchain
+from .api import Api
 from .errors import LabError
+from .fleet import Fleet, create, load
 from .process import Component
 from .state import Options, State, locked, root
 
@@ -147,25 +151,28 @@ class Lab:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _start(self, options: Options) -> None:
-        site = self._prepare(options)
+        fleet = load(options.fleet, options.nodes)
+        site = self._prepare(options, fleet)
         self._launch(controlplane.etcd(site))
         self._wait("etcd", lambda: self._serves("etcd"))
         self._launch(controlplane.kube_apiserver(site))
         self._wait("kube-apiserver", lambda: self._serves("kube-apiserver"))
         self._launch(controlplane.kube_controller_manager(site))
         self._launch(controlplane.kube_scheduler(site))
-        self._launch(controlplane.kwok(site, sorted(_STAGES.glob("*.yaml"))))
+        self.kubectl("create", "-f", _STAGES / "crds")
+        self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", _STAGES / "crds")
+        self._launch(controlplane.kwok(site, [*sorted(_STAGES.glob("*.yaml")), *sorted((_STAGES / options.pods).glob("*.yaml"))]))
         self._wait("kwok", lambda: self._serves("kwok"))
         # Until this service account exists, no pod is admitted; and it takes a working controller-manager to make it.
         self._wait("the default service account", lambda: self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None)
-        self._populate(site, options)
+        self._populate(site, fleet)
         self._start_operator(site, options)
         self._check_alive()
         state = self.state
         state.phase = "up"
         state.save(self.folder)
 
-    def _prepare(self, options: Options) -> controlplane.Site:
+    def _prepare(self, options: Options, fleet: Fleet) -> controlplane.Site:
         """The folder, tools, ports and certificates."""
         tools = toolchain.provide(self._say)
         names = ["kube-apiserver", "etcd", "etcd-peer", "kwok"]
@@ -178,23 +185,23 @@ class Lab:
         (self.folder / "logs").mkdir()
         authority = self.authority
         authority.create()
-        site = controlplane.Site(self.folder, tools, dict(zip(names, numbers)), authority, options.nodes or 4)
+        site = controlplane.Site(self.folder, tools, dict(zip(names, numbers)), authority, fleet.size)
         admin = authority.client("admin", ["system:masters"])
         kubeconfig = pki.kubeconfig(self.folder / "kubeconfig", server=site.server, ca=authority.ca.cert, user="admin", client=admin)
         programs = {name: str(path) for name, path in tools.items()}
         State(self.name, str(kubeconfig), options, dict(site.ports), programs, options.chart or str(_CHART)).save(self.folder)
         return site
 
-    def _populate(self, site: controlplane.Site, options: Options) -> None:
-        """Nodes and what lives on them."""
-        nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"gpu-{index:04d}"}} for index in range(options.nodes or 4)]
-        self.kubectl("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}), timeout=600)
-        self._wait("the nodes to become Ready", lambda: self._nodes_are_ready(len(nodes)), timeout=60 + len(nodes) / 2)
+    def _populate(self, site: controlplane.Site, fleet: Fleet) -> None:
+        """Nodes, and the programs that play what runs on them."""
+        self._launch(controlplane.python_component(site, "agents", "tests.lab.agents"))
+        create(Api(str(self.kubeconfig)), fleet, toolchain.kubernetes_version())
+        self._wait("the nodes to become Ready", lambda: self._nodes_are_ready(fleet.size), timeout=60 + fleet.size / 2)
 
     def _nodes_are_ready(self, expected: int) -> bool:
         nodes = json.loads(self._get("/api/v1/nodes?resourceVersion=0") or b'{"items": []}')["items"]
         conditions = [condition for node in nodes for condition in node["status"].get("conditions", [])]
-        return sum(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions) >= expected
+        return [condition["status"] for condition in conditions if condition["type"] == "Ready"].count("True") >= expected
 
     def _start_operator(self, site: controlplane.Site, options: Options) -> None:
         if options.operator == "external":
