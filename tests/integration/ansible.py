@@ -20,6 +20,7 @@ from tests.lab import Lab
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "playbooks" / "site.yml"
+OPERATOR = Path(__file__).parent / "operator.yml"
 _RECAP = re.compile(r"^\S+\s+: ok=(?P<ok>\d+)\s+changed=(?P<changed>\d+)\s+unreachable=(?P<unreachable>\d+)\s+failed=(?P<failed>\d+)", re.MULTILINE)
 
 
@@ -70,22 +71,23 @@ class Playbook:
     def module(self, name: str, **options: t.Any) -> Run:
         """Run one module."""
         command = ["ansible", "localhost", "--module-name", name, "--args", json.dumps(options)]
-        return self._finish(self._start(command), 120)
+        return self.finish(self.command(command), 120)
 
     def run(self, playbook: Path, *arguments: str, timeout: float = 300, **extra_vars: t.Any) -> Run:
         """Run it to its end."""
-        return self._finish(self.start(playbook, *arguments, **extra_vars), timeout)
+        return self.finish(self.start(playbook, *arguments, **extra_vars), timeout)
 
     def start(self, playbook: Path, *arguments: str, **extra_vars: t.Any) -> subprocess.Popen[str]:
         """Start it."""
-        return self._start(["ansible-playbook", str(playbook), *arguments, "--extra-vars", json.dumps(self.extra_vars | extra_vars)])
+        return self.command(["ansible-playbook", str(playbook), *arguments, "--extra-vars", json.dumps(self.extra_vars | extra_vars)])
 
-    def _start(self, command: list[str]) -> subprocess.Popen[str]:
-        """In a process group of its own, as a terminal does, so that a test can press Ctrl-C."""
+    def command(self, command: list[str]) -> subprocess.Popen[str]:
+        """Start any command in a process group of its own, as a terminal does, so that a test can press Ctrl-C."""
         return subprocess.Popen(command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0)
 
     @staticmethod
-    def _finish(process: subprocess.Popen[str], timeout: float) -> Run:
+    def finish(process: subprocess.Popen[str], timeout: float) -> Run:
+        """Wait for its end."""
         try:
             output = process.communicate(timeout=timeout)[0]
         except subprocess.TimeoutExpired:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.ansible import ROOT, SITE, Playbook, Run, on
+from tests.integration.ansible import OPERATOR, ROOT, SITE, Playbook, Run, on
 from tests.lab import Lab
 
 
@@ -87,8 +87,7 @@ def test_verify_names_what_is_missing(bare: Playbook, tmp_path: Path) -> None:
 
 def test_remove(lab: Lab, bare: Playbook) -> None:
     remove: dict[str, t.Any] = {"operator_state": "absent", "operator_allow_disruption": True}
-    playbook = Path(__file__).parent / "run_target.yml"
-    steps = [bare.run(playbook, *arguments, target="gpuops.nvidia.operator", **remove) for arguments in (["--check"], [], ["--check"], [])]
+    steps = [bare.run(OPERATOR, *arguments, **remove) for arguments in (["--check"], [], ["--check"], [])]
     assert [run.status for run in steps] == [0, 0, 0, 0], steps[1].output
     assert changed_tasks(steps[0]) == changed_tasks(steps[1]) != []
     assert [run.changed for run in steps[2:]] == [0, 0]

@@ -1,0 +1,191 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Stacks that do not become ready, some of which the operator calls ready: the wait says why, and a run after the repair finishes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+import typing as t
+
+import pytest
+
+from tests.integration.ansible import OPERATOR, SITE, Playbook, Run, on
+from tests.lab import Lab, Options
+from tests.lab.fixtures import running_lab
+
+IMPATIENT = {"operator_wait_timeout": 10}
+
+
+def not_ready(run: Run, *words: str) -> None:
+    """The run failed with one message that has these words, and no traceback."""
+    assert run.status == 2, run.output
+    assert "Traceback" not in run.output, run.output
+    for word in words:
+        assert word in run.message, run.output
+
+
+def state_of(lab: Lab) -> str:
+    """What the operator says of itself."""
+    return lab.kubectl("get", "clusterpolicy", "cluster-policy", "--output=jsonpath={.status.state}")
+
+
+@contextlib.contextmanager
+def kubectl_edit(lab: Lab, *arguments: str, undo: t.Sequence[str]) -> t.Iterator[None]:
+    """An edit by hand, taken back at the end."""
+    lab.kubectl(*arguments)
+    try:
+        yield
+    finally:
+        lab.kubectl(*undo)
+
+
+@pytest.fixture
+def finishes(clean: None, ansible: Playbook) -> t.Iterator[None]:
+    """Starts without a stack. After the test, a run brings it up: whatever a failed run left behind is no obstacle."""
+    yield
+    run = ansible.run(OPERATOR)
+    assert run.status == 0, run.output
+
+
+# ---- ready by the status alone --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("finishes")
+def test_every_gpu_node_tainted(lab: Lab, ansible: Playbook) -> None:
+    with kubectl_edit(lab, "taint", "nodes", "--all", "dedicated=training:NoSchedule", undo=["taint", "nodes", "--all", "dedicated-"]):
+        # Node Feature Discovery must get at the nodes, or the operator would see no GPU at all.
+        tolerant = {"node-feature-discovery": {"worker": {"tolerations": [{"operator": "Exists"}]}}}
+        run = ansible.run(OPERATOR, operator_values=tolerant, **IMPATIENT)
+        assert state_of(lab) == "ready"
+    not_ready(run, "taint dedicated=training:NoSchedule is not tolerated", "daemonsets.tolerations")
+
+
+@pytest.mark.usefixtures("finishes")
+def test_operands_switched_off(lab: Lab, ansible: Playbook) -> None:
+    label = "nvidia.com/gpu.deploy.operands"
+    with kubectl_edit(lab, "label", "nodes", "--all", f"{label}=false", undo=["label", "nodes", "--all", f"{label}-"]):
+        run = ansible.run(OPERATOR, **IMPATIENT)
+        assert state_of(lab) == "ready"
+    not_ready(run, f"label {label}=false keeps the operands away")
+
+
+@pytest.mark.usefixtures("finishes")
+def test_driver_left_to_nobody(lab: Lab, ansible: Playbook) -> None:
+    values = {"driver": {"nvidiaDriverCRD": {"enabled": True, "deployDefaultCR": False}}}
+    run = ansible.run(OPERATOR, operator_values=values, **IMPATIENT)
+    not_ready(run, "NVIDIADriver")
+
+
+def test_no_daemonset_controller() -> None:
+    """The operator calls DaemonSets without a status ready; nobody has made a pod."""
+    with running_lab("nocontroller") as lab:
+        ansible = on(lab)
+        assert ansible.run(OPERATOR, operator_wait=False).status == 0
+        ansible.set_up("clean")
+        lab.component("kube-controller-manager").kill()
+        not_ready(ansible.run(OPERATOR, **IMPATIENT), "not ready after 10 s")
+        lab.component("kube-controller-manager").restart()
+        assert ansible.run(SITE).status == 0
+
+
+def test_no_gpu_nodes() -> None:
+    with running_lab("nogpu", Options(fleet="no-gpu")) as lab:
+        ansible = on(lab)
+        run = ansible.run(SITE, **IMPATIENT)
+        assert state_of(lab) == "ready"
+        not_ready(run, "has an NVIDIA GPU", "Add a GPU node")
+
+
+def test_no_node_feature_discovery() -> None:
+    with running_lab("nonfd", Options(fleet="no-nfd")) as lab:
+        ansible = on(lab)
+        run = ansible.run(SITE, operator_values={"nfd": {"enabled": False}}, **IMPATIENT)
+        not_ready(run, "Node Feature Discovery", "nfd.enabled")
+
+
+# ---- not ready ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("finishes")
+def test_operand_that_can_never_start(lab: Lab, ansible: Playbook) -> None:
+    """The wait ends long before its time."""
+    with lab.fault("image-pull-backoff", "nvidia-driver-daemonset"):
+        started = time.monotonic()
+        run = ansible.run(OPERATOR, operator_wait_timeout=120)
+        assert time.monotonic() - started < 60
+    not_ready(run, "driver", "ImagePullBackOff", "cannot become ready")
+
+
+@pytest.mark.usefixtures("finishes")
+def test_time_out(lab: Lab, ansible: Playbook) -> None:
+    with lab.fault("slow-driver", "600"):
+        run = ansible.run(OPERATOR, **IMPATIENT)
+    not_ready(run, "not ready after 10 s", "driver")
+
+
+@pytest.mark.usefixtures("finishes")
+def test_stale_status(lab: Lab, ansible: Playbook) -> None:
+    """A stack that was ready, a status that stays so, and an operand that is not."""
+    assert ansible.run(OPERATOR).status == 0
+    with lab.fault("stale-status"), lab.fault("crash-loop", "nvidia-dcgm-exporter"):
+        run = ansible.run(OPERATOR, **IMPATIENT)
+        assert state_of(lab) == "ready"
+    not_ready(run, "dcgm-exporter")
+
+
+@pytest.mark.usefixtures("finishes")
+def test_ctrl_c(lab: Lab, ansible: Playbook) -> None:
+    with lab.fault("slow-driver", "600"):
+        process = ansible.start(OPERATOR)
+        try:
+            wait_for_policy(lab)
+            os.killpg(process.pid, signal.SIGINT)
+            output = process.communicate(timeout=30)[0]
+        finally:
+            process.kill()
+    assert process.returncode != 0
+    assert "Traceback" not in output, output
+
+
+@pytest.mark.usefixtures("finishes")
+def test_helm_that_was_killed(lab: Lab, ansible: Playbook) -> None:
+    """Its lock on the release is broken after a while, instead of failing every run from then on."""
+    lab.kubectl("create", "namespace", "gpu-operator")
+    helm = [str(lab.helm), "install", "gpu-operator", str(lab.chart), "--namespace=gpu-operator", "--wait", f"--kubeconfig={lab.kubeconfig}"]
+    with lab.fault("operator-down"):
+        process = ansible.command(helm)
+        pending = ["get", "secret", "--namespace=gpu-operator", "--selector=owner=helm,status=pending-install", "--output=name"]
+        until(lambda: bool(lab.kubectl(*pending)))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def test_api_dies_in_mid_wait() -> None:
+    with running_lab("apidies") as lab:
+        ansible = on(lab)
+        with lab.fault("slow-driver", "600"):
+            process = ansible.start(OPERATOR, operator_wait_timeout=25)
+            wait_for_policy(lab)
+            lab.component("kube-apiserver").kill()
+            run = ansible.finish(process, 120)
+            lab.component("kube-apiserver").restart()
+        not_ready(run, "Cannot reach the Kubernetes API", "Check")
+        assert ansible.run(SITE).status == 0
+
+
+def wait_for_policy(lab: Lab) -> None:
+    """Until the wait has begun."""
+    until(lambda: "cluster-policy" in lab.kubectl("get", "clusterpolicies", "--ignore-not-found", "--output=name"))
+    time.sleep(2)
+
+
+def until(condition: t.Callable[[], bool], timeout: float = 60) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "It never came true."
+        time.sleep(0.2)
