@@ -118,7 +118,7 @@ def kwok(site: Site, configs: t.Iterable[Path]) -> Component:
         f"--kubeconfig={site.kubeconfig('kwok', 'system:masters')}", "--manage-all-nodes", f"--node-lease-duration-seconds={site.lease_seconds}",
         "--node-ip=127.0.0.1", f"--node-port={site.ports['kwok']}", f"--server-address=127.0.0.1:{site.ports['kwok']}",
         f"--tls-cert-file={server.cert}", f"--tls-private-key-file={server.key}",
-        "--enable-crds=PortForward", "--pod-play-stage-parallelism=16", "--node-play-stage-parallelism=8",
+        "--enable-crds=PortForward",
         *(f"--config={path}" for path in configs),
     ])  # fmt: skip
 
