@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import http
 import importlib.util
 import json
 import shutil
@@ -15,7 +13,7 @@ import subprocess
 import tempfile
 import time
 import typing as t
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from . import controlplane, pki, ports, toolchain
@@ -167,7 +165,7 @@ class Lab:
         self._wait("the default service account", lambda: self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None)
         self._populate(site, fleet)
         self._start_operator(site, options)
-        self._check_alive()
+        self._settle()
         state = self.state
         state.phase = "up"
         state.save(self.folder)
@@ -189,6 +187,7 @@ class Lab:
         admin = authority.client("admin", ["system:masters"])
         kubeconfig = pki.kubeconfig(self.folder / "kubeconfig", server=site.server, ca=authority.ca.cert, user="admin", client=admin)
         programs = {name: str(path) for name, path in tools.items()}
+        options = replace(options, nodes=fleet.size)
         State(self.name, str(kubeconfig), options, dict(site.ports), programs, options.chart or str(_CHART)).save(self.folder)
         return site
 
@@ -242,6 +241,12 @@ class Lab:
                 ends = "\n".join(f"--- {component.name}:\n{component.log_end(5)}" for component in self.state.components.values())
                 raise LabError(f"Waited {timeout:.0f} s for {what} in vain. The ends of the logs:\n{ends}")
             time.sleep(0.05)
+
+    def _settle(self, seconds: float = 1.0) -> None:
+        """Give what dislikes its arguments the time to say so."""
+        until = time.monotonic() + seconds
+        self._wait("the components to settle", lambda: time.monotonic() > until)
+        self._check_alive()
 
     def _check_alive(self) -> None:
         for component in self.state.components.values():
