@@ -1,0 +1,58 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Images as the operator composes them, and what it refuses to compose."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+Json = dict[str, t.Any]
+
+OS_ID = "feature.node.kubernetes.io/system-os_release.ID"
+OS_VERSION = "feature.node.kubernetes.io/system-os_release.VERSION_ID"
+KERNEL = "feature.node.kubernetes.io/kernel-version.full"
+_WITHOUT_MINOR = ("ol", "rocky", "rhel")
+
+
+class ReconcileError(Exception):
+    """What makes a pass fail."""
+
+
+def image(block: Json, env_name: str, env: t.Mapping[str, str]) -> str:
+    """The image that a block of the spec names, or else the operator's own environment."""
+    repository, name, version = (block.get(key) or "" for key in ("repository", "image", "version"))
+    if not repository and not version:
+        path = name or env.get(env_name, "")
+        if not path:
+            raise ReconcileError(f"empty image path provided through both ClusterPolicy CR and ENV {env_name}")
+        return t.cast(str, path)
+    if not (repository and name and version):
+        raise ReconcileError(
+            f"invalid image specification: repository, image and version must all be set (repository={repository}, image={name}, version={version})"
+        )
+    return f"{repository}/{name}{'@' if version.startswith('sha256:') else ':'}{version}"
+
+
+def driver_image(block: Json, env_name: str, env: t.Mapping[str, str], os_tag: str, kernel: str | None = None) -> str:
+    """An image that is built for an operating system, and for a kernel where it is precompiled."""
+    path = image(block, env_name, env)
+    if "sha256:" in path:
+        return path
+    return "-".join(part for part in (path, kernel, os_tag) if part)
+
+
+def os_tag(labels: t.Mapping[str, str]) -> str:
+    """The end of the driver image's tag for a node with these labels."""
+    for key, what in ((OS_ID, "name"), (OS_VERSION, "version")):
+        if key not in labels:
+            raise ReconcileError(f"failed to retrieve GPU node OS info: unable to retrieve OS {what} from label {key}")
+    version = labels[OS_VERSION]
+    return labels[OS_ID] + (version.split(".")[0] if labels[OS_ID] in _WITHOUT_MINOR else version)
+
+
+def kernel_suffix(kernel: str) -> str:
+    """A kernel's name as it stands in the name of a DaemonSet."""
+    return re.sub(r"x86_64(?:_64k)?|aarch64(?:_64k)?", "", kernel).replace("_", ".").removesuffix(".").lower()
