@@ -18,7 +18,15 @@ UPGRADE_ENABLED = "nvidia.com/gpu-driver-upgrade-enabled"
 _NFD = "feature.node.kubernetes.io/"
 _PCI = tuple(f"{_NFD}pci-{device}.present" for device in ("10de", "0302_10de", "0300_10de"))
 _CONTAINER = (
-    "driver", "gpu-feature-discovery", "container-toolkit", "device-plugin", "dcgm", "dcgm-exporter", "node-status-exporter", "operator-validator", "client"
+    "driver",
+    "gpu-feature-discovery",
+    "container-toolkit",
+    "device-plugin",
+    "dcgm",
+    "dcgm-exporter",
+    "node-status-exporter",
+    "operator-validator",
+    "client",
 )
 _PASSTHROUGH = ("sandbox-validator", "vfio-manager", "kata-manager", "cc-manager", "client")
 _VGPU = ("sandbox-device-plugin", "vgpu-manager", "vgpu-device-manager", "sandbox-validator", "cc-manager", "client")

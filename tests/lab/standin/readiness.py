@@ -26,7 +26,7 @@ def daemonset_ready(daemonset: Json, pods: t.Iterable[Json], revision: t.Callabl
         return False
     if daemonset["spec"]["updateStrategy"]["type"] != "OnDelete":
         observed = status.get("observedGeneration", 0) >= daemonset["metadata"]["generation"]
-        return observed and status.get("updatedNumberScheduled", 0) == desired == status.get("numberAvailable", 0)
+        return bool(observed and status.get("updatedNumberScheduled", 0) == desired == status.get("numberAvailable", 0))
     return _all_of_revision(list(pods), revision())
 
 

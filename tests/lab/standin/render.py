@@ -17,7 +17,7 @@ from .operands import VALIDATOR, Init, Json, Operand
 HASH = "nvidia.com/last-applied-hash"
 DIGEST = "DRIVER_CONFIG_DIGEST"
 _BUILT_IN_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
-_SIDECARS = (
+_SIDECARS: tuple[tuple[str, t.Callable[[Json], t.Any], str | None, str], ...] = (
     ("nvidia-peermem-ctr", lambda spec: (spec["driver"].get("rdma") or {}).get("enabled"), None, ""),
     ("nvidia-fs-ctr", lambda spec: (spec.get("gds") or {}).get("enabled"), "gds", "GDS_IMAGE"),
     ("nvidia-gdrcopy-ctr", lambda spec: (spec.get("gdrcopy") or {}).get("enabled"), "gdrcopy", "GDRCOPY_IMAGE"),
@@ -45,11 +45,16 @@ class Site:
     def metadata(self, name: str, labels: Json | None = None, *, namespaced: bool = True) -> Json:
         """Metadata of an object that is the ClusterPolicy's, and goes with it."""
         owner = {
-            "apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "name": self.owner["metadata"]["name"], "uid": self.owner["metadata"]["uid"],
-            "controller": True, "blockOwnerDeletion": True,
+            "apiVersion": "nvidia.com/v1",
+            "kind": "ClusterPolicy",
+            "name": self.owner["metadata"]["name"],
+            "uid": self.owner["metadata"]["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
         }
         return {
-            "name": name, "ownerReferences": [owner],
+            "name": name,
+            "ownerReferences": [owner],
             **({"namespace": self.namespace} if namespaced else {}),
             **({"labels": labels} if labels else {}),
         }
@@ -78,7 +83,7 @@ def daemonset(operand: Operand, site: Site, kernel: str | None = None) -> Json:
     own = dict(operand.selected)
     if operand.state == "state-driver":
         own |= {"app.kubernetes.io/component": "nvidia-driver", "nvidia.com/precompiled": str(bool(kernel)).lower()}
-    result = {
+    result: Json = {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
         "metadata": site.metadata(operand.daemonset + suffix, {"app": operand.daemonset, **own}),
