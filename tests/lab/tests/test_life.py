@@ -179,10 +179,17 @@ def test_a_component_that_dies_during_up_ends_it(tmp_path: Path, monkeypatch: py
     assert not lab.folder.exists()
 
 
-def test_a_program_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_is_not_there() -> None:
     lab = Lab(f"test-broken-{os.getpid()}")
     with pytest.raises(LabError, match="operator cannot be started: there is no program /no/such/operator"):
         lab.up(Options(nodes=1, operator="external", operator_command="/no/such/operator"))
+    assert not lab.folder.exists()
+
+
+def test_an_operator_that_dislikes_its_arguments() -> None:
+    lab = Lab(f"test-broken-{os.getpid()}")
+    with pytest.raises(LabError, match=r"(?s)^operator died\. The end of its log .*unknown flag: --verbos"):
+        lab.up(Options(nodes=1, operator="external", operator_command="sh -c 'echo unknown flag: --verbos; exit 2'"))
     assert not lab.folder.exists()
 
 
