@@ -573,6 +573,10 @@ def _run(name: str, check: Check, snapshot: Snapshot, plan: Plan) -> t.Iterator[
         yield from check.function(snapshot, plan)
 
 
+HELM_RELEASE = "meta.helm.sh/release-name"
+"""The annotation by which Helm knows what it installed."""
+
+
 def facts(snapshot: Snapshot) -> Json:
     """Return what the cluster is."""
     nodes = snapshot.candidates
@@ -585,4 +589,5 @@ def facts(snapshot: Snapshot) -> Json:
         "kernels": dict(collections.Counter(kernel_of(node) for node in nodes)),
         "nfd": sorted({worker.namespace for worker in _nfd.installations(snapshot.daemonsets)}),
         "cloud": cloud_of(snapshot.nodes),
+        "helm_clusterpolicies": [name_of(item) for item in snapshot.clusterpolicies if HELM_RELEASE in (item["metadata"].get("annotations") or {})],
     }

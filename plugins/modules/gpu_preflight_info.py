@@ -174,6 +174,11 @@ facts:
       description: Managed cloud of the nodes (C(eks), C(gke), C(aks)), or null.
       type: str
       sample: eks
+    helm_clusterpolicies:
+      description: ClusterPolicies that were installed by Helm, which deletes them when their release no longer has them.
+      type: list
+      elements: str
+      sample: [cluster-policy]
 """
 
 import collections

@@ -410,6 +410,13 @@ def test_facts() -> None:
         "kernels": {"6.8.0-60-generic": 1, "6.11": 1},
         "nfd": ["gpu-operator"],
         "cloud": None,
+        "helm_clusterpolicies": [],
     }
     assert facts(snapshot(nodes=[bare()]))["gpu_nodes"] is None
     assert facts(snapshot(nodes=[node(labels={"feature.node.kubernetes.io/pci-10de.present": None})]))["gpu_nodes"] == []
+
+
+def test_facts_name_what_helm_installed() -> None:
+    mine, helms = named("mine"), named("cluster-policy")
+    helms["metadata"]["annotations"] = {"meta.helm.sh/release-name": "gpu-operator"}
+    assert facts(snapshot(clusterpolicies=[mine, helms]))["helm_clusterpolicies"] == ["cluster-policy"]
