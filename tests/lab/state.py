@@ -26,7 +26,7 @@ class Options:
     """How many nodes; for a fleet of several pools, None leaves its own numbers."""
     fleet: str | None = None
     """The name of a fleet under fleets/, or a file."""
-    pods: str = "instant"
+    pods: str = "live"
     """`instant`: pods are ready as soon as they may be. `live`: they take their time, as on a real node."""
     operator: str = "standin"
     """`standin`, `external`, or `none`."""
