@@ -132,7 +132,8 @@ class Reconciler:
         wanted = daemonsets(operand, site)
         names = {item["metadata"]["name"] for item in wanted}
         self._remove(operand, keep=names)
-        return all([self._apply(item) for item in wanted])
+        ready = [self._apply(item) for item in wanted]
+        return all(ready)
 
     def _apply(self, wanted: Json) -> bool:
         name = wanted["metadata"]["name"]
