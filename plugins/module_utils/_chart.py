@@ -101,7 +101,7 @@ def _read_archive(path: str) -> dict[str, str]:
     return files
 
 
-_CRD_NAME = re.compile(r"^kind:\s*CustomResourceDefinition\s*$.*?^  name:\s*[\"']?(?P<name>[^\s\"']+)", re.MULTILINE | re.DOTALL)
+_CRD_NAME = re.compile(r"^kind:\s*CustomResourceDefinition\s*$.*?^(?:  |metadata:\s*\{)name:\s*[\"']?(?P<name>[^\s\"',}]+)", re.MULTILINE | re.DOTALL)
 
 
 def parse_manifests(text: str) -> Rendered:
@@ -114,7 +114,11 @@ def parse_manifests(text: str) -> Rendered:
             crds[crd["name"]] = document
             continue
         item = yaml_load(document)
-        if isinstance(item, dict) and item.get("kind"):
+        if not isinstance(item, dict) or not item.get("kind"):
+            continue
+        if item["kind"] == "CustomResourceDefinition":
+            crds[item["metadata"]["name"]] = document
+        else:
             objects.append(item)
     return Rendered(crds, objects)
 

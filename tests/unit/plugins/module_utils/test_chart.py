@@ -222,3 +222,12 @@ def test_a_kernel_module_type_that_cannot_be_is_refused(folder: Path, value: obj
 @pytest.mark.parametrize("values", [{"driver": None}, {"driver": "text"}, {"driver": {"kernelModuleType": "open"}}])
 def test_odd_blocks_do_not_trip_the_check(values: dict) -> None:
     assert check_values(values, ChartFiles({}, {"driver": {"kernelModuleType": "auto"}}, "")) == []
+
+
+@pytest.mark.parametrize(
+    "metadata", ["metadata:\n  name: things.example.com", "metadata: {name: things.example.com}", "metadata: {labels: {a: b}, name: things.example.com}"]
+)
+def test_crds_are_found_in_any_style(metadata: str) -> None:
+    rendered = parse_manifests(f"---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n{metadata}\nspec: {{group: example.com}}\n")
+    assert list(rendered.crds) == ["things.example.com"]
+    assert rendered.objects == []
