@@ -80,7 +80,9 @@ def verification(
         {"classname": "stack", "name": "nodes", "failure": _count(len(stack["nodes"]), int(min_nodes))},
         *_gpus(stack["nodes"], expected),
         *map(_workload, (smoke or {}).get("results") or []),
-        *_metrics(dcgm or {}),
+        *_without_results("smoke", "workload", smoke or {}, "msg"),
+        *map(_exporter, (dcgm or {}).get("results") or []),
+        *_without_results("dcgm", "exporter", dcgm or {}, "msg", "reason"),
     ]
 
 
@@ -127,11 +129,15 @@ def _workload(row: dict[str, t.Any]) -> Check:
     }
 
 
-def _metrics(dcgm: dict[str, t.Any]) -> t.Iterator[Check]:
-    for row in dcgm.get("results") or []:
-        yield {"classname": "dcgm", "name": row["node"], "failure": "" if row["ok"] else row["reason"]}
-    if dcgm.get("reason") and not dcgm.get("results"):
-        yield {"classname": "dcgm", "name": "exporter", "failure": dcgm["reason"]}
+def _exporter(row: dict[str, t.Any]) -> Check:
+    return {"classname": "dcgm", "name": row["node"], "failure": "" if row["ok"] else row["reason"]}
+
+
+def _without_results(classname: str, name: str, result: dict[str, t.Any], *sentences: str) -> t.Iterator[Check]:
+    """A test that could not begin has failed too."""
+    said = next((result[key] for key in sentences if result.get(key)), "")
+    if said and not result.get("results"):
+        yield {"classname": classname, "name": name, "failure": said}
 
 
 class FilterModule:

@@ -91,6 +91,14 @@ def test_metrics_that_are_missing() -> None:
     assert failures(stack, dcgm={"reason": "No exporter runs.", "results": []}) == {"dcgm exporter": "No exporter runs."}
 
 
+def test_a_test_that_could_not_begin_has_failed() -> None:
+    stack = {"verdict": READY, "nodes": [node(gpu=8)]}
+    assert failures(stack, smoke={"msg": "Nothing to test."}, dcgm={"msg": "No permission."}) == {
+        "smoke workload": "Nothing to test.",
+        "dcgm exporter": "No permission.",
+    }
+
+
 def test_a_check_that_did_not_run_has_no_results() -> None:
     assert failures({"verdict": READY, "nodes": [node(gpu=8)]}, smoke={"skipped": True}, dcgm={"skipped": True}) == {}
 
