@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # Copyright (c) 2026 gpuops.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -48,12 +47,13 @@ def main() -> None:
 
 def find_python() -> str:
     """Return the newest Python >= 3.11 that really starts (a pyenv shim may exist and refuse)."""
-    wanted = os.environ.get("PYTHON")
-    names = [wanted] if wanted else [f"python3.{minor}" for minor in (14, 13, 12, 11)] + ["python3", sys.executable]
-    homes = [] if wanted else glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))
+    chosen = os.environ.get("PYTHON")
+    names = [chosen] if chosen else [f"python3.{minor}" for minor in (14, 13, 12, 11)] + ["python3", sys.executable]
+    homes = [] if chosen else glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))
     found = [answer for answer in map(ask_version, [*names, *homes]) if answer and answer[0] >= MINIMUM]
     if not found:
-        sys.exit(f"bootstrap: no Python {MINIMUM[0]}.{MINIMUM[1]} or newer starts here: install one (Debian: python3 and python3-venv), or set PYTHON to its path.")
+        wanted = f"Python {MINIMUM[0]}.{MINIMUM[1]}"
+        sys.exit(f"bootstrap: no {wanted} or newer starts here: install one (Debian: python3 and python3-venv), or set PYTHON to its path.")
     # 3.13 before 3.14: not every pinned tool says that it supports 3.14.
     return max(found, key=lambda answer: (answer[0] < (3, 14), answer[0]))[1]
 
@@ -70,7 +70,7 @@ def ask_version(command: str) -> tuple[tuple[int, int], str] | None:
 
 def add_collections(pip: list[str], python: str) -> None:
     version = ask_version(python)
-    package = max((entry for entry in COMMUNITY_PACKAGE.items() if version and entry[0] <= version[0]))[1]
+    package = max(entry for entry in COMMUNITY_PACKAGE.items() if version and entry[0] <= version[0])[1]
     with tempfile.TemporaryDirectory() as folder:
         run([*pip, "download", "--no-deps", "--dest", folder, package], f"pip could not download {package}: see its message above.")
         with zipfile.ZipFile(glob.glob(f"{folder}/*.whl")[0]) as wheel:
@@ -86,7 +86,7 @@ def link_checkout() -> None:
 
 
 def run(command: list[str], remedy: str) -> None:
-    if subprocess.run(command, cwd=ROOT).returncode:
+    if subprocess.run(command, cwd=ROOT, check=False).returncode:
         sys.exit(f"bootstrap: {remedy}")
 
 

@@ -360,12 +360,16 @@ def _pod_reasons(operand: Operand, rollout: Rollout, rows: tuple[PodRow, ...]) -
     for row in sorted(rows, key=lambda row: not _never_starts(row)):
         kinds.setdefault(row.status, []).append(row)
     for status, group in kinds.items():
-        fatal, row = _never_starts(group[0]), next((row for row in group if row.cause), group[0])
+        fatal, row = _never_starts(group[0]), _explained(group)
         where = f"pod {row.name}" + (f" on {row.node}" if row.node else "")
         message = f"{operand.name}: {rollout.available} of {rollout.expected} nodes ready; {where} is {status}" + (f": {row.cause}" if row.cause else "") + "."
         remedy = NEVER_STARTS.get(status.removeprefix("Init:"), f"See `kubectl logs {row.name} --all-containers`." if fatal else "")
         code = status.removeprefix("Init:") if fatal else "PodsNotReady"
         yield Reason("failed" if fatal else "progressing", code, message, remedy, operand.name, row.node or None, row.name, len(group), rollout.expected)
+
+
+def _explained(rows: list[PodRow]) -> PodRow:
+    return next((row for row in rows if row.cause), rows[0])
 
 
 def _label_reasons(gpu_nodes: list[Json], spec: Json) -> Reasons:

@@ -23,11 +23,11 @@ attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
     support: full
-    details: The prediction is the API server's own (a dry run), or the given spec before the CRD is installed. No wait.
+    details: The prediction is the API server's own (a dry run), or the given spec before the CRD is installed.
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: full
-    details: Shows spec, labels, annotations and the fields owned by this collection, never the status. Values of secret-looking environment variables are hidden.
+    details: Shows spec, labels, annotations and the fields that this collection owns, never the status. Secrets in env are hidden.
   idempotent:
     description: A second run with the same options changes nothing.
     support: full

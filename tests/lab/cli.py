@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     _up_options(command("up", _up, "Start a lab and wait until its nodes are Ready."))
     command("down", _down, "End everything that belongs to a lab and remove it.")
     command("status", _status, "Say what runs, and what died and why.").add_argument("--json", action="store_true", help="as JSON")
+    commands.add_parser("tools", help="Build the lab's tools, unless they are there.").set_defaults(run=_tools)
     command("kubeconfig", _kubeconfig, "Print the path of the administrator's kubeconfig.")
     for name, run, summary in (("fault", _fault, "Inject a fault, or take it back."), ("record", _record, "Record what happens, one JSON line per change.")):
         command(name, run, summary).add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help=f"see `{name} -- --help`")
@@ -125,6 +126,10 @@ def _readable(report: dict[str, t.Any]) -> str:
 def _kubeconfig(arguments: argparse.Namespace) -> int:
     print(Lab(arguments.name).kubeconfig)
     return 0
+
+
+def _tools(arguments: argparse.Namespace) -> None:
+    toolchain.provide(_say)
 
 
 def _fault(arguments: argparse.Namespace) -> int:

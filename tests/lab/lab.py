@@ -159,7 +159,9 @@ class Lab:
         self._launch(controlplane.kube_scheduler(site))
         self.kubectl("create", "-f", _STAGES / "crds")
         self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", _STAGES / "crds")
-        self._launch(controlplane.kwok(site, [*sorted(_STAGES.glob("*.yaml")), *sorted((_STAGES / options.pods).glob("*.yaml")), podlogs.write(self.folder / "podlogs")]))
+        self._launch(
+            controlplane.kwok(site, [*sorted(_STAGES.glob("*.yaml")), *sorted((_STAGES / options.pods).glob("*.yaml")), podlogs.write(self.folder / "podlogs")])
+        )
         self._wait("kwok", lambda: self._serves("kwok"))
         # Until this service account exists, no pod is admitted; and it takes a working controller-manager to make it.
         self._wait("the default service account", lambda: self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None)

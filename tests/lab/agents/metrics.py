@@ -44,7 +44,7 @@ class Metrics:
         body = metrics(node).encode()
 
         class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:  # noqa: N802
+            def do_GET(self) -> None:
                 found = self.path.rstrip("/") == "/metrics"
                 self.send_response(200 if found else 404)
                 self.send_header("Content-Type", "text/plain; version=0.0.4")
@@ -53,7 +53,7 @@ class Metrics:
                 if found:
                     self.wfile.write(body)
 
-            def log_message(self, format: str, *args: t.Any) -> None:
+            def log_message(self, *args: t.Any) -> None:
                 """Say nothing."""
 
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)

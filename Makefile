@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 gpuops.nvidia contributors
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PYTHON_ANY := $(shell command -v python3 || command -v python)
+BIN := .venv/bin
+LAB := $(BIN)/python -m tests.lab
+COLLECTION := .venv/share/ansible_collections/gpuops/nvidia
+ANSIBLE_TEST_ROOT := build/ansible_collections/gpuops/nvidia
+export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/.venv/share
+export ANSIBLE_HOME := $(CURDIR)/build/ansible
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+##@ Start here
+
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z][a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## Make .venv with the pinned tools and collections (a second run does nothing)
+	@$(PYTHON_ANY) scripts/bootstrap.py
+
+demo: setup ## Bring up a lab, deploy the GPU stack with site.yml and show the fleet
+	@$(LAB) up
+	@KUBECONFIG=$$($(LAB) kubeconfig) scripts/demo.sh
+
+test: setup check lab-tools ## Run every check and every test
+	$(BIN)/pytest
+
+##@ The lab
+
+lab-up: setup ## Start the lab (LAB_ARGS="--nodes 8", --fleet mixed, ...)
+	@$(LAB) up $(LAB_ARGS)
+
+lab-status: setup ## Say what runs
+	@$(LAB) status
+
+lab-down: setup ## Take the lab down
+	@$(LAB) down
+
+lab-tools: setup ## Build the control plane, kwok and helm into the cache
+	@$(BIN)/python -m tests.lab tools
+
+##@ Checks, cheap ones first
+
+check: ruff mypy yamllint reuse changelog-lint docs-lint ansible-lint docs sanity import-check ## All of them
+
+ruff: setup ## Lint and format of Python
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+mypy: setup ## Types of the plugins, strictly
+	$(BIN)/mypy -p ansible_collections.gpuops.nvidia.plugins
+
+yamllint: setup ## YAML style
+	$(BIN)/yamllint --strict .
+
+reuse: setup ## A licence and a copyright line for every file
+	$(BIN)/reuse lint --quiet
+
+changelog-lint: setup ## Changelog fragments
+	$(BIN)/antsibull-changelog lint
+
+docs-lint: setup ## Documentation of plugins and roles, and the role READMEs
+	cd $(COLLECTION) && $(CURDIR)/$(BIN)/antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .
+	$(BIN)/python scripts/role_readmes.py --check
+
+ansible-lint: setup ## Ansible style, profile production
+	$(BIN)/ansible-lint --offline
+
+docs: setup ## Build the documentation, warnings are errors
+	scripts/docs.sh
+
+sanity: setup ## ansible-test sanity without any ignore entry
+	scripts/sanity.sh
+
+import-check: setup ## Build the collection and check it as Galaxy does
+	scripts/import_check.sh
+
+##@ Tests
+
+unit: setup ## Tests that need no cluster
+	$(BIN)/pytest tests/unit
+
+integration: setup lab-tools ## Tests on the lab
+	$(BIN)/pytest tests/lab tests/integration
+
+molecule: setup lab-tools ## The molecule scenario on the lab
+	$(BIN)/molecule test
+
+bench: setup lab-tools ## Benchmarks; each prints one JSON line
+	$(BIN)/python -m benchmarks
+
+##@ Housekeeping
+
+lock: ## Resolve requirements/dev.in into requirements/dev.txt
+	$(PYTHON_ANY) -m venv build/uv && build/uv/bin/pip --quiet install uv
+	for name in dev importer; do build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --no-header --upgrade requirements/$$name.in -o requirements/$$name.txt; done
+
+format: setup ## Format Python
+	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+clean: ## Remove what the targets made, but for the lab's tools in the user's cache
+	rm -rf .venv build docs/_build
+
+.PHONY: help setup demo test lab-up lab-status lab-down lab-tools check ruff mypy yamllint reuse changelog-lint docs-lint ansible-lint docs sanity \
+	import-check unit integration molecule bench lock format clean

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 gpuops.nvidia contributors
+# Build the collection's archive and import it as Galaxy would. The importer pins libraries that the other tools need newer,
+# hence an environment of its own.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+lock=requirements/importer.txt
+if [ ! -x build/importer/bin/galaxy-importer ] && [ ! -x build/importer/bin/python ] || ! cmp -s "$lock" build/importer/lock; then
+  rm -rf build/importer
+  .venv/bin/python -m venv build/importer
+  build/importer/bin/python -m pip install --quiet --disable-pip-version-check --requirement "$lock"
+  cp "$lock" build/importer/lock
+fi
+rm -rf build/archive
+.venv/bin/ansible-galaxy collection build --output-path build/archive . >/dev/null
+cat >build/importer.cfg <<EOF
+[galaxy-importer]
+RUN_ANSIBLE_TEST=False
+RUN_ANSIBLE_DOC=True
+RUN_ANSIBLE_LINT=False
+CHECK_CHANGELOG=True
+CHECK_REQUIRED_TAGS=True
+EOF
+log=build/importer.log
+PATH=$PWD/build/importer/bin:/usr/local/bin:/usr/bin:/bin GALAXY_IMPORTER_CONFIG=build/importer.cfg ANSIBLE_COLLECTIONS_PATH=$PWD/.venv/share \
+  build/importer/bin/python -m galaxy_importer.main build/archive/*.tar.gz >"$log" 2>&1 || { cat "$log"; exit 1; }
+if grep -E '^(ERROR|WARNING)' "$log"; then
+  echo "galaxy-importer found the above" >&2
+  exit 1
+fi
+echo "galaxy-importer: no findings"
