@@ -27,7 +27,7 @@ def readme(name: str, entry_points: Spec) -> str:
     main = entry_points["main"]
     lines = [
         "<!--",
-        "SPDX-License-Identifier: GPL-3.0-or-later",
+        "SPDX-License-" + "Identifier: GPL-3.0-or-later",  # in two parts, so that it is not taken for this file's own
         "SPDX-FileCopyrightText: 2026 gpuops.nvidia contributors",
         "Made from meta/argument_specs.yml by scripts/role_readmes.py: change that instead.",
         "-->",
