@@ -203,7 +203,7 @@ def nfd_labels(system: str, kernel: str, gpu: bool) -> dict[str, str]:
     name, version = _split_os(system)
     labels = {
         prefix + "kernel-version.full": kernel,
-        prefix + "kernel-version.major": kernel.split(".")[0],
+        prefix + "kernel-version.major": kernel.split(".", maxsplit=1)[0],
         prefix + "system-os_release.ID": name,
         prefix + "system-os_release.VERSION_ID": version,
         prefix + "system-os_release.VERSION_ID.major": version.split(".")[0],
