@@ -45,6 +45,8 @@ PAGE = 500
 
 CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 60
+THROTTLED_S = 15.0
+"""How long to come back to an API server that says 429: it is busy, or its cache of a new CRD is not filled yet."""
 
 Json = dict[str, t.Any]
 Rows = list[dict[str, t.Any]]
@@ -104,7 +106,8 @@ class Cluster:
     ) -> bytes:
         """Send one request and return the body of a 2xx answer.
 
-        Raises `GpuOpsError` with reason Unreachable, Unauthorized, Forbidden, NotFound, AlreadyExists, Conflict, Invalid,
+        A 429 is retried when the API server says, except for a POST: there it can be an answer (an eviction that a
+        PodDisruptionBudget forbids). Raises `GpuOpsError` with reason Unreachable, Unauthorized, Forbidden, NotFound, AlreadyExists, Conflict, Invalid,
         TooManyRequests, Expired or ServerError; ``status`` is the HTTP code and ``causes`` the API's own list of causes.
         """
         headers = {**self._api.default_headers, "Accept": accept}
@@ -113,20 +116,25 @@ class Cluster:
         self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, None)
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         data = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
-        try:
-            reply = self._api.rest_client.pool_manager.request(
-                method,
-                url,
-                body=data,
-                headers=headers,
-                timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=read_timeout_s),
-                retries=False,
-            )
-        except urllib3.exceptions.HTTPError as e:
-            raise _unreachable(e, self.host) from e
-        if 200 <= reply.status < 300:
-            return bytes(reply.data)
-        raise _error(reply.status, reply.data, method, path, self.host)
+        deadline = time.monotonic() + THROTTLED_S
+        while True:
+            try:
+                reply = self._api.rest_client.pool_manager.request(
+                    method,
+                    url,
+                    body=data,
+                    headers=headers,
+                    timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=read_timeout_s),
+                    retries=False,
+                )
+            except urllib3.exceptions.HTTPError as e:
+                raise _unreachable(e, self.host) from e
+            if 200 <= reply.status < 300:
+                return bytes(reply.data)
+            pause_s = float(reply.headers.get("Retry-After") or 1)
+            if reply.status != 429 or method == "POST" or time.monotonic() + pause_s > deadline:
+                raise _error(reply.status, reply.data, method, path, self.host)
+            time.sleep(pause_s)
 
     def get(self, path: str, query: t.Mapping[str, t.Any] | None = None) -> Json | None:
         """Return the object at ``path``, or None when it (or its kind) does not exist."""
