@@ -117,6 +117,16 @@ class Snapshot:
         """The GPU nodes, or while nothing has labelled them every node that runs workloads."""
         return self.gpu_nodes or [node for node in self.nodes if "node-role.kubernetes.io/control-plane" not in labels_of(node)]
 
+    @property
+    def severity(self) -> Level:
+        """How bad it is that candidates differ: while the GPU nodes are unknown, those that differ may have no GPU."""
+        return "failure" if self.gpu_nodes else "warning"
+
+    @property
+    def who(self) -> str:
+        """What to call the candidates."""
+        return "GPU nodes" if self.gpu_nodes else "Nodes (which of them carry a GPU is not known yet)"
+
 
 def name_of(item: Json) -> str:
     """Return an object's name, with its namespace where it has one."""
@@ -313,11 +323,11 @@ def check_container_runtime(snapshot: Snapshot, plan: Plan) -> t.Iterator[Findin
     if unknown:
         used = ", ".join(sorted({runtime_of(node) for node in unknown}))
         message = f"These nodes run {used}; the operator supports containerd and CRI-O."
-        found.append(Finding(check, "failure", message, "Move them to containerd.", **_on(unknown)))
+        found.append(Finding(check, snapshot.severity, message, "Move those that carry GPUs to containerd.", **_on(unknown)))
     if len(kinds) > 1 and plan.value("toolkit.enabled", True):
-        message = f"GPU nodes mix container runtimes ({', '.join(kinds)}), and the operator configures one for all."
+        message = f"{snapshot.who} mix container runtimes ({', '.join(kinds)}), and the operator configures one for all."
         remedy = "Use one container runtime on all GPU nodes, or set toolkit.enabled to false and prepare the hosts."
-        found.append(Finding(check, "failure", message, remedy))
+        found.append(Finding(check, snapshot.severity, message, remedy))
     odd = _outside_containerd(nodes, plan)
     if odd and plan.line:
         used = ", ".join(sorted({runtime_of(node) for node in odd}))
@@ -378,13 +388,12 @@ def check_operating_system(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding
     found = []
     systems = sorted({_driver_os(node) for node in nodes})
     if len(systems) > 1 and not plan.per_pool_driver:
-        level: Level = "failure" if snapshot.gpu_nodes else "warning"
-        message = f"GPU nodes run different operating systems ({', '.join(systems)}), and a ClusterPolicy installs the driver of the first one on all."
-        found.append(Finding(check, level, message, "Use NVIDIADriver (driver.nvidiaDriverCRD.enabled), or install the driver on the hosts."))
+        message = f"{snapshot.who} run different operating systems ({', '.join(systems)}), and a ClusterPolicy installs the driver of the first one on all."
+        found.append(Finding(check, snapshot.severity, message, "Use NVIDIADriver (driver.nvidiaDriverCRD.enabled), or install the driver on the hosts."))
     kernels = sorted({kernel_of(node) for node in nodes})
     if len(kernels) > 1 and plan.value("driver.usePrecompiled", False) and not plan.per_pool_driver:
-        message = f"GPU nodes run different kernels ({', '.join(kernels[:EXAMPLES])}), and precompiled drivers are made for one."
-        found.append(Finding(check, "failure", message, "Use NVIDIADriver (driver.nvidiaDriverCRD.enabled), or bring the nodes to one kernel."))
+        message = f"{snapshot.who} run different kernels ({', '.join(kernels[:EXAMPLES])}), and precompiled drivers are made for one."
+        found.append(Finding(check, snapshot.severity, message, "Use NVIDIADriver (driver.nvidiaDriverCRD.enabled), or bring the nodes to one kernel."))
     unknown = [node for node in nodes if not _is_validated(node, plan)]
     if unknown and plan.line:
         names = ", ".join(sorted({_os_name(node) for node in unknown}))

@@ -227,6 +227,12 @@ def test_container_runtime(runtimes: list[str], level: str, words: str) -> None:
     assert finding.level == level and words in finding.message
 
 
+def test_container_runtimes_are_no_failure_while_gpus_are_unknown() -> None:
+    found = check("container_runtime", snapshot(nodes=[bare("a"), bare("b", runtime="docker://27.0.0")]))
+    assert levels(found) == ["warning", "warning"]
+    assert found[1].message.startswith("Nodes (which of them carry a GPU is not known yet) mix container runtimes")
+
+
 def test_container_runtime_without_what_it_needs() -> None:
     mixed = snapshot(nodes=[node("a"), node("b", runtime="cri-o://1.33.0")])
     assert only("container_runtime", mixed, plan(toolkit={"enabled": False})).message == "The container runtime is containerd and cri-o."
