@@ -108,7 +108,14 @@ class Lab:
         if status.phase == "absent":
             return report
         state = self.state
-        report |= {"folder": str(self.folder), "kubeconfig": state.kubeconfig, "chart": state.chart, "options": asdict(state.options), "components": {}}
+        report |= {
+            "folder": str(self.folder),
+            "kubeconfig": state.kubeconfig,
+            "tools": state.tools,
+            "chart": state.chart,
+            "options": asdict(state.options),
+            "components": {},
+        }
         for name, component in state.components.items():
             entry = {"state": "running" if name in status.running else "died", "pid": component.pid, "log": str(component.log)}
             if name in status.died:
