@@ -39,8 +39,8 @@ class Run:
     @property
     def message(self) -> str:
         """The message of the last task that failed."""
-        failures = re.findall(r"FAILED! => (?P<result>\{.*?^?\})$", self.output, re.MULTILINE | re.DOTALL)
-        return str(json.loads(failures[-1])["msg"]) if failures else ""
+        results = self.output.split("FAILED! => ")[1:]
+        return str(json.JSONDecoder().raw_decode(results[-1])[0]["msg"]) if results else ""
 
     @property
     def _recap(self) -> re.Match[str]:
@@ -68,9 +68,9 @@ class Playbook:
         run = self.run(Path(__file__).parent / "run_target.yml", target=f"setup_{state}")
         assert run.status == 0, run.output
 
-    def module(self, name: str, **options: t.Any) -> Run:
+    def module(self, module: str, **options: t.Any) -> Run:
         """Run one module."""
-        command = ["ansible", "localhost", "--module-name", name, "--args", json.dumps(options)]
+        command = ["ansible", "localhost", "--module-name", module, "--args", json.dumps(options)]
         return self.finish(self.command(command), 120)
 
     def run(self, playbook: Path, *arguments: str, timeout: float = 300, **extra_vars: t.Any) -> Run:

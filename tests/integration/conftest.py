@@ -24,14 +24,9 @@ def clean(ansible: Playbook) -> None:
     ansible.set_up("clean")
 
 
-@pytest.fixture
-def stack(ansible: Playbook) -> None:
-    """The whole stack, ready, on the shared lab."""
-    ansible.set_up("stack")
-
-
-@pytest.fixture
-def crds(clean: None, lab: Lab, ansible: Playbook) -> None:
+@pytest.fixture(scope="module")
+def crds(lab: Lab, ansible: Playbook) -> None:
     """The operator's CRDs and nothing else on the shared lab."""
+    ansible.set_up("clean")
     run = ansible.module("gpuops.nvidia.operator_crds", chart_path=lab.chart)
     assert run.status == 0, run.output
