@@ -6,7 +6,7 @@
 
 project = "gpuops.nvidia"
 author = "gpuops.nvidia contributors"
-copyright = "2026 " + author
+copyright = "2026 " + author  # noqa: A001  # the name that Sphinx reads
 extensions = ["myst_parser", "sphinx_antsibull_ext"]
 html_theme = "furo"
 # Links to documentation of other collections and of ansible-core stand on other sites.
