@@ -34,7 +34,7 @@ def test_unreachable_api(lab: Lab, ansible: Playbook, tmp_path: Path) -> None:
     port = lab.state.ports["kube-apiserver"]
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(lab.kubeconfig.read_text().replace(f":{port}", ":1"))
-    refused(ansible.run(SITE, gpuops_kubeconfig=str(kubeconfig)), "Cannot reach the Kubernetes API at https://127.0.0.1:1", "Check")
+    refused(ansible.run(SITE, gpuops_kubeconfig=str(kubeconfig)), "Cannot reach the Kubernetes API", "127.0.0.1", "Connection refused", "Check")
 
 
 def test_expired_token(lab: Lab, ansible: Playbook) -> None:
@@ -72,7 +72,7 @@ def test_missing_crd(ansible: Playbook) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        pytest.param({"spec": {"driver": {"verison": "1"}}}, ["driver.verison", "unknown field"], id="unknown-field"),
+        pytest.param({"spec": {"driver": {"verison": "1"}}}, ["driver.verison"], id="unknown-field"),
         pytest.param({"spec": {"driver": {"enabled": "perhaps"}}}, ["driver.enabled", "boolean"], id="wrong-type"),
         pytest.param({"spec": {"mig": {"strategy": "several"}}}, ["mig.strategy", "several", "mixed"], id="wrong-enum"),
         pytest.param({"mig": {"strategy": "several"}}, ["strategy", "several", "mixed"], id="wrong-choice"),
@@ -82,7 +82,7 @@ def test_missing_crd(ansible: Playbook) -> None:
 )
 def test_bad_field(crds: None, ansible: Playbook, options: dict[str, object], words: list[str]) -> None:
     refused(ansible.module("gpuops.nvidia.clusterpolicy", wait=False, **options), *words)
-    assert 'exists": false' in ansible.module("gpuops.nvidia.clusterpolicy_info").output, "A refused ClusterPolicy was made."
+    assert 'exists": false' in ansible.module("gpuops.nvidia.clusterpolicy_info", name="cluster-policy").output, "A refused ClusterPolicy was made."
 
 
 def test_chart_not_found(ansible: Playbook) -> None:

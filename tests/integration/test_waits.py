@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import time
 import typing as t
@@ -19,6 +20,11 @@ from tests.lab import Lab, Options
 from tests.lab.fixtures import running_lab
 
 IMPATIENT = {"operator_wait_timeout": 10}
+
+
+def broken(fault: str) -> dict[str, t.Any]:
+    """Helm values with which the lab's kubelets give every operand a fault."""
+    return {"daemonsets": {"annotations": {"lab.gpuops.nvidia/fault": fault}}}
 
 
 def not_ready(run: Run, *words: str) -> None:
@@ -108,46 +114,47 @@ def test_no_node_feature_discovery() -> None:
         not_ready(run, "Node Feature Discovery", "nfd.enabled")
 
 
+@pytest.mark.usefixtures("finishes")
+def test_edit_that_nobody_has_acted_on(lab: Lab, ansible: Playbook) -> None:
+    """The operator is away; its status is about the spec before."""
+    assert ansible.run(OPERATOR).status == 0
+    lab.component("operator").kill()
+    try:
+        run = ansible.run(OPERATOR, operator_values={"driver": {"version": "580.105.08"}}, **IMPATIENT)
+        assert state_of(lab) == "ready"
+    finally:
+        lab.component("operator").restart()
+    not_ready(run, "not ready after 10 s")
+
+
 # ---- not ready ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("finishes")
-def test_operand_that_can_never_start(lab: Lab, ansible: Playbook) -> None:
+def test_operand_that_can_never_start(ansible: Playbook) -> None:
     """The wait ends long before its time."""
-    with lab.fault("image-pull-backoff", "nvidia-driver-daemonset"):
-        started = time.monotonic()
-        run = ansible.run(OPERATOR, operator_wait_timeout=120)
-        assert time.monotonic() - started < 60
-    not_ready(run, "driver", "ImagePullBackOff", "cannot become ready")
+    started = time.monotonic()
+    run = ansible.run(OPERATOR, operator_values=broken("image-pull-backoff"))
+    assert time.monotonic() - started < 100
+    not_ready(run, "cannot become ready", "ImagePullBackOff")
 
 
 @pytest.mark.usefixtures("finishes")
-def test_time_out(lab: Lab, ansible: Playbook) -> None:
-    with lab.fault("slow-driver", "600"):
-        run = ansible.run(OPERATOR, **IMPATIENT)
-    not_ready(run, "not ready after 10 s", "driver")
-
-
-@pytest.mark.usefixtures("finishes")
-def test_stale_status(lab: Lab, ansible: Playbook) -> None:
-    """A stack that was ready, a status that stays so, and an operand that is not."""
-    assert ansible.run(OPERATOR).status == 0
-    with lab.fault("stale-status"), lab.fault("crash-loop", "nvidia-dcgm-exporter"):
-        run = ansible.run(OPERATOR, **IMPATIENT)
-        assert state_of(lab) == "ready"
-    not_ready(run, "dcgm-exporter")
+def test_time_out(ansible: Playbook) -> None:
+    run = ansible.run(OPERATOR, operator_values=broken("hang-init"), **IMPATIENT)
+    not_ready(run, "not ready after 10 s", "Init:0/1")
+    assert re.search(r"^  \[00:\d\d\] .*operands ready", run.output, re.MULTILINE), "No progress was shown."
 
 
 @pytest.mark.usefixtures("finishes")
 def test_ctrl_c(lab: Lab, ansible: Playbook) -> None:
-    with lab.fault("slow-driver", "600"):
-        process = ansible.start(OPERATOR)
-        try:
-            wait_for_policy(lab)
-            os.killpg(process.pid, signal.SIGINT)
-            output = process.communicate(timeout=30)[0]
-        finally:
-            process.kill()
+    process = ansible.start(OPERATOR, operator_values=broken("hang-init"))
+    try:
+        wait_for_policy(lab)
+        os.killpg(process.pid, signal.SIGINT)
+        output = process.communicate(timeout=30)[0]
+    finally:
+        process.kill()
     assert process.returncode != 0
     assert "Traceback" not in output, output
 
@@ -155,25 +162,24 @@ def test_ctrl_c(lab: Lab, ansible: Playbook) -> None:
 @pytest.mark.usefixtures("finishes")
 def test_helm_that_was_killed(lab: Lab, ansible: Playbook) -> None:
     """Its lock on the release is broken after a while, instead of failing every run from then on."""
-    lab.kubectl("create", "namespace", "gpu-operator")
     helm = [str(lab.helm), "install", "gpu-operator", str(lab.chart), "--namespace=gpu-operator", "--wait", f"--kubeconfig={lab.kubeconfig}"]
-    with lab.fault("operator-down"):
+    pending = ["get", "secret", "--namespace=gpu-operator", "--selector=owner=helm,status=pending-install", "--output=name"]
+    with kubectl_edit(lab, "cordon", "--selector=kubernetes.io/os", undo=["uncordon", "--selector=kubernetes.io/os"]):
         process = ansible.command(helm)
-        pending = ["get", "secret", "--namespace=gpu-operator", "--selector=owner=helm,status=pending-install", "--output=name"]
         until(lambda: bool(lab.kubectl(*pending)))
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
+        assert lab.kubectl(*pending)
 
 
 def test_api_dies_in_mid_wait() -> None:
     with running_lab("apidies") as lab:
         ansible = on(lab)
-        with lab.fault("slow-driver", "600"):
-            process = ansible.start(OPERATOR, operator_wait_timeout=25)
-            wait_for_policy(lab)
-            lab.component("kube-apiserver").kill()
-            run = ansible.finish(process, 120)
-            lab.component("kube-apiserver").restart()
+        process = ansible.start(OPERATOR, operator_values=broken("hang-init"), operator_wait_timeout=25)
+        wait_for_policy(lab)
+        lab.component("kube-apiserver").kill()
+        run = ansible.finish(process, 120)
+        lab.component("kube-apiserver").restart()
         not_ready(run, "Cannot reach the Kubernetes API", "Check")
         assert ansible.run(SITE).status == 0
 
