@@ -13,6 +13,7 @@ Answers are plain dicts and lists as the API server sent them: no typed client o
 from __future__ import annotations
 
 import contextlib
+import email.utils
 import json
 import re
 import ssl
@@ -72,6 +73,7 @@ class Cluster:
 
     def __init__(self, options: t.Mapping[str, t.Any], check_mode: bool = False) -> None:
         self.check_mode = check_mode
+        self._date: str | None = None
         auth = {name: options[name] for name in AUTH_ARG_SPEC if options.get(name) is not None}
         try:
             self._api = get_api_client(**auth).client.client
@@ -93,6 +95,10 @@ class Cluster:
     def host(self) -> str:
         """The API server's URL."""
         return str(self._api.configuration.host)
+
+    def now(self) -> float:
+        """Return the API server's clock at its last answer, in seconds since the epoch: ages of its objects need the same clock."""
+        return email.utils.parsedate_to_datetime(self._date).timestamp() if self._date else time.time()
 
     def request(
         self,
@@ -129,6 +135,7 @@ class Cluster:
                 )
             except urllib3.exceptions.HTTPError as e:
                 raise _unreachable(e, self.host) from e
+            self._date = reply.headers.get("Date")
             if 200 <= reply.status < 300:
                 return bytes(reply.data)
             pause_s = float(reply.headers.get("Retry-After") or 1)

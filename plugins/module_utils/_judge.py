@@ -315,7 +315,7 @@ def _missing(operand: Operand, rollout: Rollout, seen: Observation) -> Reasons:
 
 def _rollout_reasons(seen: Observation, operand: Operand, rollout: Rollout, item: Json) -> Reasons:
     image = wanted_image(operand, seen.spec) if belongs(operand, name_of(item)) else None
-    if image and rollout.images and not rollout.images[0].startswith(image):
+    if image and rollout.images and not _runs(rollout.images[0], image, operand):
         message = f"{operand.name}: the operator still runs {rollout.images[0]} instead of {image}, it has not acted on the change yet."
         yield Reason("progressing", "OldImage", message, operand=operand.name)
     rows = seen.troubled.get(name_of(item), ())
@@ -328,11 +328,18 @@ def _rollout_reasons(seen: Observation, operand: Operand, rollout: Rollout, item
         yield _outdated(seen, operand, rollout, item)
 
 
+def _runs(image: str, wanted: str, operand: Operand) -> bool:
+    # The operator adds the node's operating system to the driver's tag (and its kernel, when precompiled).
+    return image == wanted or (operand.key == "driver" and image.startswith(wanted + "-"))
+
+
 def _outdated(seen: Observation, operand: Operand, rollout: Rollout, item: Json) -> Reason:
     behind = rollout.updated < rollout.desired
     done = rollout.updated if behind else rollout.available
     message = f"{operand.name}: {done} of {rollout.expected} nodes run {'the new revision' if behind else 'an available pod'}."
-    manual = behind and item["spec"]["updateStrategy"]["type"] == "OnDelete" and not _replaces_pods(operand, seen.spec)
+    # Pods that are still to be made are behind too, but nobody has to delete anything for them.
+    old = int((item.get("status") or {}).get("currentNumberScheduled", 0)) > rollout.updated
+    manual = old and item["spec"]["updateStrategy"]["type"] == "OnDelete" and not _replaces_pods(operand, seen.spec)
     if manual:
         remedy = "These pods are replaced only when somebody deletes them: set driver.upgradePolicy.autoUpgrade, or delete them node by node."
         if operand.key != "driver":

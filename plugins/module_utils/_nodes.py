@@ -119,7 +119,13 @@ def matches(selector: t.Mapping[str, str] | None, node: Json) -> bool:
 def gpu_quantities(node: Json, field: str) -> dict[str, int]:
     """Return the GPU resources in ``capacity`` or ``allocatable``, for example ``{"nvidia.com/gpu": 8}``."""
     listed = (node.get("status") or {}).get(field) or {}
-    return {key: int(value) for key, value in listed.items() if is_gpu_resource(key)}
+    return {key: quantity(value) for key, value in listed.items() if is_gpu_resource(key)}
+
+
+def quantity(text: str | int) -> int:
+    """Return a whole Kubernetes quantity as a number. The API server writes 1000 shared GPUs as ``1k``."""
+    number = str(text)
+    return int(number[:-1]) * 1000 if number.endswith("k") else int(number)
 
 
 def is_gpu_resource(name: str) -> bool:

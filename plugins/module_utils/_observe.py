@@ -29,6 +29,7 @@ GPUCLUSTERS = namespaced("nvidia.com/v1alpha1", None, "gpuclusters")
 POLL_S = 2.0
 OUTAGE_S = 60
 """How long the API server may be away in the middle of a wait: a control plane upgrade restarts it for some seconds."""
+AWAY = ("Unreachable", "ServerError", "TooManyRequests")
 
 EXAMPLES = 8
 """Pods that are looked at one by one, one for each operand and kind of trouble."""
@@ -39,14 +40,19 @@ def observe(cluster: Cluster, namespace: str, name: str) -> Observation:
     seen = Observation(
         name=name,
         namespace=namespace,
-        policies=cluster.list(CLUSTERPOLICIES),
+        policies=read_policies(cluster),
         gpuclusters=cluster.list(GPUCLUSTERS) or [],
         daemonsets=cluster.list(namespaced("apps/v1", namespace, "daemonsets")) or [],
         operators=[item for item in cluster.list(namespaced("apps/v1", namespace, "deployments")) or [] if _is_operator(item)],
         nodes=cluster.list(namespaced("v1", None, "nodes")) or [],
-        now=time.time(),
+        now=cluster.now(),
     )
     return _with_troubles(cluster, seen)
+
+
+def read_policies(cluster: Cluster) -> list[Json] | None:
+    """Return every ClusterPolicy as it is now, or None without the CRD: a cache that lags would show the spec before our own edit."""
+    return cluster.list(CLUSTERPOLICIES, resourceVersion="")
 
 
 def _is_operator(deployment: Json) -> bool:
@@ -142,9 +148,11 @@ def wait_until_ready(cluster: Cluster, namespace: str, name: str, timeout_s: flo
             last_answer = time.monotonic()
             verdict = judge(seen)
         except GpuOpsError as e:
-            away = time.monotonic() - last_answer
-            if e.reason not in ("Unreachable", "ServerError") or seen is None or away > OUTAGE_S or time.monotonic() - start > timeout_s:
+            if e.reason not in AWAY or seen is None:
                 raise
+            away = time.monotonic() - last_answer
+            if away > OUTAGE_S or time.monotonic() - start > timeout_s:
+                raise GpuOpsError(f"{e.msg} Its last answer was {int(away)} s ago.", **{**e.details, **outcome(seen, judge(seen))}) from e
             time.sleep(POLL_S)
             continue
         if verdict.state == "ready":

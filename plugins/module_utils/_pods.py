@@ -12,7 +12,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import is_gpu_resource
+from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import is_gpu_resource, quantity
 
 Json = dict[str, t.Any]
 
@@ -58,4 +58,4 @@ def requested_gpus(spec: Json) -> dict[str, int]:
 def _limits(container: Json) -> dict[str, int]:
     resources = container.get("resources") or {}
     asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    return {name: int(number) for name, number in asked.items() if is_gpu_resource(name) and int(number)}
+    return {name: quantity(number) for name, number in asked.items() if is_gpu_resource(name) and quantity(number)}

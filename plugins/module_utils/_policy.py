@@ -68,9 +68,18 @@ def manifest(name: str, spec: Json, labels: t.Mapping[str, str], annotations: t.
 # What is wrong with it
 
 
-def validate(spec: Json) -> None:
-    """Raise for what the API server would accept and the operator would ignore, refuse late or wedge on."""
-    for check in (_wrong_advice, _upgrade_policy, _nri, _precompiled, _images):
+def refuse_wrong_fields(spec: Json) -> None:
+    """Raise for fields that never were or mean nothing, with the right one. ``spec`` is what the user gave."""
+    for problem in _wrong_advice(spec):
+        raise GpuOpsError(problem, reason="Invalid")
+
+
+def refuse_contradictions(spec: Json) -> None:
+    """Raise for what the API server accepts and the operator refuses late or wedges on.
+
+    ``spec`` is the whole of it, with the defaults and with what other managers set.
+    """
+    for check in (_upgrade_policy, _nri, _precompiled, _images):
         for problem in check(spec):
             raise GpuOpsError(problem, reason="Invalid")
 
@@ -239,9 +248,25 @@ def mask(value: t.Any) -> t.Any:
         return [mask(item) for item in value]
     if not isinstance(value, dict):
         return value
-    if isinstance(value.get("name"), str) and "value" in value and SECRET_NAME.search(value["name"]):
+    if _is_secret(value):
         return {**value, "value": MASK}
     return {key: mask(item) for key, item in value.items()}
+
+
+def _is_secret(entry: Json) -> bool:
+    return isinstance(entry.get("name"), str) and bool(entry.get("value")) and bool(SECRET_NAME.search(entry["name"]))
+
+
+def secrets_in(value: t.Any) -> t.Iterator[str]:
+    """Yield the values that `mask` hides. Very short ones are left out: they would be hidden in ordinary words too."""
+    if isinstance(value, list):
+        for item in value:
+            yield from secrets_in(item)
+    elif isinstance(value, dict):
+        if _is_secret(value) and len(str(value["value"])) >= 6:
+            yield str(value["value"])
+        for item in value.values():
+            yield from secrets_in(item)
 
 
 def owners_of(item: Json) -> dict[str, list[str]]:

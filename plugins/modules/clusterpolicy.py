@@ -317,6 +317,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._observe import (
     POLL_S,
     observe,
     outcome,
+    read_policies,
     wait_until_ready,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._pods import gpu_pods
@@ -326,9 +327,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._policy import (
     manifest,
     merge_spec,
     plan,
+    refuse_contradictions,
+    refuse_wrong_fields,
+    secrets_in,
     strip_managed,
     typed_block,
-    validate,
     warnings,
 )
 
@@ -412,7 +415,7 @@ def desired_spec(options: t.Mapping[str, t.Any]) -> Json:
     for key, value in spec.items():
         if value is not None and not isinstance(value, dict):
             raise GpuOpsError(f"spec.{key} must be a mapping, not {type(value).__name__}.", reason="Invalid")
-    validate(spec)
+    refuse_wrong_fields(spec)
     return spec
 
 
@@ -427,7 +430,7 @@ def present(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     """Apply the ClusterPolicy and wait. Returns the module's result."""
     spec = desired_spec(options)
     wanted = manifest(options["name"], spec, options["labels"], options["annotations"])
-    policies = cluster.list(CLUSTERPOLICIES)
+    policies = read_policies(cluster)
     if policies is None and not cluster.check_mode:
         raise GpuOpsError(
             "The ClusterPolicy CRD is not installed. Apply the CRDs of the GPU Operator's chart first (gpuops.nvidia.operator_crds).",
@@ -435,12 +438,11 @@ def present(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
         )
     _refuse_company(cluster, options["name"], policies or [])
     existing = next((item for item in policies or [] if name_of(item) == options["name"]), None)
-    notes = warnings(spec)
+    predicted = wanted if policies is None else _apply(cluster, wanted, options["force"], dry_run=True)
+    refuse_contradictions(predicted["spec"])
+    notes = warnings(predicted["spec"])
     if policies is None:
-        predicted = {**wanted, "metadata": {**wanted["metadata"]}}
         notes.append("The ClusterPolicy CRD is not installed yet, so its fields could not be checked.")
-    else:
-        predicted = _apply(cluster, wanted, options["force"], dry_run=True)
     change = plan(existing, predicted, FIELD_MANAGER)
     final = predicted if cluster.check_mode or not change.changed else _apply(cluster, wanted, options["force"])
     diff = {"before": change.before, "after": change.after}
@@ -533,6 +535,7 @@ def _wait_until_gone(cluster: Cluster, policy: Json, namespace: str, timeout_s: 
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
     assert_libraries(module)
+    module.no_log_values.update(secrets_in(module.params))
     try:
         cluster = Cluster(module.params, module.check_mode)
         result = present(cluster, module.params) if module.params["state"] == "present" else absent(cluster, module.params)

@@ -19,7 +19,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpuops.nvidia.plugins.module_utils._observe import OUTAGE_S, POLL_S, timeout_message
+from ansible_collections.gpuops.nvidia.plugins.module_utils._observe import AWAY, OUTAGE_S, POLL_S, timeout_message
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 
 INFO = "gpuops.nvidia.clusterpolicy_info"
@@ -98,13 +98,14 @@ class WaitingAction(ActionBase):
             left = timeout - progress.waited
             if last.get("reason") == "TimedOut":
                 answered = progress.waited
-            elif last.get("reason") != "Unreachable" or last is first or progress.waited - answered > OUTAGE_S:
+            # With a verdict in the result the outage began in the middle of the wait, also in the first slice.
+            elif last.get("reason") not in AWAY or (last is first and "verdict" not in last) or progress.waited - answered > OUTAGE_S:
                 break
             if left <= 0:
                 last["msg"] = timeout_message((last.get("verdict") or {}).get("message") or last["msg"], timeout)
                 break
             progress.show(last)
-            if last.get("reason") == "Unreachable":
+            if last.get("reason") in AWAY:
                 time.sleep(POLL_S)
             last = self._module(INFO, {**reading, "wait": True, "wait_timeout": max(1, min(SLICE_S, int(left)))}, task_vars)
         return last if first is last or self.MODULE == INFO else _merged(first, last)

@@ -1,0 +1,151 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A Kubernetes API server as small as the modules need it, in this process. What it cannot do is tested in the lab."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import http.server
+import json
+import threading
+import typing as t
+from urllib.parse import parse_qs, urlsplit
+
+from tests.unit.stack import NAMESPACE, Json, Stack
+
+POLICIES = "/apis/nvidia.com/v1/clusterpolicies"
+NODES = "/api/v1/nodes"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+ALL_PODS = "/api/v1/pods"
+DAEMONSETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+EVENTS = f"/api/v1/namespaces/{NAMESPACE}/events"
+ANSWERING = "2027-01-15T08:00:00Z"
+
+Reply = tuple[int, Json]
+
+
+class FakeApi:
+    """``lists`` maps a collection's path to its objects; a path that is not in it does not exist.
+
+    ``answer`` looks at a request first: what it returns (status and body) is the answer, None leaves it to the lists.
+    ``log`` has each request as method, path and query.
+    """
+
+    def __init__(self, stack: Stack) -> None:
+        self.lists: dict[str, list[Json]] = {
+            POLICIES: stack.policies,
+            NODES: stack.nodes,
+            DAEMONSETS: list(stack.daemonsets.values()),
+            DEPLOYMENTS: stack.operators,
+            PODS: [],
+            ALL_PODS: [],
+            EVENTS: [],
+        }
+        self.table: list[list[t.Any]] = []
+        self.answer: t.Callable[[str, str], Reply | None] = lambda method, path: None
+        self.log: list[tuple[str, str, dict[str, str]]] = []
+        self.url = ""
+
+    @property
+    def connection(self) -> dict[str, str]:
+        """A module's connection options."""
+        return {"host": self.url, "api_key": "token-of-a-test"}
+
+    def handle(self, method: str, target: str, accept: str, body: Json | None) -> Reply:
+        """Answer one request."""
+        url = urlsplit(target)
+        query = {key: values[0] for key, values in parse_qs(url.query).items()}
+        self.log.append((method, url.path, query))
+        special = self.answer(method, url.path)
+        if special:
+            return special
+        if url.path in self.lists:
+            return 200, self._table() if "as=Table" in accept else {"items": self.lists[url.path], "metadata": {}}
+        collection, dummy, name = url.path.rpartition("/")
+        if collection not in self.lists:
+            return refusal(404, "the server could not find the requested resource")
+        return self._one(method, collection, name, query, body)
+
+    def _one(self, method: str, collection: str, name: str, query: dict[str, str], body: Json | None) -> Reply:
+        existing = next((item for item in self.lists[collection] if item["metadata"]["name"] == name), None)
+        dry = query.get("dryRun") == "All"
+        if method == "PATCH" and body is not None:
+            return 200, self._apply(collection, existing, body, query["fieldManager"], dry)
+        if existing is None:
+            return refusal(404, f'"{name}" not found')
+        if method == "DELETE" and not dry:
+            self.lists[collection].remove(existing)
+        return 200, existing
+
+    def _apply(self, collection: str, existing: Json | None, body: Json, manager: str, dry: bool) -> Json:
+        """Server-side apply without conflicts and without the removal of fields that are no longer given."""
+        made = copy.deepcopy(existing) or {"metadata": {"uid": "uid-of-cluster-policy", "creationTimestamp": ANSWERING}}
+        others = [entry for entry in made["metadata"].get("managedFields", []) if entry["manager"] != manager]
+        fields = {"f:spec": _fields(body["spec"])}
+        made = _merged(made, body)
+        mine = {"manager": manager, "operation": "Apply", "time": "2026-01-01T00:00:00Z", "fieldsV1": fields}
+        made["metadata"]["managedFields"] = [*others, mine]
+        if not dry:
+            self.lists[collection] = [made if item is existing else item for item in self.lists[collection]]
+            if existing is None:
+                self.lists[collection].append(made)
+        return made
+
+    def _table(self) -> Json:
+        columns = ["Name", "Ready", "Status", "Restarts", "Age", "IP", "Node"]
+        return {"columnDefinitions": [{"name": name} for name in columns], "rows": [{"cells": cells} for cells in self.table]}
+
+
+def _merged(old: Json, new: Json) -> Json:
+    return {**old, **{key: _merged(old[key], value) if isinstance(value, dict) and isinstance(old.get(key), dict) else value for key, value in new.items()}}
+
+
+def _fields(value: t.Any) -> Json:
+    return {f"f:{key}": _fields(item) for key, item in value.items()} if isinstance(value, dict) else {}
+
+
+def refusal(status: int, message: str, reason: str = "", causes: list[Json] | None = None) -> Reply:
+    """The API server's way to say no."""
+    return status, {"kind": "Status", "status": "Failure", "message": message, "reason": reason, "details": {"causes": causes or []}}
+
+
+def _handler(api: FakeApi) -> type[http.server.BaseHTTPRequestHandler]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _answer(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            if self.path in ("/api", "/apis", "/version"):
+                status, reply = 200, {"kind": "APIVersions", "versions": ["v1"], "groups": []}
+            else:
+                status, reply = api.handle(self.command, self.path, self.headers.get("Accept", ""), body)
+            data = json.dumps(reply).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names that http.server calls
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    return Handler
+
+
+@contextlib.contextmanager
+def serving(stack: Stack) -> t.Iterator[FakeApi]:
+    """A fake API server with this stack, while the block runs."""
+    api = FakeApi(stack)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(api)) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        api.url = f"http://127.0.0.1:{server.server_port}"
+        yield api
+        server.shutdown()

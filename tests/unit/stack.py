@@ -1,0 +1,135 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The objects of a small GPU stack in which all is well, to be broken by tests one way at a time."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operands import OPERANDS, Operand
+
+Json = dict[str, t.Any]
+NAMESPACE = "gpu-operator"
+LONG_AGO = "2026-01-01T00:00:00Z"
+NOW = 1_800_000_000.0
+"""A year later, in seconds since the epoch."""
+
+DEPLOYED = tuple(operand for operand in OPERANDS if operand.default)
+COMPONENT_LABELS = {operand.name: "nvidia.com/gpu.deploy." + {"driver": "driver", "dcgm": "dcgm"}.get(operand.name, operand.name) for operand in OPERANDS}
+
+
+def policy(name: str = "cluster-policy", **spec: t.Any) -> Json:
+    """A ClusterPolicy that the operator calls ready."""
+    return {
+        "apiVersion": "nvidia.com/v1",
+        "kind": "ClusterPolicy",
+        "metadata": {"name": name, "uid": f"uid-of-{name}", "creationTimestamp": LONG_AGO, "managedFields": []},
+        "spec": {operand.key: {} for operand in DEPLOYED} | spec,
+        "status": {
+            "state": "ready",
+            "conditions": [
+                {"type": "Ready", "status": "True", "reason": "Reconciled", "lastTransitionTime": LONG_AGO},
+                {"type": "Error", "status": "False", "reason": "Ready", "lastTransitionTime": LONG_AGO},
+            ],
+        },
+    }
+
+
+def node(number: int = 0) -> Json:
+    """A node with eight H100s that the operator has labelled."""
+    return {
+        "metadata": {
+            "name": f"gpu-{number:04}",
+            "labels": {
+                "feature.node.kubernetes.io/pci-10de.present": "true",
+                "feature.node.kubernetes.io/system-os_release.ID": "ubuntu",
+                "feature.node.kubernetes.io/system-os_release.VERSION_ID": "24.04",
+                "nvidia.com/gpu.present": "true",
+                "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+                "nvidia.com/gpu.count": "8",
+                "nvidia.com/gpu.memory": "81559",
+                "nvidia.com/cuda.driver-version.full": "595.91.07",
+                "nvidia.com/mig.capable": "true",
+                "nvidia.com/gpu-driver-upgrade-state": "upgrade-done",
+                **dict.fromkeys(COMPONENT_LABELS.values(), "true"),
+            },
+        },
+        "spec": {},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "nodeInfo": {"kernelVersion": "6.8.0-31-generic", "containerRuntimeVersion": "containerd://2.1.4", "osImage": "Ubuntu 24.04 LTS"},
+            "capacity": {"cpu": "64", "nvidia.com/gpu": "8"},
+            "allocatable": {"cpu": "64", "nvidia.com/gpu": "8"},
+        },
+    }
+
+
+def cpu_node() -> Json:
+    """A node without a GPU."""
+    made = node()
+    made["metadata"] = {"name": "cpu-0000", "labels": {"feature.node.kubernetes.io/cpu-model.vendor_id": "Intel"}}
+    made["status"]["capacity"] = made["status"]["allocatable"] = {"cpu": "64"}
+    return made
+
+
+def daemonset(operand: Operand, nodes: int, image: str = "") -> Json:
+    """An operand's DaemonSet that has been rolled out to so many nodes."""
+    return {
+        "metadata": {"name": operand.daemonset, "generation": 1, "ownerReferences": [{"uid": "uid-of-cluster-policy"}]},
+        "spec": {
+            "updateStrategy": {"type": "OnDelete" if operand.key == "driver" else "RollingUpdate"},
+            "template": {
+                "spec": {
+                    "nodeSelector": {COMPONENT_LABELS[operand.name]: "true"},
+                    "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+                    "containers": [{"name": operand.container, "image": image or f"nvcr.io/nvidia/{operand.name}:1.0"}],
+                }
+            },
+        },
+        "status": {"observedGeneration": 1} | progress(nodes, nodes, nodes, nodes),
+    }
+
+
+def progress(desired: int, current: int, updated: int, available: int) -> Json:
+    """The counters of a DaemonSet's status."""
+    return {
+        "desiredNumberScheduled": desired,
+        "currentNumberScheduled": current,
+        "updatedNumberScheduled": updated,
+        "numberAvailable": available,
+    }
+
+
+def operator(available: int = 1) -> Json:
+    """The operator's Deployment."""
+    return {
+        "metadata": {"name": "gpu-operator"},
+        "spec": {"template": {"metadata": {"labels": {"app": "gpu-operator"}}}},
+        "status": {"availableReplicas": available},
+    }
+
+
+def pod(daemonset: Json, number: int = 0, **status: t.Any) -> Json:
+    """A pod of a DaemonSet, on the node of that number."""
+    return {
+        "metadata": {"name": f"{daemonset['metadata']['name']}-abcd{number}", "namespace": NAMESPACE},
+        "spec": copy.deepcopy(daemonset["spec"]["template"]["spec"]) | {"nodeName": f"gpu-{number:04}"},
+        "status": status,
+    }
+
+
+class Stack(t.NamedTuple):
+    """Everything that the judge reads."""
+
+    policies: list[Json]
+    daemonsets: dict[str, Json]
+    operators: list[Json]
+    nodes: list[Json]
+
+
+def ready(nodes: int = 2, **spec: t.Any) -> Stack:
+    """A stack in which all is well."""
+    return Stack([policy(**spec)], {item.daemonset: daemonset(item, nodes) for item in DEPLOYED}, [operator()], [node(number) for number in range(nodes)])
