@@ -29,7 +29,9 @@ def options(role: Path) -> dict[str, t.Any]:
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_defaults_are_the_ones_in_the_specs(role: Path) -> None:
     documented = {name: option["default"] for name, option in options(role).items() if "default" in option}
-    assert load(role / "defaults" / "main.yml") == documented
+    # A default that is made of another variable cannot stand in a spec whose type is not a string.
+    defaults = {name: value for name, value in load(role / "defaults" / "main.yml").items() if name in documented or "{{" not in str(value)}
+    assert defaults == documented
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
