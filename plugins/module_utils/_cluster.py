@@ -214,8 +214,11 @@ class Cluster:
         options: Json = {"propagationPolicy": propagation}
         if grace_period_s is not None:
             options["gracePeriodSeconds"] = grace_period_s
+        if self.check_mode:
+            # With a body the API server does not look at the query, where the other verbs have it.
+            options["dryRun"] = ["All"]
         try:
-            self.request("DELETE", path, self._dry(), options)
+            self.request("DELETE", path, body=options)
         except GpuOpsError as e:
             if e.reason == "NotFound":
                 return False

@@ -11,19 +11,20 @@ import copy
 import http.server
 import json
 import threading
+import time
 import typing as t
 from urllib.parse import parse_qs, urlsplit
 
-from tests.unit.stack import NAMESPACE, Json, Stack
+from tests.unit.stack import LONG_AGO, NAMESPACE, Json, Stack
 
 POLICIES = "/apis/nvidia.com/v1/clusterpolicies"
+GPUCLUSTERS = "/apis/nvidia.com/v1alpha1/gpuclusters"
 NODES = "/api/v1/nodes"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 ALL_PODS = "/api/v1/pods"
 DAEMONSETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 EVENTS = f"/api/v1/namespaces/{NAMESPACE}/events"
-ANSWERING = "2027-01-15T08:00:00Z"
 
 Reply = tuple[int, Json]
 
@@ -49,6 +50,8 @@ class FakeApi:
         self.answer: t.Callable[[str, str], Reply | None] = lambda method, path: None
         self.log: list[tuple[str, str, dict[str, str]]] = []
         self.url = ""
+        self.skew_s = 0.0
+        """How far its clock is ahead."""
 
     @property
     def connection(self) -> dict[str, str]:
@@ -59,6 +62,9 @@ class FakeApi:
         """Answer one request."""
         url = urlsplit(target)
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
+        if method == "DELETE" and body is not None:
+            # As the real one: with DeleteOptions in the body, the query says nothing.
+            query = {"dryRun": "All"} if body.get("dryRun") == ["All"] else {}
         self.log.append((method, url.path, query))
         special = self.answer(method, url.path)
         if special:
@@ -83,11 +89,11 @@ class FakeApi:
 
     def _apply(self, collection: str, existing: Json | None, body: Json, manager: str, dry: bool) -> Json:
         """Server-side apply without conflicts and without the removal of fields that are no longer given."""
-        made = copy.deepcopy(existing) or {"metadata": {"uid": "uid-of-cluster-policy", "creationTimestamp": ANSWERING}}
+        made = copy.deepcopy(existing) or {"metadata": {"uid": "uid-of-cluster-policy", "creationTimestamp": LONG_AGO}}
         others = [entry for entry in made["metadata"].get("managedFields", []) if entry["manager"] != manager]
         fields = {"f:spec": _fields(body["spec"])}
         made = _merged(made, body)
-        mine = {"manager": manager, "operation": "Apply", "time": "2026-01-01T00:00:00Z", "fieldsV1": fields}
+        mine = {"manager": manager, "operation": "Apply", "time": LONG_AGO, "fieldsV1": fields}
         made["metadata"]["managedFields"] = [*others, mine]
         if not dry:
             self.lists[collection] = [made if item is existing else item for item in self.lists[collection]]
@@ -132,6 +138,9 @@ def _handler(api: FakeApi) -> type[http.server.BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
         do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names that http.server calls
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return super().date_time_string(time.time() + api.skew_s)
 
         def log_message(self, *args: object) -> None:
             pass

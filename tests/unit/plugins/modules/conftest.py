@@ -16,6 +16,10 @@ import typing as t
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.gpuops.nvidia.plugins.module_utils import _observe
+
+from tests.unit.fake_api import FakeApi, serving
+from tests.unit.stack import ready
 
 
 class ModuleRun(t.NamedTuple):
@@ -36,7 +40,7 @@ def run_module(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
     warnings: list[str] = []
     monkeypatch.setattr(AnsibleModule, "warn", lambda self, text: warnings.append(text))
 
-    def run(name: str, **options: t.Any) -> ModuleRun:
+    def run(name: str, /, **options: t.Any) -> ModuleRun:
         module = importlib.import_module(f"ansible_collections.gpuops.nvidia.plugins.modules.{name}")
         capsys.readouterr()
         warnings.clear()
@@ -45,6 +49,14 @@ def run_module(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
         return ModuleRun(int(ended.value.code or 0), json.loads(capsys.readouterr().out), list(warnings))
 
     return run
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[FakeApi]:
+    """A fake API server with two nodes and a stack that is ready; waits poll it quickly."""
+    monkeypatch.setattr(_observe, "POLL_S", 0.01)
+    with serving(ready(2)) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
