@@ -1,0 +1,159 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Run the benchmarks and print one JSON line for each: `python -m benchmarks [NAME...]`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import typing as t
+from pathlib import Path
+
+import yaml
+
+from tests.lab import Lab, Options
+
+ROOT = Path(__file__).resolve().parent.parent
+PLAYS = Path(__file__).parent / "plays"
+MODULES = "ansible_collections.{}.plugins.modules.{}"
+REPEAT = 3
+
+
+def main(names: list[str]) -> int:
+    """Run the named benchmarks, or all; 2 for an unknown name."""
+    unknown = set(names) - set(BENCHMARKS)
+    if unknown:
+        print(f"benchmarks: there is no {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}.", file=sys.stderr)
+        return 2
+    for name in names or list(BENCHMARKS):
+        result = {"name": name, **BENCHMARKS[name]()}
+        result["ratio"] = round(result["ours_s"] / result["theirs_s"], 4)
+        print(json.dumps(result), flush=True)
+    return 0
+
+
+def clusterpolicy_noop(count: int = 5) -> dict[str, t.Any]:
+    """One unchanged `clusterpolicy` task with its verdict against one unchanged `kubernetes.core.k8s` task, start-up taken off."""
+    with deployed("bench-noop", Options()) as lab:
+        play = PLAYS / "noop.yml"
+        options = {"spec": policy_spec(lab), "count": count}
+        # The first run takes over the fields, after which nothing changes.
+        playbook(lab, play, {**options, "tool": "ours", "count": 1})
+        seconds, peak = interleaved({tool: lambda tool=tool: playbook(lab, play, {**options, "tool": tool}) for tool in ("ours", "theirs", "none")})
+    ours, theirs = ((seconds[tool] - seconds["none"]) / count for tool in ("ours", "theirs"))
+    return {"ours_s": round(ours, 3), "theirs_s": round(theirs, 3), "peak_mb": peak["ours"], "nodes": 4}
+
+
+def fleet_read_1000() -> dict[str, t.Any]:
+    """`gpu_stack_info` with its verdict on 1,000 nodes against `kubernetes.core.k8s_info` for Node and Pod, as module processes."""
+    with deployed("bench-fleet", Options(fleet="large", pods="instant"), timeout=1500) as lab:
+        nodes = len(json.loads(lab.kubectl("get", "nodes", "--output=json", timeout=300))["items"])
+        connection = {"kubeconfig": str(lab.kubeconfig)}
+        ours_s, peak = min(module("gpuops.nvidia", "gpu_stack_info", connection) for repetition in range(REPEAT))
+        # Once: it takes minutes, and its spread does not matter beside the ratio.
+        theirs_s = sum(module("kubernetes.core", "k8s_info", {**connection, "kind": kind, "api_version": "v1"})[0] for kind in ("Node", "Pod"))
+    return {"ours_s": round(ours_s, 2), "theirs_s": round(theirs_s, 2), "peak_mb": peak, "nodes": nodes}
+
+
+def site_rerun() -> dict[str, t.Any]:
+    """A second run of site.yml against a flat play of kubernetes.core's modules that checks nearly as much."""
+    with fresh("bench-site", Options()) as lab:
+        chart, helm = lab.chart, str(lab.helm)
+        site = {"operator_chart_ref": chart, "operator_helm_path": helm, "gpuops_kubeconfig": str(lab.kubeconfig)}
+        playbook(lab, ROOT / "playbooks" / "site.yml", site)
+        values = json.loads(helm_values(lab))
+        flat = {"chart": chart, "helm": helm, "values": values, "spec": policy_spec(lab)}
+        playbook(lab, PLAYS / "flat.yml", flat)
+        runs = {"ours": lambda: playbook(lab, ROOT / "playbooks" / "site.yml", site), "theirs": lambda: playbook(lab, PLAYS / "flat.yml", flat)}
+        seconds, peak = interleaved(runs)
+    return {"ours_s": round(seconds["ours"], 2), "theirs_s": round(seconds["theirs"], 2), "peak_mb": peak["ours"], "nodes": 4}
+
+
+BENCHMARKS: dict[str, t.Callable[[], dict[str, t.Any]]] = {
+    "clusterpolicy-noop": clusterpolicy_noop,
+    "site-rerun": site_rerun,
+    "fleet-read-1000": fleet_read_1000,
+}
+
+
+@contextlib.contextmanager
+def fresh(name: str, options: Options) -> t.Iterator[Lab]:
+    """A lab of its own."""
+    lab = Lab(name)
+    lab.up(options)
+    try:
+        yield lab
+    finally:
+        lab.down()
+
+
+@contextlib.contextmanager
+def deployed(name: str, options: Options, timeout: int = 300) -> t.Iterator[Lab]:
+    """A lab with the stack on it, truly ready."""
+    with fresh(name, options) as lab:
+        lab.deploy()
+        wait = {"kubeconfig": str(lab.kubeconfig), "wait": True, "wait_timeout": timeout}
+        module("gpuops.nvidia", "clusterpolicy_info", wait)
+        yield lab
+
+
+def policy_spec(lab: Lab) -> dict[str, t.Any]:
+    """The ClusterPolicy's spec as it is."""
+    return dict(json.loads(lab.kubectl("get", "clusterpolicy", "cluster-policy", "--output=json"))["spec"])
+
+
+def helm_values(lab: Lab) -> str:
+    """The release's values."""
+    command = [str(lab.helm), f"--kubeconfig={lab.kubeconfig}", "--namespace=gpu-operator", "get", "values", "gpu-operator", "--output=json"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def interleaved(runs: t.Mapping[str, t.Callable[[], tuple[float, int]]]) -> tuple[dict[str, float], dict[str, int]]:
+    """Median seconds and peak memory (MB) of each, run in turns so that a slow moment of the machine hits all of them."""
+    results: dict[str, list[tuple[float, int]]] = {name: [] for name in runs}
+    for _ in range(REPEAT):
+        for name, run in runs.items():
+            results[name].append(run())
+    seconds = {name: statistics.median(second for second, megabytes in rows) for name, rows in results.items()}
+    return seconds, {name: max(megabytes for second, megabytes in rows) for name, rows in results.items()}
+
+
+def playbook(lab: Lab, play: Path, variables: dict[str, t.Any]) -> tuple[float, int]:
+    """Run a playbook; seconds and peak memory (MB) of its largest process."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yml") as extra:
+        yaml.safe_dump(variables, extra)
+        extra.flush()
+        command = [str(Path(sys.executable).parent / "ansible-playbook"), "-e", f"@{extra.name}", str(play)]
+        return timed(command, {"K8S_AUTH_KUBECONFIG": str(lab.kubeconfig), "ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_DEPRECATION_WARNINGS": "false"})
+
+
+def module(collection: str, name: str, options: dict[str, t.Any]) -> tuple[float, int]:
+    """Run a module as a process of its own; seconds and peak memory (MB)."""
+    arguments = json.dumps({"ANSIBLE_MODULE_ARGS": options})
+    return timed([sys.executable, "-m", MODULES.format(collection, name), arguments], {"PYTHONPATH": str(ROOT / ".venv" / "share")})
+
+
+def timed(command: list[str], environment: dict[str, str]) -> tuple[float, int]:
+    """Run a command that must succeed."""
+    with tempfile.TemporaryFile("w+") as output:
+        started = time.monotonic()
+        process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment}, stdout=output, stderr=subprocess.STDOUT)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.monotonic() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            output.seek(0)
+            raise SystemExit(f"{' '.join(command)} failed:\n{output.read()[-3000:]}")
+    return seconds, usage.ru_maxrss // 1024
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
