@@ -33,11 +33,13 @@ def facts(lines: t.Iterable[Json], version: str = "v26.7.0") -> Json:
                 states.append(line["value"])
         if line["t"] >= START:
             _travel(journeys, *key, line["value"])
+    travelled = sorted(filter(None, journeys.values()))
     return {
         "policies": {name: {"states": _without_repeats(states), "conditions": last["ClusterPolicy", name, "conditions"]} for name, states in policies.items()},
         "daemonsets": _daemonsets(last),
         "nodes": _labels(last),
-        "journeys": sorted(filter(None, journeys.values())),
+        "journeys": travelled,
+        "failed journeys": [steps for steps in travelled if "upgrade-failed" in steps],
         "moments": sorted(_moments(everything)),
     }
 

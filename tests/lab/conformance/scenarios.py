@@ -36,6 +36,8 @@ _VALUES = (
     # NVIDIA's operator was recorded running outside of the cluster, where no taint could drive it away.
     "--set=operator.tolerations[0].operator=Exists",
 )
+_UPGRADE_STATE = r"jsonpath={.metadata.labels.nvidia\.com/gpu-driver-upgrade-state}"
+_SLOW = "conformance-slow-drivers"
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class Scenario:
     compared: tuple[str, ...]
     moments: tuple[str, ...] = ()
     """Misleading moments that must be seen."""
+    undo: t.Callable[[Lab], object] | None = None
+    """Makes room for the next scenario."""
 
 
 def prepare(lab: Lab) -> None:
@@ -81,9 +85,63 @@ def _second_policy(lab: Lab) -> None:
     lab.kubectl("create", "--filename=-", stdin=json.dumps(another))
 
 
+def _without_second_policy(lab: Lab) -> None:
+    lab.kubectl("delete", "clusterpolicy", "another")
+
+
 def _taint(lab: Lab) -> None:
     _patch({"daemonsets": {"tolerations": None}})(lab)
     lab.kubectl("taint", "node", "--all", "conformance=yes:NoExecute")
+
+
+def _untaint(lab: Lab) -> None:
+    _patch({"daemonsets": {"tolerations": [{"operator": "Exists"}]}})(lab)
+    lab.kubectl("taint", "node", "--all", "conformance-")
+
+
+def _upgrade_with_obstacles(lab: Lab) -> None:
+    """Drivers that need a while, and on one node a GPU pod that may not be evicted: removed by hand, after which the node is tried again."""
+    obstacle = "gpu-0003"
+    _slow_drivers(lab)
+    lab.kubectl("create", "--filename=-", stdin=json.dumps(_bare_gpu_pod(obstacle)))
+    _patch({"driver": {"version": "595.99.02"}})(lab)
+    lab.kubectl("wait", f"node/{obstacle}", f"--for={_UPGRADE_STATE}=upgrade-failed", "--timeout=90s")
+    lab.kubectl("delete", "pod", "bare", "--now")
+    lab.kubectl("label", "node", obstacle, "nvidia.com/gpu-driver-upgrade-state=upgrade-required", "--overwrite")
+
+
+def _slow_drivers(lab: Lab) -> None:
+    """Let new driver pods wait before they start, and return when that has taken effect."""
+    note = 'Object{metadata: Object.metadata{annotations: {"lab.gpuops.nvidia/start-delay": "1s"}}}'
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": "driver", "expression": "object.metadata.?labels['app.kubernetes.io/component'].orValue('') == 'nvidia-driver'"}],
+        "reinvocationPolicy": "Never",
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": note}}],
+    }
+    version = "admissionregistration.k8s.io/v1"
+    policy = {"apiVersion": version, "kind": "MutatingAdmissionPolicy", "metadata": {"name": _SLOW}, "spec": spec}
+    binding = {"apiVersion": version, "kind": "MutatingAdmissionPolicyBinding", "metadata": {"name": _SLOW}, "spec": {"policyName": _SLOW}}
+    for item in (policy, binding):
+        lab.kubectl("create", "--filename=-", stdin=json.dumps(item))
+    driver = _bare_gpu_pod("gpu-0003")
+    driver["metadata"]["labels"] = {"app.kubernetes.io/component": "nvidia-driver"}
+    deadline = time.monotonic() + 30
+    while "start-delay" not in lab.kubectl("create", "--dry-run=server", "--output=json", "--filename=-", stdin=json.dumps(driver)):
+        if time.monotonic() > deadline:
+            raise TimeoutError("the admission policy for slow drivers takes no effect")
+        time.sleep(0.2)
+
+
+def _quick_drivers(lab: Lab) -> None:
+    lab.kubectl("delete", f"mutatingadmissionpolicy/{_SLOW}", f"mutatingadmissionpolicybinding/{_SLOW}")
+
+
+def _bare_gpu_pod(node: str) -> Json:
+    container = {"name": "work", "image": "work", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    spec = {"nodeName": node, "containers": [container], "tolerations": [{"operator": "Exists"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare", "namespace": "default"}, "spec": spec}
 
 
 SCENARIOS = (
@@ -94,27 +152,37 @@ SCENARIOS = (
         ("policies", "journeys", "daemonsets"),
         ("ready before the change was looked at", "ready while a node is cordoned"),
     ),
-    Scenario("second-clusterpolicy", _second_policy, ("policies", "nodes")),
     Scenario(
         "toggle",
         _patch({"dcgmExporter": {"enabled": False}, "nodeStatusExporter": {"enabled": True}}),
         ("policies", "daemonsets", "nodes"),
         ("ready before the change was looked at", "ready with a DaemonSet that nobody has looked at"),
     ),
-    Scenario("tainted", _taint, ("policies", "daemonsets", "nodes"), ("ready before the change was looked at", "ready without any pod")),
+    Scenario("tainted", _taint, ("policies", "daemonsets", "nodes"), ("ready before the change was looked at", "ready without any pod"), _untaint),
+    # The recording begins in the middle of another rollout: it shows the whole journey of the obstructed node alone.
+    Scenario("upgrade-slow-driver", _upgrade_with_obstacles, ("failed journeys",), ("ready while a node is cordoned",), _quick_drivers),
+    Scenario("second-clusterpolicy", _second_policy, ("policies", "nodes"), undo=_without_second_policy),
 )
 
 
-def perform(lab: Lab, scenario: Scenario, quiet: float, limit: float = 120) -> Json:
-    """Do it, record until nothing has changed for some seconds, and reduce what was recorded."""
+def perform(lab: Lab, scenario: Scenario, quiet: float) -> Json:
+    """Do it, reduce what was recorded, and make room for the next one."""
+    found = facts(_record(lab, scenario.act, quiet))
+    if scenario.undo:
+        _record(lab, scenario.undo, quiet)
+    return found
+
+
+def _record(lab: Lab, act: t.Callable[[Lab], object], quiet: float, limit: float = 120) -> list[Json]:
+    """What happens from a moment before something is done until nothing has changed for some seconds."""
     recorder = Recorder(Api(str(lab.kubeconfig)))
     # Far enough from the recorder's start for `facts` to tell apart what was there already.
     time.sleep(2)
-    scenario.act(lab)
+    act(lab)
     deadline = time.monotonic() + limit
     seen, since = -1, time.monotonic()
     while time.monotonic() < min(deadline, since + quiet):
         time.sleep(0.2)
         if len(recorder.lines) != seen:
             seen, since = len(recorder.lines), time.monotonic()
-    return facts(recorder.stop())
+    return recorder.stop()

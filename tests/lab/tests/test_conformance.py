@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import Lab, Options
+from tests.lab import Options
 from tests.lab.conformance import scenarios
 from tests.lab.fixtures import running_lab
 
@@ -29,14 +29,7 @@ def performed() -> t.Iterator[dict[str, t.Any]]:
     command = f"env PYTHONPATH={REPOSITORY} {sys.executable} -m tests.lab.standin --upgrade-tick={TICK}"
     with running_lab("conformance", Options(operator="external", operator_command=command)) as lab:
         scenarios.prepare(lab)
-        yield {scenario.name: _perform(lab, scenario) for scenario in scenarios.SCENARIOS}
-
-
-def _perform(lab: Lab, scenario: scenarios.Scenario) -> dict[str, t.Any]:
-    found = scenarios.perform(lab, scenario, quiet=TICK + 2)
-    if scenario.name == "second-clusterpolicy":
-        lab.kubectl("delete", "clusterpolicy", "another")
-    return found
+        yield {scenario.name: scenarios.perform(lab, scenario, quiet=TICK + 2) for scenario in scenarios.SCENARIOS}
 
 
 @pytest.mark.parametrize(("name", "part"), [(scenario.name, part) for scenario in scenarios.SCENARIOS for part in scenario.compared])
