@@ -51,9 +51,11 @@ def kubectl_edit(lab: Lab, *arguments: str, undo: t.Sequence[str]) -> t.Iterator
 
 
 @pytest.fixture
-def finishes(clean: None, ansible: Playbook) -> t.Iterator[None]:
+def finishes(clean: None, lab: Lab, ansible: Playbook) -> t.Iterator[None]:
     """Starts without a stack. After the test, a run brings it up: whatever a failed run left behind is no obstacle."""
     yield
+    # A changed driver is rolled out by the operator's upgrade controller, which looks every two minutes. That is not the subject here.
+    lab.kubectl("delete", "pods", "--namespace=gpu-operator", "--selector=app=nvidia-driver-daemonset", "--wait=false")
     run = ansible.run(OPERATOR)
     assert run.status == 0, run.output
 
@@ -64,8 +66,9 @@ def finishes(clean: None, ansible: Playbook) -> t.Iterator[None]:
 @pytest.mark.usefixtures("finishes")
 def test_every_gpu_node_tainted(lab: Lab, ansible: Playbook) -> None:
     with kubectl_edit(lab, "taint", "nodes", "--all", "dedicated=training:NoSchedule", undo=["taint", "nodes", "--all", "dedicated-"]):
-        # Node Feature Discovery must get at the nodes, or the operator would see no GPU at all.
-        tolerant = {"node-feature-discovery": {"worker": {"tolerations": [{"operator": "Exists"}]}}}
+        # The operator itself must run, and Node Feature Discovery on every node, or nobody would see a GPU at all.
+        everywhere = {"tolerations": [{"operator": "Exists"}]}
+        tolerant = {"operator": everywhere, "node-feature-discovery": {"master": everywhere, "worker": everywhere}}
         run = ansible.run(OPERATOR, operator_values=tolerant, **IMPATIENT)
         assert state_of(lab) == "ready"
     not_ready(run, "taint dedicated=training:NoSchedule is not tolerated", "daemonsets.tolerations")
@@ -141,8 +144,8 @@ def test_operand_that_can_never_start(ansible: Playbook) -> None:
 
 @pytest.mark.usefixtures("finishes")
 def test_time_out(ansible: Playbook) -> None:
-    run = ansible.run(OPERATOR, operator_values=broken("hang-init"), **IMPATIENT)
-    not_ready(run, "not ready after 10 s", "Init:0/1")
+    run = ansible.run(OPERATOR, operator_values=broken("hang-init"), operator_wait_timeout=20)
+    not_ready(run, "not ready after 20 s", "Init:0/1")
     assert re.search(r"^  \[00:\d\d\] .*operands ready", run.output, re.MULTILINE), "No progress was shown."
 
 
