@@ -55,6 +55,7 @@ def finishes(clean: None, lab: Lab, ansible: Playbook) -> t.Iterator[None]:
     """Starts without a stack. After the test, a run brings it up: whatever a failed run left behind is no obstacle."""
     yield
     # A changed driver is rolled out by the operator's upgrade controller, which looks every two minutes. That is not the subject here.
+    assert ansible.run(OPERATOR, operator_wait=False).status == 0
     lab.kubectl("delete", "pods", "--namespace=gpu-operator", "--selector=app=nvidia-driver-daemonset", "--wait=false")
     run = ansible.run(OPERATOR)
     assert run.status == 0, run.output
