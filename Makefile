@@ -7,8 +7,6 @@ SHELL := /bin/bash
 PYTHON_ANY := $(shell command -v python3 || command -v python)
 BIN := .venv/bin
 LAB := $(BIN)/python -m tests.lab
-COLLECTION := .venv/share/ansible_collections/gpuops/nvidia
-ANSIBLE_TEST_ROOT := build/ansible_collections/gpuops/nvidia
 export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/.venv/share
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -63,7 +61,7 @@ changelog-lint: setup ## Changelog fragments
 	$(BIN)/antsibull-changelog lint
 
 docs-lint: setup ## Documentation of plugins and roles, and the role READMEs
-	cd $(COLLECTION) && $(CURDIR)/$(BIN)/antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .
+	scripts/docs_lint.sh
 	$(BIN)/python scripts/role_readmes.py --check
 
 ansible-lint: setup ## Ansible style, profile production

@@ -10,6 +10,8 @@ if [ ! -x build/importer/bin/galaxy-importer ] && [ ! -x build/importer/bin/pyth
   rm -rf build/importer
   .venv/bin/python -m venv build/importer
   build/importer/bin/python -m pip install --quiet --disable-pip-version-check --requirement "$lock"
+  # Where ansible-doc finds the collections that this one depends on: the importer shows it nothing but its own copy.
+  cp -r -P .venv/share/ansible_collections "$(build/importer/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/"
   cp "$lock" build/importer/lock
 fi
 rm -rf build/archive
@@ -22,9 +24,11 @@ RUN_ANSIBLE_LINT=False
 CHECK_CHANGELOG=True
 CHECK_REQUIRED_TAGS=True
 EOF
-log=build/importer.log
-PATH=$PWD/build/importer/bin:/usr/local/bin:/usr/bin:/bin GALAXY_IMPORTER_CONFIG=build/importer.cfg ANSIBLE_COLLECTIONS_PATH=$PWD/.venv/share \
-  build/importer/bin/python -m galaxy_importer.main build/archive/*.tar.gz >"$log" 2>&1 || { cat "$log"; exit 1; }
+root=$PWD
+log=$root/build/importer.log
+cd build # It leaves its result in the working folder.
+PATH=$root/build/importer/bin:/usr/local/bin:/usr/bin:/bin GALAXY_IMPORTER_CONFIG=$root/build/importer.cfg \
+  importer/bin/python -m galaxy_importer.main archive/*.tar.gz >"$log" 2>&1 || { cat "$log"; exit 1; }
 if grep -E '^(ERROR|WARNING)' "$log"; then
   echo "galaxy-importer found the above" >&2
   exit 1

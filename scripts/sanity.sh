@@ -1,30 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 gpuops.nvidia contributors
-# Run ansible-test sanity on a copy of the checkout, which must lie under ansible_collections/NAMESPACE/NAME for it.
+# Run ansible-test sanity, without any ignore entry.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-root=build/ansible_collections
-copy=$root/gpuops/nvidia
+copy=build/sanity/ansible_collections/gpuops/nvidia
 python=$PWD/.venv/bin/python
 version=$($python -c 'import sys; print("{}.{}".format(*sys.version_info))')
 
-rm -rf "$copy"
-mkdir -p "$copy" build/bin
-# What is shipped, and its tests: files that git tracks and new ones that it does not ignore. The lab is no part of the collection.
-git ls-files -z --cached --others --exclude-standard -- galaxy.yml README.md meta plugins roles playbooks changelogs tests/config.yml tests/unit | while IFS= read -r -d '' file; do
-  [ -e "$file" ] && printf '%s\0' "$file"
-done | tar --null --files-from=- --create | tar --extract --directory "$copy"
-git -C "$copy" init --quiet
-git -C "$copy" add --all
-
-# The collections that this one depends on.
-for name in kubernetes ansible community; do
-  rm -rf "${root:?}/$name"
-  cp -r ".venv/share/ansible_collections/$name" "$root/"
-done
+scripts/copy_collection.sh "$copy"
 
 # ansible-test clears the environment and calls pythonX.Y from PATH, where a pyenv shim would refuse.
+mkdir -p build/bin
 ln -sf "$($python -c 'import os, sys; print(os.path.realpath(sys._base_executable))')" "build/bin/python$version"
 export PATH=$PWD/build/bin:$PWD/.venv/bin:/usr/local/bin:/usr/bin:/bin
 

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: 2026 gpuops.nvidia contributors
+# Lint the documentation of plugins and roles. Outside the checkout, because antsibull-docs asks git for the files of each
+# collection, and git ignores those that only the set-up brought.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+copy=$folder/ansible_collections/gpuops/nvidia
+bin=$PWD/.venv/bin
+scripts/copy_collection.sh "$copy"
+cd "$copy"
+ANSIBLE_COLLECTIONS_PATH=$folder PATH=$bin:$PATH "$bin/antsibull-docs" lint-collection-docs --plugin-docs --skip-rstcheck .
