@@ -20,6 +20,13 @@ API_VERSION = "nvidia.com/v1"
 REQUIRED_BLOCKS = ("daemonsets", "dcgm", "dcgmExporter", "devicePlugin", "driver", "gfd", "nodeStatusExporter", "operator", "toolkit")
 """Spec fields without which the API refuses the object; each may be empty."""
 
+_DEFAULTS: Json = {
+    "daemonsets": {"updateStrategy": "RollingUpdate"},
+    "nodeStatusExporter": {"enabled": False},
+    "operator": {"runtimeClass": "nvidia"},
+}
+"""A field of each required block with what its absence means; in the other blocks that is ``enabled: true``."""
+
 _SPELLINGS = {"useNvidiaDriverCrd": "useNvidiaDriverCRD", "hostPid": "hostPID"}
 SECRET_NAME = re.compile(r"(?i)(token|password|passwd|secret|credential|api_?key)")
 MASK = "VALUE_HIDDEN"
@@ -55,14 +62,29 @@ def merge_spec(typed: Json, free: Json, path: str = "") -> Json:
     return merged
 
 
-def manifest(name: str, spec: Json, labels: t.Mapping[str, str], annotations: t.Mapping[str, str]) -> Json:
+def manifest(name: str, spec: Json, labels: t.Mapping[str, str], annotations: t.Mapping[str, str], existing: Json | None, manager: str) -> Json:
     """Return the object to apply, with the blocks that the API demands."""
     metadata: Json = {"name": name}
     if labels:
         metadata["labels"] = dict(labels)
     if annotations:
         metadata["annotations"] = dict(annotations)
-    return {"apiVersion": API_VERSION, "kind": "ClusterPolicy", "metadata": metadata, "spec": {**{key: {} for key in REQUIRED_BLOCKS}, **spec}}
+    return {"apiVersion": API_VERSION, "kind": "ClusterPolicy", "metadata": metadata, "spec": {**spec, **_empty_blocks(spec, existing, manager)}}
+
+
+def _empty_blocks(spec: Json, existing: Json | None, manager: str) -> Json:
+    """Return the demanded blocks in which nothing is given: empty, or with a default spelt out.
+
+    Server-side apply turns a block into null when the last field in it is ours and no longer given, and then refuses the null.
+    """
+    owners = owners_of(existing) if existing else {}
+    live = (existing or {}).get("spec") or {}
+
+    def is_all_ours(key: str) -> bool:
+        parts = [[who for path, who in owners.items() if re.match(re.escape(f"spec.{key}.{part}") + r"(\W|$)", path)] for part in live.get(key) or {}]
+        return bool(parts) and all(found and all(who == [manager] for who in found) for found in parts)
+
+    return {key: _DEFAULTS.get(key, {"enabled": True}) if is_all_ours(key) else {} for key in REQUIRED_BLOCKS if not spec.get(key)}
 
 
 # What is wrong with it
@@ -173,7 +195,9 @@ def explain_refusal(error: GpuOpsError, known: Json | None) -> GpuOpsError:
     """
     if error.reason == "Conflict":
         return _conflict(error)
-    if error.reason != "Invalid":
+    # The API server calls a field that does not fit the schema an internal error (500) of its own.
+    mistyped = re.search(r"failed to create typed patch object \([^)]*\): (.*)", error.msg)
+    if error.reason != "Invalid" and not mistyped:
         return error
     unknown = re.findall(r'unknown field "([^"]+)"|\.([\w.\[\]]+): field not declared in schema', error.msg)
     if unknown:
@@ -181,7 +205,11 @@ def explain_refusal(error: GpuOpsError, known: Json | None) -> GpuOpsError:
         hint = _suggest(fields[0], known) if known else ""
         return GpuOpsError(f"The ClusterPolicy CRD has no field {', '.join(fields)}.{hint}", reason="Invalid", fields=fields)
     causes = [f"{cause.get('field')}: {cause.get('message')}" for cause in error.details.get("causes") or [] if cause.get("field")]
-    said = "; ".join(dict.fromkeys(causes)) or error.msg
+    emptied = [str(cause["field"]) for cause in error.details.get("causes") or [] if 'must be of type object: "null"' in str(cause.get("message"))]
+    if emptied:
+        where = ", ".join(dict.fromkeys(emptied))
+        return GpuOpsError(f"Server-side apply cannot empty {where}: give at least one of its fields, for example its default.", reason="Invalid")
+    said = "; ".join(dict.fromkeys(causes)) or (mistyped[1].lstrip(".") if mistyped else error.msg)
     return GpuOpsError(f"The API server refuses this ClusterPolicy: {said}", reason="Invalid", causes=error.details.get("causes"))
 
 

@@ -429,7 +429,6 @@ def _upgrade_policy(given: t.Mapping[str, t.Any]) -> Json:
 def present(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     """Apply the ClusterPolicy and wait. Returns the module's result."""
     spec = desired_spec(options)
-    wanted = manifest(options["name"], spec, options["labels"], options["annotations"])
     policies = read_policies(cluster)
     if policies is None and not cluster.check_mode:
         raise GpuOpsError(
@@ -438,6 +437,7 @@ def present(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
         )
     _refuse_company(cluster, options["name"], policies or [])
     existing = next((item for item in policies or [] if name_of(item) == options["name"]), None)
+    wanted = manifest(options["name"], spec, options["labels"], options["annotations"], existing, FIELD_MANAGER)
     predicted = wanted if policies is None else _apply(cluster, wanted, options["force"], dry_run=True)
     refuse_contradictions(predicted["spec"])
     notes = warnings(predicted["spec"])
@@ -484,7 +484,7 @@ def _apply(cluster: Cluster, wanted: Json, force: bool, dry_run: bool = False) -
     try:
         return cluster.apply(path, wanted, force=force, dry_run=dry_run)
     except GpuOpsError as e:
-        raise explain_refusal(e, _schema(cluster) if e.reason == "Invalid" else None) from e
+        raise explain_refusal(e, _schema(cluster) if e.reason in ("Invalid", "ServerError") else None) from e
 
 
 def _schema(cluster: Cluster) -> Json | None:

@@ -1,0 +1,207 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The real ``main()`` against a small API server in this process."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.modules import clusterpolicy
+
+from tests.unit.fake_api import ALL_PODS, DAEMONSETS, GPUCLUSTERS, POLICIES, FakeApi, refusal
+from tests.unit.stack import Json, policy
+
+CRD = clusterpolicy.CRD
+SPEC = {"dcgmExporter": {"env": [{"name": "NGC_API_KEY", "value": "nvapi-very-secret"}]}}
+Run = t.Callable[..., t.Any]
+
+
+@pytest.fixture
+def module(api: FakeApi, run_module: Run) -> Run:
+    return lambda **options: run_module("clusterpolicy", **{**api.connection, **options})
+
+
+def writes(api: FakeApi) -> list[tuple[str, bool]]:
+    """Every write as its method, and whether it was a dry run."""
+    return [(method, query.get("dryRun") == "All") for method, dummy, query in api.log if method != "GET"]
+
+
+def say(api: FakeApi, method: str, status: int, message: str, causes: list[Json] | None = None) -> None:
+    api.answer = lambda used, path: refusal(status, message, causes=causes) if used == method else None
+
+
+# Present
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_create_then_nothing_to_do(api: FakeApi, module: Run, check: bool) -> None:
+    api.lists[POLICIES] = []
+    run = module(spec=SPEC, wait=False, _ansible_check_mode=check, _ansible_diff=True)
+    assert run.rc == 0 and run.result["changed"] is True and run.result["diff"]["before"] == {}
+    assert "spec.mig" not in str(run.result["diff"]) and "nvapi" not in str(run.result)
+    assert len(api.lists[POLICIES]) == (0 if check else 1) and writes(api) == [("PATCH", True), ("PATCH", False)][: 1 if check else 2]
+    assert ("verdict" in run.result) is not check
+    if not check:
+        again = module(spec=SPEC, wait=False)
+        assert again.result["changed"] is False and writes(api)[2:] == [("PATCH", True)]
+
+
+def test_an_edit_shows_what_it_changes_and_no_status(api: FakeApi, module: Run) -> None:
+    run = module(mig={"strategy": "mixed"}, labels={"team": "ml"}, wait=False, _ansible_diff=True)
+    before, after = run.result["diff"]["before"], run.result["diff"]["after"]
+    assert "mig" not in before["spec"] and after["spec"]["mig"] == {"strategy": "mixed"} and after["metadata"]["labels"] == {"team": "ml"}
+    assert "status" not in after and "spec.mig.strategy" in after["fields owned by gpuops.nvidia"]
+    assert "managedFields" not in run.result["clusterpolicy"]["metadata"]
+
+
+def test_every_write_is_strict_and_in_one_name(api: FakeApi, module: Run) -> None:
+    module(mig={"strategy": "mixed"}, wait=False, force=True)
+    queries = [query for method, dummy, query in api.log if method == "PATCH"]
+    assert {(query["fieldManager"], query["fieldValidation"], query["force"]) for query in queries} == {("gpuops.nvidia", "Strict", "true")}
+
+
+def test_the_wait_reports_the_verdict(module: Run) -> None:
+    run = module(mig={"strategy": "single"})
+    assert run.rc == 0 and run.result["verdict"]["state"] == "ready" and run.result["operands"][0]["operand"] == "driver"
+
+
+def test_a_wait_that_fails_keeps_what_was_done(api: FakeApi, module: Run) -> None:
+    api.lists[POLICIES][0]["status"]["state"] = "notReady"
+    run = module(mig={"strategy": "single"}, wait_timeout=0)
+    assert run.rc == 1 and run.result["reason"] == "TimedOut" and "not ready after 0 s" in run.result["msg"]
+    assert run.result["changed"] is True and run.result["clusterpolicy"]["spec"]["mig"] == {"strategy": "single"}
+    assert run.result["verdict"]["reasons"][0]["code"] == "StateNotReady"
+
+
+def test_without_the_crd(api: FakeApi, module: Run) -> None:
+    del api.lists[POLICIES]
+    run = module(spec={}, wait=False)
+    assert run.rc == 1 and run.result["reason"] == "CRDMissing" and "gpuops.nvidia.operator_crds" in run.result["msg"]
+    run = module(mig={"strategy": "single"}, _ansible_check_mode=True)
+    assert run.rc == 0 and run.result["changed"] is True and "could not be checked" in run.warnings[0]
+    assert run.result["clusterpolicy"]["spec"]["mig"] == {"strategy": "single"} and writes(api) == []
+
+
+def test_a_second_clusterpolicy_is_refused(api: FakeApi, module: Run) -> None:
+    run = module(name="another", spec={})
+    assert run.rc == 1 and "There is a ClusterPolicy cluster-policy already" in run.result["msg"] and writes(api) == []
+
+
+def test_a_gpucluster_beside_it_is_refused(api: FakeApi, module: Run) -> None:
+    api.lists[GPUCLUSTERS] = [{"metadata": {"name": "gpu-cluster"}}]
+    run = module(spec={})
+    assert run.rc == 1 and "GPUCluster (gpu-cluster) exists" in run.result["msg"] and writes(api) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"driver": {"upgrade_policy": {"auto_upgrade": True}}}, "driver.upgradePolicy.podDeletion"),
+        ({"cdi": {"nri_plugin_enabled": True, "enabled": False}}, "cdi.enabled: true"),
+        ({"driver": {"use_precompiled": True}, "gds": {"enabled": True}}, "gds.enabled"),
+        ({"spec": {"driver": {"kernelModuleType": "precompiled"}}}, "driver.usePrecompiled: true"),
+        ({"mig": {"strategy": "single"}, "spec": {"mig": {"strategy": "mixed"}}}, "spec.mig.strategy"),
+        ({"spec": {"mig": "mixed"}}, "spec.mig must be a mapping, not str"),
+    ],
+)
+def test_what_makes_no_sense_is_not_written(api: FakeApi, module: Run, options: Json, named: str) -> None:
+    run = module(**options)
+    assert run.rc == 1 and named in run.result["msg"] and ("PATCH", False) not in writes(api)
+
+
+def test_contradictions_with_what_others_set_are_seen(api: FakeApi, module: Run) -> None:
+    api.lists[POLICIES] = [policy(driver={"usePrecompiled": True})]
+    assert "gds.enabled does not work with driver.usePrecompiled" in module(gds={"enabled": True}).result["msg"]
+
+
+def test_an_image_may_be_completed_by_what_others_set(api: FakeApi, module: Run) -> None:
+    api.lists[POLICIES] = [policy(driver={"repository": "nvcr.io/nvidia", "image": "driver", "version": "580"})]
+    assert module(driver={"version": "595"}, wait=False).result["changed"] is True
+
+
+def test_a_number_of_nodes_is_sent_as_a_number(api: FakeApi, module: Run) -> None:
+    upgrades: Json = {"auto_upgrade": True, "max_unavailable": "2", "wait_for_completion": {}, "pod_deletion": {}, "drain": {}}
+    assert module(driver={"upgrade_policy": upgrades}, wait=False).result["clusterpolicy"]["spec"]["driver"]["upgradePolicy"]["maxUnavailable"] == 2
+    upgrades["max_unavailable"] = "25%"
+    assert module(driver={"upgrade_policy": upgrades}, wait=False).result["clusterpolicy"]["spec"]["driver"]["upgradePolicy"]["maxUnavailable"] == "25%"
+
+
+def test_an_unknown_field_is_an_error_with_a_suggestion(api: FakeApi, module: Run) -> None:
+    schema = {"properties": {"spec": {"properties": {"migManager": {}}}}}
+    api.lists[CRD.rpartition("/")[0]] = [{"metadata": {"name": "clusterpolicies.nvidia.com"}, "spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}}]
+    say(api, "PATCH", 400, 'strict decoding error: unknown field "spec.migManger"')
+    run = module(spec={"migManger": {}})
+    assert run.rc == 1 and run.result["msg"] == "The ClusterPolicy CRD has no field spec.migManger. Did you mean spec.migManager?"
+
+
+def test_a_suggestion_is_no_reason_to_fail_otherwise(api: FakeApi, module: Run) -> None:
+    api.answer = lambda method, path: (
+        refusal(400, 'unknown field "spec.x"') if method == "PATCH" else refusal(403, "crds are forbidden") if path == CRD else None
+    )
+    assert module(spec={"x": {}}).result["msg"] == "The ClusterPolicy CRD has no field spec.x."
+
+
+def test_a_conflict(api: FakeApi, module: Run) -> None:
+    say(api, "PATCH", 409, "Apply failed", [{"field": ".spec.mig.strategy", "message": 'conflict with "kubectl-edit" using nvidia.com/v1'}])
+    run = module(mig={"strategy": "single"})
+    assert run.rc == 1 and run.result["conflicts"] == [{"field": "spec.mig.strategy", "manager": "kubectl-edit"}]
+
+
+@pytest.mark.parametrize(("status", "words"), [(401, "refused the credentials"), (403, "No permission: clusterpolicies is forbidden")])
+def test_no_access(api: FakeApi, module: Run, status: int, words: str) -> None:
+    say(api, "GET", status, "clusterpolicies is forbidden")
+    run = module(spec={})
+    assert run.rc == 1 and words in run.result["msg"] and "token-of-a-test" not in str(run.result)
+
+
+def test_unreachable(run_module: Run) -> None:
+    run = run_module("clusterpolicy", host="http://127.0.0.1:1", api_key="x", spec={})
+    assert run.rc == 1 and run.result["reason"] == "Unreachable" and "127.0.0.1" in run.result["msg"]
+
+
+# Absent
+
+
+def gpu_pod() -> Json:
+    return {
+        "metadata": {"name": "train-0", "namespace": "ml"},
+        "spec": {"nodeName": "gpu-0000", "containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+    }
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_delete_then_nothing_to_do(api: FakeApi, module: Run, check: bool) -> None:
+    api.lists[DAEMONSETS] = []
+    run = module(state="absent", _ansible_check_mode=check, _ansible_diff=True)
+    assert run.rc == 0 and run.result["changed"] is True and run.result["gpu_pods"] == 0 and run.result["diff"]["after"] == {}
+    assert writes(api) == [("DELETE", check)] and len(api.lists[POLICIES]) == int(check)
+    if not check:
+        assert module(state="absent").result["changed"] is False
+
+
+def test_pods_that_would_lose_their_driver_need_permission(api: FakeApi, module: Run) -> None:
+    api.lists[DAEMONSETS] = []
+    api.lists[ALL_PODS] = [gpu_pod(), {**gpu_pod(), "spec": {"containers": []}}]
+    run = module(state="absent")
+    assert run.rc == 1 and run.result["gpu_pods"] == 1 and "1 running pods use a GPU (ml/train-0)" in run.result["msg"]
+    assert "allow_disruption: true" in run.result["msg"] and writes(api) == []
+    selector = next(query["fieldSelector"] for dummy, path, query in api.log if path == ALL_PODS)
+    assert selector == "metadata.namespace!=gpu-operator,status.phase!=Succeeded,status.phase!=Failed"
+    assert module(state="absent", allow_disruption=True).result["gpu_pods"] == 1 and writes(api) == [("DELETE", False)]
+
+
+def test_operands_that_stay_are_named(api: FakeApi, module: Run) -> None:
+    run = module(state="absent", wait_timeout=0)
+    assert run.rc == 1 and run.result["reason"] == "TimedOut" and "nvidia-driver-daemonset" in run.result["msg"]
+
+
+def test_a_finalizer_that_holds_it_is_named(api: FakeApi, module: Run) -> None:
+    api.lists[DAEMONSETS] = []
+    held = copy.deepcopy(api.lists[POLICIES][0])
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    api.answer = lambda method, path: (200, held) if path == f"{POLICIES}/cluster-policy" else None
+    assert "example.com/hold" in module(state="absent", wait_timeout=0).result["msg"]

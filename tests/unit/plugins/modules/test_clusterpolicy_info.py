@@ -1,0 +1,57 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.modules.clusterpolicy_info import version_of
+
+from tests.unit.fake_api import POLICIES, FakeApi, refusal
+
+Run = t.Callable[..., t.Any]
+
+
+@pytest.fixture
+def module(api: FakeApi, run_module: Run) -> Run:
+    return lambda **options: run_module("clusterpolicy_info", **{**api.connection, **options})
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_stack_in_order(api: FakeApi, module: Run, wait: bool) -> None:
+    api.lists[POLICIES][0]["metadata"]["managedFields"] = [{"manager": "helm", "fieldsV1": {"f:spec": {"f:mig": {"f:strategy": {}}}}}]
+    run = module(wait=wait)
+    assert run.rc == 0 and run.result["changed"] is False and run.result["exists"] is True and run.result["state"] == "ready"
+    assert run.result["owners"] == {"spec.mig.strategy": ["helm"]} and run.result["versions"]["driver"] == "1.0"
+    assert [item["type"] for item in run.result["conditions"]] == ["Ready", "Error"] and run.result["verdict"]["state"] == "ready"
+    assert "managedFields" not in run.result["clusterpolicy"]["metadata"]
+    assert run.result["operands"][0]["images"] == ["nvcr.io/nvidia/driver:1.0"]
+
+
+def test_there_is_none(api: FakeApi, module: Run) -> None:
+    api.lists[POLICIES] = []
+    run = module()
+    assert run.rc == 0 and run.result["exists"] is False and run.result["clusterpolicy"] == {} and run.result["owners"] == {}
+    assert run.result["verdict"]["reasons"][0]["code"] == "NoClusterPolicy"
+
+
+def test_a_wait_that_times_out_says_why(api: FakeApi, module: Run) -> None:
+    api.lists[POLICIES] = []
+    run = module(wait=True, wait_timeout=0)
+    assert run.rc == 1 and run.result["reason"] == "TimedOut" and run.result["verdict"]["state"] == "progressing"
+    assert module(wait=True, wait_timeout=0, _ansible_check_mode=True).rc == 0
+
+
+def test_no_permission(api: FakeApi, module: Run) -> None:
+    api.answer = lambda method, path: refusal(403, "nodes is forbidden") if path.endswith("/nodes") else None
+    assert module().result["msg"].startswith("No permission: nodes is forbidden")
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [("nvcr.io/nvidia/driver:595-ubuntu24.04", "595-ubuntu24.04"), ("localhost:5000/driver@sha256:abc", "sha256:abc"), ("localhost:5000/driver", "")],
+)
+def test_versions(image: str, version: str) -> None:
+    assert version_of(image) == version

@@ -1,0 +1,74 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.modules.gpu_stack_info import driver_version
+
+from tests.unit.fake_api import ALL_PODS, NODES, FakeApi, refusal
+from tests.unit.stack import cpu_node
+
+Run = t.Callable[..., t.Any]
+
+
+@pytest.fixture
+def module(api: FakeApi, run_module: Run) -> Run:
+    return lambda **options: run_module("gpu_stack_info", **{**api.connection, **options})
+
+
+def test_the_fleet(api: FakeApi, module: Run) -> None:
+    api.lists[NODES] = [cpu_node(), *reversed(api.lists[NODES])]
+    api.lists[NODES][1]["spec"] = {"unschedulable": True, "taints": [{"key": "a", "value": "b", "effect": "NoExecute"}]}
+    workload = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "2"}}}]}
+    metadata = {"name": "train", "namespace": "ml"}
+    api.lists[ALL_PODS] = [{"metadata": metadata, "spec": {**workload, "nodeName": "gpu-0001"}}] * 2 + [{"metadata": metadata, "spec": workload}]
+    result = module().result
+    assert [row["name"] for row in result["nodes"]] == ["gpu-0000", "gpu-0001"]
+    assert result["nodes"][0] == {
+        "name": "gpu-0000",
+        "product": "NVIDIA-H100-80GB-HBM3",
+        "gpus": 8,
+        "memory_mib": 81559,
+        "driver": "595.91.07",
+        "mig": {"capable": True, "strategy": None, "config": None, "state": None},
+        "os": "ubuntu24.04",
+        "kernel": "6.8.0-31-generic",
+        "runtime": "containerd://2.1.4",
+        "capacity": {"nvidia.com/gpu": 8},
+        "allocatable": {"nvidia.com/gpu": 8},
+        "allocated": {},
+        "ready": True,
+        "cordoned": False,
+        "taints": [],
+        "upgrade_state": "upgrade-done",
+    }
+    second = result["nodes"][1]
+    assert (second["cordoned"], second["taints"], second["allocated"]) == (True, ["a=b:NoExecute"], {"nvidia.com/gpu": 4})
+    assert result["summary"] == {"nodes": 2, "nodes_ready": 2, "gpus": {"nvidia.com/gpu": {"capacity": 16, "allocatable": 16, "allocated": 4}}}
+    assert result["operands"][0]["operand"] == "driver" and result["changed"] is False
+
+
+def test_pods_are_read_only_on_request(api: FakeApi, module: Run) -> None:
+    assert module(allocated=False).result["verdict"]["state"] == "ready"
+    assert ALL_PODS not in [path for dummy, path, more in api.log]
+
+
+def test_a_node_of_which_the_stack_has_told_nothing_yet(api: FakeApi, module: Run) -> None:
+    api.lists[NODES][0]["metadata"]["labels"] = {"feature.node.kubernetes.io/pci-10de.present": "true"}
+    row = module().result["nodes"][0]
+    assert (row["product"], row["gpus"], row["driver"], row["os"]) == (None, None, None, "Ubuntu 24.04 LTS")
+
+
+def test_the_drivers_version_in_its_old_spelling() -> None:
+    labels = {"nvidia.com/cuda.driver.major": "570", "nvidia.com/cuda.driver.minor": "86", "nvidia.com/cuda.driver.rev": "10"}
+    assert driver_version(labels) == "570.86.10" and driver_version({}) is None
+
+
+def test_no_permission(api: FakeApi, module: Run) -> None:
+    api.answer = lambda method, path: refusal(403, "pods is forbidden") if path == ALL_PODS else None
+    run = module()
+    assert run.rc == 1 and run.result["reason"] == "Forbidden"

@@ -1,0 +1,148 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Waiting in slices, with the module played by a list of results."""
+
+from __future__ import annotations
+
+import types
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.plugin_utils import _progress
+from ansible_collections.gpuops.nvidia.plugins.plugin_utils._progress import INFO, OUTAGE_S, SLICE_S, Progress, WaitingAction
+
+Json = dict[str, t.Any]
+MODULE = "gpuops.nvidia.clusterpolicy"
+
+
+def reason(operand: str, message: str, level: str = "progressing") -> Json:
+    return {"level": level, "code": "PodsNotReady", "operand": operand, "message": message}
+
+
+def waiting(*reasons: Json, **more: t.Any) -> Json:
+    operands = [{"operand": "driver", "state": "ready"}, {"operand": "dcgm", "state": "progressing"}, {"operand": "x", "state": "disabled"}]
+    return {"failed": True, "reason": "TimedOut", "msg": "", "verdict": {"message": "m", "reasons": list(reasons)}, "operands": operands, **more}
+
+
+READY = {"changed": False, "verdict": {"state": "ready", "reasons": []}, "operands": []}
+AWAY = {"failed": True, "reason": "Unreachable", "msg": "Cannot reach the Kubernetes API."}
+
+
+class Clock:
+    """Time passes only when somebody says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def pass_by(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+def test_a_line_for_each_change_and_a_heartbeat() -> None:
+    clock, lines = Clock(), list[str]()
+    progress = Progress(lines.append, clock)
+    slow = waiting(reason("driver", "a note", "note"), reason("driver", "driver: 1 of 4 nodes ready."))
+    for seconds in (8, 8, 30):
+        clock.pass_by(seconds)
+        progress.show(slow)
+    clock.pass_by(60)
+    progress.show(waiting(reason("dcgm", "dcgm: 3 of 4 nodes ready.")))
+    assert lines == [
+        "  [00:08] 1/2 operands ready; driver: 1 of 4 nodes ready. (for 00:00)",
+        "  [00:46] 1/2 operands ready; driver: 1 of 4 nodes ready. (for 00:38)",
+        "  [01:46] 1/2 operands ready; dcgm: 3 of 4 nodes ready. (for 00:00)",
+    ]
+    assert all(line.isprintable() for line in lines), "control characters would spoil AWX's job output"
+
+
+class Play(t.NamedTuple):
+    """A task whose module answers with ``results``, each after the time that it was given."""
+
+    result: Json
+    calls: list[tuple[str, Json]]
+    lines: list[str]
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., Play]:
+    def run(results: list[Json], module: str = MODULE, check: bool = False, **args: t.Any) -> Play:
+        clock, calls, lines, left = Clock(), [], list[str](), iter(results)
+        monkeypatch.setattr(_progress, "Display", lambda: types.SimpleNamespace(display=lines.append))
+        monkeypatch.setattr(_progress, "Progress", lambda say: Progress(say, clock))
+        monkeypatch.setattr(_progress.time, "sleep", clock.pass_by)
+        monkeypatch.setattr(_progress.ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
+
+        class Action(WaitingAction):
+            MODULE = module
+            WAITS_BY_DEFAULT = module != INFO
+
+            def _execute_module(self, module_name: str, module_args: Json, task_vars: t.Any) -> Json:
+                calls.append((module_name, module_args))
+                seconds = module_args.get("wait_timeout")
+                clock.pass_by(seconds if isinstance(seconds, int) else 0)
+                return dict(next(left))
+
+        action = Action.__new__(Action)
+        action._task = types.SimpleNamespace(args=args, check_mode=check, async_val=0)
+        return Play(action.run(), calls, lines)
+
+    return run
+
+
+def test_what_is_ready_at_once_takes_one_call(play: t.Callable[..., Play]) -> None:
+    done = play([READY], spec={})
+    assert done.result == READY and done.calls == [(MODULE, {"spec": {}, "wait_timeout": SLICE_S})] and done.lines == []
+
+
+def test_later_slices_only_read(play: t.Callable[..., Play]) -> None:
+    first = waiting(reason("driver", "slow."), changed=True, clusterpolicy={"a": 1}, diff={"before": {}})
+    done = play([first, waiting(reason("driver", "slow.")), READY], spec={"x": {}}, name="p", kubeconfig="k", wait_timeout=100)
+    assert done.calls[1:] == [(INFO, {"name": "p", "kubeconfig": "k", "wait": True, "wait_timeout": SLICE_S})] * 2
+    assert done.result == {"changed": True, "clusterpolicy": {"a": 1}, "diff": {"before": {}}, "verdict": READY["verdict"], "operands": []}
+    assert len(done.lines) == 1
+
+
+def test_time_is_up(play: t.Callable[..., Play]) -> None:
+    done = play([waiting(reason("driver", "slow."))] * 4, wait_timeout=20)
+    assert [args["wait_timeout"] for dummy, args in done.calls] == [8, 8, 4]
+    assert done.result["failed"] and done.result["msg"] == "The GPU stack is not ready after 20 s: m"
+
+
+def test_what_cannot_come_right_ends_it(play: t.Callable[..., Play]) -> None:
+    done = play([waiting(reason("driver", "slow.")), {"failed": True, "reason": "NotReady", "msg": "never"}])
+    assert done.result["msg"] == "never" and done.result["failed"] and len(done.calls) == 2
+
+
+def test_an_outage_is_sat_out(play: t.Callable[..., Play]) -> None:
+    done = play([waiting(reason("driver", "slow.")), AWAY, AWAY, READY], wait_timeout=600)
+    assert "failed" not in done.result and "Cannot reach the Kubernetes API." in done.lines[1]
+
+
+def test_an_outage_in_the_first_slice_is_sat_out_once_the_wait_has_begun(play: t.Callable[..., Play]) -> None:
+    assert "failed" not in play([waiting(reason("driver", "slow."), reason="Unreachable"), READY]).result
+    assert play([AWAY]).result == AWAY
+
+
+def test_an_outage_that_stays_ends_it(play: t.Callable[..., Play]) -> None:
+    done = play([waiting(reason("driver", "slow.")), *[AWAY] * 50], wait_timeout=600)
+    assert done.result["reason"] == "Unreachable" and len(done.calls) < OUTAGE_S / SLICE_S + 3
+
+
+def test_the_reading_module_waits_too(play: t.Callable[..., Play]) -> None:
+    done = play([waiting(reason("driver", "slow.")), READY], module=INFO, wait=True)
+    assert [name for name, dummy in done.calls] == [INFO, INFO] and done.result == READY
+
+
+@pytest.mark.parametrize(
+    "args",
+    [{"wait": False}, {"state": "absent"}, {"wait_timeout": 5}, {"wait_timeout": "soon"}, {"wait": "perhaps"}, {"check": True}],
+)
+def test_what_needs_no_slices_is_one_call_as_given(play: t.Callable[..., Play], args: Json) -> None:
+    done = play([READY], **args)
+    assert done.calls == [(MODULE, {key: value for key, value in args.items() if key != "check"})]
+    assert play([READY], module=INFO).calls == [(INFO, {})]
