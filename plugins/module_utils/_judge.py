@@ -67,6 +67,7 @@ NEVER_STARTS = {
     "RunContainerError": "See the pod's events on the node's container runtime.",
 }
 DRIVER_COMPONENT = ("app.kubernetes.io/component", "nvidia-driver")
+DEVICE_PLUGIN = next(operand for operand in OPERANDS if operand.key == "devicePlugin")
 Reasons = t.Iterator[Reason]
 
 
@@ -166,7 +167,8 @@ def _state_reasons(seen: Observation) -> Reasons:
     status = policy.get("status") or {}
     error = next((c for c in status.get("conditions") or [] if c["type"] == "Error" and c["status"] == "True"), None)
     if error and error.get("reason") != "OperandNotReady":
-        old = seen.now - _timestamp(error.get("lastTransitionTime")) > RECONCILE_ERROR_S
+        # An error from before the last edit may be about what that edit has corrected.
+        old = seen.now - max(_timestamp(error.get("lastTransitionTime")), last_write(policy)) > RECONCILE_ERROR_S
         message = f"The operator cannot reconcile: {error.get('message') or error.get('reason')}."
         yield Reason("failed" if old else "progressing", str(error.get("reason")), message, "Correct what the message names.")
     elif status.get("state") != "ready":
@@ -414,8 +416,7 @@ def _upgrade_reasons(gpu_nodes: list[Json]) -> Reasons:
 
 
 def _gpu_reasons(seen: Observation, gpu_nodes: list[Json]) -> Reasons:
-    plugin = next(operand for operand in OPERANDS if operand.key == "devicePlugin")
-    if not enabled(plugin, seen.spec):
+    if not enabled(DEVICE_PLUGIN, seen.spec):
         return
     tolerations = _daemonset_tolerations(seen.spec)
     serving = [node for node in gpu_nodes if labels_of(node).get(DEPLOY_PREFIX + "device-plugin") == "true" and not untolerated(node, tolerations)]
@@ -423,7 +424,7 @@ def _gpu_reasons(seen: Observation, gpu_nodes: list[Json]) -> Reasons:
     if empty:
         what = "no nvidia.com/gpu or nvidia.com/mig-* is allocatable"
         remedy = "See the log of the device plugin's pod there."
-        yield _about("progressing", "NoAllocatableGPUs", empty, gpu_nodes, what, remedy, plugin.name)
+        yield _about("progressing", "NoAllocatableGPUs", empty, gpu_nodes, what, remedy, DEVICE_PLUGIN.name)
     short = [node for node in serving if node not in empty and gpu_quantities(node, "allocatable") != gpu_quantities(node, "capacity")]
     if short:
         yield _about("note", "UnhealthyGPUs", short, gpu_nodes, "fewer GPUs are allocatable than there are, the device plugin calls some unhealthy")
