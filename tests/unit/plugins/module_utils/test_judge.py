@@ -168,6 +168,11 @@ def test_an_operator_that_cannot_reconcile_may_heal_for_a_while(since: str, stat
     assert found.state == state and "no image" in found.message
 
 
+def test_an_error_from_before_the_edit_may_be_corrected_by_it() -> None:
+    stack = written(set_error(ready(), "ReconcileFailed", "Failed to reconcile state-driver: no image", LONG_AGO), 20)
+    assert verdict(stack).state == "progressing" and verdict(written(stack, 40)).state == "failed"
+
+
 def test_operands_not_ready_by_the_operators_word() -> None:
     found = verdict(set_error(ready(), "OperandNotReady", "states not ready: [state-driver]", LONG_AGO))
     assert found.state == "progressing" and "states not ready: [state-driver]" in found.message
