@@ -61,7 +61,7 @@ def _up_options(parser: argparse.ArgumentParser) -> None:
     given: dict[str, t.Any] = {"default": argparse.SUPPRESS}
     add("--nodes", type=int, help="number of nodes (default: 4)", **given)
     add("--fleet", help="a fleet by name (a file under tests/lab/fleets/) or path (default: H100 nodes)", **given)
-    add("--pods", choices=["instant", "live"], help="ready at once, or with the delays of a real node (default: instant)", **given)
+    add("--pods", choices=["instant", "live"], help="ready at once, or with the delays of a real node (default: live)", **given)
     add("--operator", choices=["standin", "external", "none"], help="who acts on the ClusterPolicy (default: standin)", **given)
     add("--operator-command", metavar="COMMAND", help="external: its command line; gets KUBECONFIG and OPERATOR_NAMESPACE", **given)
     add("--operator-crds", metavar="FOLDER", nargs="+", help="external: folders of CRDs to apply first", **given)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -217,7 +216,7 @@ class Lab:
                 self.kubectl("apply", "--server-side", "--recursive", "-f", folder)
                 self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "--recursive", "-f", folder)
             self._launch(controlplane.external_operator(site, options.operator_command or ""))
-        elif options.operator == "standin" and importlib.util.find_spec("tests.lab.standin"):
+        elif options.operator == "standin":
             self._launch(controlplane.python_component(site, "operator", "tests.lab.standin"))
 
     # ---- its components ---------------------------------------------------------------------------------------------------------
