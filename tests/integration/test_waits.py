@@ -166,7 +166,16 @@ def test_ctrl_c(lab: Lab, ansible: Playbook) -> None:
 @pytest.mark.usefixtures("finishes")
 def test_helm_that_was_killed(lab: Lab, ansible: Playbook) -> None:
     """Its lock on the release is broken after a while, instead of failing every run from then on."""
-    helm = [str(lab.helm), "install", "gpu-operator", str(lab.chart), "--namespace=gpu-operator", "--wait", f"--kubeconfig={lab.kubeconfig}"]
+    helm = [
+        str(lab.helm),
+        "install",
+        "gpu-operator",
+        str(lab.chart),
+        "--namespace=gpu-operator",
+        "--create-namespace",
+        "--wait",
+        f"--kubeconfig={lab.kubeconfig}",
+    ]
     pending = ["get", "secret", "--namespace=gpu-operator", "--selector=owner=helm,status=pending-install", "--output=name"]
     with kubectl_edit(lab, "cordon", "--selector=kubernetes.io/os", undo=["uncordon", "--selector=kubernetes.io/os"]):
         process = ansible.command(helm)
