@@ -137,6 +137,8 @@ def _pool(item: t.Any, where: str) -> Pool:
         raise LabError(f"{where}.model is {pool.model!r}; it must be null or one of {', '.join(MODELS)}.")
     if not isinstance(pool.count, int) or pool.count < 1:
         raise LabError(f"{where}.count must be a number of at least 1.")
+    if pool.gpus is not None and (type(pool.gpus) is not int or pool.gpus < 0):
+        raise LabError(f"{where}.gpus must be a number of at least 0.")
     if pool.os not in KERNELS and pool.kernel is None:
         raise LabError(f"{where}.os is {pool.os!r}: give its kernel too, or take one of {', '.join(KERNELS)}.")
     return pool
