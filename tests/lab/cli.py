@@ -63,6 +63,7 @@ def _up_options(parser: argparse.ArgumentParser) -> None:
     add("--fleet", help="a fleet by name (a file under tests/lab/fleets/) or path (default: H100 nodes)", **given)
     add("--pods", choices=["instant", "live"], help="ready at once, or with the delays of a real node (default: live)", **given)
     add("--operator", choices=["standin", "external", "none"], help="who acts on the ClusterPolicy (default: standin)", **given)
+    add("--upgrade-tick", type=float, help="seconds between the stand-in's looks at a driver upgrade (default: 120, as NVIDIA's)", **given)
     add("--operator-command", metavar="COMMAND", help="external: its command line; gets KUBECONFIG and OPERATOR_NAMESPACE", **given)
     add("--operator-crds", metavar="FOLDER", nargs="+", help="external: folders of CRDs to apply first", **given)
     add("--chart", help="the operator chart that playbooks install (default: the stand-in's)", **given)

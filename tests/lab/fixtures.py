@@ -19,7 +19,7 @@ from . import Lab, Options
 def running_lab(purpose: str, options: Options | None = None) -> t.Iterator[Lab]:
     """A lab for as long as a block runs. The process id in its name keeps test runs apart, also those of pytest-xdist's workers."""
     lab = Lab(f"test-{purpose}-{os.getpid()}")
-    lab.up(options)
+    lab.up(options or Options(upgrade_tick=3))
     try:
         yield lab
     finally:

@@ -217,7 +217,7 @@ class Lab:
                 self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "--recursive", "-f", folder)
             self._launch(controlplane.external_operator(site, options.operator_command or ""))
         elif options.operator == "standin":
-            self._launch(controlplane.python_component(site, "operator", "tests.lab.standin"))
+            self._launch(controlplane.python_component(site, "operator", "tests.lab.standin", "--upgrade-tick", options.upgrade_tick))
 
     # ---- its components ---------------------------------------------------------------------------------------------------------
 

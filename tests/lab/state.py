@@ -30,6 +30,8 @@ class Options:
     """`instant`: pods are ready as soon as they may be. `live`: they take their time, as on a real node."""
     operator: str = "standin"
     """`standin`, `external`, or `none`."""
+    upgrade_tick: float = 120
+    """Seconds between the stand-in's looks at a driver upgrade. NVIDIA's own are two minutes; tests of other things shorten them."""
     operator_command: str | None = None
     operator_crds: tuple[str, ...] = ()
     chart: str | None = None
