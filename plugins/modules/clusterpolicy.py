@@ -503,7 +503,7 @@ def absent(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     path = f"{CLUSTERPOLICIES}/{options['name']}"
     existing = cluster.get(path)
     if existing is None:
-        return {"changed": False, "clusterpolicy": {}}
+        return {"changed": False, "clusterpolicy": {}, "diff": {"before": {}, "after": {}}}
     users = gpu_pods(cluster, options["namespace"])
     if users and not options["allow_disruption"]:
         raise GpuOpsError(
