@@ -60,13 +60,12 @@ class Cache:
 class Loop:
     """Runs a function whenever it is woken, and again after the seconds that it returns; after an error with a growing delay."""
 
-    SETTLE = 0.1
-    """Changes come in bursts: one run deals with those of a tenth of a second."""
-
-    def __init__(self, name: str, run: t.Callable[[], float | None], active: threading.Event) -> None:
+    def __init__(self, name: str, run: t.Callable[[], float | None], active: threading.Event, settle: float) -> None:
         self._name = name
         self._run = run
         self._active = active
+        # Changes come in bursts: one run deals with those of a moment.
+        self._settle = settle
         self._woken = threading.Event()
         self._woken.set()
         threading.Thread(target=self._forever, name=name, daemon=True).start()
@@ -92,4 +91,4 @@ class Loop:
                 traceback.print_exc(file=sys.stdout)
                 pause = 3.0
             self._woken.wait(pause)
-            time.sleep(self.SETTLE)
+            time.sleep(self._settle)

@@ -6,18 +6,26 @@
 
 from __future__ import annotations
 
-import concurrent.futures
+import functools
 import threading
 import typing as t
 
 from ..api import Api, Json
 from .cache import Cache, Loop
-from .nodes import STATE, annotation_patch, concerns_labelling, label_patch, labels_of
-from .policy import POLICIES, Reconciler, oldest
-from .upgrade import SKIP, Upgrader
+from .controllers.gpucluster import CLUSTERS, ClusterReconciler
+from .controllers.labelling import Labeller, orphan
+from .controllers.nvidiadriver import DRIVERS, DriverReconciler
+from .controllers.policy import POLICIES, Reconciler
+from .controllers.upgrade import SKIP, Upgrader
+from .drivers import COMPONENT
+from .nodes import STATE, concerns_labelling, labels_of
 
-WRITERS = 16
-"""Nodes that are labelled at the same time."""
+LOOPS = {"labels": 0.1, "policy": 0.1, "drivers": 0.05, "cluster": 0.1, "upgrade": 0.1}
+"""The controllers, and for how many seconds each lets changes come in before it runs.
+
+That of NVIDIADrivers is ahead of labelling, as NVIDIA's is: it finds no node of a driver that has just been given some.
+"""
+Run = t.Callable[[], float | None]
 
 
 class Operator:
@@ -28,11 +36,9 @@ class Operator:
         self._tick = tick
         self._active = threading.Event()
         self._loops: dict[str, Loop] = {}
-        self._writers = concurrent.futures.ThreadPoolExecutor(WRITERS)
         self._caches: dict[str, Cache] = {}
         self._namespace: str | None = None
-        self._reconcile: Reconciler | None = None
-        self._upgrade: Upgrader | None = None
+        self._runs: dict[str, Run] = {}
 
     def run(self) -> t.NoReturn:
         """Follow the operator's Deployment for ever."""
@@ -57,31 +63,35 @@ class Operator:
         containers = deployment["spec"]["template"]["spec"]["containers"]
         env = {entry["name"]: entry.get("value", "") for container in containers for entry in container.get("env") or []}
         # A new process knows nothing of what the one before it has checked.
-        self._reconcile = Reconciler(self._api, namespace, env, self._caches)
-        self._upgrade = Upgrader(self._api, namespace, self._caches, self._tick)
+        self._runs = {
+            "labels": Labeller(self._api, self._caches),
+            "policy": Reconciler(self._api, namespace, env, self._caches),
+            "drivers": DriverReconciler(self._api, namespace, env, self._caches),
+            "cluster": ClusterReconciler(self._api, namespace, self._caches),
+            "upgrade": Upgrader(self._api, namespace, self._caches, self._tick),
+        }
         self._active.set()
         if not self._loops:
-            runs: dict[str, t.Callable[[], float | None]] = {
-                "labels": self._label,
-                "policy": lambda: self._reconcile() if self._reconcile else None,
-                "upgrade": lambda: self._upgrade() if self._upgrade else None,
-            }
-            self._loops = {name: Loop(name, run, self._active) for name, run in runs.items()}
-        self._wake("labels", "policy", "upgrade")
+            self._loops = {name: Loop(name, functools.partial(self._run, name), self._active, settle) for name, settle in LOOPS.items()}
+        self._wake(*LOOPS)
+
+    def _run(self, name: str) -> float | None:
+        return self._runs[name]()
 
     def _watch(self, namespace: str) -> None:
         self._namespace = namespace
         pods = f"/api/v1/namespaces/{namespace}/pods"
         self._caches |= {
             "policies": Cache(self._api, POLICIES, self._policy_changed),
-            "gpuclusters": Cache(self._api, "/apis/nvidia.com/v1alpha1/gpuclusters", lambda before, after: self._wake("policy")),
+            "nvidiadrivers": Cache(self._api, DRIVERS, self._driver_changed),
+            "gpuclusters": Cache(self._api, CLUSTERS, self._cluster_changed),
             "nodes": Cache(self._api, "/api/v1/nodes", self._node_changed),
             "daemonsets": Cache(self._api, f"/apis/apps/v1/namespaces/{namespace}/daemonsets", self._daemonset_changed),
-            # Pods wake nobody: the operator does not watch them either.
-            "drivers": Cache(self._api, pods, labelSelector="app.kubernetes.io/component=nvidia-driver"),
+            "drivers": Cache(self._api, pods, self._pod_changed, labelSelector="=".join(COMPONENT)),
+            # These wake nobody: the operator does not watch them either.
             "validators": Cache(self._api, pods, labelSelector="app=nvidia-operator-validator"),
         }
-        for name in ("nodes", "daemonsets", "policies", "gpuclusters"):
+        for name in ("nodes", "daemonsets", "policies", "nvidiadrivers", "gpuclusters"):
             self._caches[name].wait(10)
 
     def _wake(self, *names: str) -> None:
@@ -91,37 +101,49 @@ class Operator:
 
     def _policy_changed(self, before: Json | None, after: Json | None) -> None:
         if _generation(before) != _generation(after):
-            self._wake("labels", "policy", "upgrade")
+            self._wake("drivers", "labels", "policy", "upgrade")
+
+    def _driver_changed(self, before: Json | None, after: Json | None) -> None:
+        if _generation(before) != _generation(after):
+            self._wake("drivers", "labels", "upgrade")
+
+    def _cluster_changed(self, before: Json | None, after: Json | None) -> None:
+        if _generation(before) != _generation(after):
+            self._wake("cluster", "policy", "labels", "drivers")
 
     def _daemonset_changed(self, before: Json | None, after: Json | None) -> None:
         self._wake("policy")
-        driver = (after or before or {})["metadata"]["name"].startswith("nvidia-driver-daemonset")
-        if driver and _generation(before) != _generation(after):
+        item = after or before or {}
+        if (item["metadata"].get("labels") or {}).get(COMPONENT[0]) != COMPONENT[1]:
+            return
+        self._wake("drivers")
+        if _generation(before) != _generation(after):
             self._wake("upgrade")
+
+    def _pod_changed(self, before: Json | None, after: Json | None) -> None:
+        """Of driver pods it matters when they come, when they run, and when they lose their DaemonSet.
+
+        The last is this operator's own, so that no node is forgotten whose pod lost it late; NVIDIA's learns of it with the next change.
+        """
+        if after and (before is None or _running(before) != _running(after) or orphan(before) != orphan(after)):
+            self._wake("labels")
 
     def _node_changed(self, before: Json | None, after: Json | None) -> None:
         if concerns_labelling(before, after):
             self._wake("labels")
         old, new = (labels_of(node) if node else {} for node in (before, after))
         if old != new:
-            self._wake("policy")
+            self._wake("drivers", "policy")
         if any(old.get(key) != new.get(key) for key in (STATE, SKIP)):
             self._wake("upgrade")
-
-    def _label(self) -> float | None:
-        """Label the nodes; labels first and annotations second, as two controllers would."""
-        policy = oldest(self._caches["policies"].items())
-        if policy is None:
-            return None
-        nodes = self._caches["nodes"].items()
-        patches = [(node, {"labels": patch}) for node in nodes if (patch := label_patch(node, policy["spec"]))]
-        patches += [(node, {"annotations": patch}) for node in nodes if (patch := annotation_patch(node, policy["spec"]))]
-        list(self._writers.map(lambda item: self._api.merge(f"/api/v1/nodes/{item[0]['metadata']['name']}", {"metadata": item[1]}), patches))
-        return None
 
 
 def _generation(item: Json | None) -> int | None:
     return item["metadata"]["generation"] if item else None
+
+
+def _running(pod: Json) -> bool:
+    return bool(pod["status"].get("phase") == "Running")
 
 
 def _is_operator(deployment: Json) -> bool:

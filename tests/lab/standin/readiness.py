@@ -30,6 +30,16 @@ def daemonset_ready(daemonset: Json, pods: t.Iterable[Json], revision: t.Callabl
     return _all_of_revision(list(pods), revision())
 
 
+def pool_ready(daemonset: Json) -> bool:
+    """Judge a DaemonSet of an NVIDIADriver as v26.7 does: by its counts, which are those of the DaemonSet before its last edit for a moment."""
+    status = daemonset.get("status") or {}
+    desired, available, updated = (status.get(key, 0) for key in ("desiredNumberScheduled", "numberAvailable", "updatedNumberScheduled"))
+    if desired:
+        return bool(desired == available == updated)
+    misplaced = status.get("numberMisscheduled", 0) or status.get("currentNumberScheduled", 0)
+    return status.get("observedGeneration", 0) >= daemonset["metadata"]["generation"] and not misplaced
+
+
 def _all_of_revision(pods: list[Json], newest: str | None) -> bool:
     return bool(pods) and all(in_sync(pod, newest) and pod["status"].get("phase") == "Running" and containers_ready(pod) for pod in pods)
 

@@ -17,6 +17,11 @@ from .operands import VALIDATOR, Init, Json, Operand
 HASH = "nvidia.com/last-applied-hash"
 DIGEST = "DRIVER_CONFIG_DIGEST"
 _BUILT_IN_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+_ONE_DRIVER = {
+    "labelSelector": {"matchExpressions": [{"key": "app.kubernetes.io/component", "operator": "In", "values": ["nvidia-driver", "nvidia-vgpu-manager"]}]},
+    "topologyKey": "kubernetes.io/hostname",
+}
+"""A driver pod waits until the one before it has left the node, whoever made that."""
 _SIDECARS: tuple[tuple[str, t.Callable[[Json], t.Any], str | None, str], ...] = (
     ("nvidia-peermem-ctr", lambda spec: (spec["driver"].get("rdma") or {}).get("enabled"), None, ""),
     ("nvidia-fs-ctr", lambda spec: (spec.get("gds") or {}).get("enabled"), "gds", "GDS_IMAGE"),
@@ -30,23 +35,26 @@ class Site:
 
     namespace: str
     owner: Json
-    """The ClusterPolicy."""
+    """The ClusterPolicy, or an NVIDIADriver in the shape of one."""
     env: t.Mapping[str, str] = field(default_factory=dict)
     """The operator's environment, as its Deployment sets it."""
     os_tag: str = ""
     kernels: t.Mapping[str, str] = field(default_factory=dict)
     """Kernels of the GPU nodes and the operating system of each."""
+    kind: tuple[str, str] = ("nvidia.com/v1", "ClusterPolicy")
+    """The API version and kind of the owner."""
 
     @property
     def spec(self) -> Json:
-        """The ClusterPolicy's spec."""
+        """The owner's spec."""
         return t.cast(Json, self.owner["spec"])
 
     def metadata(self, name: str, labels: Json | None = None, *, namespaced: bool = True) -> Json:
-        """Metadata of an object that is the ClusterPolicy's, and goes with it."""
+        """Metadata of an object that is the owner's, and goes with it."""
+        version, kind = self.kind
         owner = {
-            "apiVersion": "nvidia.com/v1",
-            "kind": "ClusterPolicy",
+            "apiVersion": version,
+            "kind": kind,
             "name": self.owner["metadata"]["name"],
             "uid": self.owner["metadata"]["uid"],
             "controller": True,
@@ -93,8 +101,14 @@ def daemonset(operand: Operand, site: Site, kernel: str | None = None) -> Json:
             "template": {"metadata": _pod_metadata(operand, site.spec, own), "spec": _pod(operand, site, kernel)},
         },
     }
-    result["metadata"]["annotations"] = {HASH: _digest([result["metadata"]["labels"], result["spec"]])}
-    return result
+    return hashed(result)
+
+
+def hashed(daemonset: Json) -> Json:
+    """The same DaemonSet with the annotation by which the operator knows what it has written."""
+    metadata = daemonset["metadata"]
+    metadata["annotations"] = {**metadata.get("annotations", {}), HASH: _digest([metadata["labels"], daemonset["spec"]])}
+    return daemonset
 
 
 def _strategy(operand: Operand, common: Json) -> Json:
@@ -132,6 +146,8 @@ def _pod(operand: Operand, site: Site, kernel: str | None) -> Json:
         pod["imagePullSecrets"] = [{"name": name} for name in own["imagePullSecrets"]]
     if common.get("podSecurityContext"):
         pod["securityContext"] = common["podSecurityContext"]
+    if operand.on_delete:
+        pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_ONE_DRIVER]}}
     if operand.runtime_class and not block(spec, "cdi").get("nriPluginEnabled"):
         pod["runtimeClassName"] = block(spec, "operator").get("runtimeClass") or "nvidia"
     return pod
@@ -215,10 +231,10 @@ def _digest(value: t.Any) -> str:
     return str(int.from_bytes(hashlib.sha256(json.dumps(value, sort_keys=True).encode()).digest()[:4], "big"))
 
 
-def companions(operand: Operand, site: Site) -> list[tuple[str, Json]]:
+def companions(operand: Operand, site: Site, account: str | None = None) -> list[tuple[str, Json]]:
     """What an operand needs beside its DaemonSet, each with the collection that it belongs in."""
     core = f"/api/v1/namespaces/{site.namespace}"
-    found = [(f"{core}/serviceaccounts", {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": site.metadata(operand.account)})]
+    found = [(f"{core}/serviceaccounts", {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": site.metadata(account or operand.account)})]
     for name in operand.config_maps:
         found.append((f"{core}/configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": site.metadata(name), "data": {}}))
     if operand.service:

@@ -11,9 +11,11 @@ import typing as t
 
 import pytest
 
-from tests.lab.standin import images, nodes, readiness, render, upgrade
+from tests.lab.standin import drivers, images, nodes, readiness, render
+from tests.lab.standin.controllers import upgrade
+from tests.lab.standin.controllers.policy import oldest
 from tests.lab.standin.operands import OPERANDS
-from tests.lab.standin.policy import condition, oldest
+from tests.lab.standin.objects import condition
 
 Json = dict[str, t.Any]
 BY_STATE = {operand.state: operand for operand in OPERANDS}

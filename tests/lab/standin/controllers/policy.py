@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ..api import Api, ApiError, Json, now
-from .cache import Cache
-from .images import KERNEL, OS_ID, OS_VERSION, ReconcileError, os_tag
-from .nodes import STATE, has_nfd_labels, is_gpu_node, labels_of
-from .operands import OPERANDS, Operand
-from .readiness import daemonset_ready, newest_revision
-from .render import HASH, Site, block, companions, daemonsets, runtime_classes, service
+from ...api import Api, ApiError, Json
+from ..cache import Cache
+from ..drivers import OWNER, delegated
+from ..images import KERNEL, OS_ID, OS_VERSION, ReconcileError, os_tag
+from ..nodes import STATE, has_nfd_labels, is_gpu_node, labels_of
+from ..objects import Conditions, ensure, failing, owned, put, ready, report
+from ..operands import OPERANDS, Operand
+from ..readiness import daemonset_ready, newest_revision
+from ..render import Site, block, companions, daemonsets, runtime_classes, service
 
 POLICIES = "/apis/nvidia.com/v1/clusterpolicies"
 _READY = "ClusterPolicy is ready as all resources have been successfully reconciled"
@@ -53,7 +55,7 @@ class Reconciler:
             site = self._site(policy)
             not_ready = self._deploy(site)
         except (ReconcileError, ApiError) as error:
-            self._report(policy, "notReady", {"Ready": ("False", "Error", ""), "Error": ("True", "ReconcileFailed", str(error))})
+            self._report(policy, "notReady", failing("ReconcileFailed", str(error)))
             raise
         return self._judge(policy, not_ready)
 
@@ -106,9 +108,9 @@ class Reconciler:
     def _deploy(self, site: Site) -> list[str]:
         """Bring every operand into its state; the names of those that are not ready."""
         for name, wanted in runtime_classes(site).items():
-            self._ensure("/apis/node.k8s.io/v1/runtimeclasses", name, wanted)
+            ensure(self._api, "/apis/node.k8s.io/v1/runtimeclasses", name, wanted)
         metrics = service("gpu-operator", 8080, {"app": "gpu-operator"}, site)
-        self._ensure(f"/api/v1/namespaces/{self._namespace}/services", "gpu-operator", metrics)
+        ensure(self._api, f"/api/v1/namespaces/{self._namespace}/services", "gpu-operator", metrics)
         not_ready = []
         for operand in OPERANDS:
             try:
@@ -121,36 +123,29 @@ class Reconciler:
 
     def _operand(self, operand: Operand, site: Site) -> bool:
         """Deploy or remove one operand; whether it counts as ready."""
-        if operand.on_delete and block(site.spec, "driver").get("useNvidiaDriverCRD"):
+        if operand.on_delete and delegated(site.spec):
+            # The pods stay, and with them the driver, until those of an NVIDIADriver take their place.
             self._remove(operand, propagationPolicy="Orphan")
             return True
         if not operand.enabled(site.spec):
             self._remove(operand)
             return True
         for path, companion in companions(operand, site):
-            self._ensure(path, companion["metadata"]["name"], companion)
+            ensure(self._api, path, companion["metadata"]["name"], companion)
         wanted = daemonsets(operand, site)
         names = {item["metadata"]["name"] for item in wanted}
         self._remove(operand, keep=names)
-        ready = [self._apply(item) for item in wanted]
-        return all(ready)
+        verdicts = [self._apply(item) for item in wanted]
+        return all(verdicts)
 
     def _apply(self, wanted: Json) -> bool:
-        name = wanted["metadata"]["name"]
-        present = self._api.get(f"{self._daemonsets}/{name}")
-        if present is None:
-            self._api.create(self._daemonsets, wanted)
+        present, was_there = put(self._api, self._daemonsets, wanted)
+        if not was_there:
             # The caches of an operator that has just started do not hold what it creates, and what it does not find is not
             # ready. Later they are quick enough to show a DaemonSet that wants no pod yet, and that one is ready.
             return self._warm
-        if (present["metadata"].get("annotations") or {}).get(HASH) != wanted["metadata"]["annotations"][HASH]:
-            present = self._api.request("PUT", f"{self._daemonsets}/{name}", wanted)
-        pods = [pod for pod in self._caches["drivers"].items() if self._owned(pod, present)]
+        pods = [pod for pod in self._caches["drivers"].items() if owned(pod, present)]
         return daemonset_ready(present, pods, lambda: self._revision(present))
-
-    @staticmethod
-    def _owned(pod: Json, daemonset: Json) -> bool:
-        return any(owner["uid"] == daemonset["metadata"]["uid"] for owner in pod["metadata"].get("ownerReferences", []))
 
     def _revision(self, daemonset: Json) -> str | None:
         app = daemonset["spec"]["selector"]["matchLabels"]["app"]
@@ -161,59 +156,32 @@ class Reconciler:
         for item in self._caches["daemonsets"].items():
             name = item["metadata"]["name"]
             ours = name == operand.daemonset or (operand.state == "state-driver" and name.startswith(f"{operand.daemonset}-"))
-            if ours and name not in keep:
+            if ours and name not in keep and not item["metadata"].get("deletionTimestamp"):
                 self._api.delete(f"{self._daemonsets}/{name}", **options)
-
-    def _ensure(self, path: str, name: str, wanted: Json | None) -> None:
-        """Create what is missing, remove what is not wanted; leave alone what is there."""
-        present = self._api.get(f"{path}/{name}")
-        if wanted is None:
-            if present is not None:
-                self._api.delete(f"{path}/{name}")
-        elif present is None:
-            self._api.create(path, wanted)
 
     # ---- the verdict ------------------------------------------------------------------------------------------------------------
 
     def _judge(self, policy: Json, not_ready: list[str]) -> float | None:
         reasons = [f"states not ready: [{' '.join(not_ready)}]"] if not_ready else []
         nodes = self._caches["nodes"].items()
-        if block(policy["spec"], "driver").get("useNvidiaDriverCRD") and any(_upgrading(labels_of(node)) for node in nodes):
+        if delegated(policy["spec"]) and any(_upgrading(labels_of(node)) for node in nodes):
             reasons.append(_UPGRADING)
         if reasons:
             message = "; ".join(["ClusterPolicy is not ready", *reasons])
-            self._report(policy, "notReady", {"Ready": ("False", "Error", ""), "Error": ("True", "OperandNotReady", message)})
+            self._report(policy, "notReady", failing("OperandNotReady", message))
             return 5.0 if not_ready else None
         reason, message = "Reconciled", _READY
         if not any(map(has_nfd_labels, nodes)):
             reason, message = "NFDLabelsMissing", "No NFD labels found"
         elif not any(map(is_gpu_node, nodes)):
             reason, message = "NoGPUNodes", _NO_GPU
-        self._report(policy, "ready", {"Ready": ("True", reason, message), "Error": ("False", "Ready", "")})
+        self._report(policy, "ready", ready(reason, message))
         return 45.0 if reason == "NFDLabelsMissing" else None
 
-    def _report(self, policy: Json, state: str, conditions: dict[str, tuple[str, str, str]]) -> None:
-        """Write the state first and the conditions second, as two requests; nothing where nothing changed."""
-        faults = self._api.get("/api/v1/namespaces/kube-system/configmaps/lab-faults") or {}
-        if (faults.get("data") or {}).get("stale-status") == "true":
-            return
-        path = f"{POLICIES}/{policy['metadata']['name']}"
-        present = (self._api.get(path) or {}).get("status") or {}
-        if present.get("state") != state:
-            self._api.merge(f"{path}/status", {"status": {"state": state, "namespace": self._namespace}})
-        before = {item["type"]: item for item in present.get("conditions") or []}
-        after = [condition(kind, values, before.get(kind)) for kind, values in conditions.items()]
-        if after != [before.get(kind) for kind in conditions]:
-            self._api.merge(f"{path}/status", {"status": {"state": state, "conditions": after}})
-
-
-def condition(kind: str, values: tuple[str, str, str], before: Json | None) -> Json:
-    """A condition whose time moves only when its status does."""
-    status, reason, message = values
-    since = before["lastTransitionTime"] if before and before["status"] == status else now()
-    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
+    def _report(self, policy: Json, state: str, conditions: Conditions) -> None:
+        report(self._api, f"{POLICIES}/{policy['metadata']['name']}", {"state": state, "namespace": self._namespace}, conditions)
 
 
 def _upgrading(labels: t.Mapping[str, str]) -> bool:
-    owned = "nvidia.com/gpu-operator.driver.owner" in labels and labels.get("nvidia.com/gpu-driver-upgrade.skip") != "true"
-    return owned and labels.get(STATE, "") not in ("", "upgrade-done")
+    counted = OWNER in labels and labels.get("nvidia.com/gpu-driver-upgrade.skip") != "true"
+    return counted and labels.get(STATE, "") not in ("", "upgrade-done")

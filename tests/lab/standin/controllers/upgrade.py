@@ -12,13 +12,18 @@ import time
 import typing as t
 import uuid
 from collections import defaultdict
+from dataclasses import dataclass
 
-from ..api import Api, ApiError, Json, now
-from .cache import Cache
-from .nodes import STATE, labels_of, upgrades_wanted
+from ...api import Api, ApiError, Json, now
+from ..cache import Cache
+from ..drivers import COMPONENT, OWNER, delegated, upgrade_policy
+from ..images import ReconcileError
+from ..nodes import STATE, labels_of, upgrades_wanted
+from ..objects import owned
+from ..readiness import containers_ready, in_sync, newest_revision
+from ..render import DIGEST, block
+from .labelling import orphan
 from .policy import oldest
-from .readiness import containers_ready, in_sync, newest_revision
-from .render import DIGEST, block
 
 SKIP = "nvidia.com/gpu-driver-upgrade.skip"
 _PREFIX = "nvidia.com/gpu-driver-upgrade"
@@ -83,6 +88,31 @@ def digest(spec: Json) -> str | None:
     return next((entry.get("value") for entry in variables if entry["name"] == DIGEST), None)
 
 
+@dataclass(frozen=True)
+class Driver:
+    """A driver pod on its node, with its DaemonSet and that one's newest revision; an orphaned pod has neither."""
+
+    node: Json
+    pod: Json
+    daemonset: Json | None
+    revision: str | None
+
+    @property
+    def current(self) -> bool:
+        """Whether the pod is what its DaemonSet would make now."""
+        return in_sync(self.pod, self.revision)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the pod is current and at work."""
+        return self.current and self.pod["status"].get("phase") == "Running" and containers_ready(self.pod)
+
+    @property
+    def same_configuration(self) -> bool:
+        """Whether a new pod would install the same driver."""
+        return self.daemonset is not None and digest(self.pod["spec"]) == digest(self.daemonset["spec"]["template"]["spec"])
+
+
 class Upgrader:
     """The controller of driver upgrades."""
 
@@ -98,47 +128,61 @@ class Upgrader:
     def __call__(self) -> float | None:
         """One pass; the seconds until the next planned one."""
         policy = oldest(self._caches["policies"].items())
-        if policy is None:
-            return None
-        if not upgrades_wanted(policy["spec"]):
-            self._forget()
-            return None
-        found = self._drivers()
-        if found is None:
-            return self._tick
-        upgrade = block(policy["spec"], "driver.upgradePolicy")
         self._validators = self._by_node(self._caches["validators"].items())
-        free = slots([node for node, pod, daemonset, revision in found], upgrade)
-        for node, pod, daemonset, revision in found:
-            if state_of(node) == "upgrade-required" and self._may_begin(node, free):
-                free -= not cordoned(node)
-                self._set(node, "cordon-required")
-            else:
-                self._step(node, pod, daemonset, revision, upgrade)
+        if policy is None or delegated(policy["spec"]):
+            return self._nvidiadrivers()
+        if not upgrades_wanted(policy["spec"]):
+            self._forget(self._caches["nodes"].items())
+            return None
+        self._roll(self._drivers("app", "nvidia-driver-daemonset"), block(policy["spec"], "driver.upgradePolicy"))
         return self._tick
 
-    def _forget(self) -> None:
-        for node in self._caches["nodes"].items():
+    def _nvidiadrivers(self) -> float | None:
+        """Each NVIDIADriver's nodes by its own policy."""
+        nodes = self._caches["nodes"].items()
+        policies = {driver["metadata"]["name"]: upgrade_policy(driver) for driver in self._caches["nvidiadrivers"].items()}
+        if not any(policy["autoUpgrade"] for policy in policies.values()):
+            self._forget(nodes)
+            return None
+        found = self._drivers(*COMPONENT)
+        for name, policy in policies.items():
+            if policy["autoUpgrade"]:
+                self._roll([driver for driver in found if labels_of(driver.node).get(OWNER) == name], policy)
+            else:
+                self._forget(node for node in nodes if labels_of(node).get(OWNER) == name)
+        return self._tick
+
+    def _roll(self, drivers: list[Driver], upgrade: Json) -> None:
+        free = slots([driver.node for driver in drivers], upgrade)
+        for driver in drivers:
+            if state_of(driver.node) == "upgrade-required" and self._may_begin(driver.node, free):
+                free -= not cordoned(driver.node)
+                self._set(driver.node, "cordon-required")
+            else:
+                self._step(driver, upgrade)
+
+    def _forget(self, nodes: t.Iterable[Json]) -> None:
+        for node in nodes:
             if STATE in labels_of(node):
                 self._api.merge(f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": {"labels": {STATE: None}}})
 
-    def _drivers(self) -> list[tuple[Json, Json, Json, str | None]] | None:
-        """Node, driver pod, its DaemonSet and that one's newest revision; None while any driver DaemonSet lacks pods."""
-        found = []
+    def _drivers(self, key: str, value: str) -> list[Driver]:
+        """The driver pods on the nodes, those without a DaemonSet too. Raises while any driver DaemonSet lacks pods."""
         revisions = self._api.list(f"/apis/apps/v1/namespaces/{self._namespace}/controllerrevisions")
-        pods = self._caches["drivers"].items()
+        pods = [pod for pod in self._caches["drivers"].items() if pod["metadata"]["labels"].get(key) == value]
+        found: list[tuple[Json, Json | None, str | None]] = [(pod, None, None) for pod in pods if orphan(pod)]
         for daemonset in self._caches["daemonsets"].items():
-            if not daemonset["metadata"]["name"].startswith("nvidia-driver-daemonset"):
+            if (daemonset["metadata"].get("labels") or {}).get(key) != value:
                 continue
-            uid = daemonset["metadata"]["uid"]
-            own = [pod for pod in pods if any(owner["uid"] == uid for owner in pod["metadata"].get("ownerReferences", []))]
+            own = [pod for pod in pods if owned(pod, daemonset)]
             if len(own) != (daemonset.get("status") or {}).get("desiredNumberScheduled", 0):
-                print("driver DaemonSet should not have Unscheduled pods", flush=True)
-                return None
+                raise ReconcileError("driver DaemonSet should not have Unscheduled pods")
             revision = newest_revision(revisions, daemonset)
-            nodes = [(self._caches["nodes"].get(pod["spec"].get("nodeName") or ""), pod) for pod in own]
-            found += [(node, pod, daemonset, revision) for node, pod in nodes if node is not None]
-        return sorted(found, key=lambda row: row[0]["metadata"]["name"])
+            found += [(pod, daemonset, revision) for pod in own]
+        # Pods that wait for a place on their node do not count yet.
+        placed = [(self._caches["nodes"].get(row[0]["spec"].get("nodeName") or ""), row) for row in found]
+        drivers = [Driver(node, *row) for node, row in placed if node is not None]
+        return sorted(drivers, key=lambda driver: str(driver.node["metadata"]["name"]))
 
     @staticmethod
     def _by_node(pods: t.Iterable[Json]) -> dict[str, list[Json]]:
@@ -154,13 +198,12 @@ class Upgrader:
 
     # ---- one state further ------------------------------------------------------------------------------------------------------
 
-    def _step(self, node: Json, pod: Json, daemonset: Json, revision: str | None, upgrade: Json) -> None:
-        state = state_of(node)
-        ready = in_sync(pod, revision) and pod["status"].get("phase") == "Running" and containers_ready(pod)
+    def _step(self, driver: Driver, upgrade: Json) -> None:
+        node, state = driver.node, state_of(driver.node)
         if state in ("", "upgrade-done"):
-            self._idle(node, in_sync(pod, revision))
+            self._idle(node, driver.current or driver.daemonset is None)
         elif state == "cordon-required":
-            self._cordon(node, digest(pod["spec"]) == digest(daemonset["spec"]["template"]["spec"]))
+            self._cordon(node, driver.same_configuration)
         elif state == "wait-for-jobs-required":
             self._wait_for_jobs(node, block(upgrade, "waitForCompletion"))
         elif state == "pod-deletion-required":
@@ -168,8 +211,8 @@ class Upgrader:
         elif state == "drain-required":
             self._drain(node, block(upgrade, "drain"))
         elif state == "pod-restart-required":
-            self._restart(node, pod, in_sync(pod, revision), ready)
-        elif state == "upgrade-failed" and ready:
+            self._restart(node, driver.pod, driver.current, driver.ready)
+        elif state == "upgrade-failed" and driver.ready:
             self._leave_validation(node)
         elif state == "validation-required":
             self._validate(node)
