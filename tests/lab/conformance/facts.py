@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 
 Json = dict[str, t.Any]
@@ -14,34 +15,70 @@ Json = dict[str, t.Any]
 START = 1.0
 """Lines before this moment show what was there already."""
 _STATE = "label nvidia.com/gpu-driver-upgrade-state"
+_OWNER = "label nvidia.com/gpu-operator.driver.owner"
 _OF_DEVELOPMENT = "main-latest"
 """The version that the chart in NVIDIA's repository carries; a released one has its number there."""
+_KEPT = tuple(f"nvidia.com/{end}" for end in ("gpu.deploy.", "gpu.present", "mig.config", "gpu-driver-upgrade-enabled", "gpu-operator.driver.owner"))
+_POOL = re.compile(r"(nvidia-(?:v?gpu|vgpu-host-manager)-driver-\w[\w.]*)-[b-df-hj-np-tv-z24-9]+")
+"""The name of an NVIDIADriver's DaemonSet, which ends in a hash of what is new in each cluster; and the names of its pods."""
 
 
 def facts(lines: t.Iterable[Json], version: str = "v26.7.0") -> Json:
     """Reduce a recording."""
     everything = json.loads(json.dumps(list(lines)).replace(_OF_DEVELOPMENT, version))
     last: dict[tuple[str, str, str], t.Any] = {}
-    policies: dict[str, list[str | None]] = {}
     journeys: dict[str, list[str]] = {}
     for line in everything:
         key = (line["kind"], line["name"], line["field"])
         last[key] = line["value"]
-        if key[0] == "ClusterPolicy":
-            states = policies.setdefault(key[1], [None])
-            if key[2] == "state":
-                states.append(line["value"])
         if line["t"] >= START:
             _travel(journeys, *key, line["value"])
     travelled = sorted(filter(None, journeys.values()))
     return {
-        "policies": {name: {"states": _without_repeats(states), "conditions": last["ClusterPolicy", name, "conditions"]} for name, states in policies.items()},
+        "policies": _resources("ClusterPolicy", everything, last),
+        "drivers": _resources("NVIDIADriver", everything, last),
         "daemonsets": _daemonsets(last),
         "nodes": _labels(last),
         "journeys": travelled,
         "failed journeys": [steps for steps in travelled if "upgrade-failed" in steps],
+        "hand-overs": _hand_overs(everything),
         "moments": sorted(_moments(everything)),
     }
+
+
+def _resources(kind: str, lines: list[Json], last: dict[tuple[str, str, str], t.Any]) -> Json:
+    """The states that custom resources went through, and their conditions at the end."""
+    states: dict[str, list[str | None]] = {}
+    for line in lines:
+        if line["kind"] == kind:
+            been = states.setdefault(line["name"], [None])
+            been += [line["value"]] if line["field"] == "state" else []
+    return {name: {"states": _without_repeats(been), "conditions": last[kind, name, "conditions"]} for name, been in states.items()}
+
+
+def _hand_overs(lines: list[Json]) -> list[list[str]]:
+    """What happens to each node and its driver pods from the moment that the node is given to an NVIDIADriver."""
+    nodes: dict[str, list[str]] = {}
+    homes: dict[str, str] = {}
+    for line in lines:
+        kind, name, field, value = (line[key] for key in ("kind", "name", "field", "value"))
+        if kind == "Node" and field == _OWNER:
+            nodes.setdefault(name, []).append(f"owned by {value}")
+        elif kind == "DriverPod":
+            homes[name] = value[0] if value and value[0] else homes.get(name, "")
+            if homes[name] in nodes:
+                nodes[homes[name]].append(_pod_step(name, value))
+        elif name in nodes:
+            _travel({name: nodes[name]}, kind, name, field, value)
+    return sorted(_without_repeats([step for step in steps if step]) for steps in nodes.values())
+
+
+def _pod_step(name: str, value: list[t.Any] | None) -> str:
+    """What a driver pod came to; nothing while it is on its way."""
+    whose = "NVIDIADriver's pod" if _POOL.match(name) else "ClusterPolicy's pod"
+    if value is None:
+        return f"{whose} gone"
+    return f"{whose} leaves" if value[4] else f"{whose} ready" if value[3] == "True" else ""
 
 
 def _travel(journeys: dict[str, list[str]], kind: str, name: str, field: str, value: t.Any) -> None:
@@ -54,7 +91,7 @@ def _travel(journeys: dict[str, list[str]], kind: str, name: str, field: str, va
         steps.append(str(step))
 
 
-def _without_repeats(states: list[str | None]) -> list[str | None]:
+def _without_repeats(states: list[t.Any]) -> list[t.Any]:
     return [state for before, state in zip([object(), *states], states) if state != before]
 
 
@@ -65,7 +102,7 @@ def _daemonsets(last: dict[tuple[str, str, str], t.Any]) -> Json:
             found.setdefault(name, {})[field] = {count: number for count, number in value.items() if count != "observedGeneration"}
         elif kind == "DaemonSet" and field != "generation":
             found.setdefault(name, {})[field] = value
-    return {name: entry if entry.get("containers") else None for name, entry in found.items()}
+    return {_POOL.sub(r"\1-*", name): entry if entry.get("containers") else None for name, entry in found.items()}
 
 
 def _labels(last: dict[tuple[str, str, str], t.Any]) -> Json:
@@ -73,8 +110,7 @@ def _labels(last: dict[tuple[str, str, str], t.Any]) -> Json:
     nodes: Json = {}
     for (kind, name, field), value in sorted(last.items()):
         key = field.split(" ")[-1]
-        ours = key.startswith(("nvidia.com/gpu.deploy.", "nvidia.com/gpu.present", "nvidia.com/mig.config", "nvidia.com/gpu-driver-upgrade-enabled"))
-        if kind == "Node" and value is not None and ours and key != "nvidia.com/mig.config.state":
+        if kind == "Node" and value is not None and key.startswith(_KEPT) and key != "nvidia.com/mig.config.state":
             nodes.setdefault(name, {})[key] = value
     return nodes
 
@@ -84,6 +120,7 @@ class _Watcher:
 
     def __init__(self) -> None:
         self.states: dict[str, str | None] = {}
+        self.drivers: dict[str, str | None] = {}
         self.cordoned: set[str] = set()
         self.counts: dict[str, Json] = {}
 
@@ -91,6 +128,8 @@ class _Watcher:
         kind, name, field, value = (line[key] for key in ("kind", "name", "field", "value"))
         if kind == "ClusterPolicy" and field == "state":
             self.states[name] = value
+        elif kind == "NVIDIADriver" and field == "state":
+            self.drivers[name] = value
         elif kind == "Node" and field == "unschedulable":
             (self.cordoned.add if value else self.cordoned.discard)(name)
         elif kind == "DaemonSet" and field == "status":
@@ -102,18 +141,33 @@ class _Watcher:
 
 
 def _moments(lines: list[Json]) -> set[str]:
-    """Moments at which the ClusterPolicy says ready and is not to be believed."""
-    watcher, found = _Watcher(), set()
+    """Moments at which the ClusterPolicy or an NVIDIADriver says ready and is not to be believed."""
+    watcher, found = _Watcher(), set[str]()
     for line in lines:
         watcher.see(line)
-        if line["t"] < START or not watcher.ready:
-            continue
-        if line["kind"] == "ClusterPolicy" and line["field"] == "generation" and watcher.states.get(line["name"]) == "ready":
-            found.add("ready before the change was looked at")
-        if line["kind"] == "ClusterPolicy" and line["field"] == "state" and watcher.cordoned:
-            found.add("ready while a node is cordoned")
-        if watcher.counts and not any(counts.get("desiredNumberScheduled") for counts in watcher.counts.values()):
-            found.add("ready without any pod")
-        if line["kind"] == "DaemonSet" and line["field"] == "status" and line["value"] and not line["value"]["observedGeneration"]:
-            found.add("ready with a DaemonSet that nobody has looked at")
+        if line["t"] >= START and watcher.ready:
+            found.update(_of_policy(line, watcher))
+        if line["t"] >= START and line["kind"] == "NVIDIADriver" and line["field"] == "state" and line["value"] == "ready":
+            found.update(_of_driver(watcher))
     return found
+
+
+def _of_policy(line: Json, watcher: _Watcher) -> t.Iterator[str]:
+    kind, field, value = line["kind"], line["field"], line["value"]
+    if kind == "ClusterPolicy" and field == "generation" and watcher.states.get(line["name"]) == "ready":
+        yield "ready before the change was looked at"
+    if kind == "ClusterPolicy" and field == "state" and watcher.cordoned:
+        yield "ready while a node is cordoned"
+    if kind == "Node" and field == _STATE and value == "upgrade-required":
+        yield "ready with a driver to be replaced"
+    if watcher.counts and not any(counts.get("desiredNumberScheduled") for counts in watcher.counts.values()):
+        yield "ready without any pod"
+    if kind == "DaemonSet" and field == "status" and value and not value["observedGeneration"]:
+        yield "ready with a DaemonSet that nobody has looked at"
+
+
+def _of_driver(watcher: _Watcher) -> t.Iterator[str]:
+    if watcher.cordoned:
+        yield "NVIDIADriver ready while a node is cordoned"
+    if not any(_POOL.match(name) and counts for name, counts in watcher.counts.items()):
+        yield "NVIDIADriver ready without a DaemonSet"

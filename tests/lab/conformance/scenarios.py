@@ -51,6 +51,8 @@ class Scenario:
     """Misleading moments that must be seen."""
     undo: t.Callable[[Lab], object] | None = None
     """Makes room for the next scenario."""
+    prepare: t.Callable[[Lab], object] | None = None
+    """What had been done when the recording began."""
 
 
 def prepare(lab: Lab) -> None:
@@ -61,17 +63,12 @@ def prepare(lab: Lab) -> None:
 
 def install(lab: Lab) -> None:
     """Install the chart."""
-    command = [
-        str(lab.helm),
-        "install",
-        "gpu-operator",
-        str(lab.chart),
-        "--namespace=gpu-operator",
-        "--create-namespace",
-        f"--kubeconfig={lab.kubeconfig}",
-        *_VALUES,
-    ]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    _helm(lab, "install", "--create-namespace")
+
+
+def _helm(lab: Lab, command: str, *options: str) -> str:
+    words = [str(lab.helm), command, "gpu-operator", str(lab.chart), "--namespace=gpu-operator", f"--kubeconfig={lab.kubeconfig}", *_VALUES, *options]
+    return subprocess.run(words, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
 def _patch(spec: Json) -> t.Callable[[Lab], str]:
@@ -138,6 +135,18 @@ def _quick_drivers(lab: Lab) -> None:
     lab.kubectl("delete", f"mutatingadmissionpolicy/{_SLOW}", f"mutatingadmissionpolicybinding/{_SLOW}")
 
 
+def _all_operands_back(lab: Lab) -> None:
+    _patch({"dcgmExporter": {"enabled": True}, "nodeStatusExporter": {"enabled": False}})(lab)
+
+
+def _to_nvidiadriver(lab: Lab) -> None:
+    """The chart's default NVIDIADriver with the version that runs already, which the ClusterPolicy then leaves the driver to."""
+    values = ("--set=driver.nvidiaDriverCRD.enabled=true", "--set=driver.version=595.99.02")
+    lab.kubectl("create", "--filename=-", stdin=_helm(lab, "template", "--show-only=templates/nvidiadriver.yaml", *values))
+    lab.kubectl("wait", "nvidiadriver/default", "--for=jsonpath={.status.state}=disabled", "--timeout=30s")
+    _patch({"driver": {"useNvidiaDriverCRD": True}})(lab)
+
+
 def _bare_gpu_pod(node: str) -> Json:
     container = {"name": "work", "image": "work", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
     spec = {"nodeName": node, "containers": [container], "tolerations": [{"operator": "Exists"}]}
@@ -162,11 +171,25 @@ SCENARIOS = (
     # The recording begins in the middle of another rollout: it shows the whole journey of the obstructed node alone.
     Scenario("upgrade-slow-driver", _upgrade_with_obstacles, ("failed journeys",), ("ready while a node is cordoned",), _quick_drivers),
     Scenario("second-clusterpolicy", _second_policy, ("policies", "nodes"), undo=_without_second_policy),
+    Scenario(
+        "to-nvidiadriver",
+        _to_nvidiadriver,
+        ("policies", "drivers", "daemonsets", "nodes", "hand-overs"),
+        (
+            "ready before the change was looked at",
+            "ready with a driver to be replaced",
+            "NVIDIADriver ready without a DaemonSet",
+            "NVIDIADriver ready while a node is cordoned",
+        ),
+        prepare=_all_operands_back,
+    ),
 )
 
 
 def perform(lab: Lab, scenario: Scenario, quiet: float) -> Json:
     """Do it, reduce what was recorded, and make room for the next one."""
+    if scenario.prepare:
+        _record(lab, scenario.prepare, quiet)
     found = facts(_record(lab, scenario.act, quiet))
     if scenario.undo:
         _record(lab, scenario.undo, quiet)
