@@ -29,6 +29,7 @@ _HEED = 2.0
 
 def operand(lab: Lab, app: str, fault: str, node: str | None = None) -> None:
     """Give the pods with this label `app` a fault, on one node or on all: those that there are, and those to come."""
+    _check_names(lab, app, node)
     _annotate_new_pods(lab, app, "fault", fault, node)
     _replace_pods(lab, app, node, lambda pod: _note(pod) == fault)
 
@@ -122,6 +123,15 @@ def _parser() -> argparse.ArgumentParser:
     command("clear", "take every fault back", lambda lab, given: clear(lab))
     command("list", "only list the faults", lambda lab, given: None)
     return parser
+
+
+def _check_names(lab: Lab, app: str, node_name: str | None) -> None:
+    templates = [item["spec"]["template"]["metadata"] for item in _api(lab).list("/apis/apps/v1/daemonsets")]
+    apps = sorted({str((metadata.get("labels") or {}).get("app")) for metadata in templates} - {"None"})
+    if app not in apps:
+        raise LabError(f"No DaemonSet has pods with the label app={app}. There are: {', '.join(apps) or 'none yet'}.")
+    if node_name and _api(lab).get(f"/api/v1/nodes/{node_name}") is None:
+        raise LabError(f"There is no node {node_name!r}.")
 
 
 def _api(lab: Lab) -> Api:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import traceback
 import typing as t
 
 import urllib3
@@ -99,6 +100,9 @@ class Agents:
             except (ApiError, urllib3.exceptions.HTTPError, OSError):
                 # The API server is away or somebody else was faster: look again soon.
                 threading.Timer(1.0, self._enqueue, [name]).start()
+            except Exception:
+                # A pod of a shape that nobody thought of must not stop the other nodes' agents.
+                traceback.print_exc()
 
     # What the programs of one node do
 

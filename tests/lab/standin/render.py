@@ -12,6 +12,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from .images import KERNEL, ReconcileError, driver_image, image, kernel_suffix
+from .mounts import mount
 from .operands import VALIDATOR, Init, Json, Operand
 
 HASH = "nvidia.com/last-applied-hash"
@@ -150,7 +151,7 @@ def _pod(operand: Operand, site: Site, kernel: str | None) -> Json:
         pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_ONE_DRIVER]}}
     if operand.runtime_class and not block(spec, "cdi").get("nriPluginEnabled"):
         pod["runtimeClassName"] = block(spec, "operator").get("runtimeClass") or "nvidia"
-    return pod
+    return mount(pod)
 
 
 def _init_containers(operand: Operand, spec: Json) -> t.Iterator[Init]:

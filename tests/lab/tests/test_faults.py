@@ -99,6 +99,15 @@ def test_a_node_tainted(lab: Lab) -> None:
 def test_a_node_that_is_not_there(lab: Lab) -> None:
     with pytest.raises(LabError, match="There is no node 'gpu-9999'"):
         faults.node(lab, "gpu-9999", "not-ready")
+    with pytest.raises(LabError, match="There is no node 'gpu-9999'"):
+        faults.operand(lab, "thing", "hang-init", node="gpu-9999")
+    assert faults.active(lab) == []
+
+
+def test_an_operand_that_is_not_there(lab: Lab) -> None:
+    with pytest.raises(LabError, match="No DaemonSet has pods with the label app=driver. There are: thing"):
+        faults.operand(lab, "driver", "hang-init")
+    assert faults.active(lab) == []
 
 
 def test_the_operator_down(lab: Lab) -> None:

@@ -1,0 +1,134 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the operands' containers see of their host. Pod security admission judges pods by it, and it is half of a pod's size."""
+
+from __future__ import annotations
+
+import typing as t
+
+Json = dict[str, t.Any]
+
+_HOST_PATHS = {
+    "run-nvidia": "/run/nvidia",
+    "run-nvidia-validations": "/run/nvidia/validations",
+    "run-nvidia-fabricmanager": "/run/nvidia-fabricmanager",
+    "run-nvidia-topologyd": "/run/nvidia-topologyd",
+    "driver-install-dir": "/run/nvidia/driver",
+    "nv-firmware": "/run/nvidia/driver/lib/firmware",
+    "toolkit-root": "/run/nvidia/toolkit",
+    "toolkit-install-dir": "/usr/local/nvidia",
+    "mps-root": "/run/nvidia/mps",
+    "mps-shm": "/run/nvidia/mps/shm",
+    "host-root": "/",
+    "host-sys": "/sys",
+    "host-sys-devices-system": "/sys/devices/system",
+    "host-dev-char": "/dev/char",
+    "host-os-release": "/etc/os-release",
+    "firmware-search-path": "/sys/module/firmware_class/parameters/path",
+    "var-log": "/var/log",
+    "dev-log": "/dev/log",
+    "mlnx-ofed-usr-src": "/run/mellanox/drivers/usr/src",
+    "run-mellanox-drivers": "/run/mellanox/drivers",
+    "crio-hooks": "/run/containers/oci/hooks.d",
+    "cdi-root": "/var/run/cdi",
+    "device-plugin": "/var/lib/kubelet/device-plugins",
+    "pod-gpu-resources": "/var/lib/kubelet/pod-resources",
+    "output-dir": "/etc/kubernetes/node-feature-discovery/features.d",
+}
+_CONFIG_MAPS = {
+    "driver-startup-probe-script": "nvidia-driver-startup-probe",
+    "nvidia-container-toolkit-entrypoint": "nvidia-container-toolkit-entrypoint",
+    "nvidia-device-plugin-entrypoint": "nvidia-device-plugin-entrypoint",
+    "nvidia-mig-manager-entrypoint": "nvidia-mig-manager-entrypoint",
+    "gpu-clients": "default-gpu-clients",
+    "mig-parted-config": "default-mig-parted-config",
+}
+
+_DOWN, _BOTH = "HostToContainer", "Bidirectional"
+_DRIVER_ROOT = ("driver-install-dir", "/driver-root", _DOWN)
+_HOST = ("host-root", "/host", _DOWN)
+_VALIDATIONS = ("run-nvidia-validations", "/run/nvidia/validations", _BOTH)
+_DRIVER_VALIDATION = (_VALIDATIONS, _HOST, ("driver-install-dir", "/run/nvidia/driver", _DOWN), ("host-dev-char", "/host-dev-char"))
+_MELLANOX = ("run-mellanox-drivers", "/run/mellanox/drivers", _DOWN)
+
+_MOUNTS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "driver-validation": _DRIVER_VALIDATION,
+    "k8s-driver-manager": (("run-nvidia", "/run/nvidia", _BOTH), _HOST, ("host-sys", "/sys"), _MELLANOX),
+    "nvidia-driver-ctr": (
+        ("run-nvidia", "/run/nvidia", _BOTH),
+        ("run-nvidia-fabricmanager", "/run/nvidia-fabricmanager"),
+        ("run-nvidia-topologyd", "/run/nvidia-topologyd"),
+        ("var-log", "/var/log"),
+        ("dev-log", "/dev/log"),
+        ("host-os-release", "/host-etc/os-release"),
+        ("mlnx-ofed-usr-src", "/run/mellanox/drivers/usr/src", _DOWN),
+        _MELLANOX,
+        ("host-sys-devices-system", "/sys/devices/system"),
+        ("firmware-search-path", "/sys/module/firmware_class/parameters/path"),
+        ("nv-firmware", "/lib/firmware"),
+        ("driver-startup-probe-script", "/usr/local/bin/startup-probe.sh"),
+    ),
+    "nvidia-container-toolkit-ctr": (
+        ("nvidia-container-toolkit-entrypoint", "/bin/entrypoint.sh"),
+        ("toolkit-root", "/run/nvidia/toolkit"),
+        _VALIDATIONS,
+        ("toolkit-install-dir", "/usr/local/nvidia"),
+        ("crio-hooks", "/usr/share/containers/oci/hooks.d"),
+        _DRIVER_ROOT,
+        _HOST,
+        ("cdi-root", "/var/run/cdi"),
+    ),
+    "nvidia-device-plugin": (
+        ("nvidia-device-plugin-entrypoint", "/bin/entrypoint.sh"),
+        ("device-plugin", "/var/lib/kubelet/device-plugins"),
+        _VALIDATIONS,
+        _DRIVER_ROOT,
+        _HOST,
+        ("cdi-root", "/var/run/cdi"),
+        ("mps-shm", "/dev/shm"),
+        ("mps-root", "/mps"),
+    ),
+    "mps-control-daemon-mounts": (("mps-root", "/mps", _BOTH),),
+    "mps-control-daemon-ctr": (("mps-shm", "/dev/shm"), ("mps-root", "/mps")),
+    "nvidia-dcgm-exporter": (("pod-gpu-resources", "/var/lib/kubelet/pod-resources"),),
+    "gpu-feature-discovery": (("output-dir", "/etc/kubernetes/node-feature-discovery/features.d"), ("host-sys", "/sys")),
+    "nvidia-mig-manager": (
+        ("nvidia-mig-manager-entrypoint", "/bin/entrypoint.sh"),
+        _VALIDATIONS,
+        ("host-sys", "/sys"),
+        _HOST,
+        ("gpu-clients", "/gpu-clients"),
+        ("mig-parted-config", "/mig-parted-config"),
+        _DRIVER_ROOT,
+        ("cdi-root", "/var/run/cdi"),
+    ),
+    "nvidia-node-status-exporter": (("run-nvidia", "/run/nvidia", _DOWN), _HOST),
+}
+"""By container: the volume, where it is mounted, and how mounts propagate. Containers that are not here see the validations only."""
+
+
+def mount(pod: Json) -> Json:
+    """Give every container of a pod's spec its mounts and privileges, and the pod the volumes for them."""
+    used: dict[str, None] = {}
+    for container in [*pod["initContainers"], *pod["containers"]]:
+        rows = _MOUNTS.get(container["name"], (_VALIDATIONS,))
+        used |= dict.fromkeys(row[0] for row in rows)
+        container["securityContext"] = {"privileged": True}
+        container["volumeMounts"] = [
+            {
+                "name": name,
+                "mountPath": path,
+                **({"mountPropagation": how[0]} if how else {}),
+                **({"subPath": path.rpartition("/")[2]} if path.endswith(".sh") else {}),
+            }
+            for name, path, *how in rows
+        ]
+    return {**pod, "volumes": [_volume(name) for name in used]}
+
+
+def _volume(name: str) -> Json:
+    if name in _CONFIG_MAPS:
+        return {"name": name, "configMap": {"name": _CONFIG_MAPS[name]}}
+    return {"name": name, "hostPath": {"path": _HOST_PATHS[name]}}
