@@ -186,7 +186,12 @@ def site(driver: Json, pool: Pool, namespace: str, env: t.Mapping[str, str]) -> 
 def driver_daemonset(driver: Json, pool: Pool, surroundings: Site) -> Json:
     """The DaemonSet of a pool: the one that a ClusterPolicy would have, with other names, labels, nodes and tolerations."""
     spec, name = driver["spec"], daemonset_name(driver, pool)
-    made = daemonset(_DRIVER, surroundings, pool.kernel or None)
+    try:
+        made = daemonset(_DRIVER, surroundings, pool.kernel or None)
+    except ReconcileError as error:
+        raise ReconcileError(f"failed to create k8s objects from manifests: failed to construct driver spec: {error}") from error
+    if pool.kernel and "sha256:" in made["spec"]["template"]["spec"]["containers"][0]["image"]:
+        raise ReconcileError("specifying image digest is not supported when precompiled is enabled")
     host = spec["driverType"] == "vgpu-host-manager"
     labels = {
         "app": name,

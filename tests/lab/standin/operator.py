@@ -125,7 +125,10 @@ class Operator:
 
         The last is this operator's own, so that no node is forgotten whose pod lost it late; NVIDIA's learns of it with the next change.
         """
-        if after and (before is None or _running(before) != _running(after) or orphan(before) != orphan(after)):
+        drivers = self._caches.get("nvidiadrivers")
+        if after is None or drivers is None or not drivers.items():
+            return
+        if before is None or _running(before) != _running(after) or orphan(before) != orphan(after):
             self._wake("labels")
 
     def _node_changed(self, before: Json | None, after: Json | None) -> None:

@@ -157,7 +157,7 @@ class Upgrader:
         for driver in drivers:
             if state_of(driver.node) == "upgrade-required" and self._may_begin(driver.node, free):
                 free -= not cordoned(driver.node)
-                self._set(driver.node, "cordon-required")
+                self._begin(driver)
             else:
                 self._step(driver, upgrade)
 
@@ -203,7 +203,8 @@ class Upgrader:
         if state in ("", "upgrade-done"):
             self._idle(node, driver.current or driver.daemonset is None)
         elif state == "cordon-required":
-            self._cordon(node, driver.same_configuration)
+            self._patch(node, {"spec": {"unschedulable": True}})
+            self._set(node, "wait-for-jobs-required")
         elif state == "wait-for-jobs-required":
             self._wait_for_jobs(node, block(upgrade, "waitForCompletion"))
         elif state == "pod-deletion-required":
@@ -230,10 +231,14 @@ class Upgrader:
             self._patch(node, {"metadata": {"annotations": {INITIALLY_CORDONED: "true"}}})
         self._set(node, "upgrade-required")
 
-    def _cordon(self, node: Json, same_configuration: bool) -> None:
-        self._patch(node, {"spec": {"unschedulable": True}})
-        only_restart = same_configuration and annotation(node, REQUESTED) != "true"
-        self._set(node, "pod-restart-required" if only_restart else "wait-for-jobs-required")
+    def _begin(self, driver: Driver) -> None:
+        node = driver.node
+        if driver.same_configuration and annotation(node, REQUESTED) != "true" and annotation(node, SAFE_LOAD) is None:
+            # The pod alone is replaced, and nobody's work is evicted for it.
+            self._patch(node, {"spec": {"unschedulable": True}})
+            self._set(node, "pod-restart-required")
+        else:
+            self._set(node, "cordon-required")
 
     def _wait_for_jobs(self, node: Json, wait: Json) -> None:
         selector, limit = wait.get("podSelector"), wait.get("timeoutSeconds", 0)
