@@ -109,6 +109,7 @@ def _state(node: Node) -> str:
         states.append("cordoned")
     if node.get("upgrade_state") not in (None, "", "upgrade-done"):
         states.append(str(node["upgrade_state"]))
+    states += [f"{operand} {status}" for operand, status in sorted((node.get("waiting_for") or {}).items())]
     if not any((node.get("allocatable") or {}).values()):
         states.append("no GPU")
     return ", ".join(states) or _WELL

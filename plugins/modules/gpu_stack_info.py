@@ -58,7 +58,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 nodes:
-  description: The GPU nodes, sorted by name.
+  description:
+    - The GPU nodes, sorted by name.
+    - C(waiting_for) maps each operand that is not fine on the node to what its pod is in, for example C(driver) to
+      C(CrashLoopBackOff). A node with an empty one, C(ready) and allocatable GPUs can take work.
   returned: success
   type: list
   elements: dict
@@ -79,6 +82,7 @@ nodes:
       cordoned: false
       taints: []
       upgrade_state: upgrade-done
+      waiting_for: {}
 operands:
   description: How far each operand's DaemonSet is, in numbers of nodes.
   returned: success
@@ -119,7 +123,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, argument_spec, assert_libraries
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._judge import judge
+from ansible_collections.gpuops.nvidia.plugins.module_utils._judge import judge, operand_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import (
     format_taint,
     gpu_quantities,
@@ -132,6 +136,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import (
 from ansible_collections.gpuops.nvidia.plugins.module_utils._observe import observe, outcome
 from ansible_collections.gpuops.nvidia.plugins.module_utils._operands import UPGRADE_STATE
 from ansible_collections.gpuops.nvidia.plugins.module_utils._pods import GpuPod, gpu_pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._verdict import Observation
 
 OPTIONS: dict[str, t.Any] = {
     "name": {"type": "str", "default": "cluster-policy"},
@@ -146,7 +151,9 @@ def read(options: t.Mapping[str, t.Any]) -> Json:
     cluster = Cluster(options)
     seen = observe(cluster, options["namespace"], options["name"])
     held = allocations(gpu_pods(cluster, options["namespace"])) if options["allocated"] else {}
-    nodes = sorted((describe(node, held.get(name_of(node), {})) for node in seen.nodes if is_gpu_node(node)), key=lambda row: row["name"])
+    late = waiting(seen)
+    rows = (describe(node, held.get(name_of(node), {}), late.get(name_of(node), {})) for node in seen.nodes if is_gpu_node(node))
+    nodes = sorted(rows, key=lambda row: row["name"])
     return {"nodes": nodes, "summary": summary(nodes), **outcome(seen, judge(seen))}
 
 
@@ -160,7 +167,16 @@ def allocations(pods: t.Iterable[GpuPod]) -> dict[str, dict[str, int]]:
     return held
 
 
-def describe(node: Json, allocated: dict[str, int]) -> Json:
+def waiting(seen: Observation) -> dict[str, dict[str, str]]:
+    """Sort the operands' pods that are not fine by node: operand to status."""
+    found: dict[str, dict[str, str]] = {}
+    for daemonset in seen.daemonsets:
+        for row in seen.troubled.get(name_of(daemonset), ()):
+            found.setdefault(row.node, {})[operand_name(daemonset) or name_of(daemonset)] = row.status
+    return found
+
+
+def describe(node: Json, allocated: dict[str, int], waiting_for: dict[str, str]) -> Json:
     """Return one row of the fleet. What the stack has not told yet is None."""
     labels, info = labels_of(node), (node.get("status") or {}).get("nodeInfo") or {}
     nfd = "feature.node.kubernetes.io/system-os_release."
@@ -186,6 +202,7 @@ def describe(node: Json, allocated: dict[str, int]) -> Json:
         "cordoned": bool((node.get("spec") or {}).get("unschedulable")),
         "taints": [format_taint(taint) for taint in taints_of(node)],
         "upgrade_state": labels.get(UPGRADE_STATE),
+        "waiting_for": waiting_for,
     }
 
 

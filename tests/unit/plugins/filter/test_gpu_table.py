@@ -57,6 +57,7 @@ def cells(**changes: t.Any) -> list[str]:
         ({"allocatable": {}, "allocated": None}, ["-", "0/0", "no GPU"]),
         ({"ready": False, "upgrade_state": "upgrade-failed"}, ["-", "2/8", "NotReady, upgrade-failed"]),
         ({"upgrade_state": None}, ["-", "2/8", "Ready"]),
+        ({"waiting_for": {"driver": "Init:0/1"}, "allocatable": {}}, ["-", "0/0", "driver Init:0/1, no GPU"]),
     ],
 )
 def test_cells(changes: dict, expected: list[str]) -> None:

@@ -9,7 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules.gpu_stack_info import driver_version
 
-from tests.unit.fake_api import ALL_PODS, NODES, FakeApi, refusal
+from tests.unit.fake_api import ALL_PODS, DAEMONSETS, NODES, FakeApi, refusal
 from tests.unit.stack import cpu_node
 
 Run = t.Callable[..., t.Any]
@@ -45,6 +45,7 @@ def test_the_fleet(api: FakeApi, module: Run) -> None:
         "cordoned": False,
         "taints": [],
         "upgrade_state": "upgrade-done",
+        "waiting_for": {},
     }
     second = result["nodes"][1]
     assert (second["cordoned"], second["taints"], second["allocated"]) == (True, ["a=b:NoExecute"], {"nvidia.com/gpu": 4})
@@ -61,6 +62,14 @@ def test_a_node_of_which_the_stack_has_told_nothing_yet(api: FakeApi, module: Ru
     api.lists[NODES][0]["metadata"]["labels"] = {"feature.node.kubernetes.io/pci-10de.present": "true"}
     row = module().result["nodes"][0]
     assert (row["product"], row["gpus"], row["driver"], row["os"]) == (None, None, None, "Ubuntu 24.04 LTS")
+
+
+def test_a_node_whose_operands_are_not_fine(api: FakeApi, module: Run) -> None:
+    daemonset = next(item for item in api.lists[DAEMONSETS] if item["metadata"]["name"] == "nvidia-device-plugin-daemonset")
+    daemonset["status"]["numberAvailable"] = 1
+    api.table = [["nvidia-device-plugin-daemonset-abcd1", "0/1", "CrashLoopBackOff", "7 (3m ago)", "5m", "10.0.0.1", "gpu-0001"]]
+    first, second = module().result["nodes"]
+    assert (first["waiting_for"], second["waiting_for"]) == ({}, {"device-plugin": "CrashLoopBackOff"})
 
 
 def test_the_drivers_version_in_its_old_spelling() -> None:
