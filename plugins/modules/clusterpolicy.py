@@ -78,9 +78,10 @@ options:
         description: Driver version, or the branch alone (for example V(595)) with O(driver.use_precompiled=true).
         type: str
       kernel_module_type:
-        description: Flavour of the kernel modules. V(auto) chooses by GPU generation.
+        description:
+          - Flavour of the kernel modules, V(open) or V(proprietary). V(auto) chooses by GPU generation.
+          - For precompiled drivers see O(driver.use_precompiled).
         type: str
-        choices: [auto, open, proprietary]
       use_precompiled:
         description: Use driver images with precompiled modules for each kernel.
         type: bool
@@ -356,7 +357,8 @@ BLOCKS: dict[str, t.Any] = {
         "repository": {"type": "str"},
         "image": {"type": "str"},
         "version": {"type": "str"},
-        "kernel_module_type": {"type": "str", "choices": ["auto", "open", "proprietary"]},
+        # No choices: what the web calls a kernel module type (precompiled) is to meet an answer that names the right field.
+        "kernel_module_type": {"type": "str"},
         "use_precompiled": {"type": "bool"},
         "use_nvidia_driver_crd": {"type": "bool"},
         "upgrade_policy": {"type": "dict", "options": UPGRADE_POLICY},

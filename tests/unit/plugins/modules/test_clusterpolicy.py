@@ -104,6 +104,7 @@ def test_a_gpucluster_beside_it_is_refused(api: FakeApi, module: Run) -> None:
         ({"cdi": {"nri_plugin_enabled": True, "enabled": False}}, "cdi.enabled: true"),
         ({"driver": {"use_precompiled": True}, "gds": {"enabled": True}}, "gds.enabled"),
         ({"spec": {"driver": {"kernelModuleType": "precompiled"}}}, "driver.usePrecompiled: true"),
+        ({"driver": {"kernel_module_type": "precompiled"}}, "driver.usePrecompiled: true"),
         ({"mig": {"strategy": "single"}, "spec": {"mig": {"strategy": "mixed"}}}, "spec.mig.strategy"),
         ({"spec": {"mig": "mixed"}}, "spec.mig must be a mapping, not str"),
     ],
