@@ -105,7 +105,7 @@ def test_a_node_that_is_not_there(lab: Lab) -> None:
 
 
 def test_an_operand_that_is_not_there(lab: Lab) -> None:
-    with pytest.raises(LabError, match="No DaemonSet has pods with the label app=driver. There are: thing"):
+    with pytest.raises(LabError, match=r"No DaemonSet has pods with the label app=driver\. There are: thing"):
         faults.operand(lab, "driver", "hang-init")
     assert faults.active(lab) == []
 
