@@ -63,6 +63,14 @@ def shell(tmp_path: Path) -> t.Iterator[Shell]:
     shell("down")
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c_is_heeded() -> t.Iterator[None]:
+    """What runs in the background of a shell ignores Ctrl-C, and so would everything that it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def gone(pids: t.Iterable[int]) -> bool:
     return not any(identity(pid) for pid in pids)
 
