@@ -1,0 +1,125 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""The only door to a GPU host: its files and its commands.
+
+Everything that the modules know about a host comes through here, so that the parsers behind it are pure and a test can put a
+recorded folder and recorded commands in the host's place. Works with the Python of any supported managed host (3.9 and newer).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import typing as t
+
+COMMAND_TIMEOUT_S = 10.0
+"""How long a command may take. A driver in trouble makes nvidia-smi hang in the kernel for ever."""
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """What a command gave back. ``error`` says in one line why there is nothing to read, and is None when it ended with 0."""
+
+    stdout: str = ""
+    stderr: str = ""
+    error: t.Optional[str] = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the command ran and ended with 0."""
+        return self.error is None
+
+
+class Host:
+    """Files under ``root`` (the machine's own by default) and commands. Reading never raises: what is not there is None or empty."""
+
+    def __init__(self, root: str = "/") -> None:
+        self._root = root.rstrip("/")
+
+    def path(self, path: str) -> str:
+        """Return where the host's ``path`` is for this process."""
+        return self._root + path
+
+    def read(self, path: str) -> str | None:
+        """Return a file's text without the newline at its end, or None when it cannot be read."""
+        try:
+            with open(self.path(path), encoding="utf-8", errors="replace") as file:
+                return file.read().rstrip("\n")
+        except OSError:
+            return None
+
+    def read_bytes(self, path: str) -> bytes | None:
+        """Return a file's bytes, or None when it cannot be read."""
+        try:
+            with open(self.path(path), "rb") as file:
+                return file.read()
+        except OSError:
+            return None
+
+    def exists(self, path: str) -> bool:
+        """Whether there is anything at ``path``, also a link that leads nowhere."""
+        return os.path.lexists(self.path(path))
+
+    def list(self, path: str) -> list[str]:
+        """Return the names in a folder, sorted; none when it cannot be read."""
+        try:
+            return sorted(os.listdir(self.path(path)))
+        except OSError:
+            return []
+
+    def glob(self, pattern: str) -> list[str]:
+        """Return the host's paths that match a shell pattern, sorted."""
+        return sorted(found[len(self._root) :] for found in glob.glob(self.path(pattern)))
+
+    def target(self, path: str) -> str | None:
+        """Return the last part of what a symbolic link points to (sysfs names drivers and groups that way), or None."""
+        try:
+            return os.path.basename(os.readlink(self.path(path)))
+        except OSError:
+            return None
+
+    def which(self, name: str) -> str | None:
+        """Return a command's path, or None when the host does not have it."""
+        return shutil.which(name, path=PATH)
+
+    def run(self, command: t.Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> Output:
+        """Run a command without a shell, in the C locale. A command that hangs, even in the kernel, is left behind after ``timeout_s``."""
+        found = self.which(command[0])
+        if found is None:
+            return Output(error=f"{command[0]} is not installed")
+        # Files, not pipes: nothing waits for a process that does not die.
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            process = subprocess.Popen(
+                [found, *command[1:]],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env={**os.environ, "PATH": PATH, "LC_ALL": "C", "LANGUAGE": "C"},
+                start_new_session=True,
+            )
+            try:
+                code: int | None = process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                code = None
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            texts = []
+            for file in (out, err):
+                file.seek(0)
+                texts.append(file.read().decode("utf-8", "replace"))
+        if code is None:
+            return Output(*texts, error=f"{command[0]} did not answer within {timeout_s:g} s")
+        said = (texts[1].strip() or texts[0].strip()).splitlines()
+        return Output(*texts, error=f"{command[0]} ended with {code}: {said[-1] if said else 'no message'}" if code else None)
