@@ -265,6 +265,8 @@ def judge_refusal(error: GpuOpsError, namespace: str) -> str | None:
     causes = error.details.get("causes") or []
     if error.reason in ("NotFound", "Conflict") or any(cause.get("reason") == "NamespaceTerminating" for cause in causes):
         return None
+    if "more than one PodDisruptionBudget" in error.msg:
+        return "it has more than one PodDisruptionBudget, with which the API server evicts no pod"
     if error.reason != "TooManyRequests":
         raise error
     for cause in causes:
