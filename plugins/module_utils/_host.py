@@ -22,6 +22,8 @@ import subprocess
 import tempfile
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+
 COMMAND_TIMEOUT_S = 10.0
 """How long a command may take. A driver in trouble makes nvidia-smi hang in the kernel for ever."""
 
@@ -43,7 +45,10 @@ class Output:
 
 
 class Host:
-    """Files under ``root`` (the machine's own by default) and commands. Reading never raises: what is not there is None or empty."""
+    """Files under ``root`` (the machine's own by default) and commands. Reading never raises: what is not there is None or empty.
+
+    Writing raises a GpuOpsError that names the file.
+    """
 
     def __init__(self, root: str = "/") -> None:
         self._root = root.rstrip("/")
@@ -89,6 +94,52 @@ class Host:
             return os.path.basename(os.readlink(self.path(path)))
         except OSError:
             return None
+
+    def writable(self, folder: str) -> bool:
+        """Whether files can be made in a folder, or the folder itself where it is not there yet."""
+        path = self.path(folder)
+        while not os.path.lexists(path) and path not in ("", "/"):
+            path = os.path.dirname(path)
+        return os.access(path or "/", os.W_OK | os.X_OK)
+
+    def free_bytes(self, folder: str) -> int:
+        """Return how much an administrator can still write into a folder's file system."""
+        status = os.statvfs(self.path(folder))
+        return status.f_bfree * status.f_frsize
+
+    def write(self, path: str, text: str) -> None:
+        """Write a small text file in one step: whatever happens, the old file is there or the new one."""
+        folder, name = os.path.split(self.path(path))
+        draft = None
+        try:
+            os.makedirs(folder, exist_ok=True)
+            descriptor, draft = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(descriptor)
+            os.chmod(draft, 0o644)
+            os.replace(draft, self.path(path))
+        except OSError as e:
+            if draft is not None and os.path.exists(draft):
+                os.unlink(draft)
+            raise GpuOpsError(f"{path} cannot be written: {e.strerror}.", reason="NotWritable") from e
+
+    def remove(self, path: str) -> None:
+        """Remove a file; one that is not there is fine."""
+        try:
+            os.unlink(self.path(path))
+        except FileNotFoundError:
+            return
+        except OSError as e:
+            raise GpuOpsError(f"{path} cannot be removed: {e.strerror}.", reason="NotWritable") from e
+
+    def move(self, source: str, destination: str) -> None:
+        """Put a file in another one's place, in one step."""
+        try:
+            os.replace(self.path(source), self.path(destination))
+        except OSError as e:
+            raise GpuOpsError(f"{destination} cannot be replaced: {e.strerror}.", reason="NotWritable") from e
 
     def which(self, name: str) -> str | None:
         """Return a command's path, or None when the host does not have it."""
