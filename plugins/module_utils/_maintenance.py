@@ -19,7 +19,7 @@ import typing as t
 from datetime import datetime
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import is_ready, labels_of, matches, name_of, tolerates
+from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import is_ready, labels_of, matches, name_of, selector_of, tolerates
 from ansible_collections.gpuops.nvidia.plugins.module_utils._operands import UPGRADE_STATE
 
 Json = dict[str, t.Any]
@@ -114,7 +114,7 @@ def select(nodes: list[Json], options: t.Mapping[str, t.Any]) -> list[Json]:
         return [by_name[name] for name in dict.fromkeys(options["nodes"])]
     if options["node_selector"] is None:
         return [node for node in nodes if options["purpose"] in hold_of(node).purposes]
-    selector = {key: str(value) for key, value in options["node_selector"].items()}
+    selector = selector_of(options["node_selector"])
     chosen = [node for node in nodes if matches(selector, node)]
     if not chosen:
         raise GpuOpsError(f"No node has the labels {selector}. Correct the option node_selector.", reason="NotFound")

@@ -17,7 +17,7 @@ import uuid
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _signals
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import is_ready, matches
+from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import is_ready, matches, selector_of
 
 Json = dict[str, t.Any]
 
@@ -93,7 +93,7 @@ def select(nodes: list[Json], options: t.Mapping[str, t.Any]) -> Selection:
     if options["nodes"] is not None:
         names = list(dict.fromkeys(options["nodes"]))
     elif options["node_selector"] is not None:
-        selector = {key: str(value) for key, value in options["node_selector"].items()}
+        selector = selector_of(options["node_selector"])
         names = [name for name, node in by_name.items() if _schedulable(node) and matches(selector, node)]
     else:
         names = [name for name, node in by_name.items() if _schedulable(node) and _offers(node, resource)]
