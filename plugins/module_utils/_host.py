@@ -36,7 +36,7 @@ class Output:
 
     stdout: str = ""
     stderr: str = ""
-    error: t.Optional[str] = None
+    error: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -47,11 +47,12 @@ class Output:
 class Host:
     """Files under ``root`` (the machine's own by default) and commands. Reading never raises: what is not there is None or empty.
 
-    Writing raises a GpuOpsError that names the file.
+    Writing raises a GpuOpsError that names the file. ``timeout_s`` is how long a command may take that is not given a time of its own.
     """
 
-    def __init__(self, root: str = "/") -> None:
+    def __init__(self, root: str = "/", timeout_s: float = COMMAND_TIMEOUT_S) -> None:
         self._root = root.rstrip("/")
+        self._timeout_s = timeout_s
 
     def path(self, path: str) -> str:
         """Return where the host's ``path`` is for this process."""
@@ -77,7 +78,7 @@ class Host:
         """Whether there is anything at ``path``, also a link that leads nowhere."""
         return os.path.lexists(self.path(path))
 
-    def list(self, path: str) -> list[str]:
+    def names(self, path: str) -> list[str]:
         """Return the names in a folder, sorted; none when it cannot be read."""
         try:
             return sorted(os.listdir(self.path(path)))
@@ -145,8 +146,9 @@ class Host:
         """Return a command's path, or None when the host does not have it."""
         return shutil.which(name, path=PATH)
 
-    def run(self, command: t.Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> Output:
+    def run(self, command: t.Sequence[str], timeout_s: float | None = None) -> Output:
         """Run a command without a shell, in the C locale. A command that hangs, even in the kernel, is left behind after ``timeout_s``."""
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
         found = self.which(command[0])
         if found is None:
             return Output(error=f"{command[0]} is not installed")
@@ -166,11 +168,10 @@ class Host:
                 code = None
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
-            texts = []
             for file in (out, err):
                 file.seek(0)
-                texts.append(file.read().decode("utf-8", "replace"))
+            stdout, stderr = (file.read().decode("utf-8", "replace") for file in (out, err))
         if code is None:
-            return Output(*texts, error=f"{command[0]} did not answer within {timeout_s:g} s")
-        said = (texts[1].strip() or texts[0].strip()).splitlines()
-        return Output(*texts, error=f"{command[0]} ended with {code}: {said[-1] if said else 'no message'}" if code else None)
+            return Output(stdout, stderr, f"{command[0]} did not answer within {timeout_s:g} s")
+        said = (stderr.strip() or stdout.strip()).splitlines()
+        return Output(stdout, stderr, f"{command[0]} ended with {code}: {said[-1] if said else 'no message'}" if code else None)
