@@ -96,6 +96,20 @@ class Host:
         except OSError:
             return None
 
+    def size(self, path: str) -> int:
+        """Return a file's size in bytes, 0 when it is not there."""
+        try:
+            return os.stat(self.path(path)).st_size
+        except OSError:
+            return 0
+
+    def changed_at(self, path: str) -> float:
+        """Return when a file was last written, in seconds since the epoch, 0 when it is not there."""
+        try:
+            return os.stat(self.path(path)).st_mtime
+        except OSError:
+            return 0.0
+
     def writable(self, folder: str) -> bool:
         """Whether files can be made in a folder, or the folder itself where it is not there yet."""
         path = self.path(folder)
