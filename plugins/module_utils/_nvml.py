@@ -113,7 +113,7 @@ def ask(library: str | None) -> t.Iterator[dict[str, t.Any]]:
             # pynvml asks for the library by its name, which the linker then knows.
             ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
         pynvml.nvmlInit()
-        yield {"driver_version": pynvml.nvmlSystemGetDriverVersion()}
+        yield {"driver_version": _string(pynvml.nvmlSystemGetDriverVersion())}
         for index in range(pynvml.nvmlDeviceGetCount()):
             yield {"gpu": _gpu(pynvml, index)}
     except (pynvml.NVMLError, OSError) as e:
@@ -126,7 +126,7 @@ def _gpu(nvml: t.Any, index: int) -> dict[str, t.Any]:
     address = None
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        address = normal_address(nvml.nvmlDeviceGetPciInfo_v3(handle).busId)
+        address = normal_address(_string(nvml.nvmlDeviceGetPciInfo_v3(handle).busId))
     except nvml.NVMLError as e:
         lost = e.value == nvml.NVML_ERROR_GPU_IS_LOST
         return {"address": address, "lost": lost, "reasons": dict.fromkeys(QUESTIONS, f"NVML: {e}")}
@@ -139,6 +139,11 @@ def _gpu(nvml: t.Any, index: int) -> dict[str, t.Any]:
             if e.value == nvml.NVML_ERROR_GPU_IS_LOST:
                 return {"address": address, "lost": True, "reasons": dict.fromkeys(QUESTIONS, f"NVML: {e}")}
     return {"address": address, "values": values, "reasons": reasons}
+
+
+def _string(value: t.Any) -> t.Any:
+    """Return text also for the bytes that older versions of nvidia-ml-py give."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _optional(nvml: t.Any, call: t.Callable[..., t.Any], *arguments: t.Any) -> t.Any:
@@ -193,7 +198,7 @@ def _mig_instance(nvml: t.Any, handle: t.Any, index: int) -> dict[str, t.Any] | 
     device = _optional(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
     if device is None:
         return None
-    profile = re.search(r"MIG (\S+)$", _optional(nvml, nvml.nvmlDeviceGetName, device) or "")
+    profile = re.search(r"MIG (\S+)$", _string(_optional(nvml, nvml.nvmlDeviceGetName, device) or ""))
     attributes = _optional(nvml, nvml.nvmlDeviceGetAttributes_v2, device)
     return {
         "index": index,
@@ -201,7 +206,7 @@ def _mig_instance(nvml: t.Any, handle: t.Any, index: int) -> dict[str, t.Any] | 
         "compute_instance": _optional(nvml, nvml.nvmlDeviceGetComputeInstanceId, device),
         "memory_mib": attributes.memorySizeMB if attributes else None,
         "profile": profile[1] if profile else None,
-        "uuid": _optional(nvml, nvml.nvmlDeviceGetUUID, device),
+        "uuid": _string(_optional(nvml, nvml.nvmlDeviceGetUUID, device)),
     }
 
 
@@ -233,10 +238,10 @@ def _fabric(nvml: t.Any, handle: t.Any) -> dict[str, t.Any] | None:
 
 
 QUESTIONS: dict[str, t.Callable[[t.Any, t.Any], t.Any]] = {
-    "product": lambda nvml, handle: nvml.nvmlDeviceGetName(handle),
+    "product": lambda nvml, handle: _string(nvml.nvmlDeviceGetName(handle)),
     "architecture": lambda nvml, handle: _ARCHITECTURES.get(nvml.nvmlDeviceGetArchitecture(handle)),
-    "uuid": lambda nvml, handle: nvml.nvmlDeviceGetUUID(handle),
-    "serial": lambda nvml, handle: nvml.nvmlDeviceGetSerial(handle),
+    "uuid": lambda nvml, handle: _string(nvml.nvmlDeviceGetUUID(handle)),
+    "serial": lambda nvml, handle: _string(nvml.nvmlDeviceGetSerial(handle)),
     "memory_mib": lambda nvml, handle: nvml.nvmlDeviceGetMemoryInfo(handle).total // _MEBIBYTE,
     "power_w": lambda nvml, handle: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
     "power_limit_w": lambda nvml, handle: nvml.nvmlDeviceGetPowerManagementLimit(handle) / 1000,
