@@ -110,12 +110,12 @@ class Host:
         except OSError:
             return 0.0
 
-    def writable(self, folder: str) -> bool:
-        """Whether files can be made in a folder, or the folder itself where it is not there yet."""
-        path = self.path(folder)
-        while not os.path.lexists(path) and path not in ("", "/"):
-            path = os.path.dirname(path)
-        return os.access(path or "/", os.W_OK | os.X_OK)
+    def writable(self, path: str) -> bool:
+        """Whether a file can be written, or files be made in a folder; for what is not there yet, in the folder above it."""
+        there = self.path(path)
+        while not os.path.lexists(there) and there not in ("", "/"):
+            there = os.path.dirname(there)
+        return os.access(there or "/", os.W_OK | (os.X_OK if os.path.isdir(there or "/") else 0))
 
     def free_bytes(self, folder: str) -> int:
         """Return how much an administrator can still write into a folder's file system."""

@@ -129,6 +129,7 @@ class Loader:
     def __init__(self, host: Host, owner: str) -> None:
         self.host, self.owner = host, owner
 
+    name: str | None = None
     folders: tuple[str, ...] = ()
     """What must be writable before anything is touched."""
 
@@ -171,6 +172,7 @@ class Loader:
 class GrubDropIn(Loader):
     """Debian and its kin: a drop-in that grub-mkconfig reads, and update-grub. The name sorts last, and the kernel goes by the last argument."""
 
+    name = "grub"
     folders = (GRUB_DROP_INS, "/boot/grub")
     _PENDING = "# update-grub has not run since this was changed from: "
 
@@ -233,6 +235,7 @@ class GrubDropIn(Loader):
 class Grubby(Loader):
     """The Red Hat family: grubby edits every boot entry and the defaults of the next kernel. It knows no owners, so a record does."""
 
+    name = "grubby"
     folders = (RECORDS, BLS_ENTRIES)
 
     @property
@@ -299,23 +302,35 @@ def grubby_entries(text: str) -> list[Args]:
     return entries
 
 
+class Unknown(Loader):
+    """A boot loader that is not changed here. Nobody owns arguments in it."""
+
+    def __init__(self, host: Host, owner: str, why: str) -> None:
+        super().__init__(host, owner)
+        self.why = why
+
+    @property
+    def path(self) -> str:
+        return "/proc/cmdline"
+
+    def record(self) -> Record:
+        raise GpuOpsError(self.why, reason="Unsupported")
+
+
 def loader_of(host: Host, owner: str) -> Loader:
     """Return the door to the host's boot entries."""
-    name = bootloader(host)
-    if name == "systemd-boot":
-        raise GpuOpsError(
+    if bootloader(host) == "systemd-boot":
+        return Unknown(
+            host,
+            owner,
             "This host boots with systemd-boot, which this module does not change. Set the arguments in /etc/kernel/cmdline, and run "
             "kernel-install add-all (or dracut and bootctl, as your distribution has it).",
-            reason="Unsupported",
         )
     if host.which("grubby"):
         return Grubby(host, owner)
     if host.which("update-grub") and host.exists(GRUB_DEFAULTS):
         return GrubDropIn(host, owner)
-    raise GpuOpsError(
-        "No boot loader was found that this module can change: GRUB with update-grub (Debian, Ubuntu), or grubby (the Red Hat family).",
-        reason="Unsupported",
-    )
+    return Unknown(host, owner, "No boot loader was found that this module can change: GRUB with update-grub (Debian, Ubuntu), or grubby (the Red Hat family).")
 
 
 def wanted_arguments(host: Host, options: t.Mapping[str, t.Any]) -> Args:
@@ -325,7 +340,8 @@ def wanted_arguments(host: Host, options: t.Mapping[str, t.Any]) -> Args:
     if options["state"] == "absent":
         return []
     iommu = IOMMU[options["iommu"]][cpu_vendor(host.read("/proc/cpuinfo") or "")] if options["iommu"] else []
-    arguments = [*(argument for argument in iommu if argument not in options["args"]), *options["args"]]
+    pages = [argument for size, count in options["hugepages"].items() for argument in (f"hugepagesz={size}", f"hugepages={count}")]
+    arguments = [*(argument for argument in iommu if argument not in options["args"]), *pages, *options["args"]]
     wrong = problems(arguments)
     if wrong:
         raise GpuOpsError(" ".join(wrong), reason="Invalid")
@@ -336,6 +352,9 @@ def set_arguments(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) 
     """Give the owner its arguments, in check mode only say what would come of it."""
     wanted = wanted_arguments(host, options)
     loader = loader_of(host, options["owner"])
+    if isinstance(loader, Unknown) and not wanted:
+        facts = kernel(host).facts
+        return _result(Record(), wanted, loader, facts, facts["cmdline_configured"] or [])
     before = loader.record()
     changed = before.args != wanted or before.pending or bool(loader.lacking(wanted))
     facts = kernel(host).facts
@@ -349,15 +368,20 @@ def set_arguments(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) 
             loader.apply(before, wanted)
             facts = kernel(host).facts
             configured = facts["cmdline_configured"] or []
-    added, dropped = arguments_to_come(facts["cmdline"], configured, facts["cmdline_source"])
     names = set(map(name_of, wanted))
+    elsewhere = [argument for argument in others if name_of(argument) in names and argument not in wanted]
+    return {**_result(before, wanted, loader, facts, configured), "changed": changed, "elsewhere": elsewhere}
+
+
+def _result(before: Record, wanted: Args, loader: Loader, facts: dict[str, t.Any], configured: Args) -> dict[str, t.Any]:
+    added, dropped = arguments_to_come(facts["cmdline"], configured, facts["cmdline_source"])
     return {
-        "changed": changed,
-        "bootloader": "grubby" if isinstance(loader, Grubby) else "grub",
+        "changed": False,
+        "bootloader": loader.name,
         "configured": configured,
         "running": facts["cmdline"],
         "reboot_required": bool(added or dropped),
-        "elsewhere": [argument for argument in others if name_of(argument) in names and argument not in wanted],
+        "elsewhere": [],
         "diff": {"before": _lines(before.args), "after": _lines(wanted), "before_header": loader.path, "after_header": loader.path},
     }
 

@@ -42,6 +42,10 @@ options:
         also go around the IOMMU, which is faster.
     type: str
     choices: [enabled, passthrough]
+  hugepages:
+    description: Huge pages to reserve at boot, a number for each size (V(2M), V(1G)). Their arguments come before O(args).
+    type: dict
+    default: {}
   state:
     description: V(absent) takes all arguments of the owner away.
     type: str
@@ -51,14 +55,15 @@ notes:
   - On Debian and Ubuntu the arguments are in C(/etc/default/grub.d/zz-<owner>.cfg), and C(update-grub) runs.
   - On the Red Hat family C(grubby) sets them on every boot entry, and C(/etc/gpuops/kernel_args/<owner>.json) records what the owner
     has set and what that displaced, which comes back with RV(state=absent).
-  - A host that boots with systemd-boot is refused.
+  - A host that boots with systemd-boot is refused, unless there is nothing to set.
 """
 
 EXAMPLES = r"""
 - name: Turn the IOMMU on, and reserve huge pages
   gpuops.nvidia.kernel_args:
     iommu: passthrough
-    args: [hugepagesz=1G, hugepages=16]
+    hugepages: {1G: 16}
+    args: [init_on_alloc=0]
 
 - name: Take them away again
   gpuops.nvidia.kernel_args:
@@ -90,7 +95,7 @@ elsewhere:
   elements: str
   sample: [iommu=off]
 bootloader:
-  description: How the boot entries are changed, C(grub) or C(grubby).
+  description: How the boot entries are changed, C(grub) or C(grubby), or null where they cannot be.
   returned: success
   type: str
   sample: grub
@@ -107,6 +112,7 @@ OPTIONS: dict[str, t.Any] = {
     "owner": {"type": "str", "default": "gpuops"},
     "args": {"type": "list", "elements": "str", "default": []},
     "iommu": {"type": "str", "choices": ["enabled", "passthrough"]},
+    "hugepages": {"type": "dict", "default": {}},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
 }
 

@@ -18,11 +18,11 @@ ENTRY = "/boot/loader/entries/4f-5.14.0-362.el9.x86_64.conf"
 
 
 def apply(host: FakeHost, *args: str, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
-    return core.set_arguments(host, {"owner": "gpuops", "iommu": None, "state": "present", **options, "args": list(args)}, check)
+    return core.set_arguments(host, {"owner": "gpuops", "iommu": None, "state": "present", "hugepages": {}, **options, "args": list(args)}, check)
 
 
 def four_steps(host: FakeHost, *args: str, **options: t.Any) -> dict[str, t.Any]:
-    """Check, run, check again, run again. Returns the run's result."""
+    """Check, run, check again, run again: the check tells the truth, and the second run has nothing to do. Returns the run's result."""
     predicted = apply(host, *args, check=True, **options)
     done = apply(host, *args, **options)
     assert {**predicted, "diff": done["diff"]} == done
@@ -169,7 +169,7 @@ def test_an_unwritable_boot_is_told_before_anything_is_touched(tmp_path: Path, m
 
 def test_red_hat_entries_are_edited_and_what_was_displaced_comes_back(tmp_path: Path) -> None:
     host = redhat(tmp_path)
-    done = four_steps(host, "hugepagesz=1G", "hugepages=4", "hugepagesz=2M", "hugepages=64", iommu="passthrough")
+    done = four_steps(host, hugepages={"1G": 4, "2M": 64}, iommu="passthrough")
     wanted = ["iommu=pt", "hugepagesz=1G", "hugepages=4", "hugepagesz=2M", "hugepages=64"]
     assert done["configured"] == ["ro", "crashkernel=1G", *wanted] and done["elsewhere"] == ["iommu=off"]
     assert host.read(ENTRY).endswith(f"options ro crashkernel=1G {' '.join(wanted)}")
@@ -229,6 +229,7 @@ def test_hosts_that_boot_otherwise_are_refused(tmp_path: Path) -> None:
     (tmp_path / "boot/efi/EFI/systemd").mkdir(parents=True)
     with pytest.raises(GpuOpsError, match="boots with systemd-boot"):
         apply(host, "iommu=pt")
+    assert four_steps(host, state="absent")["bootloader"] is None  # nothing to set is nothing to refuse
 
 
 def test_bad_options_are_refused(tmp_path: Path) -> None:
