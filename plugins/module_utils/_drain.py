@@ -25,7 +25,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._pods import GpuClai
 Json = dict[str, t.Any]
 T = t.TypeVar("T")
 R = t.TypeVar("R")
-Make = t.Callable[[Json], Json | None]
+Make = t.Callable[[Json], "Json | None"]
 """Says from a node as it is how to patch it, or that there is nothing to do."""
 
 NODES = namespaced("v1", None, "nodes")
