@@ -245,6 +245,8 @@ def main() -> t.NoReturn:
         result = maintain(module.params, module.check_mode)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
+    except KeyboardInterrupt:
+        module.fail_json(msg="The call was interrupted. Run it again: what is done is not done twice.", reason="Interrupted")
     for row in result["nodes"]:
         for pod, why in row["left"].items():
             module.warn(f"Pod {pod} on {row['node']} could not be evicted now: {why}. A run would ask again until timeout.")

@@ -308,6 +308,15 @@ def test_a_signal_puts_everything_back(maintain: t.Callable, api: FakeApi, numbe
     assert signal.getsignal(number) == before
 
 
+def test_ctrl_c_before_anything_is_touched_is_one_sentence(maintain: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(self: object) -> t.NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_drain.Fleet, "nodes", interrupt)
+    run = maintain(state="drained", nodes=["gpu-0000"])
+    assert run.rc == 1 and run.result["reason"] == "Interrupted" and writes(api) == []
+
+
 def test_a_resumed_run_that_fails_leaves_what_the_first_one_took(maintain: t.Callable, api: FakeApi) -> None:
     maintain(state="cordoned", nodes=["gpu-0000"])
     api.lists[ALL_PODS] = [workload("train")]
@@ -368,6 +377,13 @@ def test_missing_permission_is_named_and_everything_put_back(maintain: t.Callabl
     run = maintain(state="drained", nodes=["gpu-0000"])
     assert run.rc == 1 and run.result["reason"] == "Forbidden" and "pods/eviction" in run.result["msg"] and not cordoned(api)
     assert maintain(state="drained", nodes=["gpu-0000"], _ansible_check_mode=True).result["reason"] == "Forbidden"
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_missing_permission_to_cordon_is_named(maintain: t.Callable, api: FakeApi, check_mode: bool) -> None:
+    api.answer = lambda method, path: refusal(403, "nodes is forbidden", "Forbidden") if method == "PATCH" else None
+    run = maintain(state="cordoned", nodes=["gpu-0000"], _ansible_check_mode=check_mode)
+    assert run.rc == 1 and run.result["reason"] == "Forbidden" and "No permission: nodes is forbidden" in run.result["msg"]
 
 
 def test_a_conflict_is_read_again(maintain: t.Callable, api: FakeApi) -> None:
