@@ -145,7 +145,7 @@ def barred_by_argument(argument: str, module: str) -> bool:
 
 def nouveau_in_initramfs(host: Host, kernel: str) -> tuple[bool | None, str]:
     """Whether the kernel's initramfs brings nouveau, and the command that says so or the reason why nobody does."""
-    reason = "Neither lsinitramfs nor lsinitrd is installed"
+    reason = f"There is no initramfs of the kernel {kernel} in /boot"
     for command, image in (("lsinitramfs", f"/boot/initrd.img-{kernel}"), ("lsinitrd", f"/boot/initramfs-{kernel}.img")):
         if host.exists(image):
             output = host.run([command, image], timeout_s=60)

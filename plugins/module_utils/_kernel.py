@@ -50,7 +50,7 @@ def installed_kernels(host: Host) -> list[str]:
     """Return the kernels that can be booted: an image in /boot, or beside the modules where the boot loader has folders of its own."""
     images = (path.partition("vmlinuz-")[2] for path in host.glob("/boot/vmlinuz-*"))
     beside = (path.split("/")[-2] for path in host.glob("/lib/modules/*/vmlinuz"))
-    return sorted({version for version in (*images, *beside) if version[:1].isdigit()}, key=version_key)
+    return sorted({version for version in (*images, *beside) if version[:1].isdigit() and "-rescue-" not in version}, key=version_key)
 
 
 def shell_assignments(text: str, before: t.Mapping[str, str] | None = None) -> dict[str, str]:
@@ -194,6 +194,7 @@ def kernel(host: Host) -> Section:
             "next_boot": either(facts["next_boot"], str(facts["cmdline_source"]), reason),
             "cmdline": either(cmdline, "/proc/cmdline", "/proc/cmdline cannot be read"),
             "cmdline_configured": either(configured, str(facts["cmdline_source"]), reason),
+            "cmdline_source": either(facts["cmdline_source"], "files", reason),
             "cmdline_defaults": either(facts["cmdline_defaults"], GRUB_DEFAULTS, f"There is no {GRUB_DEFAULTS}"),
             "headers": known("/lib/modules"),
             "bootloader": either(facts["bootloader"], "firmware, files", "No sign of GRUB or systemd-boot"),

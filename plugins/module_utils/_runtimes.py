@@ -118,7 +118,7 @@ def _runtime(host: Host, runtime: Runtime, installed: t.Mapping[str, str], state
         "name": runtime.name,
         "distribution": runtime.distribution,
         "config": config,
-        "nvidia_runtime": _NVIDIA in said.handlers,
+        "nvidia_runtime": any(handler.startswith(_NVIDIA) for handler in said.handlers),
         "default_runtime": said.default,
         "active": any(is_active(states, unit) for unit in runtime.units) if units_known else None,
         "version": installed[package] if package else None,
