@@ -23,7 +23,7 @@ demo: setup ## Bring up a lab, deploy the GPU stack with site.yml and show the f
 	@$(LAB) up
 	@KUBECONFIG=$$($(LAB) kubeconfig) scripts/demo.sh
 
-test: setup check lab-tools ## Run every check and every test
+test: setup check lab-tools host-tools ## Run every check and every test
 	$(BIN)/pytest
 
 ##@ The lab
@@ -39,6 +39,11 @@ lab-down: setup ## Take the lab down
 
 lab-tools: setup ## Build the control plane, kwok and helm into the cache
 	@$(BIN)/python -m tests.lab tools
+
+##@ Test hosts
+
+host-tools: setup ## Install what the test hosts need, as root; say what is missing where that cannot be
+	@$(BIN)/python -m tests.hosts tools
 
 ##@ Checks, cheap ones first
 

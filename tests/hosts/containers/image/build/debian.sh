@@ -1,0 +1,21 @@
+#!/bin/sh
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# The Debian flavour: GRUB and initramfs-tools, as they are. Argument: the kernel's release.
+set -eu
+release=$1
+mkdir -p /boot/grub /etc/default/grub.d
+cat > /etc/default/grub << 'END'
+GRUB_DEFAULT=0
+GRUB_TIMEOUT=0
+GRUB_DISTRIBUTOR=`lsb_release -i -s 2> /dev/null || echo Debian`
+GRUB_CMDLINE_LINUX_DEFAULT="quiet"
+GRUB_CMDLINE_LINUX="console=ttyS0,115200"
+GRUB_DISABLE_OS_PROBER=true
+END
+update-initramfs -c -k "$release"
+update-grub
+printf 'deb [trusted=yes] file:///usr/local/share/repository ./\n' > /etc/apt/sources.list
+rm -rf /var/lib/apt/lists/*
