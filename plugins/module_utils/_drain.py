@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import collections
 import concurrent.futures
 import dataclasses
 import socket
@@ -201,14 +202,15 @@ def change(fleet: Fleet, changes: t.Mapping[str, Make]) -> tuple[dict[str, tuple
 
 
 class Run:
-    """Taking nodes: at most ``parallel`` at a time, and given back when it fails."""
+    """Taking nodes: cordoned all at once, drained ``parallel`` at a time, and given back when it fails."""
 
     def __init__(self, fleet: Fleet, plans: list[core.Plan]) -> None:
         self._fleet = fleet
         self._options = fleet.options
         self._plans = {each.name: each for each in plans}
-        self._active: dict[str, _Active] = {}
         self._waiting: dict[str, Outcome] = {}
+        self._cordoned: collections.deque[_Active] = collections.deque()
+        self._active: dict[str, _Active] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.not_put_back: dict[str, str] = {}
         """Nodes that are still in maintenance although they should not be, and why."""
@@ -234,7 +236,7 @@ class Run:
 
     def _work(self) -> None:
         reached = time.monotonic()
-        while self._waiting or self._active:
+        while self._waiting or self._cordoned or self._active:
             try:
                 self._step()
                 reached = time.monotonic()
@@ -251,16 +253,19 @@ class Run:
         return item.since + float(self._options["timeout"])
 
     def _step(self) -> None:
-        """Take what there is room for, look at every node once, evict what is due, and conclude where it is over."""
-        room = self._options["parallel"] - len(self._active)
-        self._fleet.each(self._begin, list(self._waiting.values())[:room])
+        """Cordon all nodes, so that no pod moves to one that is next; then look at those in turn, evict what is due, and conclude what is over."""
+        self._fleet.each(self._cordon, list(self._waiting.values()))
+        while self._cordoned and len(self._active) < self._options["parallel"]:
+            item = self._cordoned.popleft()
+            item.since = time.monotonic()
+            self._active[item.name] = item
         items = list(self._active.values())
         looks = list(zip(items, self._fleet.each(self._look, items)))
         self._evict([(item, pod) for item, pods in looks for pod in pods])
         for item, pods in looks:
             self._conclude(item, pods)
 
-    def _begin(self, outcome: Outcome) -> None:
+    def _cordon(self, outcome: Outcome) -> None:
         """Cordon a node. This runs in a thread of its own, so that an interruption does not tear the request from its answer."""
         try:
             node, changed = self._fleet.patch(outcome.node, self._plans[outcome.node].make)
@@ -274,7 +279,7 @@ class Run:
             outcome.changed = changed or self._plans[outcome.node].is_ours(node)
             if self._options["state"] == "drained":
                 now = time.monotonic()
-                self._active[outcome.node] = _Active(outcome, now, now + (SETTLE_S if outcome.changed else 0))
+                self._cordoned.append(_Active(outcome, now, now + (SETTLE_S if outcome.changed else 0)))
         del self._waiting[outcome.node]
 
     def _look(self, item: _Active) -> list[Json]:

@@ -76,11 +76,11 @@ options:
     description: Seconds that each pod gets to end, instead of its own grace period.
     type: int
   timeout:
-    description: Seconds that one node may take from its cordon to the end of its last pod.
+    description: Seconds that one node may take from its first eviction to the end of its last pod.
     type: int
     default: 600
   parallel:
-    description: How many nodes to drain at a time.
+    description: How many nodes to drain at a time. All are cordoned first, so that no pod moves to a node that is next.
     type: int
     default: 10
   max_in_maintenance:

@@ -237,6 +237,14 @@ def test_a_failure_may_keep_the_nodes(maintain: t.Callable, api: FakeApi) -> Non
     assert cordoned(api) and cordoned(api, 1) and run.result["changed"] is True and row(run, 1)["failed"] is False
 
 
+def test_all_nodes_are_cordoned_before_the_first_eviction(maintain: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("a"), workload("b", 1)]
+    api.end = api.lists[ALL_PODS].remove
+    assert maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], parallel=1).rc == 0
+    steps = [method for method, path, _query in api.log if method == "PATCH" or path.endswith("/eviction")]
+    assert steps == ["PATCH", "PATCH", "POST", "POST"]
+
+
 def test_a_slow_pod_is_waited_for_and_asked_once(maintain: t.Callable, api: FakeApi) -> None:
     api.lists[ALL_PODS] = [workload("slow")]
     looks = [5]
