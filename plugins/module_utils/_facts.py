@@ -18,6 +18,7 @@ import time
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _driver, _gpus, _kernel, _memory, _nvml, _pci, _runtimes, _services, _smi, _xid
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host, Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._readings import Readings
 from ansible_collections.gpuops.nvidia.plugins.module_utils._sources import Json, Section, either
@@ -42,6 +43,20 @@ SUBSETS: dict[str, tuple[str, ...]] = {
 MINIMUM = frozenset({"pci", "driver", "nouveau", "kernel"})
 ONLY_BY_NAME = frozenset({"initramfs"})
 """Subsets that ``all`` leaves out because they take seconds."""
+
+
+def chosen(asked: t.Sequence[str]) -> set[str]:
+    """Return the subsets that ``gather_subset`` asks for. It reads as in ``setup``, whose own code would bring all of its collectors along."""
+    unknown = [name for name in asked if name.lstrip("!") not in (*SUBSETS, "all", "min")]
+    if unknown:
+        raise GpuOpsError(f"There is no subset {', '.join(unknown)}. gather_subset knows all, min, {', '.join(SUBSETS)}, each also with a ! before it.")
+    groups = {"all": set(SUBSETS) - ONLY_BY_NAME, "min": set(MINIMUM)}
+    named = {name for name in asked if name in SUBSETS}
+    wanted = named | groups["min"] | (groups["all"] if "all" in asked else set())
+    refused = {name[1:] for name in asked if name.startswith("!")}
+    refused |= (groups["all"] - groups["min"] if "all" in refused else set()) | (groups["min"] if "min" in refused else set())
+    return wanted - (refused - named)
+
 
 _NO_DRIVER = "The module nvidia is not loaded"
 

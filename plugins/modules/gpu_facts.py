@@ -213,8 +213,8 @@ ansible_facts:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.facts.collector import get_collector_names
-from ansible_collections.gpuops.nvidia.plugins.module_utils._facts import MINIMUM, ONLY_BY_NAME, SUBSETS, gather
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._facts import chosen, gather
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host
 
 OPTIONS: dict[str, t.Any] = {
@@ -223,18 +223,12 @@ OPTIONS: dict[str, t.Any] = {
 }
 
 
-def chosen(asked: list[str]) -> set[str]:
-    """Return the subsets that are asked for. ``setup``'s own code reads them, so that they mean the same here."""
-    names = get_collector_names(valid_subsets=frozenset(SUBSETS), minimal_gather_subset=MINIMUM, gather_subset=asked)
-    return {name for name in names if name not in ONLY_BY_NAME or name in asked}
-
-
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
     try:
         subsets = chosen(module.params["gather_subset"])
-    except TypeError as e:
-        module.fail_json(msg=f"gather_subset: {e}")
+    except GpuOpsError as e:
+        module.fail_json(msg=e.msg, **e.details)
     timeout_s = module.params["gather_timeout"]
     module.exit_json(changed=False, ansible_facts={"gpuops": gather(Host(timeout_s=timeout_s), subsets, timeout_s)})
 

@@ -102,7 +102,8 @@ def test_a_machine_with_one_numa_node_has_none(tmp_path: Path) -> None:
 
 
 def test_names_come_from_the_hosts_table_when_ours_lacks_them(tmp_path: Path) -> None:
-    pci_ids = "10dd  Enhance Limited\n10de  NVIDIA Corporation\n\t0fff  Old [One]\n\t\t10de 1234  Board\n# comment\n\t2fff  GB999 [New]\n10df  Emulex\n\t2ffe  Not ours\n"
+    ours = "10de  NVIDIA Corporation\n\t0fff  Old [One]\n\t\t10de 1234  Board\n# comment\n\t2fff  GB999 [New]\n"
+    pci_ids = f"10dd  Enhance Limited\n{ours}10df  Emulex\n\t2ffe  Not ours\n"
     assert name_of("2fff", pci_ids) == "GB999 [New]"
     assert name_of("0fff", pci_ids) == "Old [One]"
     assert name_of("2ffe", pci_ids) is None

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
 import time
 import typing as t
 from pathlib import Path
 
 import pytest
+from ansible.module_utils.facts.collector import get_collector_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _facts, _nvml
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Output
 from ansible_collections.gpuops.nvidia.plugins.modules import gpu_facts
@@ -241,7 +243,15 @@ def test_the_subset_pci_does_not_ask_the_driver(facts: Facts, tmp_path: Path, nv
 def test_an_unknown_subset_is_named(run_module: t.Any) -> None:
     outcome = run_module("gpu_facts", gather_subset=["gpu"])
     assert outcome.rc == 1
-    assert "gather_subset: Bad subset 'gpu'" in outcome.result["msg"]
+    assert outcome.result["msg"].startswith("There is no subset gpu. gather_subset knows all, min, pci,")
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_the_subsets_chosen_are_those_that_setups_own_code_chooses(length: int) -> None:
+    ours = frozenset(_facts.SUBSETS) - _facts.ONLY_BY_NAME
+    for asked in itertools.product(["all", "min", "!all", "!min", "xid", "!xid", "kernel", "!kernel"], repeat=length):
+        theirs = get_collector_names(valid_subsets=ours, minimal_gather_subset=_facts.MINIMUM, gather_subset=list(asked))
+        assert _facts.chosen(asked) == theirs, asked
 
 
 def test_every_subset_is_documented() -> None:
