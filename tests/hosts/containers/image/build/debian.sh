@@ -3,9 +3,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# The Debian flavour: GRUB and initramfs-tools, as they are. Argument: the kernel's release.
+# The Debian flavour: GRUB and initramfs-tools, as they are. Arguments: the kernel's release and the flavour.
 set -eu
-release=$1
+release=$1 flavour=$2
 mkdir -p /boot/grub /etc/default/grub.d
 cat > /etc/default/grub << 'END'
 GRUB_DEFAULT=0
@@ -17,5 +17,6 @@ GRUB_DISABLE_OS_PROBER=true
 END
 update-initramfs -c -k "$release"
 update-grub
-printf 'deb [trusted=yes] file:///usr/local/share/repository ./\n' > /etc/apt/sources.list
+/usr/local/lib/packages/make.py "$flavour" "$release"
+: > /etc/apt/sources.list # roles configure the repository in /usr/local/share
 rm -rf /var/lib/apt/lists/*

@@ -58,3 +58,4 @@ GRUB_CMDLINE_LINUX="crashkernel=1G-4G:192M,4G-64G:256M,64G-:512M rd.lvm.lv=rl/ro
 GRUB_DISABLE_RECOVERY="true"
 GRUB_ENABLE_BLSCFG=true
 END
+/usr/local/lib/packages/make.py rhel "$release"

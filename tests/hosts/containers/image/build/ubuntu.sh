@@ -5,7 +5,7 @@
 
 # The Ubuntu lookalike: Debian's packages under Ubuntu's name. It tests what branches on the name. Argument: the kernel's release.
 set -eu
-/usr/local/lib/build/debian.sh "$1"
+/usr/local/lib/build/debian.sh "$1" ubuntu
 rm -f /etc/os-release
 cat > /etc/os-release << 'END'
 PRETTY_NAME="Ubuntu 24.04.3 LTS"

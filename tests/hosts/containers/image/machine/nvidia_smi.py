@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import sys
 import uuid
@@ -15,7 +14,7 @@ import xml.etree.ElementTree as ET
 from . import files, pci, spec
 
 FABRIC_MANAGER_READY = "/run/nvidia-fabricmanager/ready"
-LIBRARY = "/usr/lib/nvidia/libnvidia-ml.so."
+LIBRARIES = ("/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "/usr/lib64/libnvidia-ml.so.1")
 NO_DRIVER = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed and running.\n"
 SPEED = {3: "8GT/s", 4: "16GT/s", 5: "32GT/s", 6: "64GT/s"}
 
@@ -26,9 +25,9 @@ def main(arguments: list[str]) -> int:
     if not version:
         print(NO_DRIVER)
         return 9
-    libraries = [path.removeprefix(LIBRARY) for path in sorted(glob.glob(LIBRARY + "*.*"))]
-    if version not in libraries:
-        print(f"Failed to initialize NVML: Driver/library version mismatch\nNVML library version: {libraries[-1].rpartition('.')[0] if libraries else '?'}")
+    library = next(os.readlink(path).partition(".so.")[2] for path in LIBRARIES if os.path.islink(path))
+    if version != library:
+        print(f"Failed to initialize NVML: Driver/library version mismatch\nNVML library version: {library.rpartition('.')[0]}")
         return 18
     gpus = [_gpu(index, address) for index, address in enumerate(a for a in pci.gpus() if pci.driver(a) == "nvidia")]
     query = next((a.partition("=")[2] for a in arguments if a.startswith("--query-gpu=")), None)
