@@ -166,9 +166,9 @@ class Host:
         found = self.which(command[0])
         if found is None:
             return Output(error=f"{command[0]} is not installed")
-        # Files, not pipes: nothing waits for a process that does not die.
+        # Not run_command, which waits for ever. Files, not pipes: nothing waits for a process that does not die.
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            process = subprocess.Popen(
+            process = subprocess.Popen(  # pylint: disable=ansible-bad-function
                 [found, *command[1:]],
                 stdin=subprocess.DEVNULL,
                 stdout=out,

@@ -159,8 +159,7 @@ XIDS: dict[int, tuple[str, str | None]] = {
 }
 
 _PREFIX = r"^(?:\[\s*(?P<uptime>[\d.]+)\]|(?P<time>\d{4}-\d\d-\d\d[T ][\d:.,]+(?:[+-]\d\d:?\d\d|Z)?))?\s*(?:\S+ kernel: |kernel: )?\s*"
-_XID = re.compile(_PREFIX + r"NVRM: Xid \((?:PCI:)?(?P<gpu>[0-9a-fA-F:.]+)\): (?P<code>\d+)(?:, )?(?P<message>.*)$")
-_SXID = re.compile(_PREFIX + r"nvidia-nvswitch\d+: SXid \((?:PCI:)?(?P<gpu>[0-9a-fA-F:.]+)\): (?P<code>\d+)(?:, )?(?P<message>.*)$")
+_MESSAGE = re.compile(_PREFIX + r"(?:NVRM: (?P<kind>Xid)|nvidia-nvswitch\d+: SXid) \((?:PCI:)?(?P<gpu>[0-9a-fA-F:.]+)\): (?P<code>\d+)(?:, )?(?P<message>.*)$")
 # A GPU that is gone when the driver loads gets a message of several lines instead of an Xid.
 _GONE_GPU = re.compile(_PREFIX + r"NVRM: The NVIDIA GPU (?P<gpu>[0-9a-fA-F]+:[0-9a-fA-F:.]+)")
 _GONE = "fallen off the bus and is not responding"
@@ -185,12 +184,10 @@ def parse(text: str) -> list[Event]:
     events = []
     gone: re.Match[str] | None = None
     for line in text.splitlines():
-        xid, sxid, start = _XID.match(line), _SXID.match(line), _GONE_GPU.match(line)
-        gone = start or gone
-        if xid:
-            events.append(_event(xid, "xid", int(xid["code"]), xid["message"]))
-        elif sxid:
-            events.append(_event(sxid, "sxid", int(sxid["code"]), sxid["message"]))
+        message = _MESSAGE.match(line) if "Xid (" in line else None
+        gone = _GONE_GPU.match(line) or gone
+        if message:
+            events.append(_event(message, "xid" if message["kind"] else "sxid", int(message["code"]), message["message"]))
         elif gone and _GONE in line:
             events.append(_event(gone, "xid", _OFF_THE_BUS, f"{_GONE} to commands"))
             gone = None
