@@ -61,8 +61,10 @@ def userspace_version(host: Host, root: str) -> str | None:
     return match[1] if match else None
 
 
-def users(host: Host) -> list[Json]:
-    """Return the processes that hold one of the driver's device files open."""
+def users(host: Host) -> list[Json] | None:
+    """Return the processes that hold one of the driver's device files open, or None where those of others cannot be seen."""
+    if host.exists("/proc/1") and not host.names("/proc/1/fd"):
+        return None
     found = []
     for pid in host.names("/proc"):
         if not pid.isdigit():
@@ -81,6 +83,7 @@ def driver(host: Host) -> Section:
     version = loaded_version(host) if loaded else None
     kind = module_type(host.read(VERSION_FILE)) if loaded else None
     userspace = userspace_version(host, root)
+    holders = users(host) if loaded else []
     facts = {
         "loaded": loaded,
         "version": version,
@@ -88,7 +91,7 @@ def driver(host: Host) -> Section:
         "userspace_version": userspace,
         "matches": version == userspace if version and userspace else None,
         "containerised": bool(root),
-        "users": users(host) if loaded else [],
+        "users": holders,
     }
     no_module = "The module nvidia is not loaded" if not loaded else "sysfs does not say"
     no_library = f"{_LIBRARY} is not installed"
@@ -101,7 +104,7 @@ def driver(host: Host) -> Section:
             "userspace_version": either(userspace, _LIBRARY, no_library),
             "matches": either(facts["matches"], f"sysfs, {_LIBRARY}", no_module if version is None else no_library),
             "containerised": known(CONTAINER_ROOT),
-            "users": known("procfs") if loaded else missing(no_module),
+            "users": either(holders, "procfs", "Only root sees what the processes of others have open"),
         },
     )
 

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import typing as t
 
@@ -19,6 +20,8 @@ GRUB_DEFAULTS = "/etc/default/grub"
 GRUB_DROP_INS = "/etc/default/grub.d"
 BLS_ENTRIES = "/boot/loader/entries"
 
+# The latter are systemd-boot's.
+_ENTRY_FOLDERS = (BLS_ENTRIES, "/boot/efi/loader/entries", "/efi/loader/entries")
 _GRUB_CONFIGURATIONS = ("/boot/grub/grub.cfg", "/boot/grub2/grub.cfg")
 _GRUB_ENVIRONMENTS = ("/boot/grub2/grubenv", "/boot/grub/grubenv", "/boot/efi/EFI/redhat/grubenv")
 _EFI_VARIABLES = "/sys/firmware/efi/efivars"
@@ -124,8 +127,9 @@ def next_entry(host: Host) -> tuple[Entry | None, str]:
     environment: dict[str, str] = {}
     for path in _GRUB_ENVIRONMENTS:
         environment = {**environment_block(host.read(path) or ""), **environment}
-    saved = environment.get("saved_entry", "")
-    bls = {path.split("/")[-1][: -len(".conf")]: path for path in host.glob(f"{BLS_ENTRIES}/*.conf")}
+    # The first one counts once: grub-reboot sets it.
+    saved = environment.get("next_entry") or environment.get("saved_entry", "")
+    bls = {os.path.basename(path)[: -len(".conf")]: path for folder in _ENTRY_FOLDERS for path in host.glob(f"{folder}/*.conf")}
     if bls:
         entries = {name: bls_entry(host.read(path) or "", path, environment) for name, path in bls.items() if "rescue" not in name}
         return _default_bls_entry(entries, saved)

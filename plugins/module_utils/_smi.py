@@ -28,7 +28,7 @@ _POWER_LIMIT = (
     "power_readings/power_limit",
 )
 _PROFILE = re.compile(r"^\s+MIG (?P<profile>\S+)\s+Device\s+(?P<index>\d+): \(UUID: (?P<uuid>[^)]+)\)")
-_LOST = re.compile(r"Unable to determine the device handle for (?:GPU|gpu)\s*\d*:?\s*(?P<gpu>[0-9a-fA-F:.]+?): (?P<message>.+)")
+_LOST = re.compile(r"Unable to determine the device handle for (?:GPU|gpu)\s*(?:\d+: )?(?P<gpu>[0-9a-fA-F:.]+?): (?P<message>.+)")
 
 
 def read(host: Host, root: str, timeout_s: float) -> Readings:

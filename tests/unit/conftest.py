@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import typing as t
 from pathlib import Path
 
@@ -20,6 +21,8 @@ SetNvml = t.Callable[..., None]
 @pytest.fixture(scope="session")
 def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The fake library. It is loaded here, so that pynvml, which asks for it by its name, gets it in every child of this process."""
+    # So that a child need not import it, which takes long on a busy machine.
+    importlib.import_module("pynvml")
     library = build(tmp_path_factory.mktemp("nvml"))
     ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
     return library

@@ -24,6 +24,7 @@ def process(root: Path, pid: int, name: str, *targets: str) -> None:
 
 def test_a_driver_and_its_users(tmp_path: Path) -> None:
     load(tmp_path, "580.95.05")
+    process(tmp_path, 1, "systemd", "/dev/null")
     process(tmp_path, 1207, "nvidia-persiste", "/dev/null", "/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia0")
     process(tmp_path, 99, "sshd", "/dev/null", "/etc/nvidia0.conf")
     process(tmp_path, 301, "nv-fabricmanage", "/dev/nvidia-nvswitch0")
@@ -63,6 +64,14 @@ def test_modules_without_libraries(tmp_path: Path) -> None:
     section = driver(RecordedHost(tmp_path))
     assert section.facts["matches"] is None
     assert section.sources["matches"] == {"source": None, "reason": "libnvidia-ml.so.1 is not installed"}
+
+
+def test_only_root_sees_the_users(tmp_path: Path) -> None:
+    load(tmp_path, "580.95.05")
+    write(tmp_path / "proc/1/comm", "systemd\n")
+    section = driver(RecordedHost(tmp_path))
+    assert section.facts["users"] is None
+    assert section.sources["users"] == {"source": None, "reason": "Only root sees what the processes of others have open"}
 
 
 def test_a_driver_container(tmp_path: Path) -> None:

@@ -140,6 +140,16 @@ def test_a_saved_entry_of_grub(tmp_path: Path) -> None:
     assert kernel(RecordedHost(tmp_path)).facts["next_boot"] == "6.1.0-25-amd64"
     write(tmp_path / "boot/grub/grubenv", "saved_entry=gnulinux-advanced-9b1d>gnulinux-6.1.0-18-amd64-advanced-9b1d\n")
     assert kernel(RecordedHost(tmp_path)).facts["next_boot"] == "6.1.0-18-amd64"
+    # grub-reboot chooses for one boot.
+    write(tmp_path / "boot/grub/grubenv", "saved_entry=gnulinux-6.1.0-18-amd64\nnext_entry=gnulinux-6.1.0-25-amd64\n")
+    assert kernel(RecordedHost(tmp_path)).facts["next_boot"] == "6.1.0-25-amd64"
+
+
+def test_systemd_boot_has_entries_too(tmp_path: Path) -> None:
+    write(tmp_path / "boot/efi/EFI/systemd/systemd-bootx64.efi", "")
+    write(tmp_path / "boot/efi/loader/entries/ab12-6.8.0-87-generic.conf", "version    6.8.0-87-generic\noptions    root=/dev/sda2 ro\n")
+    facts = kernel(RecordedHost(tmp_path)).facts
+    assert (facts["bootloader"], facts["next_boot"], facts["cmdline_configured"]) == ("systemd-boot", "6.8.0-87-generic", ["root=/dev/sda2", "ro"])
 
 
 def test_a_host_that_shows_nothing(tmp_path: Path) -> None:

@@ -102,6 +102,11 @@ def test_a_lost_gpu_instead_of_xml(name: str, message: str) -> None:
     assert readings.reason == "nvidia-smi ended with 255: Unable to determine the device handle"
 
 
+def test_a_lost_gpu_in_a_domain_of_its_own() -> None:
+    (reading,) = parse(Output("Unable to determine the device handle for GPU0009:01:00.0: Unknown Error\n")).gpus
+    assert reading.address == "0009:01:00.0"
+
+
 def test_a_lost_gpu_before_the_xml_of_the_others() -> None:
     readings = parse(Output(recorded("nvidia-smi/lost.txt") + recorded("nvidia-smi/h100-550.xml")))
     assert [(reading.address, reading.lost) for reading in readings.gpus] == [("0000:19:00.0", False), ("0000:3b:00.0", False), ("0000:9b:00.0", True)]
