@@ -159,7 +159,7 @@ class Loader:
         entries = self.entries()
         return [argument for argument in wanted if any(argument not in entry for entry in entries)]
 
-    def assert_writable(self) -> None:
+    def assert_able(self, wanted: t.Sequence[str]) -> None:
         """Raise when a change could only be half done."""
         for folder in self.folders:
             if not self.host.writable(folder):
@@ -236,12 +236,23 @@ class Grubby(Loader):
     """The Red Hat family: grubby edits every boot entry and the defaults of the next kernel. It knows no owners, so a record does."""
 
     name = "grubby"
-    folders = (RECORDS, BLS_ENTRIES)
+    folders = (RECORDS, BLS_ENTRIES[0])
 
     @property
     def path(self) -> str:
         """The owner's record."""
         return f"{RECORDS}/{self.owner}.json"
+
+    def assert_able(self, wanted: t.Sequence[str]) -> None:
+        names = [name_of(argument) for argument in wanted]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise GpuOpsError(
+                f"grubby keeps one value for each name, so {' and '.join(doubled)} cannot be given more than once here. "
+                "Reserve huge pages of one size by argument, and those of 2M by the sysctl vm.nr_hugepages.",
+                reason="Unsupported",
+            )
+        super().assert_able(wanted)
 
     def record(self) -> Record:
         try:
@@ -265,7 +276,9 @@ class Grubby(Loader):
         replaced = self._replaced(before, wanted)
         names = set(map(name_of, wanted))
         back = [argument for argument in replaced if name_of(argument) not in names]
-        gone = sorted({argument.partition("=")[0] for argument in owned if name_of(argument) not in names})
+        # Whole arguments, not names: some versions of grubby also hit names that end in the one to remove.
+        ours = names | set(map(name_of, owned))
+        gone = sorted({argument for entry in self.entries() for argument in entry if name_of(argument) in ours})
         self._write(Record(args=wanted, pending=True, replaced=replaced, was=owned))
         command = ["grubby", "--update-kernel=ALL"]
         command += [f"--remove-args={' '.join(gone)}"] if gone else []
@@ -361,7 +374,7 @@ def set_arguments(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) 
     configured = facts["cmdline_configured"] or []
     others = without(configured, before.args)
     if changed:
-        loader.assert_writable()
+        loader.assert_able(wanted)
         if check_mode:
             configured = loader.predict(configured, before.ever, wanted)
         else:

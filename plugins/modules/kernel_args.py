@@ -43,7 +43,9 @@ options:
     type: str
     choices: [enabled, passthrough]
   hugepages:
-    description: Huge pages to reserve at boot, a number for each size (V(2M), V(1G)). Their arguments come before O(args).
+    description:
+      - Huge pages to reserve at boot, a number for each size (V(2M), V(1G)). Their arguments come before O(args).
+      - On the Red Hat family only one size, because C(grubby) keeps one value for each name.
     type: dict
     default: {}
   state:

@@ -86,10 +86,12 @@ def redhat(root: Path, arguments: str = "ro crashkernel=1G iommu=off") -> FakeHo
         given = dict(part.removeprefix("--").split("=", 1) for part in command[1:])
         if "info" in given:
             return "".join(f'index={index}\nkernel="/boot/vmlinuz-{v}"\nargs="{" ".join(options(v))}"\n' for index, v in enumerate(versions))
-        add, remove = given.get("args", "").split(), given.get("remove-args", "").split()
-        names = {argument.partition("=")[0] for argument in (*add, *remove)}
         for version in versions:
-            store(version, [argument for argument in options(version) if argument.partition("=")[0] not in names] + add)
+            words = [word for word in options(version) if not {word, word.partition("=")[0]} & set(given.get("remove-args", "").split())]
+            for wanted in given.get("args", "").split():
+                same = [place for place, word in enumerate(words) if word.partition("=")[0] == wanted.partition("=")[0]]
+                words[slice(same[0], same[0] + 1) if same else slice(len(words), None)] = [wanted]  # one value for each name
+            store(version, words)
         return ""
 
     host.commands["grubby"] = grubby
