@@ -25,7 +25,10 @@ options:
 EXAMPLES = r"""
 - name: Stop where a GPU did not come back
   ansible.builtin.assert:
-    that: ansible_facts.gpuops | gpuops.nvidia.reboot_gate({'gpus': ['0000:18:00.0']}) | length == 0
+    that: ansible_facts.gpuops | gpuops.nvidia.reboot_gate(before) | length == 0
+  vars:
+    before:
+      gpus: ["0000:18:00.0"]
 """
 
 RETURN = r"""

@@ -10,8 +10,13 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.filter.fabric_plan import FilterModule, fabric_plan
 
 NOTHING = {"package": None, "version": None, "active": False, "enabled": False, "matches_driver": None}
-H100, B200, GB200, A100, L40S = "10de:2330", "10de:2901", "10de:2941", "10de:20b2", "10de:26b9"
-SWITCH, CONNECTX = "10de:22a3", "15b3:1021"
+A100 = "10de:20b2"
+L40S = "10de:26b9"
+H100 = "10de:2330"
+B200 = "10de:2901"
+GB200 = "10de:2941"
+SWITCH = "10de:22a3"
+CONNECTX = "15b3:1021"
 
 
 def facts(gpu: str, *switches: str, version: str | None = "580.95.05", containerised: bool = False, **services: t.Any) -> dict[str, t.Any]:
