@@ -56,7 +56,7 @@ options:
 notes:
   - On Debian and Ubuntu the arguments are in C(/etc/default/grub.d/zz-<owner>.cfg), and C(update-grub) runs.
   - On the Red Hat family C(grubby) sets them on every boot entry, and C(/etc/gpuops/kernel_args/<owner>.json) records what the owner
-    has set and what that displaced, which comes back with RV(state=absent).
+    has set and what that displaced, which comes back with O(state=absent).
   - A host that boots with systemd-boot is refused, unless there is nothing to set.
 """
 
