@@ -45,6 +45,13 @@ lab-tools: setup ## Build the control plane, kwok and helm into the cache
 host-tools: setup ## Install what the test hosts need, as root; say what is missing where that cannot be
 	@$(BIN)/python -m tests.hosts tools
 
+host-vm: setup host-tools ## Tests and the molecule scenario on a virtual machine (some 10 minutes)
+	GPUOPS_VM=1 $(BIN)/pytest tests/hosts/tests/test_vm.py
+	$(BIN)/molecule test --scenario-name host-vm
+
+host-containers: setup host-tools ## The molecule scenario on container hosts
+	$(BIN)/molecule test --scenario-name host-containers
+
 ##@ Checks, cheap ones first
 
 check: ruff mypy yamllint reuse changelog-lint docs-lint ansible-lint docs sanity import-check ## All of them

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from tests.hosts.fixtures import container_host, container_hosts
+from tests.hosts.fixtures import container_host, container_hosts, vm_host
 from tests.lab.fixtures import deployed_lab, fresh_lab, lab
 
-__all__ = ["container_host", "container_hosts", "deployed_lab", "fresh_lab", "lab"]
+__all__ = ["container_host", "container_hosts", "deployed_lab", "fresh_lab", "lab", "vm_host"]

@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from .containers.hosts import ContainerHosts, Machine
 from .errors import HostsError, UnavailableError
+from .vm.hosts import VmHost
 
-__all__ = ["ContainerHosts", "HostsError", "Machine", "UnavailableError"]
+__all__ = ["ContainerHosts", "HostsError", "Machine", "UnavailableError", "VmHost"]

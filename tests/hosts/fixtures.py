@@ -15,6 +15,7 @@ import pytest
 from .containers.hosts import ContainerHost, ContainerHosts, Machine
 from .containers.images import FLAVOURS
 from .errors import UnavailableError
+from .vm.hosts import VmHost
 
 
 @contextlib.contextmanager
@@ -42,3 +43,17 @@ def container_host() -> t.Iterator[ContainerHost]:
     """A Debian host for one test alone."""
     with running_containers("single", {"debian": 1}) as hosts:
         yield hosts.hosts()[0]
+
+
+@pytest.fixture
+def vm_host() -> t.Iterator[VmHost]:
+    """A virtual machine with two H100, nouveau loaded, and its IOMMU off, just booted. Only where asked for: a reboot takes 40 s and up."""
+    if not os.environ.get("GPUOPS_VM"):
+        pytest.skip("Virtual machines are slow: set GPUOPS_VM=1, as `make host-vm` does.")
+    host = VmHost(f"test-{os.getpid()}", print)
+    try:
+        yield host.up()
+    except UnavailableError as reason:
+        pytest.skip(str(reason))
+    finally:
+        host.down()

@@ -114,8 +114,9 @@ class ContainerHosts:
             groups.setdefault(host.flavour, {"hosts": {}})["hosts"][host.name] = {}
         variables = {
             "ansible_connection": "containers.podman.podman",
-            "ansible_podman_executable": str(Podman().executable),
+            "ansible_podman_executable": str(Podman().login),
             "ansible_python_interpreter": "/usr/bin/python3",
+            "ansible_pipelining": True,
         }
         return {"gpu_hosts": {"children": groups, "vars": variables}}
 

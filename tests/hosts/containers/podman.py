@@ -40,6 +40,25 @@ for path in {" ".join(OVERLAID)}; do
 done
 """
 
+# podman lets one in before the first process runs; sshd lets nobody in before the host is up, and Ansible counts on that after a reboot.
+LOGIN = """#!/bin/sh
+# What Ansible's connection plugin runs as podman: a command waits until the host is up.
+[ "$1" = exec ] || exec {executable} "$@"
+name= value=
+for argument do
+  shift
+  set -- "$@" "$argument"
+  if [ -n "$name" ]; then continue; fi
+  if [ -n "$value" ]; then value=; continue; fi
+  case "$argument" in
+    exec | -i) ;;
+    --*) value=follows ;;
+    *) name=$argument; set -- "$@" /usr/local/lib/stand-ins/login ;;
+  esac
+done
+exec {executable} "$@"
+"""
+
 # runc, cgroupfs and the limits: see README.md, "What the machine must offer".
 CONTAINERS_CONF = """[containers]
 default_ulimits = ["nofile=1024:20000", "nproc=4096:4096"]
@@ -62,6 +81,7 @@ class Podman:
     def __init__(self) -> None:
         self.home = folders.cache() / "podman"
         self.executable = self.home / "podman"
+        self.login = self.home / "podman-login"
         self._write_configuration()
 
     def __call__(self, *arguments: str, timeout: float = 600) -> str:
@@ -91,6 +111,7 @@ class Podman:
             self.home / "containers.conf": CONTAINERS_CONF.format(hooks=hooks),
             self.home / "storage.conf": STORAGE_CONF.format(graph=self.home / "storage"),
             self.home / "overlay-machine": HOOK,
+            self.login: LOGIN.format(executable=shlex.quote(str(self.executable))),
             hooks / "machine.json": json.dumps(hook),
             self.executable: f"""#!/bin/sh
 export CONTAINERS_CONF={shlex.quote(str(self.home))}/containers.conf CONTAINERS_STORAGE_CONF={shlex.quote(str(self.home))}/storage.conf
@@ -100,8 +121,6 @@ exec podman "$@"
         hooks.mkdir(parents=True, exist_ok=True)
         for path, text in files.items():
             _write_once(path, text)
-        for path in (self.executable, self.home / "overlay-machine"):
-            path.chmod(0o755)
 
 
 def _write_once(path: Path, text: str) -> None:

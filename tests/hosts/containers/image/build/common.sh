@@ -9,7 +9,7 @@ release=$1
 stand_ins=/usr/local/lib/stand-ins
 simulated=/var/lib/machine
 
-chmod 755 $stand_ins/grub-probe $stand_ins/grubby $stand_ins/module $stand_ins/bin/*
+chmod 755 $stand_ins/grub-probe $stand_ins/grubby $stand_ins/module $stand_ins/login $stand_ins/bin/*
 install -m 755 $stand_ins/bin/* /usr/local/sbin/
 dpkg-divert --quiet --local --rename --add /usr/sbin/grub-probe
 install -m 755 $stand_ins/grub-probe /usr/sbin/grub-probe
@@ -56,6 +56,21 @@ for symbol in CONFIG_RD_GZIP=y CONFIG_RD_ZSTD=y CONFIG_MODULES=y CONFIG_HUGETLBF
 # systemd-sysctl only looks at /proc/sys, which is read-only; what is below is the simulated machine's.
 mkdir -p /etc/systemd/system/systemd-sysctl.service.d
 printf '[Unit]\nConditionPathIsReadWrite=\n' > /etc/systemd/system/systemd-sysctl.service.d/machine.conf
+
+# When one could log in: see stand-ins/login.
+cat > /etc/systemd/system/machine-up.service << 'END'
+[Unit]
+After=systemd-user-sessions.service basic.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/bin/touch /run/machine-up
+
+[Install]
+WantedBy=multi-user.target
+END
+systemctl --quiet enable machine-up.service
 
 systemctl mask systemd-udevd.service systemd-udev-trigger.service apt-daily.timer apt-daily-upgrade.timer e2scrub_all.timer \
   e2scrub_reap.service man-db.timer fstrim.timer getty.target 2> /dev/null

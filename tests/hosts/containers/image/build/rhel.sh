@@ -26,6 +26,7 @@ ln -sf redhat-release /etc/system-release
 
 # EL's dracut makes an image for this host, with its graphics drivers and with what /etc/modprobe.d says, and calls it initramfs-*.img.
 # What of user space goes into it is left out, for speed.
+mkdir -p /etc/yum.repos.d
 mkdir -p /usr/lib/dracut/dracut.conf.d
 cat > /usr/lib/dracut/dracut.conf.d/01-el.conf << 'END'
 hostonly="yes"

@@ -63,6 +63,7 @@ class Package(t.NamedTuple):
     version: str
     root: str
     script: str = ""
+    provides: str = ""
 
 
 def main(flavour: str, kernel: str) -> None:
@@ -77,6 +78,8 @@ def main(flavour: str, kernel: str) -> None:
             _copy(f"/boot/{name}", kernel_package.root, f"/boot/{name}")
         installer = ["rpm", "--install", "--nodeps", "--replacefiles"] if flavour == "rhel" else ["dpkg", "--install"]
         subprocess.run([*installer, build(kernel_package)], check=True)
+        if flavour == "rhel":  # for the scripts of packages, whose shell rpm looks for in its database
+            subprocess.run([*installer, build(Package("bash", "5.1.8", _root(folder, "bash"), provides="/bin/sh"))], check=True)
     index()
 
 
@@ -168,7 +171,8 @@ def _rpm(package: Package) -> str:
     _write(
         spec,
         f"Name: {package.name}\nVersion: {package.version}\nRelease: 1.el9\nSummary: a stand-in for tests\nLicense: GPL-3.0-or-later\n"
-        f"AutoReqProv: no\n%description\nA stand-in for tests.\n%files\n" + "\n".join(sorted({*files, *links})) + "\n"
+        + (f"Provides: {package.provides}\n" if package.provides else "")
+        + "AutoReqProv: no\n%description\nA stand-in for tests.\n%files\n" + "\n".join(sorted({*files, *links})) + "\n"
         + (f"%post\n{package.script}\n" if package.script else ""),
     )  # fmt: skip
     defines = {
@@ -195,7 +199,10 @@ def _index_debs() -> None:
             with open(path, "rb") as file:
                 digest = hashlib.sha256(file.read()).hexdigest()
             stanzas.append(f"{control}Filename: ./{name}\nSize: {os.path.getsize(path)}\nSHA256: {digest}\n")
-    _write(f"{REPOSITORY}/Packages", "\n".join(stanzas))
+    index = "\n".join(stanzas)
+    _write(f"{REPOSITORY}/Packages", index)
+    digest = hashlib.sha256(index.encode()).hexdigest()
+    _write(f"{REPOSITORY}/Release", f"Suite: stand-in\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nSHA256:\n {digest} {len(index)} Packages\n")
 
 
 def _index_rpms() -> None:
