@@ -23,7 +23,7 @@ demo: setup ## Bring up a lab, deploy the GPU stack with site.yml and show the f
 	@$(LAB) up
 	@KUBECONFIG=$$($(LAB) kubeconfig) scripts/demo.sh
 
-test: setup check lab-tools ## Run every check and every test
+test: setup check lab-tools host-tools ## Run every check and every test
 	$(BIN)/pytest
 
 ##@ The lab
@@ -39,6 +39,18 @@ lab-down: setup ## Take the lab down
 
 lab-tools: setup ## Build the control plane, kwok and helm into the cache
 	@$(BIN)/python -m tests.lab tools
+
+##@ Test hosts
+
+host-tools: setup ## Install what the test hosts need, as root; say what is missing where that cannot be
+	@$(BIN)/python -m tests.hosts tools
+
+host-vm: setup host-tools ## Tests and the molecule scenario on a virtual machine (some 10 minutes)
+	GPUOPS_VM=1 $(BIN)/pytest tests/hosts/tests/test_vm.py
+	$(BIN)/molecule test --scenario-name host-vm
+
+host-containers: setup host-tools ## The molecule scenario on container hosts
+	$(BIN)/molecule test --scenario-name host-containers
 
 ##@ Checks, cheap ones first
 

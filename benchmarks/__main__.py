@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from pathlib import Path
 
 import yaml
 
+from tests.fake_nvml import H100, build, machine, plant, state
 from tests.lab import Lab, Options
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -77,10 +80,28 @@ def site_rerun() -> dict[str, t.Any]:
     return {"ours_s": round(seconds["ours"], 2), "theirs_s": round(seconds["theirs"], 2), "peak_mb": peak["ours"], "nodes": 4}
 
 
+def gpu_facts_8() -> dict[str, t.Any]:
+    """`gpu_facts` on 8 GPUs as a module's process, against `nvidia-smi -q -x` on a machine that has it, or else against `setup` on this one."""
+    nvidia_smi = shutil.which("nvidia-smi")
+    with tempfile.TemporaryDirectory() as folder:
+        if nvidia_smi:
+            ours, theirs = functools.partial(module, "gpuops.nvidia", "gpu_facts", {}), functools.partial(timed, [nvidia_smi, "-q", "-x"], {})
+        else:
+            plant(Path(folder), H100)
+            build(Path(folder))
+            state(Path(folder, "nvml.state"), machine(H100))
+            ours = functools.partial(process, ["benchmarks.gpu_host", folder], {})
+            theirs = functools.partial(process, ["ansible.modules.setup"], {})
+        seconds, peak = interleaved({"ours": ours, "theirs": theirs})
+    against = "nvidia-smi -q -x" if nvidia_smi else "setup"
+    return {"ours_s": round(seconds["ours"], 3), "theirs_s": round(seconds["theirs"], 3), "peak_mb": peak["ours"], "against": against}
+
+
 BENCHMARKS: dict[str, t.Callable[[], dict[str, t.Any]]] = {
     "clusterpolicy-noop": clusterpolicy_noop,
     "site-rerun": site_rerun,
     "fleet-read-1000": fleet_read_1000,
+    "gpu-facts-8": gpu_facts_8,
 }
 
 
@@ -137,8 +158,13 @@ def playbook(lab: Lab, play: Path, variables: dict[str, t.Any]) -> tuple[float, 
 
 def module(collection: str, name: str, options: dict[str, t.Any]) -> tuple[float, int]:
     """Run a module as a process of its own; seconds and peak memory (MB)."""
+    return process([MODULES.format(collection, name)], options)
+
+
+def process(command: list[str], options: dict[str, t.Any]) -> tuple[float, int]:
+    """Run a Python module that is an Ansible module, with its arguments before the options."""
     arguments = json.dumps({"ANSIBLE_MODULE_ARGS": options})
-    return timed([sys.executable, "-m", MODULES.format(collection, name), arguments], {"PYTHONPATH": str(ROOT / ".venv" / "share")})
+    return timed([sys.executable, "-m", *command, arguments], {"PYTHONPATH": str(ROOT / ".venv" / "share")})
 
 
 def timed(command: list[str], environment: dict[str, str]) -> tuple[float, int]:

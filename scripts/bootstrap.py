@@ -27,8 +27,8 @@ MINIMUM = (3, 11)
 
 # The community package carries the collections on PyPI, for machines that reach no Galaxy server; one line per ansible-core line.
 COMMUNITY_PACKAGE = {(3, 11): "ansible==12.3.0", (3, 12): "ansible==14.5.0"}
-# The last one is what community.general depends on.
-COLLECTIONS = ("kubernetes/core", "ansible/posix", "community/general", "community/library_inventory_filtering_v1")
+# containers.podman is for the test hosts; the last one is what community.general depends on.
+COLLECTIONS = ("kubernetes/core", "ansible/posix", "community/general", "containers/podman", "community/library_inventory_filtering_v1")
 
 
 def main() -> None:

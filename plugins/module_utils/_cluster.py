@@ -225,6 +225,17 @@ class Cluster:
             raise
         return True
 
+    def evict(self, namespace: str, pod: str, uid: str, grace_period_s: int | None = None) -> None:
+        """Evict this very pod, not a successor of the same name (which is a Conflict). TooManyRequests is a disruption budget's no."""
+        options: Json = {"preconditions": {"uid": uid}}
+        if grace_period_s is not None:
+            options["gracePeriodSeconds"] = grace_period_s
+        if self.check_mode:
+            options["dryRun"] = ["All"]
+        metadata = {"name": pod, "namespace": namespace}
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
+        self.request("POST", namespaced("v1", namespace, "pods", pod) + "/eviction", body=body)
+
     def port_forward_get(self, namespace: str, pod: str, port: int, path: str, timeout_s: float) -> tuple[int, bytes]:
         """GET ``path`` from a pod's HTTP port through the API server's port forwarding; return the status code and the body.
 

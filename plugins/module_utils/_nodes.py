@@ -116,6 +116,11 @@ def matches(selector: t.Mapping[str, str] | None, node: Json) -> bool:
     return all(labels.get(key) == value for key, value in (selector or {}).items())
 
 
+def selector_of(option: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """Return a selector option as labels are: YAML reads true and 7 as no strings."""
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in option.items()}
+
+
 def gpu_quantities(node: Json, field: str) -> dict[str, int]:
     """Return the GPU resources in ``capacity`` or ``allocatable``, for example ``{"nvidia.com/gpu": 8}``."""
     listed = (node.get("status") or {}).get(field) or {}

@@ -16,6 +16,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import is_gpu
 
 Json = dict[str, t.Any]
 
+DRA_DRIVER = "gpu.nvidia.com"
+
 
 @dataclasses.dataclass(frozen=True)
 class GpuPod:
@@ -41,6 +43,35 @@ def gpu_pods(cluster: Cluster, operator_namespace: str) -> list[GpuPod]:
         if gpus and node:
             found.append(GpuPod(pod["metadata"]["namespace"], pod["metadata"]["name"], node, gpus))
     return found
+
+
+class GpuClaims:
+    """Tells whether a pod holds a GPU through Dynamic Resource Allocation. Claims are read only where pods have any."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._holds: dict[tuple[str, str], bool] = {}
+
+    def held_by(self, pod: Json) -> bool:
+        """Tell whether one of the pod's claims has a GPU allocated."""
+        namespace = pod["metadata"]["namespace"]
+        claims = [(namespace, name) for name in _claims(pod)]
+        if any(claim not in self._holds for claim in claims):
+            listed = (self._cluster.get(namespaced("resource.k8s.io/v1", None, "resourceclaims")) or {}).get("items") or []
+            self._holds = dict.fromkeys(claims, False) | {(item["metadata"]["namespace"], item["metadata"]["name"]): _is_gpu(item) for item in listed}
+        return any(self._holds.get(claim) for claim in claims)
+
+
+def _claims(pod: Json) -> set[str]:
+    named = {item.get("resourceClaimName") for item in pod["spec"].get("resourceClaims") or []}
+    made = {item.get("resourceClaimName") for item in (pod.get("status") or {}).get("resourceClaimStatuses") or []}
+    return (named | made) - {None}
+
+
+def _is_gpu(claim: Json) -> bool:
+    """Tell whether a claim has a GPU for work; admin access is for monitoring."""
+    devices = ((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}
+    return any(result["driver"] == DRA_DRIVER and not result.get("adminAccess") for result in devices.get("results") or [])
 
 
 def requested_gpus(spec: Json) -> dict[str, int]:

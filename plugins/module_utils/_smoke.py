@@ -9,16 +9,15 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
-import signal
 import time
 import typing as t
 import uuid
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils import _signals
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import is_ready, matches
+from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import is_ready, matches, selector_of
 
 Json = dict[str, t.Any]
 
@@ -94,7 +93,7 @@ def select(nodes: list[Json], options: t.Mapping[str, t.Any]) -> Selection:
     if options["nodes"] is not None:
         names = list(dict.fromkeys(options["nodes"]))
     elif options["node_selector"] is not None:
-        selector = {key: str(value) for key, value in options["node_selector"].items()}
+        selector = selector_of(options["node_selector"])
         names = [name for name, node in by_name.items() if _schedulable(node) and matches(selector, node)]
     else:
         names = [name for name, node in by_name.items() if _schedulable(node) and _offers(node, resource)]
@@ -259,7 +258,7 @@ class Run:
         """Test the nodes, at most ``parallel`` at a time. Whatever happens, nothing stays."""
         self._delete_expired()
         waiting, reached = collections.deque(nodes), time.monotonic()
-        with _signals_as_exceptions():
+        with _signals.as_exceptions():
             try:
                 while waiting or self._active:
                     try:
@@ -353,20 +352,3 @@ def _explain(error: GpuOpsError, namespace: str) -> GpuOpsError:
             f"The pod security of namespace {namespace} refuses the workload. Change security_context or namespace. {error.msg}", reason="Forbidden"
         )
     return error
-
-
-@contextlib.contextmanager
-def _signals_as_exceptions() -> t.Iterator[None]:
-    """Let SIGTERM and SIGHUP end a run as Ctrl-C does, so that it cleans up."""
-
-    def interrupt(number: int, dummy: t.Any) -> t.NoReturn:
-        for each in before:
-            signal.signal(each, signal.SIG_IGN)
-        raise KeyboardInterrupt(signal.Signals(number).name)
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -10,6 +10,7 @@ import contextlib
 import copy
 import http.server
 import json
+import re
 import threading
 import time
 import typing as t
@@ -50,6 +51,8 @@ class FakeApi:
         self.answer: t.Callable[[str, str], Reply | None] = lambda method, path: None
         self.log: list[tuple[str, str, dict[str, str]]] = []
         self.url = ""
+        self.end: t.Callable[[Json], None] = self.lists[ALL_PODS].remove
+        """What becomes of an evicted pod."""
         self.skew_s = 0.0
         """How far its clock is ahead."""
 
@@ -62,17 +65,16 @@ class FakeApi:
         """Answer one request."""
         url = urlsplit(target)
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
-        if method == "DELETE" and body is not None:
-            # As the real one: with DeleteOptions in the body, the query says nothing.
-            query = {"dryRun": "All"} if body.get("dryRun") == ["All"] else {}
         if method == "DELETE":  # as the real one: with options in the body the query counts for nothing
             query = {"dryRun": "All"} if (body or {}).get("dryRun") == ["All"] else {}
         self.log.append((method, url.path, query))
         special = self.answer(method, url.path)
         if special:
             return special
+        if url.path.endswith("/eviction") and body is not None:
+            return self._evict(body)
         if url.path in self.lists:
-            return 200, self._table() if "as=Table" in accept else {"items": self.lists[url.path], "metadata": {}}
+            return 200, self._table() if "as=Table" in accept else {"items": self._selected(url.path, query), "metadata": {}}
         collection, dummy, name = url.path.rpartition("/")
         if collection not in self.lists:
             return refusal(404, "the server could not find the requested resource")
@@ -81,6 +83,8 @@ class FakeApi:
     def _one(self, method: str, collection: str, name: str, query: dict[str, str], body: Json | None) -> Reply:
         existing = next((item for item in self.lists[collection] if item["metadata"]["name"] == name), None)
         dry = query.get("dryRun") == "All"
+        if method == "PATCH" and body is not None and "force" not in query:
+            return self._merge_patch(collection, existing, body, dry)
         if method == "PATCH" and body is not None:
             return 200, self._apply(collection, existing, body, query["fieldManager"], dry)
         if existing is None:
@@ -103,13 +107,55 @@ class FakeApi:
                 self.lists[collection].append(made)
         return made
 
+    def _selected(self, path: str, query: dict[str, str]) -> list[Json]:
+        """A collection's objects; of all pods those that the field selector picks."""
+        if path != ALL_PODS:
+            return self.lists[path]
+        terms = [re.fullmatch(r"([\w.]+)(!?=)(.*)", term) for term in query.get("fieldSelector", "").split(",") if term]
+        return [item for item in self.lists[path] if all((str(_field(item, term[1])) == term[3]) == (term[2] == "=") for term in terms)]
+
+    def _merge_patch(self, collection: str, existing: Json | None, body: Json, dry: bool) -> Reply:
+        """A JSON merge patch; with a resourceVersion it holds for that version only."""
+        if existing is None:
+            return refusal(404, "not found")
+        version = int(existing["metadata"].get("resourceVersion", 1))
+        if body["metadata"].pop("resourceVersion", None) not in (None, str(version)):
+            return refusal(409, "the object has been modified", "Conflict")
+        made = _merged(existing, body)
+        made["metadata"]["resourceVersion"] = str(version + 1)
+        if not dry:
+            self.lists[collection] = [made if item is existing else item for item in self.lists[collection]]
+        return 200, made
+
+    def _evict(self, body: Json) -> Reply:
+        """An eviction of a pod in the list of all pods, of which no budget knows."""
+        meta, options = body["metadata"], body["deleteOptions"]
+        name = (meta["namespace"], meta["name"])
+        pod = next((item for item in self.lists[ALL_PODS] if (item["metadata"]["namespace"], item["metadata"]["name"]) == name), None)
+        if pod is None:
+            return refusal(404, f'pods "{meta["name"]}" not found')
+        if pod["metadata"]["uid"] != options["preconditions"]["uid"]:
+            return refusal(409, "the UID in the precondition does not match", "Conflict")
+        if options.get("dryRun") != ["All"]:
+            self.end(pod)
+        return 201, {"kind": "Status", "status": "Success"}
+
     def _table(self) -> Json:
         columns = ["Name", "Ready", "Status", "Restarts", "Age", "IP", "Node"]
         return {"columnDefinitions": [{"name": name} for name in columns], "rows": [{"cells": cells} for cells in self.table]}
 
 
 def _merged(old: Json, new: Json) -> Json:
-    return {**old, **{key: _merged(old[key], value) if isinstance(value, dict) and isinstance(old.get(key), dict) else value for key, value in new.items()}}
+    made = {**old, **{key: _merged(old.get(key) or {}, value) if isinstance(value, dict) else value for key, value in new.items()}}
+    return {key: value for key, value in made.items() if value is not None}
+
+
+def _field(item: Json, path: str) -> t.Any:
+    for key in path.split("."):
+        item = item.get(key) or ""
+        if not item:
+            break
+    return item
 
 
 def _fields(value: t.Any) -> Json:

@@ -133,3 +133,13 @@ class Stack(t.NamedTuple):
 def ready(nodes: int = 2, **spec: t.Any) -> Stack:
     """A stack in which all is well."""
     return Stack([policy(**spec)], {item.daemonset: daemonset(item, nodes) for item in DEPLOYED}, [operator()], [node(number) for number in range(nodes)])
+
+
+def workload(name: str, number: int = 0, gpus: int = 1, controller: str = "ReplicaSet", **metadata: t.Any) -> Json:
+    """A user's pod on a node, with a controller that would start it again."""
+    owners = [{"kind": controller, "name": name, "controller": True}] if controller else []
+    return {
+        "metadata": {"namespace": "default", "name": name, "uid": f"uid-of-{name}", "ownerReferences": owners, **metadata},
+        "spec": {"nodeName": f"gpu-{number:04}", "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": str(gpus)} if gpus else {}}}]},
+        "status": {"phase": "Running"},
+    }

@@ -65,8 +65,8 @@ def test_every_preset_has_its_data() -> None:
 
 
 def test_preflight_knows_the_checks_of_its_module() -> None:
-    from ansible_collections.gpuops.nvidia.plugins.module_utils._preflight import CHECKS
+    from ansible_collections.gpuops.nvidia.plugins.module_utils import _host_preflight, _preflight
 
     spec = options(ROOT / "roles" / "preflight")
-    assert sorted(spec["preflight_skip"]["choices"]) == sorted(CHECKS)
+    assert sorted(spec["preflight_skip"]["choices"]) == sorted([*_preflight.CHECKS, *_host_preflight.CHECKS])
     assert spec["preflight_tolerate"]["choices"] == spec["preflight_skip"]["choices"]

@@ -69,6 +69,10 @@ def test_selectors() -> None:
     assert not nodes.matches({"nvidia.com/gpu.present": "false"}, node())
 
 
+def test_a_selector_that_yaml_has_read_is_labels_again() -> None:
+    assert nodes.selector_of({"a": True, "b": 7, "c": "x"}) == {"a": "true", "b": "7", "c": "x"}
+
+
 def test_quantities() -> None:
     item = {"status": {"capacity": {"nvidia.com/gpu": "8", "nvidia.com/mig-1g.10gb": "7", "nvidia.com/gpu.shared": "1k", "nvidia.com/hostdev": "1"}}}
     assert nodes.gpu_quantities(item, "capacity") == {"nvidia.com/gpu": 8, "nvidia.com/mig-1g.10gb": 7, "nvidia.com/gpu.shared": 1000}

@@ -1,0 +1,237 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_facts
+short_description: Gather what a Linux host is to GPUs, with or without a driver
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - Gathers a host's GPUs, NVSwitches, driver, kernel, IOMMU, services, container runtimes and errors, and whether a reboot is due, as
+    facts below C(ansible_facts.gpuops).
+  - Asks NVML where its library and the Python package C(nvidia-ml-py) are there, C(nvidia-smi) otherwise, and sysfs, procfs and the
+    table of PCI ids always. A driver in a driver container is asked in its place.
+  - A source that is missing, fails or hangs never fails the task. What it would have told is null, and C(sources) says for every fact
+    where it came from or why it is null.
+  - Runs with the host's own Python, and needs no package on the host. Facts that only root may read are null for others.
+attributes:
+  check_mode:
+    description: Can run in check mode and return what a run would.
+    support: full
+  diff_mode:
+    description: Returns a before and after when in diff mode.
+    support: none
+    details: This module changes nothing.
+  facts:
+    description: Returns facts of the host.
+    support: full
+  platform:
+    description: Systems that the module can run on.
+    support: full
+    platforms: linux
+options:
+  gather_subset:
+    description:
+      - Which facts to gather, as in M(ansible.builtin.setup). V(all), V(min), or any of V(pci), V(gpus), V(driver), V(nouveau),
+        V(kernel), V(secure_boot), V(iommu), V(services), V(runtimes), V(xid), V(hugepages), V(numa), V(reboot) and V(initramfs),
+        each with a V(!) before it to leave it out.
+      - V(min) is V(pci), V(driver), V(nouveau) and V(kernel). It is always gathered, unless V(!all) and V(!min) leave it out.
+      - V(pci) is what sysfs tells of the GPUs; V(gpus) asks the driver too.
+      - V(initramfs) reads the whole initramfs of the next boot, which takes seconds. It must be named; V(all) leaves it out.
+    type: list
+    elements: str
+    default: [all]
+  gather_timeout:
+    description: Seconds that a source may take. A driver in trouble hangs for ever; the facts of all other sources are then returned.
+    type: int
+    default: 10
+seealso:
+  - module: ansible.builtin.setup
+  - module: gpuops.nvidia.gpu_stack_info
+"""
+
+EXAMPLES = r"""
+- name: Look at the host
+  gpuops.nvidia.gpu_facts:
+
+- name: Stop where a GPU is lost or its memory wears out
+  ansible.builtin.assert:
+    that:
+      - ansible_facts.gpuops.gpus | selectattr('lost') | length == 0
+      - ansible_facts.gpuops.gpus | selectattr('remapped_rows.failure', 'defined') | selectattr('remapped_rows.failure') | length == 0
+
+- name: Only see whether a reboot is due, and why
+  gpuops.nvidia.gpu_facts:
+    gather_subset: ['!all', '!min', reboot]
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: Facts to add to ansible_facts.
+  returned: always
+  type: dict
+  contains:
+    gpuops:
+      description: The host's facts. Only the keys of the chosen subsets are there.
+      returned: always
+      type: dict
+      contains:
+        gpus:
+          description: >-
+            Every GPU on the PCI bus, in the bus's order. V(lost) is true for one that fell off the bus, and V(reason) says why the driver's
+            word on a GPU is missing. V(name) is the name in the PCI table, V(product) the driver's.
+          type: list
+          elements: dict
+          sample:
+            - pci_address: "0000:18:00.0"
+              device_id: 10de:2330
+              name: GH100 [H100 SXM5 80GB]
+              architecture: Hopper
+              product: NVIDIA H100 80GB HBM3
+              uuid: GPU-4f8d2a10-6c1e-4a53-9b1d-0d6f0a3c1e01
+              serial: "1650124014249"
+              memory_mib: 81559
+              power_w: 71.4
+              power_limit_w: 700.0
+              pcie: {generation: 5, generation_max: 5, width: 16, width_max: 16}
+              ecc: {enabled: true, pending: true, corrected: 0, uncorrected: 0, corrected_total: 2, uncorrected_total: 0}
+              remapped_rows: {correctable: 0, uncorrectable: 0, pending: false, failure: false}
+              mig: {mode: false, pending: false, instances: []}
+              nvlink: {links: 18, active: 18, version: 4}
+              fabric: {state: Completed, status: Success, clique: 0, cluster_uuid: 00000000-0000-0000-0000-000000000000}
+              numa_node: 0
+              iommu_group: 22
+              bound_driver: nvidia
+              lost: false
+              reason: null
+        nvswitches:
+          description: NVSwitches on the PCI bus, and the ConnectX-7 through which those of NVLink 5 are managed.
+          type: list
+          elements: dict
+          sample: [{pci_address: "0000:07:00.0", device_id: "10de:22a3", name: "GH100 [H100 NVSwitch]"}]
+        driver:
+          description: >-
+            The loaded driver. V(matches) compares it with the installed libraries, V(containerised) is true for a driver container's, and
+            V(users) are the processes that hold its devices open.
+          type: dict
+          sample:
+            loaded: true
+            version: 580.95.05
+            module_type: open
+            userspace_version: 580.95.05
+            matches: true
+            containerised: false
+            users: [{pid: 1207, name: nvidia-persiste, devices: [nvidia0, nvidiactl]}]
+        nouveau:
+          description: The driver that must be out of the way. V(in_initramfs) is null unless the subset V(initramfs) is named.
+          type: dict
+          sample: {loaded: false, blacklisted: true, in_initramfs: null, files: [/etc/modprobe.d/gpuops-nouveau.conf]}
+        kernel:
+          description: >-
+            Kernel, arguments and boot loader. V(next_boot) is the version that the next boot takes, V(cmdline_configured) its arguments and
+            V(cmdline_source) the file that says so; V(cmdline_defaults) are the arguments in GRUB's defaults, from which the boot
+            loader's file is made.
+          type: dict
+          sample:
+            running: 6.8.0-87-generic
+            installed: [6.8.0-87-generic, 6.8.0-88-generic]
+            newest_installed: 6.8.0-88-generic
+            next_boot: 6.8.0-88-generic
+            cmdline: [BOOT_IMAGE=/vmlinuz-6.8.0-87-generic, "root=/dev/sda2", ro]
+            cmdline_configured: ["root=/dev/sda2", ro, iommu=pt]
+            cmdline_source: /boot/grub/grub.cfg
+            cmdline_defaults: [iommu=pt]
+            headers: true
+            bootloader: grub
+        secure_boot:
+          description: Whether secure boot is on, and the kernel's lockdown.
+          type: dict
+          sample: {enabled: false, lockdown: none}
+        iommu:
+          description: Whether an IOMMU is on, how it maps, and what shares a GPU's group.
+          type: dict
+          sample: {enabled: true, mode: passthrough, groups: 84, gpu_groups: [{gpu: "0000:18:00.0", group: 22, shared_with: []}]}
+        services:
+          description: NVIDIA's services. V(matches_driver) compares with the loaded driver; NVLSM has versions of its own.
+          type: dict
+          sample:
+            fabric_manager: {package: nvidia-fabricmanager, version: 580.95.05, active: true, enabled: true, matches_driver: true}
+            nvlsm: {package: null, version: null, active: false, enabled: false, matches_driver: null}
+            imex: {package: null, version: null, active: false, enabled: false, matches_driver: null}
+            persistenced: {package: null, version: null, active: true, enabled: true, matches_driver: null}
+        runtimes:
+          description: Container runtimes, with the configuration file that the distribution of Kubernetes gives them.
+          type: list
+          elements: dict
+          sample:
+            - name: containerd
+              distribution: null
+              config: /etc/containerd/config.toml
+              nvidia_runtime: true
+              default_runtime: runc
+              active: true
+              version: 2.1.4
+        xid:
+          description: >-
+            The newest 100 errors of the driver (V(xid)) and of NVSwitches (V(sxid)) in this boot's kernel log. V(meaning) and V(action) are those of
+            NVIDIA's Xid catalogue.
+          type: list
+          elements: dict
+          sample:
+            - time: "2026-11-20T04:12:09+0000"
+              kind: xid
+              gpu: "0000:18:00.0"
+              code: 79
+              meaning: GPU has fallen off the bus
+              action: RESTART_BM
+              message: pid='<unknown>', name=<unknown>, GPU has fallen off the bus.
+        hugepages:
+          description: Huge pages of every size, and when the kernel makes transparent ones.
+          type: dict
+          sample: {sizes: [{size_kib: 2048, total: 0, free: 0}], transparent: madvise}
+        numa:
+          description: NUMA nodes, and whether the kernel moves memory between them.
+          type: dict
+          sample: {nodes: [{id: 0, cpus: 0-55, memory_mib: 1031784}], balancing: true}
+        reboot:
+          description: Whether a reboot is due, by comparing what runs with what the next boot would run.
+          type: dict
+          sample: {required: true, reasons: ["The kernel runs without the configured arguments iommu=pt"]}
+        sources:
+          description: For every fact or field of one, its V(source), or a null and the V(reason).
+          type: dict
+          sample:
+            gpus.uuid: {source: nvml, reason: null}
+            gpus.fabric: {source: null, reason: "NVML: Not Supported"}
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._facts import chosen, gather
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host
+
+OPTIONS: dict[str, t.Any] = {
+    "gather_subset": {"type": "list", "elements": "str", "default": ["all"]},
+    "gather_timeout": {"type": "int", "default": 10},
+}
+
+
+def main() -> t.NoReturn:
+    module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
+    try:
+        subsets = chosen(module.params["gather_subset"])
+    except GpuOpsError as e:
+        module.fail_json(msg=e.msg, **e.details)
+    timeout_s = module.params["gather_timeout"]
+    module.exit_json(changed=False, ansible_facts={"gpuops": gather(Host(timeout_s=timeout_s), subsets, timeout_s)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_preflight_info
+short_description: Name everything on a host that would keep its GPUs from serving a cluster
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - Judges the facts of M(gpuops.nvidia.gpu_facts) and a few more things of the host, and returns what it found with the remedy.
+  - Changes nothing, and needs no package on the host.
+attributes:
+  check_mode:
+    description: Can run in check mode and return what a run would.
+    support: full
+  diff_mode:
+    description: Returns a before and after when in diff mode.
+    support: none
+    details: This module changes nothing.
+options:
+  facts:
+    description: The facts, C(ansible_facts.gpuops), with the subsets V(min), V(services), V(secure_boot) and V(xid).
+    type: dict
+    required: true
+  driver:
+    description: Where the driver is to come from, a driver container or the host's packages.
+    type: str
+    choices: [container, host]
+    default: container
+  precompiled:
+    description: Whether the driver containers are precompiled ones (C(driver.usePrecompiled)).
+    type: bool
+    default: false
+  operator_version:
+    description: Version of the GPU Operator. The default is the newest release line.
+    type: str
+  skip:
+    description: Checks to leave out.
+    type: list
+    elements: str
+    choices: [host_gpus, host_operating_system, host_kernel, host_secure_boot, host_disk, host_clock, host_driver]
+    default: []
+seealso:
+  - module: gpuops.nvidia.gpu_facts
+  - module: gpuops.nvidia.gpu_preflight_info
+"""
+
+EXAMPLES = r"""
+- name: Look at the host
+  gpuops.nvidia.gpu_facts:
+
+- name: Check it
+  gpuops.nvidia.host_preflight_info:
+    facts: "{{ ansible_facts.gpuops }}"
+    operator_version: v26.7.0
+  register: preflight
+"""
+
+RETURN = r"""
+findings:
+  description: One entry for each thing that was looked at. Failures come first, then warnings.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    check:
+      description: Name of the check.
+      type: str
+      sample: host_secure_boot
+    level:
+      description: C(failure) keeps the GPUs from serving, C(warning) may disturb them, C(ok) is fine.
+      type: str
+      sample: failure
+    message:
+      description: What was found.
+      type: str
+      sample: Secure boot is on, so the kernel refuses the modules that a driver container builds, which nobody has signed.
+    remedy:
+      description: What to do about it, or an empty string.
+      type: str
+      sample: Either install the driver on the host with modules signed by a key that the firmware knows (mokutil --import), or turn secure boot off.
+summary:
+  description: How many findings are failures, warnings and fine.
+  returned: success
+  type: dict
+  sample: {failures: 1, warnings: 0, ok: 6}
+"""
+
+import dataclasses
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host_preflight import CHECKS, read, run_checks
+
+NEEDED = ("gpus", "driver", "nouveau", "kernel", "secure_boot")
+
+OPTIONS: dict[str, t.Any] = {
+    "facts": {"type": "dict", "required": True},
+    "driver": {"type": "str", "choices": ["container", "host"], "default": "container"},
+    "precompiled": {"type": "bool", "default": False},
+    "operator_version": {"type": "str"},
+    "skip": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": []},
+}
+
+
+def main() -> t.NoReturn:
+    module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
+    missing = [name for name in NEEDED if name not in module.params["facts"]]
+    if missing:
+        module.fail_json(msg=f"The facts lack {', '.join(missing)}. Gather the subsets min, services, secure_boot and xid of gpuops.nvidia.gpu_facts.")
+    findings = run_checks(read(Host(), module.params), module.params["skip"])
+    levels = [finding.level for finding in findings]
+    summary = {"failures": levels.count("failure"), "warnings": levels.count("warning"), "ok": levels.count("ok")}
+    module.exit_json(changed=False, findings=[dataclasses.asdict(finding) for finding in findings], summary=summary)
+
+
+if __name__ == "__main__":
+    main()

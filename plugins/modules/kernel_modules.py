@@ -1,0 +1,138 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kernel_modules
+short_description: Blacklist kernel modules, load them at boot and set their options, also in the initramfs
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - Writes one file in C(/etc/modprobe.d) and one in C(/etc/modules-load.d) for each O(owner), and leaves all other files alone.
+  - Where the host has initramfs images that do not hold the owner's file as it is, all of them are made anew, and each is looked into.
+    A second run makes none.
+  - An image that cannot be made (a full disk, a failing hook) never replaces the old one. The files are put back, and the module fails.
+    A run that was killed is completed by the next.
+attributes:
+  check_mode:
+    description: Can run in check mode and return what a run would do.
+    support: full
+  diff_mode:
+    description: Returns every file that differs.
+    support: full
+options:
+  owner:
+    description: Who the modules belong to; the files' name.
+    type: str
+    default: gpuops
+  blacklist:
+    description:
+      - Modules that must not be loaded for a device. One that is loaded stays until the reboot.
+    type: list
+    elements: str
+    default: []
+  load:
+    description: Modules to load at boot.
+    type: list
+    elements: str
+    default: []
+  load_now:
+    description: Load the modules of O(load) now, too. A kernel without modules, such as a container sees, is left alone.
+    type: bool
+    default: true
+  options:
+    description: Options by module, each a dictionary of parameters and their values.
+    type: dict
+    default: {}
+  state:
+    description: V(absent) removes all that the owner has set. Modules that are loaded stay until the reboot.
+    type: str
+    choices: [present, absent]
+    default: present
+notes:
+  - Knows initramfs-tools and dracut. With dracut a file in C(/etc/dracut.conf.d) also keeps the blacklisted modules out of the images.
+"""
+
+EXAMPLES = r"""
+- name: Keep nouveau away from the GPUs
+  gpuops.nvidia.kernel_modules:
+    blacklist: [nouveau]
+    options:
+      nouveau: {modeset: 0}
+
+- name: Give the GPUs to virtual machines
+  gpuops.nvidia.kernel_modules:
+    owner: vfio
+    load: [vfio-pci]
+    options:
+      vfio-pci: {ids: "10de:2330"}
+
+- name: Remove what was set
+  gpuops.nvidia.kernel_modules:
+    owner: vfio
+    state: absent
+"""
+
+RETURN = r"""
+files:
+  description: The owner's files.
+  returned: success
+  type: list
+  elements: str
+  sample: [/etc/modprobe.d/gpuops.conf]
+initramfs:
+  description: The tool, whether images were made anew (or in check mode would be), and the images of installed kernels.
+  returned: success
+  type: dict
+  sample: {tool: initramfs-tools, rebuilt: true, images: [/boot/initrd.img-6.8.0-60-generic]}
+loaded:
+  description: The modules that were loaded, or in check mode would be.
+  returned: success
+  type: list
+  elements: str
+  sample: [vfio-pci]
+reboot_required:
+  description: Whether some of it takes effect at the next boot only.
+  returned: success
+  type: bool
+  sample: true
+reboot_reasons:
+  description: What takes effect at the next boot only.
+  returned: success
+  type: list
+  elements: str
+  sample: [nouveau is loaded although it is blacklisted]
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._kernel_modules import set_modules
+
+OPTIONS: dict[str, t.Any] = {
+    "owner": {"type": "str", "default": "gpuops"},
+    "blacklist": {"type": "list", "elements": "str", "default": []},
+    "load": {"type": "list", "elements": "str", "default": []},
+    "load_now": {"type": "bool", "default": True},
+    "options": {"type": "dict", "default": {}},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+}
+
+
+def main() -> t.NoReturn:
+    module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
+    try:
+        result = set_modules(Host(), module.params, module.check_mode)
+    except GpuOpsError as e:
+        module.fail_json(msg=e.msg, **e.details)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

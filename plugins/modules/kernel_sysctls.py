@@ -1,0 +1,85 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kernel_sysctls
+short_description: Set the sysctls that one owner wants, now and at boot, and give them back
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - Keeps all sysctls of an O(owner) in one file, C(/etc/sysctl.d/90-<owner>.conf), and in the running kernel.
+  - The file remembers the values that the kernel had before. A sysctl that the owner no longer lists gets its former value back.
+attributes:
+  check_mode:
+    description: Can run in check mode and return what a run would do.
+    support: full
+  diff_mode:
+    description: Returns the file and the values of the running kernel before and after.
+    support: full
+options:
+  owner:
+    description: Who the sysctls belong to.
+    type: str
+    default: gpuops
+  values:
+    description: The owner's sysctls by name. An empty dictionary gives all of them back.
+    type: dict
+    default: {}
+  state:
+    description: V(absent) gives all sysctls of the owner back.
+    type: str
+    choices: [present, absent]
+    default: present
+seealso:
+  - module: ansible.posix.sysctl
+"""
+
+EXAMPLES = r"""
+- name: Leave memory on the NUMA node where it is
+  gpuops.nvidia.kernel_sysctls:
+    values:
+      kernel.numa_balancing: 0
+      vm.max_map_count: 1048576
+"""
+
+RETURN = r"""
+pending:
+  description: Sysctls that take effect at the next boot only, because they cannot be set from here, as in a container.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._kernel_sysctls import set_sysctls
+
+OPTIONS: dict[str, t.Any] = {
+    "owner": {"type": "str", "default": "gpuops"},
+    "values": {"type": "dict", "default": {}},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+}
+
+
+def main() -> t.NoReturn:
+    module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
+    try:
+        result = set_sysctls(Host(), module.params, module.check_mode)
+    except GpuOpsError as e:
+        module.fail_json(msg=e.msg, **e.details)
+    if result["pending"]:
+        module.warn(f"The running kernel cannot be given {', '.join(result['pending'])} from here; the next boot sets it.")
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: package_hold
+short_description: Keep installed packages from being upgraded, by patterns of their names, and let them go again
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - Holds every installed package that a pattern matches, in one call. An unattended upgrade of the kernel or of the driver takes the GPUs
+    of a node away at its next reboot, or at once.
+  - Packages belong to an O(owner). What the owner no longer holds is let go; what somebody else holds stays so.
+attributes:
+  check_mode:
+    description: Can run in check mode and return what a run would do.
+    support: full
+  diff_mode:
+    description: Returns what the owner holds before and after.
+    support: full
+options:
+  owner:
+    description: Who holds the packages.
+    type: str
+    default: gpuops
+  packages:
+    description: Patterns of package names, as a shell has them. Those that match nothing are fine.
+    type: list
+    elements: str
+    default: []
+  state:
+    description: V(absent) lets go all that the owner holds.
+    type: str
+    choices: [present, absent]
+    default: present
+notes:
+  - On Debian and Ubuntu the packages are put on hold (C(apt-mark showhold)), and C(/etc/gpuops/package_hold/<owner>.json) records
+    which of the holds are the owner's.
+  - On the Red Hat family the installed versions are locked in C(/etc/dnf/plugins/versionlock.list), which takes the package
+    C(python3-dnf-plugin-versionlock).
+seealso:
+  - module: ansible.builtin.dpkg_selections
+  - module: community.general.dnf_versionlock
+"""
+
+EXAMPLES = r"""
+- name: Keep the kernel and the driver as they are
+  gpuops.nvidia.package_hold:
+    packages: ["linux-image-*", "linux-headers-*", "nvidia-*", "libnvidia-*"]
+"""
+
+RETURN = r"""
+held:
+  description: The packages that the owner holds, or the lines that lock them.
+  returned: success
+  type: list
+  elements: str
+  sample: [linux-image-6.8.0-60-generic, nvidia-driver-580-server]
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._package_hold import hold
+
+OPTIONS: dict[str, t.Any] = {
+    "owner": {"type": "str", "default": "gpuops"},
+    "packages": {"type": "list", "elements": "str", "default": []},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+}
+
+
+def main() -> t.NoReturn:
+    module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
+    try:
+        result = hold(Host(), module.params, module.check_mode)
+    except GpuOpsError as e:
+        module.fail_json(msg=e.msg, **e.details)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

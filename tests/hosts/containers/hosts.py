@@ -1,0 +1,130 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A set of container hosts: systemd, the packages of a distribution, and a simulated GPU machine under them."""
+
+from __future__ import annotations
+
+import json
+import time
+import typing as t
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+
+from .. import packages
+from ..errors import HostsError
+from . import images
+from .podman import Podman
+
+Say = t.Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The hardware that a container host shows: the fields of image/machine/spec.py."""
+
+    model: str = "h100-sxm"
+    gpus: int = 2
+    nvswitches: int = 0
+    cpu: str = "intel"
+
+
+@dataclass(frozen=True)
+class ContainerHost:
+    """One host, by the name that Ansible and podman know it by."""
+
+    name: str
+    flavour: str
+    podman: Podman
+
+    def run(self, *command: str, timeout: float = 120) -> str:
+        """Run a command on it; what it printed."""
+        return self.podman("exec", self.name, *command, timeout=timeout)
+
+    def read(self, path: str) -> str:
+        """A file's text."""
+        return self.run("cat", path)
+
+    def reboot(self) -> None:
+        """Reboot it, and wait until it is up again."""
+        before = self.read("/proc/sys/kernel/random/boot_id")
+        self.run("systemctl", "reboot")
+        self.wait(other_than=before)
+
+    def wait(self, other_than: str | None = None, timeout: float = 90) -> None:
+        """Wait until systemd has started everything, in another boot than the one given."""
+        deadline = time.monotonic() + timeout
+        said = "nothing yet"
+        while time.monotonic() < deadline:
+            try:
+                if self.read("/proc/sys/kernel/random/boot_id") != other_than:
+                    self.run("systemctl", "is-system-running", "--wait")
+                    return
+            except HostsError as error:
+                said = str(error)
+            time.sleep(0.1)
+        log = self.podman("logs", "--tail", "20", self.name)
+        failed = self.podman("exec", self.name, "systemctl", "--failed", "--no-legend") if "degraded" in said else ""
+        raise HostsError(f"{self.name} did not come up within {timeout:.0f} s: {said}\n{failed}{log}")
+
+
+class ContainerHosts:
+    """All container hosts of one name, which keeps sets of hosts apart. podman itself is the only record of what there is."""
+
+    def __init__(self, name: str = "default", say: Say = lambda line: None) -> None:
+        self.name = name
+        self._say = say
+
+    def up(self, flavours: t.Mapping[str, int], machine: Machine | None = None) -> list[ContainerHost]:
+        """Start hosts of these flavours, as many of each, beside those that run; wait until all are up."""
+        unknown = set(flavours) - set(images.FLAVOURS)
+        if unknown:
+            raise HostsError(f"No flavour {', '.join(sorted(unknown))}: there are {', '.join(images.FLAVOURS)}.")
+        packages.require("containers")
+        podman = Podman()
+        images.provide(podman, flavours, self._say)
+        running = {host.name for host in self.hosts()}
+        wanted = [ContainerHost(f"{self.name}-{flavour}-{i + 1}", flavour, podman) for flavour, count in flavours.items() for i in range(count)]
+        new = [host for host in wanted if host.name not in running]
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda host: self._start(host, machine or Machine()), new))
+        return wanted
+
+    def down(self) -> int:
+        """Remove them; how many there were."""
+        hosts = self.hosts()
+        if hosts:
+            hosts[0].podman("rm", "--force", "--time", "0", *(host.name for host in hosts))
+        return len(hosts)
+
+    def hosts(self) -> list[ContainerHost]:
+        """Those that there are, by name."""
+        if packages.missing("containers"):
+            return []
+        podman = Podman()
+        listed = podman.json("ps", "--all", "--filter", f"label=gpuops.hosts={self.name}", "--format", "json") or []
+        found = [ContainerHost(entry["Names"][0], entry["Labels"]["gpuops.flavour"], podman) for entry in listed]
+        return sorted(found, key=lambda host: host.name)
+
+    def inventory(self) -> dict[str, t.Any]:
+        """An Ansible inventory: a group per flavour, and ``gpu_hosts`` for all."""
+        groups: dict[str, t.Any] = {}
+        for host in self.hosts():
+            groups.setdefault(host.flavour, {"hosts": {}})["hosts"][host.name] = {}
+        variables = {
+            "ansible_connection": "containers.podman.podman",
+            "ansible_podman_executable": str(Podman().login),
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "ansible_pipelining": True,
+        }
+        return {"gpu_hosts": {"children": groups, "vars": variables}}
+
+    def _start(self, host: ContainerHost, machine: Machine) -> None:
+        # No network: a host gets its packages from a repository of its own, and nothing that a role does reaches further.
+        host.podman(
+            "run", "--detach", f"--name={host.name}", f"--hostname={host.name}", "--network=none", "--systemd=always", "--restart=always",
+            "--annotation=gpuops.machine=1", f"--label=gpuops.hosts={self.name}", f"--label=gpuops.flavour={host.flavour}",
+            f"--env=MACHINE={json.dumps(asdict(machine))}", images.name(host.flavour),
+        )  # fmt: skip
+        host.wait()

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# The Debian flavour: GRUB and initramfs-tools, as they are. Arguments: the kernel's release and the flavour.
+set -eu
+release=$1 flavour=$2
+mkdir -p /boot/grub /etc/default/grub.d
+cat > /etc/default/grub << 'END'
+GRUB_DEFAULT=0
+GRUB_TIMEOUT=0
+GRUB_DISTRIBUTOR=`lsb_release -i -s 2> /dev/null || echo Debian`
+GRUB_CMDLINE_LINUX_DEFAULT="quiet"
+GRUB_CMDLINE_LINUX="console=ttyS0,115200"
+GRUB_DISABLE_OS_PROBER=true
+END
+update-initramfs -c -k "$release"
+update-grub
+/usr/local/lib/packages/make.py "$flavour" "$release"
+: > /etc/apt/sources.list # roles configure the repository in /usr/local/share
+rm -rf /var/lib/apt/lists/*

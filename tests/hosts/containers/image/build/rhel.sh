@@ -1,0 +1,62 @@
+#!/bin/sh
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# The EL 9 lookalike: dnf, rpm, dracut and boot loader entries on Debian's user space. It tests branches, not EL. Argument: the kernel's release.
+set -eu
+release=$1
+rm -rf /var/lib/apt/lists/* /etc/apt/sources.list /etc/default/grub.d
+rm -f /etc/os-release /etc/debian_version
+cat > /etc/os-release << 'END'
+NAME="Rocky Linux"
+VERSION="9.4 (Blue Onyx)"
+ID="rocky"
+ID_LIKE="rhel centos fedora"
+VERSION_ID="9.4"
+PLATFORM_ID="platform:el9"
+PRETTY_NAME="Rocky Linux 9.4 (Blue Onyx)"
+ANSI_COLOR="0;32"
+CPE_NAME="cpe:/o:rocky:rocky:9::baseos"
+ROCKY_SUPPORT_PRODUCT="Rocky-Linux-9"
+ROCKY_SUPPORT_PRODUCT_VERSION="9.4"
+END
+echo "Rocky Linux release 9.4 (Blue Onyx)" | tee /etc/redhat-release > /etc/rocky-release
+ln -sf redhat-release /etc/system-release
+
+# EL's dracut makes an image for this host, with its graphics drivers and with what /etc/modprobe.d says, and calls it initramfs-*.img.
+# What of user space goes into it is left out, for speed.
+mkdir -p /etc/yum.repos.d
+mkdir -p /usr/lib/dracut/dracut.conf.d
+cat > /usr/lib/dracut/dracut.conf.d/01-el.conf << 'END'
+hostonly="yes"
+dracutmodules="base kernel-modules"
+add_drivers+=" nouveau "
+END
+sed -i 's,/boot/initrd.img-${\(kernel\|KERNEL_VERSION\)},/boot/initramfs-${\1}.img,' /usr/bin/dracut /usr/bin/lsinitrd
+dracut --quiet --force --kver "$release"
+
+install -m 755 /usr/local/lib/stand-ins/grubby /usr/sbin/grubby
+machine=$(cat /proc/sys/kernel/random/uuid | tr -d -)
+echo "$machine" > /etc/machine-id
+mkdir -p /boot/loader/entries /boot/grub2 /etc/default
+cat > "/boot/loader/entries/$machine-$release.conf" << END
+title Rocky Linux ($release) 9.4 (Blue Onyx)
+version $release
+linux /vmlinuz-$release
+initrd /initramfs-$release.img
+options root=/dev/mapper/rl-root ro crashkernel=1G-4G:192M,4G-64G:256M,64G-:512M rd.lvm.lv=rl/root
+grub_users \$grub_users
+grub_arg --unrestricted
+grub_class rocky
+END
+cat > /etc/default/grub << 'END'
+GRUB_TIMEOUT=5
+GRUB_DISTRIBUTOR="$(sed 's, release .*$,,g' /etc/system-release)"
+GRUB_DEFAULT=saved
+GRUB_TERMINAL_OUTPUT="console"
+GRUB_CMDLINE_LINUX="crashkernel=1G-4G:192M,4G-64G:256M,64G-:512M rd.lvm.lv=rl/root"
+GRUB_DISABLE_RECOVERY="true"
+GRUB_ENABLE_BLSCFG=true
+END
+/usr/local/lib/packages/make.py rhel "$release"

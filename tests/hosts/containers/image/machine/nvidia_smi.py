@@ -1,0 +1,139 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A stand-in for nvidia-smi: the listing, the XML report and the CSV queries that Ansible code asks for, of the simulated GPUs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+import xml.etree.ElementTree as ET
+
+from . import files, pci, spec
+
+FABRIC_MANAGER_READY = "/run/nvidia-fabricmanager/ready"
+LIBRARIES = ("/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "/usr/lib64/libnvidia-ml.so.1")
+NO_DRIVER = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed and running.\n"
+SPEED = {3: "8GT/s", 4: "16GT/s", 5: "32GT/s", 6: "64GT/s"}
+
+
+def main(arguments: list[str]) -> int:
+    """``nvidia-smi``."""
+    version = files.read("/sys/module/nvidia/version").strip()
+    if not version:
+        print(NO_DRIVER)
+        return 9
+    library = next(os.readlink(path).partition(".so.")[2] for path in LIBRARIES if os.path.islink(path))
+    if version != library:
+        print(f"Failed to initialize NVML: Driver/library version mismatch\nNVML library version: {library.rpartition('.')[0]}")
+        return 18
+    gpus = [_gpu(index, address) for index, address in enumerate(a for a in pci.gpus() if pci.driver(a) == "nvidia")]
+    query = next((a.partition("=")[2] for a in arguments if a.startswith("--query-gpu=")), None)
+    if query:
+        return _csv(query.split(","), gpus, version, arguments)
+    if "-L" in arguments or "--list-gpus" in arguments:
+        for index, gpu in enumerate(gpus):
+            print(f"GPU {index}: {gpu['name']} (UUID: {gpu['uuid']})")
+        return 0
+    if "-q" in arguments and ("-x" in arguments or "--xml-format" in arguments):
+        print(_xml(gpus, version))
+        return 0
+    print(f"NVIDIA-SMI {version} (stand-in)    Driver Version: {version}    {len(gpus)} GPUs")
+    return 0
+
+
+def _gpu(index: int, address: str) -> dict[str, str]:
+    model = spec.MODELS[spec.load().model]
+    identity = uuid.uuid5(uuid.NAMESPACE_URL, f"{os.uname().nodename}/{address}")
+    return {
+        "index": str(index),
+        "name": model.name,
+        "uuid": f"GPU-{identity}",
+        "pci.bus_id": f"0000{address.upper()}",
+        "serial": str(1650000000000 + identity.int % 10**9),
+        "memory.total": f"{model.memory_mib} MiB",
+        "power.limit": f"{model.power_w}.00 W",
+        "power.draw": "71.35 W",
+        "persistence_mode": "Enabled" if os.path.exists("/run/nvidia-persistenced/socket") else "Disabled",
+        "mig.mode.current": "Disabled",
+        "mig.mode.pending": "Disabled",
+        "ecc.mode.current": "Enabled",
+        "fabric.state": _fabric(model),
+        "fabric.status": "Success" if _fabric(model) == "Completed" else "N/A",
+        "pcie": str(model.pcie_generation),
+    }
+
+
+def _fabric(model: spec.Model) -> str:
+    if not model.nvlink or not spec.load().nvswitches:
+        return "N/A"
+    return "Completed" if os.path.exists(FABRIC_MANAGER_READY) else "In Progress"
+
+
+def _csv(fields: list[str], gpus: list[dict[str, str]], version: str, arguments: list[str]) -> int:
+    style = next((a.partition("=")[2] for a in arguments if a.startswith("--format=")), "csv").split(",")
+    fields = [field.strip() for field in fields]
+    unknown = [field for field in fields if field != "driver_version" and field not in gpus[0]]
+    if unknown:
+        print(f'Field "{unknown[0]}" is not a valid field to query.\n', file=sys.stderr)
+        return 2
+    if "noheader" not in style:
+        print(", ".join(fields))
+    for gpu in gpus:
+        values = [{**gpu, "driver_version": version}[field] for field in fields]
+        print(", ".join(value.removesuffix(" MiB").removesuffix(" W") if "nounits" in style else value for value in values))
+    return 0
+
+
+def _xml(gpus: list[dict[str, str]], version: str) -> str:
+    log = ET.Element("nvidia_smi_log")
+    _fill(log, {"timestamp": "Thu Jan  1 00:00:00 2026", "driver_version": version, "cuda_version": "13.0", "attached_gpus": str(len(gpus))})
+    for gpu in gpus:
+        element = ET.SubElement(log, "gpu", id=gpu["pci.bus_id"])
+        _fill(element, _report(gpu))
+    ET.indent(log, "\t")
+    head = '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">\n'
+    return head + ET.tostring(log, encoding="unicode")
+
+
+def _report(gpu: dict[str, str]) -> dict[str, object]:
+    generation = gpu["pcie"]
+    width = {"max_link_width": "16x", "current_link_width": "16x"}
+    return {
+        "product_name": gpu["name"],
+        "persistence_mode": gpu["persistence_mode"],
+        "mig_mode": {"current_mig": gpu["mig.mode.current"], "pending_mig": gpu["mig.mode.pending"]},
+        "mig_devices": "None",
+        "serial": gpu["serial"],
+        "uuid": gpu["uuid"],
+        "minor_number": gpu["index"],
+        "pci": {
+            "pci_bus_id": gpu["pci.bus_id"],
+            "pci_gpu_link_info": {
+                "pcie_gen": {"max_link_gen": generation, "current_link_gen": generation, "max_device_link_gen": generation},
+                "link_widths": width,
+            },
+        },
+        "fb_memory_usage": {"total": gpu["memory.total"], "reserved": "551 MiB", "used": "0 MiB", "free": gpu["memory.total"]},
+        "ecc_mode": {"current_ecc": "Enabled", "pending_ecc": "Enabled"},
+        "remapped_rows": {
+            "remapped_row_corr": "0",
+            "remapped_row_unc": "0",
+            "remapped_row_pending": "No",
+            "remapped_row_failure": "No",
+        },
+        "gpu_power_readings": {"power_state": "P0", "instant_power_draw": gpu["power.draw"], "current_power_limit": gpu["power.limit"]},
+        "fabric": {"state": gpu["fabric.state"], "status": gpu["fabric.status"]},
+        "processes": "",
+    }
+
+
+def _fill(element: ET.Element, content: dict[str, object]) -> None:
+    for name, value in content.items():
+        child = ET.SubElement(element, name)
+        if isinstance(value, dict):
+            _fill(child, value)
+        else:
+            child.text = str(value)

@@ -1,0 +1,64 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What machine this is to be. The container gets it in its environment; PID 1 keeps it for everyone else."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+
+HOME = "/var/lib/machine"
+SPEC = f"{HOME}/spec.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """A GPU model: what its PCI header and its driver say."""
+
+    device: int
+    subsystem: int
+    name: str
+    memory_mib: int
+    power_w: int
+    pcie_generation: int
+    nvlink: bool = False
+
+
+MODELS = {
+    "a100-sxm": Model(0x20B2, 0x1463, "NVIDIA A100-SXM4-80GB", 81920, 400, 4, nvlink=True),
+    "h100-sxm": Model(0x2330, 0x16C1, "NVIDIA H100 80GB HBM3", 81559, 700, 5, nvlink=True),
+    "h200-sxm": Model(0x2335, 0x18BE, "NVIDIA H200", 143771, 700, 5, nvlink=True),
+    "b200-sxm": Model(0x2901, 0x1999, "NVIDIA B200", 183359, 1000, 6, nvlink=True),
+    "h100-pcie": Model(0x2331, 0x1626, "NVIDIA H100 PCIe", 81559, 350, 5),
+    "l40s": Model(0x26B9, 0x1851, "NVIDIA L40S", 46068, 350, 4),
+}
+NVSWITCHES = {"a100-sxm": 0x1AF1, "h100-sxm": 0x22A3, "h200-sxm": 0x22A3}
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """The hardware."""
+
+    model: str = "h100-sxm"
+    gpus: int = 2
+    nvswitches: int = 0
+    cpu: str = "intel"
+
+    def save(self) -> None:
+        """Keep it for the commands, which do not see the environment of PID 1."""
+        with open(SPEC, "w", encoding="utf-8") as file:
+            json.dump(dataclasses.asdict(self), file)
+
+
+def from_environment() -> Spec:
+    """Read what the container was started with."""
+    return Spec(**json.loads(os.environ.get("MACHINE", "{}")))
+
+
+def load() -> Spec:
+    """Read what PID 1 kept."""
+    with open(SPEC, encoding="utf-8") as file:
+        return Spec(**json.load(file))

@@ -1,0 +1,237 @@
+#!/usr/bin/python3
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""make.py FLAVOUR KERNEL: build the stand-in packages of a flavour, with the names that its real packages have, and a repository of them.
+
+What a stand-in installs is what roles look at: files, units, modules and versions. None of it is NVIDIA's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import typing as t
+
+VERSIONS = ("580.95.05", "580.105.08")
+SUBNET_MANAGER, TOOLKIT, CONTAINERD = "2025.06.6", "1.18.0", "1.7.27"
+REPOSITORY = "/usr/local/share/repository"
+HERE = os.path.dirname(os.path.abspath(__file__))
+MODULE = "/usr/local/lib/stand-ins/module"
+LIBRARIES = {"rhel": "/usr/lib64"}
+
+# What each flavour calls the packages, by what they bring.
+NAMES: dict[str, dict[str, list[str]]] = {
+    "debian": {
+        "open": ["nvidia-kernel-open-dkms"],
+        "proprietary": ["nvidia-kernel-dkms"],
+        "user": ["nvidia-driver-cuda"],
+        "fabricmanager": ["nvidia-fabricmanager"],
+        "persistenced": ["nvidia-persistenced"],
+        "imex": ["nvidia-imex"],
+    },
+    "ubuntu": {
+        "open": ["nvidia-headless-580-server-open"],
+        "proprietary": ["nvidia-headless-580-server"],
+        "user": ["nvidia-utils-580-server"],
+        "fabricmanager": ["nvidia-fabricmanager-580"],
+        "persistenced": ["nvidia-compute-utils-580-server"],
+        "imex": ["nvidia-imex-580"],
+    },
+    "rhel": {
+        "open": ["kmod-nvidia-open-dkms"],
+        "proprietary": ["kmod-nvidia-latest-dkms"],
+        "user": ["nvidia-driver-cuda"],
+        "fabricmanager": ["nvidia-fabricmanager"],
+        "persistenced": ["nvidia-persistenced"],
+        "imex": ["nvidia-imex"],
+    },
+}
+LICENSES = {"open": "Dual MIT/GPL", "proprietary": "NVIDIA"}
+GPU_ALIASES = ("alias=pci:v000010DEd*sv*sd*bc03sc02i00*", "alias=pci:v000010DEd*sv*sd*bc06sc80i00*")
+
+
+class Package(t.NamedTuple):
+    """A package: its files lie in a folder as they are to lie on the host."""
+
+    name: str
+    version: str
+    root: str
+    script: str = ""
+    provides: str = ""
+
+
+def main(flavour: str, kernel: str) -> None:
+    """Build all."""
+    os.makedirs(REPOSITORY, exist_ok=True)
+    build, index = (_rpm, _index_rpms) if flavour == "rhel" else (_deb, _index_debs)
+    with tempfile.TemporaryDirectory() as folder:
+        for package in _packages(flavour, kernel, folder):
+            build(package)
+        kernel_package = Package("kernel-core" if flavour == "rhel" else f"linux-image-{kernel}", _kernel_version(kernel), _root(folder, "kernel"))
+        for name in (f"vmlinuz-{kernel}", f"config-{kernel}"):
+            _copy(f"/boot/{name}", kernel_package.root, f"/boot/{name}")
+        installer = ["rpm", "--install", "--nodeps", "--replacefiles"] if flavour == "rhel" else ["dpkg", "--install"]
+        subprocess.run([*installer, build(kernel_package)], check=True)
+        if flavour == "rhel":  # for the scripts of packages, whose shell rpm looks for in its database
+            subprocess.run([*installer, build(Package("bash", "5.1.8", _root(folder, "bash"), provides="/bin/sh"))], check=True)
+    index()
+
+
+def _packages(flavour: str, kernel: str, folder: str) -> t.Iterator[Package]:
+    libraries = LIBRARIES.get(flavour, "/usr/lib/x86_64-linux-gnu")
+    for version in VERSIONS:
+        for kind, names in NAMES[flavour].items():
+            for name in names:
+                root = _root(folder, f"{name}-{version}")
+                script = CONTENT[kind](root, version, kernel, libraries, kind)
+                yield Package(name, version, root, script or "")
+    for name, version, unit_of in (("nvlsm", SUBNET_MANAGER, None), ("nvidia-container-toolkit", TOOLKIT, None), ("containerd.io", CONTAINERD, "containerd")):
+        root = _root(folder, name)
+        tool = {"nvlsm": "nvlsm", "nvidia-container-toolkit": "nvidia-ctk", "containerd.io": "containerd"}[name]
+        _copy(f"{HERE}/{tool}", root, f"/usr/bin/{tool}", executable=True)
+        if unit_of:
+            _copy(f"{HERE}/{unit_of}.service", root, f"/usr/lib/systemd/system/{unit_of}.service")
+            _copy(f"{HERE}/containerd.toml", root, "/etc/containerd/config.toml")
+        yield Package(name, version, root, "systemctl daemon-reload || true")
+    headers = _root(folder, "headers")
+    _write(f"{headers}/usr/src/linux-headers-{kernel}/Makefile", f"# stand-in for the headers of {kernel}\n")
+    os.makedirs(f"{headers}/lib/modules/{kernel}" if flavour != "rhel" else f"{headers}/usr/lib/modules/{kernel}")
+    modules = f"{headers}/{'usr/' if flavour == 'rhel' else ''}lib/modules/{kernel}"
+    os.symlink(f"/usr/src/linux-headers-{kernel}", f"{modules}/build")
+    yield Package(f"kernel-devel-{kernel}" if flavour == "rhel" else f"linux-headers-{kernel}", _kernel_version(kernel), headers)
+
+
+def _kernel_module(root: str, version: str, kernel: str, libraries: str, kind: str) -> str:
+    """As DKMS would leave them. The real ones are built on the host."""
+    del libraries
+    folder = f"{root}/usr/lib/modules/{kernel}/updates/dkms"
+    license_ = LICENSES[kind]
+    for name, fields in {
+        "nvidia": GPU_ALIASES,
+        "nvidia-uvm": ("depends=nvidia",),
+        "nvidia-modeset": ("depends=nvidia",),
+        "nvidia-drm": ("depends=nvidia-modeset,drm",),
+    }.items():
+        subprocess.run([MODULE, f"{folder}/{name}.ko", f"license={license_}", f"version={version}", *fields], check=True)
+    return f"depmod {kernel}"
+
+
+def _user_space(root: str, version: str, kernel: str, libraries: str, kind: str) -> None:
+    del kernel, kind
+    for name in ("libnvidia-ml.so", "libcuda.so"):
+        _write(f"{root}{libraries}/{name}.{version}", "a stand-in without code\n")
+        os.symlink(f"{name}.{version}", f"{root}{libraries}/{name}.1")
+    _copy(f"{HERE}/nvidia-smi", root, "/usr/bin/nvidia-smi", executable=True)
+
+
+def _service(root: str, version: str, kernel: str, libraries: str, kind: str) -> str:
+    del kernel, libraries
+    _copy(f"{HERE}/nvidia-{kind}", root, f"/usr/bin/nvidia-{kind}", executable=True)
+    _copy(f"{HERE}/nvidia-{kind}.service", root, f"/usr/lib/systemd/system/nvidia-{kind}.service")
+    _write(f"{root}/usr/share/nvidia-{kind}/version", f"{version}\n")
+    return "systemctl daemon-reload || true"
+
+
+CONTENT: dict[str, t.Callable[[str, str, str, str, str], str | None]] = {
+    "open": _kernel_module,
+    "proprietary": _kernel_module,
+    "user": _user_space,
+    "fabricmanager": _service,
+    "persistenced": _service,
+    "imex": _service,
+}
+
+
+def _deb(package: Package) -> str:
+    scripts = f"{package.root}/DEBIAN"
+    _write(
+        f"{scripts}/control",
+        f"Package: {package.name}\nVersion: {package.version}-1\nArchitecture: amd64\nMaintainer: gpuops.nvidia contributors <none@example.org>\n"
+        f"Description: a stand-in for tests\n",
+    )
+    if package.script:
+        _write(f"{scripts}/postinst", f"#!/bin/sh\n{package.script}\n", executable=True)
+    path = f"{REPOSITORY}/{package.name}_{package.version}-1_amd64.deb"
+    subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", package.root, path], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+def _rpm(package: Package) -> str:
+    files = [os.path.join(folder, name).removeprefix(package.root) for folder, dummy, names in os.walk(package.root) for name in names]
+    links = [
+        f"{folder}/{name}".removeprefix(package.root) for folder, names, dummy in os.walk(package.root) for name in names if os.path.islink(f"{folder}/{name}")
+    ]
+    spec = f"{package.root}.spec"
+    _write(
+        spec,
+        f"Name: {package.name}\nVersion: {package.version}\nRelease: 1.el9\nSummary: a stand-in for tests\nLicense: GPL-3.0-or-later\n"
+        + (f"Provides: {package.provides}\n" if package.provides else "")
+        + "AutoReqProv: no\n%description\nA stand-in for tests.\n%files\n" + "\n".join(sorted({*files, *links})) + "\n"
+        + (f"%post\n{package.script}\n" if package.script else ""),
+    )  # fmt: skip
+    defines = {
+        "_rpmdir": REPOSITORY,
+        "_rpmfilename": "%{NAME}-%{VERSION}.rpm",
+        "_binary_payload": "w0.gzdio",
+        "__os_install_post": "%{nil}",
+        "_build_id_links": "none",
+        "_unpackaged_files_terminate_build": "0",
+    }
+    options = [word for name, value in defines.items() for word in ("--define", f"{name} {value}")]
+    copied = f"{package.root}.buildroot"
+    shutil.copytree(package.root, copied, symlinks=True)
+    subprocess.run(["rpmbuild", "-bb", "--quiet", "--target=x86_64", f"--buildroot={copied}", *options, spec], check=True)
+    return f"{REPOSITORY}/{package.name}-{package.version}.rpm"
+
+
+def _index_debs() -> None:
+    stanzas = []
+    for name in sorted(os.listdir(REPOSITORY)):
+        if name.endswith(".deb"):
+            path = f"{REPOSITORY}/{name}"
+            control = subprocess.run(["dpkg-deb", "--field", path], check=True, capture_output=True, text=True).stdout
+            with open(path, "rb") as file:
+                digest = hashlib.sha256(file.read()).hexdigest()
+            stanzas.append(f"{control}Filename: ./{name}\nSize: {os.path.getsize(path)}\nSHA256: {digest}\n")
+    index = "\n".join(stanzas)
+    _write(f"{REPOSITORY}/Packages", index)
+    digest = hashlib.sha256(index.encode()).hexdigest()
+    _write(f"{REPOSITORY}/Release", f"Suite: stand-in\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nSHA256:\n {digest} {len(index)} Packages\n")
+
+
+def _index_rpms() -> None:
+    subprocess.run(["createrepo_c", "--quiet", REPOSITORY], check=True)
+
+
+def _kernel_version(kernel: str) -> str:
+    """A release may hold a hyphen, a version not."""
+    return kernel.replace("-", ".")
+
+
+def _root(folder: str, name: str) -> str:
+    path = f"{folder}/{name}"
+    os.makedirs(path)
+    os.chmod(path, 0o755)
+    return path
+
+
+def _copy(source: str, root: str, path: str, executable: bool = False) -> None:
+    with open(source, encoding="utf-8") as file:
+        _write(root + path, file.read(), executable)
+
+
+def _write(path: str, text: str, executable: bool = False) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(path, 0o755 if executable else 0o644)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

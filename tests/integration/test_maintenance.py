@@ -1,0 +1,183 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Drains that end before their time: killed, interrupted, or without an API. Whatever is left can be resumed, and undone by anyone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+import typing as t
+
+import pytest
+
+from tests.integration.ansible import Playbook, on
+from tests.lab import Lab, LabError
+from tests.lab.fixtures import running_lab
+
+MODULE = "gpuops.nvidia.node_maintenance"
+KEEP = "lab.gpuops.nvidia/keep"
+DRAIN: dict[str, t.Any] = {"state": "drained", "nodes": ["gpu-0000"], "evict": "all", "purpose": "reboot", "timeout": 60}
+
+
+@pytest.fixture(scope="module")
+def own_lab() -> t.Iterator[Lab]:
+    """A lab without the operator stack, whose nodes can be taken and whose API server can die."""
+    with running_lab("maintenance") as lab:
+        yield lab
+
+
+@pytest.fixture
+def stuck(own_lab: Lab) -> t.Iterator[Lab]:
+    """On gpu-0000 runs a pod that does not end, until the test releases it."""
+    start(own_lab)
+    yield own_lab
+    own_lab.kubectl("delete", "deployment", "stuck", "--cascade=foreground", "--wait=false")
+    until(lambda: release(own_lab) == 0)
+    assert on(own_lab).module(MODULE, state="restored", purpose="reboot").status == 0
+
+
+def start(lab: Lab) -> None:
+    """Start a pod on gpu-0000 that a finalizer keeps."""
+    pod = {"nodeSelector": {"kubernetes.io/hostname": "gpu-0000"}, "containers": [{"name": "main", "image": "example.com/main"}]}
+    template = {"metadata": {"labels": {"app": "stuck"}, "finalizers": [KEEP]}, "spec": pod}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "stuck"}}, "template": template}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "stuck", "namespace": "default"}, "spec": spec}
+    lab.kubectl("create", "--filename=-", stdin=json.dumps(body))
+    lab.kubectl("rollout", "status", "deployment/stuck", "--timeout=60s")
+
+
+def release(lab: Lab) -> int:
+    """Let the pods end; return how many there were."""
+    pods = lab.kubectl("get", "pods", "--selector=app=stuck", "--output=name").split()
+    for pod in pods:
+        with contextlib.suppress(LabError):  # it has just ended
+            lab.kubectl("patch", pod, "--type=merge", '--patch={"metadata":{"finalizers":null}}')
+    return len(pods)
+
+
+def state(lab: Lab) -> tuple[bool, list[str]]:
+    """Whether gpu-0000 is cordoned, and which of our annotations it has."""
+    node = json.loads(lab.kubectl("get", "node", "gpu-0000", "--output=json"))
+    return bool(node["spec"].get("unschedulable")), sorted(key for key in node["metadata"]["annotations"] if key.startswith("gpuops.nvidia/"))
+
+
+FREE: tuple[bool, list[str]] = (False, [])
+HELD = (True, ["gpuops.nvidia/initial-state.unschedulable", "gpuops.nvidia/maintenance.reboot"])
+
+
+def draining(ansible: Playbook, lab: Lab, **options: t.Any) -> subprocess.Popen[str]:
+    """Start a drain, and return when the pod has been told to go."""
+    process = ansible.command(["ansible", "localhost", "--module-name", MODULE, "--args", json.dumps(DRAIN | options)])
+    told = ["get", "pods", "--selector=app=stuck", "--output=jsonpath={.items[*].metadata.deletionTimestamp}"]
+    until(lambda: bool(lab.kubectl(*told)), process)
+    assert state(lab) == HELD
+    return process
+
+
+def until(condition: t.Callable[[], bool], process: subprocess.Popen[str] | None = None, timeout: float = 60) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert process is None or process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline, "It never came true."
+        time.sleep(0.2)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """SIGKILL for the run and everything that it has started: Ansible's workers have sessions of their own."""
+    parents = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+                parents[int(pid)] = int(stat.read().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    doomed = [process.pid]
+    for pid in doomed:
+        doomed.extend(child for child, parent in parents.items() if parent == pid)
+    assert len(doomed) > 2, "The module runs in a process of its own."
+    for pid in doomed:
+        os.kill(pid, signal.SIGKILL)
+    process.communicate()
+
+
+def test_a_run_that_was_killed_is_resumed_and_undone(stuck: Lab) -> None:
+    ansible = on(stuck)
+    kill(draining(ansible, stuck))
+    time.sleep(2)
+    assert state(stuck) == HELD, "Nobody was left to put it back."
+    release(stuck)
+    resumed = ansible.module(MODULE, **DRAIN)
+    assert resumed.status == 0, resumed.output
+    assert state(stuck) == HELD
+    undone = ansible.module(MODULE, state="restored", purpose="reboot")
+    assert undone.status == 0 and "gpu-0000" in undone.output, undone.output
+    assert state(stuck) == FREE
+
+
+def test_a_run_that_was_killed_is_undone_at_once(stuck: Lab) -> None:
+    """By somebody who knows no more than the purpose; the pod still ends."""
+    ansible = on(stuck)
+    kill(draining(ansible, stuck))
+    assert ansible.module(MODULE, state="restored", purpose="other").status == 0
+    assert state(stuck) == HELD, "It is held for another purpose."
+    assert ansible.module(MODULE, state="restored", purpose="reboot").status == 0
+    assert state(stuck) == FREE
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_puts_back_what_it_took(stuck: Lab, number: int) -> None:
+    """As a terminal does it: the signal goes to the playbook's process group, and Ansible passes it on."""
+    process = draining(on(stuck), stuck)
+    os.killpg(process.pid, number)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode != 0 and "Traceback" not in output, output
+    until(lambda: state(stuck) == FREE, timeout=20)
+
+
+def test_a_pod_that_does_not_go_is_named_and_the_node_put_back(stuck: Lab) -> None:
+    run = on(stuck).module(MODULE, **DRAIN | {"timeout": 4, "grace_period": 1})
+    assert run.status == 2 and "default/stuck-" in run.message and f"finalizers {KEEP} hold it" in run.message, run.output
+    assert "What this call took is put back" in run.message and state(stuck) == FREE
+
+
+def test_an_api_that_dies_in_mid_drain() -> None:
+    """The run says which nodes it could not put back; a later one does."""
+    with running_lab("noapi") as lab:
+        start(lab)
+        ansible = on(lab)
+        process = draining(ansible, lab, timeout=10)
+        lab.component("kube-apiserver").kill()
+        run = ansible.finish(process, 120)
+        lab.component("kube-apiserver").restart()
+        assert run.status == 2 and "Traceback" not in run.output, run.output
+        assert "Cannot reach the Kubernetes API" in run.message, run.message
+        assert "could not be put back and stay in maintenance: gpu-0000" in run.message and "state=restored" in run.message
+        until(lambda: answers(lab))
+        assert state(lab) == HELD
+        undone = ansible.module(MODULE, state="restored", purpose="reboot")
+        assert undone.status == 0, undone.output
+        assert state(lab) == FREE
+
+
+def answers(lab: Lab) -> bool:
+    """Whether the API server is there."""
+    try:
+        return bool(lab.kubectl("get", "nodes", "--output=name"))
+    except LabError:
+        return False
+
+
+def test_two_purposes_hold_a_node_together(own_lab: Lab) -> None:
+    ansible = on(own_lab)
+    for purpose in ("reboot", "repair"):
+        assert ansible.module(MODULE, state="cordoned", nodes=["gpu-0000"], purpose=purpose).status == 0
+    assert ansible.module(MODULE, state="restored", purpose="reboot").status == 0
+    assert state(own_lab) == (True, ["gpuops.nvidia/initial-state.unschedulable", "gpuops.nvidia/maintenance.repair"])
+    assert ansible.module(MODULE, state="restored", purpose="repair").status == 0
+    assert state(own_lab) == FREE

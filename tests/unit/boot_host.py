@@ -1,0 +1,104 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Hosts whose files are a folder, with boot loaders, initramfs tools and package managers that do what the real ones are used for."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import typing as t
+from pathlib import Path
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host, Output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._kernel import default_arguments, grub_defaults
+
+KERNEL = "6.8.0-60-generic"
+COMMAND_LINE = "root=UUID=2f0c ro"
+
+
+class FakeHost(Host):
+    """A host in a folder. ``commands`` maps a command's name to what it does; it returns what it prints, or raises OSError to fail."""
+
+    def __init__(self, root: Path, commands: dict[str, t.Callable[[list[str]], str]] | None = None) -> None:
+        super().__init__(str(root))
+        self.commands = commands or {}
+        self.ran: list[list[str]] = []
+
+    def put(self, path: str, text: str) -> None:
+        target = Path(self.path(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+    def which(self, name: str) -> str | None:
+        return f"/usr/bin/{name}" if name in self.commands else None
+
+    def run(self, command: t.Sequence[str], timeout_s: float = 0) -> Output:
+        self.ran.append(list(command))
+        if command[0] not in self.commands:
+            return Output(error=f"{command[0]} is not installed")
+        try:
+            return Output(self.commands[command[0]](list(command)))
+        except OSError as e:
+            return Output(stderr=str(e), error=f"{command[0]} ended with 1: {e}")
+
+
+def debian(root: Path, running: str = COMMAND_LINE) -> FakeHost:
+    """A host of the Debian family that has booted with what is configured."""
+    host = FakeHost(root)
+
+    def update_grub(_command: list[str]) -> str:
+        arguments = " ".join(default_arguments(grub_defaults(host) or {}))
+        plain = (grub_defaults(host) or {}).get("GRUB_CMDLINE_LINUX", "")
+        host.put(
+            "/boot/grub/grub.cfg",
+            f"menuentry 'Ubuntu' {{\n\tlinux\t/vmlinuz-{KERNEL} {COMMAND_LINE} {arguments}\n}}\n"
+            f"menuentry 'Ubuntu (recovery mode)' {{\n\tlinux\t/vmlinuz-{KERNEL} {COMMAND_LINE} single {plain}\n}}\n",
+        )
+        return ""
+
+    host.commands["update-grub"] = update_grub
+    host.put("/etc/default/grub", 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\nGRUB_CMDLINE_LINUX=""\n')
+    host.put("/proc/cmdline", f"BOOT_IMAGE=/vmlinuz-{KERNEL} {running} quiet\n")
+    host.put("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\n")
+    host.put("/proc/sys/kernel/osrelease", f"{KERNEL}\n")
+    host.put(f"/boot/vmlinuz-{KERNEL}", "")
+    update_grub([])
+    return host
+
+
+def redhat(root: Path, arguments: str = "ro crashkernel=1G iommu=off") -> FakeHost:
+    """A host of the Red Hat family with two kernels, where grubby edits entries of the Boot Loader Specification."""
+    host = FakeHost(root)
+    versions = ("5.14.0-427.el9.x86_64", "5.14.0-362.el9.x86_64")
+
+    def entry(version: str) -> str:
+        return f"/boot/loader/entries/4f-{version}.conf"
+
+    def options(version: str) -> list[str]:
+        return shlex.split(re.search(r"^options (.*)$", host.read(entry(version)) or "", re.MULTILINE)[1])
+
+    def store(version: str, given: list[str]) -> None:
+        host.put(entry(version), f"title Rocky\nversion {version}\nlinux /vmlinuz-{version}\noptions {' '.join(given)}\n")
+
+    def grubby(command: list[str]) -> str:
+        given = dict(part.removeprefix("--").split("=", 1) for part in command[1:])
+        if "info" in given:
+            return "".join(f'index={index}\nkernel="/boot/vmlinuz-{v}"\nargs="{" ".join(options(v))}"\n' for index, v in enumerate(versions))
+        for version in versions:
+            words = [word for word in options(version) if not {word, word.partition("=")[0]} & set(given.get("remove-args", "").split())]
+            for wanted in given.get("args", "").split():
+                same = [place for place, word in enumerate(words) if word.partition("=")[0] == wanted.partition("=")[0]]
+                words[slice(same[0], same[0] + 1) if same else slice(len(words), None)] = [wanted]  # one value for each name
+            store(version, words)
+        return ""
+
+    host.commands["grubby"] = grubby
+    for version in versions:
+        store(version, arguments.split())
+    host.put("/etc/default/grub", f'GRUB_CMDLINE_LINUX="{arguments}"\n')
+    host.put("/proc/cmdline", f"BOOT_IMAGE=(hd0,gpt2)/vmlinuz-{versions[0]} {arguments}\n")
+    host.put("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: AuthenticAMD\n")
+    host.put("/proc/sys/kernel/osrelease", f"{versions[0]}\n")
+    return host

@@ -1,0 +1,44 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.modules import kernel_args
+
+from tests.unit.boot_host import FakeHost, debian
+from tests.unit.plugins.modules.conftest import RunModule
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
+    host = debian(tmp_path)
+    monkeypatch.setattr(kernel_args, "Host", lambda: host)
+    return host
+
+
+def test_sets_shows_and_takes_away(host: FakeHost, run_module: RunModule) -> None:
+    predicted = run_module("kernel_args", args=["iommu=pt"], _ansible_check_mode=True, _ansible_diff=True)
+    assert host.ran == []
+    done = run_module("kernel_args", args=["iommu=pt"], _ansible_diff=True)
+    assert predicted.result == done.result
+    assert (done.rc, done.result["changed"], done.result["diff"]["after"], done.result["bootloader"]) == (0, True, "iommu=pt\n", "grub")
+    assert not run_module("kernel_args", args=["iommu=pt"]).result["changed"]
+    assert run_module("kernel_args", state="absent").result["configured"] == ["root=UUID=2f0c", "ro", "quiet"]
+
+
+def test_warns_of_another_value_elsewhere(host: FakeHost, run_module: RunModule) -> None:
+    host.put("/etc/default/grub", 'GRUB_CMDLINE_LINUX="iommu=off"\n')
+    host.commands["update-grub"]([])
+    assert run_module("kernel_args", args=["iommu=pt"]).warnings == [
+        "iommu=off is set elsewhere, too. The kernel goes by the last, which is what was set here."
+    ]
+
+
+def test_a_wrong_argument_is_one_message(host: FakeHost, run_module: RunModule) -> None:
+    failed = run_module("kernel_args", args=["amd_iommu=on", "a b"])
+    assert (failed.rc, failed.result["reason"]) == (1, "Invalid")
+    assert "amd_iommu=on has no effect" in failed.result["msg"] and "'a b' is not a kernel argument" in failed.result["msg"]

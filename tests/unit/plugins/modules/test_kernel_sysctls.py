@@ -1,0 +1,48 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.modules import kernel_sysctls
+
+from tests.unit.boot_host import FakeHost
+from tests.unit.plugins.modules.conftest import RunModule
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
+    host = FakeHost(tmp_path)
+    host.put("/proc/sys/kernel/numa_balancing", "1\n")
+    monkeypatch.setattr(kernel_sysctls, "Host", lambda: host)
+    return host
+
+
+def test_sets_shows_and_gives_back(host: FakeHost, run_module: RunModule) -> None:
+    predicted = run_module("kernel_sysctls", values={"kernel.numa_balancing": 0}, _ansible_check_mode=True, _ansible_diff=True)
+    assert host.read("/proc/sys/kernel/numa_balancing") == "1"
+    done = run_module("kernel_sysctls", values={"kernel.numa_balancing": 0}, _ansible_diff=True)
+    assert predicted.result == done.result and done.result["changed"]
+    assert done.result["diff"][1] == {
+        "before": {"kernel.numa_balancing": "1"},
+        "after": {"kernel.numa_balancing": "0"},
+        "before_header": "kernel",
+        "after_header": "kernel",
+    }
+    assert not run_module("kernel_sysctls", values={"kernel.numa_balancing": 0}).result["changed"]
+    assert run_module("kernel_sysctls", state="absent").result["changed"]
+    assert host.read("/proc/sys/kernel/numa_balancing") == "1"
+
+
+def test_warns_of_what_has_to_wait_for_the_boot(host: FakeHost, run_module: RunModule, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "writable", lambda path: False)
+    (warning,) = run_module("kernel_sysctls", values={"kernel.numa_balancing": 0}).warnings
+    assert "kernel.numa_balancing from here; the next boot sets it" in warning
+
+
+def test_a_wrong_name_is_one_message(host: FakeHost, run_module: RunModule) -> None:
+    failed = run_module("kernel_sysctls", values={"vm.bogus": 1})
+    assert (failed.rc, failed.result["reason"]) == (1, "NotFound")

@@ -1,0 +1,424 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import signal
+import typing as t
+from datetime import UTC, datetime
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils import _cluster, _drain
+from ansible_collections.gpuops.nvidia.plugins.module_utils._maintenance import INITIAL, MARK
+
+from tests.unit.fake_api import ALL_PODS, NODES, FakeApi, refusal
+from tests.unit.stack import workload
+
+BUDGET = {"reason": "DisruptionBudget", "message": "The disruption budget web needs 2 healthy pods and has 2 currently"}
+
+
+@pytest.fixture
+def maintain(run_module: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
+    """The module with quick waits, on two nodes."""
+    for name, seconds in {"POLL_S": 0.01, "SETTLE_S": 0.02, "RETRY_S": 0.02, "OUTAGE_S": 1, "PUT_BACK_S": 0.1}.items():
+        monkeypatch.setattr(_drain, name, seconds)
+    monkeypatch.setattr(_cluster, "THROTTLED_S", 0)
+    return functools.partial(run_module, "node_maintenance", **api.connection)
+
+
+def node(api: FakeApi, number: int = 0) -> dict:
+    return next(item for item in api.lists[NODES] if item["metadata"]["name"] == f"gpu-{number:04}")
+
+
+def notes(api: FakeApi, number: int = 0) -> dict[str, str]:
+    return node(api, number)["metadata"].get("annotations") or {}
+
+
+def cordoned(api: FakeApi, number: int = 0) -> bool:
+    return bool(node(api, number)["spec"].get("unschedulable"))
+
+
+def pods(api: FakeApi) -> list[str]:
+    return [pod["metadata"]["name"] for pod in api.lists[ALL_PODS]]
+
+
+def evictions(api: FakeApi) -> list[str]:
+    return [path.split("/")[-2] for method, path, query in api.log if path.endswith("/eviction")]
+
+
+def writes(api: FakeApi) -> list[str]:
+    """What was asked to be changed without a dry run (an eviction says so in its body)."""
+    return [path for method, path, query in api.log if method == "PATCH" and "dryRun" not in query]
+
+
+def row(run: t.Any, number: int = 0) -> dict:
+    return next(item for item in run.result["nodes"] if item["node"] == f"gpu-{number:04}")
+
+
+def forbid(api: FakeApi, times: int = 10**6) -> None:
+    """A budget that forbids every eviction so many times."""
+    left = [times]
+
+    def answer(method: str, path: str) -> t.Any:
+        if path.endswith("/eviction") and left[0] > 0:
+            left[0] -= 1
+            return refusal(429, "Cannot evict pod as it would violate the pod's disruption budget.", "TooManyRequests", [BUDGET])
+        return None
+
+    api.answer = answer
+
+
+# ---- the way there and back -----------------------------------------------------------------------------------------------------
+
+
+def test_drain_takes_gpu_pods_only_and_marks_the_node(maintain: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("train"), workload("web", gpus=0), workload("dcgm", controller="DaemonSet"), workload("elsewhere", 1)]
+    api.end = api.lists[ALL_PODS].remove
+    run = maintain(state="drained", nodes=["gpu-0000"], purpose="reboot", _ansible_diff=True)
+    assert run.rc == 0 and run.result["changed"] is True and run.warnings == []
+    assert pods(api) == ["web", "dcgm", "elsewhere"] and evictions(api) == ["train"]
+    assert cordoned(api) and not cordoned(api, 1)
+    assert notes(api)[INITIAL] == "false" and notes(api)[MARK + "reboot"].count(" ") == 2
+    assert run.result["summary"] == {"nodes": 1, "changed": 1, "failed": 0, "evicted": 1}
+    assert row(run)["evicted"] == ["default/train"] and row(run)["purposes"] == ["reboot"] and row(run)["unschedulable"] is True
+    assert run.result["diff"] == {
+        "before": {"gpu-0000": {"unschedulable": False, "purposes": [], "pods": ["default/train"]}},
+        "after": {"gpu-0000": {"unschedulable": True, "purposes": ["reboot"], "pods": []}},
+    }
+
+
+def test_check_and_run_agree_and_the_second_run_has_nothing_to_do(maintain: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("train"), workload("web", 1, gpus=0)]
+    api.end = api.lists[ALL_PODS].remove
+    for options in ({"state": "drained", "nodes": ["gpu-0000", "gpu-0001"], "evict": "all"}, {"state": "restored"}):
+        before = copy.deepcopy(api.lists)
+        predicted = maintain(**options, _ansible_check_mode=True)
+        assert api.lists == before and writes(api) == []
+        done = maintain(**options)
+        again = [maintain(**options, _ansible_check_mode=True), maintain(**options)]
+        assert [run.rc for run in (predicted, done, *again)] == [0, 0, 0, 0]
+        assert [run.result["changed"] for run in (predicted, done, *again)] == [True, True, False, False]
+        assert predicted.result["diff"] == done.result["diff"] and predicted.result["summary"] == done.result["summary"]
+        assert [{**item, "seconds": 0} for item in done.result["nodes"]] == predicted.result["nodes"]
+        api.log.clear()
+    assert not cordoned(api) and notes(api) == {} and not cordoned(api, 1)
+
+
+def test_cordon_alone_reads_no_pods(maintain: t.Callable, api: FakeApi) -> None:
+    run = maintain(state="cordoned", node_selector={"nvidia.com/gpu.present": "true"}, parallel=1)
+    assert run.result["summary"] == {"nodes": 2, "changed": 2, "failed": 0, "evicted": 0}
+    assert cordoned(api) and cordoned(api, 1) and not any(path == ALL_PODS for _method, path, _query in api.log)
+
+
+def test_a_node_that_was_cordoned_before_stays_so(maintain: t.Callable, api: FakeApi) -> None:
+    node(api)["spec"]["unschedulable"] = True
+    assert maintain(state="drained", nodes=["gpu-0000"]).result["changed"] is True
+    assert notes(api)[INITIAL] == "true"
+    run = maintain(state="restored", nodes=["gpu-0000", "gpu-0001"])
+    assert run.result["changed"] is True and cordoned(api) and notes(api) == {} and row(run, 1)["changed"] is False
+
+
+def test_the_last_purpose_gives_the_node_back(maintain: t.Callable, api: FakeApi) -> None:
+    for purpose in ("repair", "reboot"):
+        maintain(state="cordoned", nodes=["gpu-0000"], purpose=purpose)
+    run = maintain(state="restored", nodes=["gpu-0000"], purpose="reboot")
+    assert cordoned(api) and row(run)["purposes"] == ["repair"] and row(run)["unschedulable"] is True
+    maintain(state="restored", purpose="repair")
+    assert not cordoned(api)
+
+
+def test_many_nodes_are_read_in_one_list_of_pods(maintain: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_drain, "FEW_NODES", 1)
+    api.lists[ALL_PODS] = [workload("a"), workload("b", 1), workload("c", 1, gpus=0), workload("d", 7)]
+    run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], _ansible_check_mode=True)
+    assert [item["evicted"] for item in run.result["nodes"]] == [["default/a"], ["default/b"]]
+    assert len([path for _method, path, _query in api.log if path == ALL_PODS]) == 1
+
+
+def test_a_gpu_that_is_held_by_a_claim_counts(maintain: t.Callable, api: FakeApi) -> None:
+    claims = "/apis/resource.k8s.io/v1/resourceclaims"
+
+    def claim(name: str, **result: t.Any) -> dict:
+        return {"metadata": {"namespace": "default", "name": name}, "status": {"allocation": {"devices": {"results": [result]}}}}
+
+    api.lists[claims] = [claim("gpu", driver="gpu.nvidia.com"), claim("nic", driver="dra.net"), claim("admin", driver="gpu.nvidia.com", adminAccess=True)]
+    made = {name: workload(name, gpus=0) for name in ("gpu", "nic", "admin", "gone")}
+    for name, pod in made.items():
+        pod["spec"]["resourceClaims"] = [{"name": "x", "resourceClaimTemplateName": "y"}]
+        pod["status"]["resourceClaimStatuses"] = [{"name": "x", "resourceClaimName": name}]
+    api.lists[ALL_PODS] = list(made.values())
+    run = maintain(state="drained", nodes=["gpu-0000"], _ansible_check_mode=True)
+    assert row(run)["evicted"] == ["default/gpu"]
+    assert [path for _method, path, _query in api.log].count(claims) == 2, "Once, and once more for the claim that was not there."
+
+
+def test_an_empty_list_is_no_node_also_when_restoring(maintain: t.Callable, api: FakeApi) -> None:
+    maintain(state="cordoned", nodes=["gpu-0000"])
+    for state in ("drained", "restored"):
+        assert maintain(state=state, nodes=[]).result["summary"]["nodes"] == 0
+    assert cordoned(api)
+
+
+# ---- refusals before anything is touched ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_bare_pod_is_refused_before_any_node_is_touched(maintain: t.Callable, api: FakeApi, check_mode: bool) -> None:
+    api.lists[ALL_PODS] = [workload("train"), workload("bare", 1, controller="")]
+    run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], _ansible_check_mode=check_mode)
+    assert run.rc == 1 and run.result["reason"] == "PodsInTheWay" and "default/bare on gpu-0001 has no controller" in run.result["msg"]
+    assert writes(api) == [] and evictions(api) == []
+
+
+def test_bare_pods_go_with_permission(maintain: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("bare", controller="")]
+    api.end = api.lists[ALL_PODS].remove
+    assert maintain(state="drained", nodes=["gpu-0000"], force=True).rc == 0 and pods(api) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"state": "drained", "nodes": ["gpu-0009"]}, "no node gpu-0009. Correct the option nodes"),
+        ({"state": "drained", "node_selector": {"rack": 7}}, "node_selector"),
+        ({"state": "drained"}, "nodes, node_selector"),
+        ({"state": "drained", "nodes": ["gpu-0000"], "node_selector": {"a": "b"}}, "mutually exclusive"),
+        ({"state": "drained", "nodes": ["gpu-0000"], "purpose": "No!"}, "purpose must be"),
+        ({"state": "drained", "nodes": ["gpu-0000"], "timeout": 0}, "timeout must be at least 1"),
+        ({"state": "cordoned", "nodes": ["gpu-0000", "gpu-0001"], "max_in_maintenance": 1}, "max_in_maintenance is 1"),
+    ],
+)
+def test_bad_input_is_one_sentence(maintain: t.Callable, api: FakeApi, options: dict, words: str) -> None:
+    run = maintain(**options)
+    assert run.rc == 1 and words in run.result["msg"] and writes(api) == []
+
+
+# ---- budgets and slow pods ------------------------------------------------------------------------------------------------------
+
+
+def test_a_refused_eviction_is_asked_for_again(maintain: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("train")]
+    api.end = api.lists[ALL_PODS].remove
+    forbid(api, times=2)
+    run = maintain(state="drained", nodes=["gpu-0000"])
+    assert run.rc == 0 and evictions(api) == ["train"] * 3 and row(run)["left"] == {}
+
+
+def test_at_the_deadline_the_budget_is_named_and_every_node_put_back(maintain: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("train")]
+    forbid(api)
+    run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], timeout=1)
+    why = "the PodDisruptionBudget default/web forbids its eviction: it needs 2 healthy pods and has 2 currently"
+    assert run.rc == 1 and run.result["reason"] == "NodesFailed"
+    assert run.result["msg"] == f"gpu-0000: After 1 s these pods are still there: default/train ({why}). What this call took is put back."
+    assert row(run)["left"] == {"default/train": why} and row(run)["failed"] is True and row(run, 1)["failed"] is False
+    assert run.result["changed"] is False and not cordoned(api) and not cordoned(api, 1) and notes(api) == notes(api, 1) == {}
+
+
+def test_check_mode_says_what_a_budget_forbids_now(maintain: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("train")]
+    forbid(api)
+    run = maintain(state="drained", nodes=["gpu-0000"], _ansible_check_mode=True)
+    assert run.rc == 0 and run.result["changed"] is True and "PodDisruptionBudget default/web" in row(run)["left"]["default/train"]
+    assert run.warnings == [
+        f"Pod default/train on gpu-0000 could not be evicted now: {row(run)['left']['default/train']}. A run would ask again until timeout."
+    ]
+
+
+def test_a_failure_may_keep_the_nodes(maintain: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("train")]
+    forbid(api)
+    run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], timeout=1, restore_on_failure=False, parallel=1)
+    assert run.rc == 1 and "stays in maintenance (restore_on_failure is false)" in run.result["msg"]
+    assert cordoned(api) and cordoned(api, 1) and run.result["changed"] is True and row(run, 1)["failed"] is False
+
+
+def test_all_nodes_are_cordoned_before_the_first_eviction(maintain: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("a"), workload("b", 1)]
+    api.end = api.lists[ALL_PODS].remove
+    assert maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], parallel=1).rc == 0
+    steps = [method for method, path, _query in api.log if method == "PATCH" or path.endswith("/eviction")]
+    assert steps == ["PATCH", "PATCH", "POST", "POST"]
+
+
+def test_a_slow_pod_is_waited_for_and_asked_once(maintain: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("slow")]
+    looks = [5]
+
+    def end(pod: dict) -> None:
+        pod["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
+
+    def answer(method: str, path: str) -> None:
+        if path == ALL_PODS and "deletionTimestamp" in str(api.lists[ALL_PODS]):
+            looks[0] -= 1
+            if looks[0] == 0:
+                api.lists[ALL_PODS].clear()
+
+    api.end, api.answer = end, answer
+    run = maintain(state="drained", nodes=["gpu-0000"])
+    assert run.rc == 0 and evictions(api) == ["slow"] and row(run)["evicted"] == ["default/slow"]
+
+
+def test_a_pod_that_does_not_go_is_named(maintain: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("stuck", finalizers=["example.com/keep"])]
+    told = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    api.end = lambda pod: pod["metadata"].update(deletionTimestamp=told, deletionGracePeriodSeconds=0)
+    run = maintain(state="drained", nodes=["gpu-0000"], timeout=1, grace_period=0)
+    assert run.rc == 1 and "default/stuck (it was told to go" in run.result["msg"] and "finalizers example.com/keep" in run.result["msg"]
+    assert not cordoned(api) and run.result["changed"] is True, "The pod has been evicted, whatever came after."
+
+
+def test_a_pod_that_comes_after_the_plan_is_refused_as_well(maintain: t.Callable, api: FakeApi) -> None:
+    def answer(method: str, path: str) -> None:
+        if method == "PATCH" and not api.lists[ALL_PODS]:
+            api.lists[ALL_PODS].append(workload("late", controller=""))
+
+    api.answer = answer
+    run = maintain(state="drained", nodes=["gpu-0000"])
+    assert run.rc == 1 and "default/late on gpu-0000 has no controller" in run.result["msg"]
+    assert evictions(api) == [] and not cordoned(api)
+
+
+def test_a_cache_that_lags_behind_is_not_believed(maintain: t.Callable, api: FakeApi) -> None:
+    """Only the read that comes from no cache shows the pod."""
+    api.lists[ALL_PODS] = [workload("train")]
+    api.end = api.lists[ALL_PODS].remove
+    api.answer = lambda method, path: (200, {"items": []}) if path == ALL_PODS and api.log[-1][2].get("resourceVersion") == "0" else None
+    assert row(maintain(state="drained", nodes=["gpu-0000"]))["evicted"] == ["default/train"]
+
+
+# ---- interruptions --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_puts_everything_back(maintain: t.Callable, api: FakeApi, number: int) -> None:
+    api.lists[ALL_PODS] = [workload("train")]
+    before = signal.getsignal(number)
+    sent: list[int] = []
+
+    def answer(method: str, path: str) -> t.Any:
+        if path.endswith("/eviction"):
+            assert cordoned(api)
+            if not sent:
+                sent.append(number)
+                os.kill(os.getpid(), number)
+            return refusal(429, "no", "TooManyRequests")
+        return None
+
+    api.answer = answer
+    run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], timeout=20)
+    assert run.rc == 1 and run.result["reason"] == "Interrupted" and "What this call took is put back" in run.result["msg"]
+    assert sent and not cordoned(api) and not cordoned(api, 1) and notes(api) == {}
+    assert signal.getsignal(number) == before
+
+
+def test_ctrl_c_before_anything_is_touched_is_one_sentence(maintain: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(self: object) -> t.NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_drain.Fleet, "nodes", interrupt)
+    run = maintain(state="drained", nodes=["gpu-0000"])
+    assert run.rc == 1 and run.result["reason"] == "Interrupted" and writes(api) == []
+
+
+def test_a_resumed_run_that_fails_leaves_what_the_first_one_took(maintain: t.Callable, api: FakeApi) -> None:
+    maintain(state="cordoned", nodes=["gpu-0000"])
+    api.lists[ALL_PODS] = [workload("train")]
+    forbid(api)
+    run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], timeout=1)
+    assert run.rc == 1 and "Nodes that an earlier call took stay in maintenance: gpu-0000." in run.result["msg"]
+    assert cordoned(api) and not cordoned(api, 1)
+
+
+def test_an_outage_is_survived(maintain: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("train")]
+    api.end = api.lists[ALL_PODS].remove
+    left = [3]
+
+    def answer(method: str, path: str) -> t.Any:
+        if method == "POST" and left[0]:
+            left[0] -= 1
+            return refusal(503, "etcdserver: leader changed")
+        return None
+
+    api.answer = answer
+    assert maintain(state="drained", nodes=["gpu-0000"]).rc == 0 and pods(api) == []
+
+
+def test_an_api_that_stays_away_leaves_marks_that_a_later_run_takes_away(maintain: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("train")]
+    api.answer = lambda method, path: refusal(503, "etcd is gone") if cordoned(api) else None
+    run = maintain(state="drained", nodes=["gpu-0000"])
+    assert run.rc == 1 and run.result["reason"] == "ServerError" and "could not be put back" in run.result["msg"]
+    assert "Run it with state=restored" in run.result["msg"] and row(run)["failed"] is True
+    api.answer = lambda method, path: None
+    assert maintain(state="restored").result["changed"] is True
+    assert not cordoned(api) and notes(api) == {}
+
+
+def test_a_lost_answer_to_the_cordon_is_recognised(maintain: t.Callable, api: FakeApi) -> None:
+    """The cordon was made, but its answer never came: a failure must still put the node back."""
+    api.lists[ALL_PODS] = [workload("train")]
+    real, lost = api._merge_patch, []
+
+    def lose_the_first(*args: t.Any) -> t.Any:
+        made = real(*args)
+        if not lost:
+            lost.append(True)
+            return refusal(500, "the answer is lost")
+        return made
+
+    api._merge_patch = lose_the_first  # type: ignore[method-assign]
+    forbid(api)
+    run = maintain(state="drained", nodes=["gpu-0000"], timeout=1)
+    assert run.rc == 1 and "PodDisruptionBudget" in run.result["msg"] and not cordoned(api) and notes(api) == {}
+
+
+def test_missing_permission_is_named_and_everything_put_back(maintain: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("train")]
+    said = 'pods "train" is forbidden: User "bob" cannot create resource "pods/eviction"'
+    api.answer = lambda method, path: refusal(403, said, "Forbidden") if path.endswith("/eviction") else None
+    run = maintain(state="drained", nodes=["gpu-0000"])
+    assert run.rc == 1 and run.result["reason"] == "Forbidden" and "pods/eviction" in run.result["msg"] and not cordoned(api)
+    assert maintain(state="drained", nodes=["gpu-0000"], _ansible_check_mode=True).result["reason"] == "Forbidden"
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_missing_permission_to_cordon_is_named(maintain: t.Callable, api: FakeApi, check_mode: bool) -> None:
+    api.answer = lambda method, path: refusal(403, "nodes is forbidden", "Forbidden") if method == "PATCH" else None
+    run = maintain(state="cordoned", nodes=["gpu-0000"], _ansible_check_mode=check_mode)
+    assert run.rc == 1 and run.result["reason"] == "Forbidden" and "No permission: nodes is forbidden" in run.result["msg"]
+
+
+def test_a_conflict_is_read_again(maintain: t.Callable, api: FakeApi) -> None:
+    """Somebody else cordons the node between our read and our patch."""
+    raced: list[bool] = []
+
+    def answer(method: str, path: str) -> None:
+        if method == "PATCH" and not raced:
+            raced.append(True)
+            node(api)["spec"]["unschedulable"] = True
+            node(api)["metadata"]["resourceVersion"] = "9"
+
+    node(api)["metadata"]["resourceVersion"] = "1"
+    api.answer = answer
+    maintain(state="cordoned", nodes=["gpu-0000"])
+    assert notes(api)[INITIAL] == "true"
+
+
+def test_a_node_that_never_keeps_still_is_an_error(maintain: t.Callable, api: FakeApi) -> None:
+    api.answer = lambda method, path: refusal(409, "the object has been modified", "Conflict") if method == "PATCH" else None
+    assert "changes faster than it can be patched" in maintain(state="cordoned", nodes=["gpu-0000"]).result["msg"]
+
+
+@pytest.mark.parametrize("state", ["cordoned", "restored"])
+def test_a_node_that_is_deleted_meanwhile_is_named(maintain: t.Callable, api: FakeApi, state: str) -> None:
+    maintain(state="cordoned", nodes=["gpu-0001"])
+    api.answer = lambda method, path: refusal(404, "gone") if path.endswith("gpu-0000") else None
+    run = maintain(state=state, nodes=["gpu-0000", "gpu-0001"])
+    assert run.rc == 1 and "Node gpu-0000 was deleted meanwhile" in run.result["msg"]
+    assert cordoned(api, 1) is (state == "cordoned"), "An earlier call took it."
