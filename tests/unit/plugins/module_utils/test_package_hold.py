@@ -130,6 +130,10 @@ def test_what_cannot_be_is_told(tmp_path: Path) -> None:
     failing.put("/etc/gpuops/package_hold/gpuops.json", "[")
     with pytest.raises(GpuOpsError, match="is damaged"):
         apply(failing)
-    failing.commands["dpkg-query"] = lambda command: (_ for _ in ()).throw(OSError("dpkg is broken"))
+
+    def broken(_command: list[str]) -> str:
+        raise OSError("dpkg is broken")
+
+    failing.commands["dpkg-query"] = broken
     with pytest.raises(GpuOpsError, match=r"does not answer: .*dpkg is broken"):
         apply(failing)

@@ -104,7 +104,9 @@ def _packages(flavour: str, kernel: str, folder: str) -> t.Iterator[Package]:
     os.makedirs(f"{headers}/lib/modules/{kernel}" if flavour != "rhel" else f"{headers}/usr/lib/modules/{kernel}")
     modules = f"{headers}/{'usr/' if flavour == 'rhel' else ''}lib/modules/{kernel}"
     os.symlink(f"/usr/src/linux-headers-{kernel}", f"{modules}/build")
-    yield Package(f"kernel-devel-{kernel}" if flavour == "rhel" else f"linux-headers-{kernel}", _kernel_version(kernel), headers)
+    # EL's is asked for as kernel-devel-$(uname -r), which on EL is its name and version.
+    name, provides = ("kernel-devel", f"kernel-devel-{kernel}") if flavour == "rhel" else (f"linux-headers-{kernel}", "")
+    yield Package(name, _kernel_version(kernel), headers, provides=provides)
 
 
 def _kernel_module(root: str, version: str, kernel: str, libraries: str, kind: str) -> str:
