@@ -60,3 +60,6 @@ GRUB_DISABLE_RECOVERY="true"
 GRUB_ENABLE_BLSCFG=true
 END
 /usr/local/lib/packages/make.py rhel "$release"
+
+# What EL does not have, and what tells it from Debian.
+rm -f /usr/bin/apt* /usr/bin/dpkg* /usr/sbin/update-grub
