@@ -118,6 +118,14 @@ LINES = {
 
 NEWEST = next(iter(LINES.values()))
 
+
+def line_of(operator_version: str | None) -> Line | None:
+    """Return the release line of an operator's version, such as ``v26.7.0``: the newest without a version, None for an unknown one."""
+    if operator_version is None:
+        return NEWEST
+    return LINES.get(".".join(operator_version.removeprefix("v").split(".")[:2]))
+
+
 LIFE_CYCLE = {"26.7": "supported", "26.3": "deprecated", "25.10": "end of support"}
 """As of the newest line's date. Deprecated lines get critical fixes only."""
 

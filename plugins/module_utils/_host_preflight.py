@@ -13,11 +13,11 @@ import os
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import LINES, NEWEST, Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import Line, line_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Finding, Level, worst_first
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host
 
 Json = dict[str, t.Any]
-Level = str
 
 GIB = 2**30
 ROOM = (("/var/lib", 5 * GIB, 20 * GIB), ("/boot", 0, GIB // 8))
@@ -25,16 +25,6 @@ ROOM = (("/var/lib", 5 * GIB, 20 * GIB), ("/boot", 0, GIB // 8))
 
 # Codes after which NVIDIA's catalogue asks for more than to look at the application.
 _HARD = (48, 62, 63, 64, 74, 79, 92, 94, 95, 109, 119, 120, 140, 143)
-
-
-@dataclasses.dataclass(frozen=True)
-class Finding:
-    """The outcome of one check: ``failure``, ``warning`` or ``ok``."""
-
-    check: str
-    level: Level
-    message: str
-    remedy: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,9 +49,7 @@ class Subject:
     @property
     def line(self) -> Line | None:
         """The compatibility data of the operator's release line; the newest without a version, None for an unknown one."""
-        if not self.operator_version:
-            return NEWEST
-        return LINES.get(".".join(self.operator_version.lstrip("v").split(".")[:2]))
+        return line_of(self.operator_version or None)
 
     @property
     def system(self) -> str:
@@ -172,7 +160,7 @@ def check_disk(subject: Subject) -> t.Iterator[Finding]:
         free = subject.free.get(folder)
         if free is not None and free < enough:
             found = True
-            level = "failure" if free < least else "warning"
+            level: Level = "failure" if free < least else "warning"
             yield Finding("host_disk", level, f"{folder} has {free / GIB:.1f} GiB left, and needs {enough / GIB:g}.", "Make room.")
     if not found:
         yield Finding("host_disk", "ok", "There is room for images and an initramfs.")
@@ -218,10 +206,7 @@ CHECKS: dict[str, t.Callable[[Subject], t.Iterator[Finding]]] = {
     "host_driver": check_driver,
 }
 
-_ORDER = ("failure", "warning", "ok")
-
 
 def run_checks(subject: Subject, skip: t.Collection[str] = ()) -> list[Finding]:
     """Run all checks but those to skip; failures come first."""
-    findings = [finding for name, check in CHECKS.items() if name not in skip for finding in check(subject)]
-    return sorted(findings, key=lambda finding: _ORDER.index(finding.level))
+    return worst_first(finding for name, check in CHECKS.items() if name not in skip for finding in check(subject))

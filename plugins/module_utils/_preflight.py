@@ -14,8 +14,9 @@ import functools
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils import _nfd
-from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import LIFE_CYCLE, LINES, MINIMUM_DRIVERS, NEWEST, Line, Minor
+from ansible_collections.gpuops.nvidia.plugins.module_utils import _findings, _nfd
+from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import LIFE_CYCLE, LINES, MINIMUM_DRIVERS, NEWEST, Line, Minor, line_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Level, worst_first
 from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import (
     has_nfd_gpu_label,
     has_nfd_labels,
@@ -27,7 +28,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import (
 from ansible_collections.gpuops.nvidia.plugins.module_utils._operands import DEPLOY_PREFIX, NFD_GPU_LABELS, OPERANDS_SWITCH, UPGRADE_STATE
 
 Json = dict[str, t.Any]
-Level = t.Literal["ok", "warning", "failure"]
 
 OS_ID = "feature.node.kubernetes.io/system-os_release.ID"
 OS_VERSION = "feature.node.kubernetes.io/system-os_release.VERSION_ID"
@@ -41,13 +41,9 @@ EXAMPLES = 5
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
-    """The outcome of one check."""
+class Finding(_findings.Finding):
+    """The outcome of one check, with the nodes that it is about."""
 
-    check: str
-    level: Level
-    message: str
-    remedy: str = ""
     nodes: tuple[str, ...] = ()
     count: int = 0
 
@@ -81,9 +77,7 @@ class Plan:
     @functools.cached_property
     def line(self) -> Line | None:
         """The compatibility data of the operator's release line; the newest without a version, None for an unknown one."""
-        if self.operator_version is None:
-            return NEWEST
-        return LINES.get(".".join(self.operator_version.removeprefix("v").split(".")[:2]))
+        return line_of(self.operator_version)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -565,13 +559,11 @@ CHECKS = {
     "cloud": Check(check_cloud, _NODES),
 }
 
-_ORDER: tuple[Level, ...] = ("failure", "warning", "ok")
-
 
 def run_checks(snapshot: Snapshot, plan: Plan, skip: t.Collection[str] = ()) -> list[Finding]:
     """Run all checks but those to skip; failures come first."""
     findings = [finding for name, check in CHECKS.items() if name not in skip for finding in _run(name, check, snapshot, plan)]
-    return sorted(findings, key=lambda finding: _ORDER.index(finding.level))
+    return worst_first(findings)
 
 
 def _run(name: str, check: Check, snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:

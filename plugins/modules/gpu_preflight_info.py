@@ -181,13 +181,12 @@ facts:
       sample: [cluster-policy]
 """
 
-import collections
-import dataclasses
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, argument_spec, assert_libraries
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import as_result
 from ansible_collections.gpuops.nvidia.plugins.module_utils._preflight import CHECKS, Plan, facts, run_checks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._snapshot import read
 
@@ -205,12 +204,7 @@ def preflight(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     plan = Plan(options["namespace"], options["release_name"], options["operator_version"], options["values"])
     snapshot = read(Cluster(options), options["namespace"], review="permissions" not in options["skip"])
     findings = run_checks(snapshot, plan, options["skip"])
-    levels = collections.Counter(finding.level for finding in findings)
-    return {
-        "findings": [dataclasses.asdict(finding) for finding in findings],
-        "summary": {"failures": levels["failure"], "warnings": levels["warning"], "ok": levels["ok"]},
-        "facts": facts(snapshot),
-    }
+    return {**as_result(findings), "facts": facts(snapshot)}
 
 
 def main() -> t.NoReturn:

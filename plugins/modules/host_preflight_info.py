@@ -91,10 +91,10 @@ summary:
   sample: {failures: 1, warnings: 0, ok: 6}
 """
 
-import dataclasses
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import as_result
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host_preflight import CHECKS, read, run_checks
 
@@ -115,9 +115,7 @@ def main() -> t.NoReturn:
     if missing:
         module.fail_json(msg=f"The facts lack {', '.join(missing)}. Gather the subsets min, services, secure_boot and xid of gpuops.nvidia.gpu_facts.")
     findings = run_checks(read(Host(), module.params), module.params["skip"])
-    levels = [finding.level for finding in findings]
-    summary = {"failures": levels.count("failure"), "warnings": levels.count("warning"), "ok": levels.count("ok")}
-    module.exit_json(changed=False, findings=[dataclasses.asdict(finding) for finding in findings], summary=summary)
+    module.exit_json(changed=False, **as_result(findings))
 
 
 if __name__ == "__main__":
