@@ -53,7 +53,7 @@ class ContainerHost:
         self.wait(other_than=before)
 
     def wait(self, other_than: str | None = None, timeout: float = 90) -> None:
-        """Wait until systemd has started everything, in another boot than the one given."""
+        """Wait until systemd has started everything, in another boot than the one given. A panic ends the wait."""
         deadline = time.monotonic() + timeout
         said = "nothing yet"
         while time.monotonic() < deadline:
@@ -63,10 +63,12 @@ class ContainerHost:
                     return
             except HostsError as error:
                 said = str(error)
+            if "Kernel panic" in self.podman("logs", "--tail", "1", self.name):
+                break
             time.sleep(0.1)
         log = self.podman("logs", "--tail", "20", self.name)
         failed = self.podman("exec", self.name, "systemctl", "--failed", "--no-legend") if "degraded" in said else ""
-        raise HostsError(f"{self.name} did not come up within {timeout:.0f} s: {said}\n{failed}{log}")
+        raise HostsError(f"{self.name} did not come up (waited up to {timeout:.0f} s): {said}\n{failed}{log}")
 
 
 class ContainerHosts:

@@ -129,7 +129,7 @@ def test_a_broken_initramfs_is_a_host_that_does_not_come_back(container_host: Co
     before = container_host.read("/proc/sys/kernel/random/boot_id")
     container_host.run("systemctl", "reboot")
     with pytest.raises(HostsError, match="Kernel panic"):
-        container_host.wait(other_than=before, timeout=5)
+        container_host.wait(other_than=before)
 
 
 def test_inventory_for_ansible(container_hosts: ContainerHosts, tmp_path: Path) -> None:
