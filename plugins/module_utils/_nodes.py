@@ -21,6 +21,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._operands import (
 
 Json = dict[str, t.Any]
 
+_GPU_RESOURCES = (GPU_RESOURCE + ".", MIG_RESOURCE_PREFIX)
+
 # The DaemonSet controller gives these to every pod that it makes (kubernetes/pkg/controller/daemon/util/daemonset_util.go).
 DAEMONSET_TOLERATIONS = tuple(
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect}
@@ -106,8 +108,11 @@ def tolerates(toleration: t.Mapping[str, t.Any], taint: Json) -> bool:
 
 def untolerated(node: Json, tolerations: t.Iterable[t.Mapping[str, t.Any]]) -> list[Json]:
     """Return the node's taints that a DaemonSet pod with these tolerations does not tolerate."""
+    taints = taints_of(node)
+    if not taints:  # nearly every node, asked about every operand
+        return []
     accepted = [*tolerations, *DAEMONSET_TOLERATIONS]
-    return [taint for taint in taints_of(node) if not any(tolerates(toleration, taint) for toleration in accepted)]
+    return [taint for taint in taints if not any(tolerates(toleration, taint) for toleration in accepted)]
 
 
 def matches(selector: t.Mapping[str, str] | None, node: Json) -> bool:
@@ -135,7 +140,7 @@ def quantity(text: str | int) -> int:
 
 def is_gpu_resource(name: str) -> bool:
     """Tell whether a resource name is a whole, shared or MIG GPU of NVIDIA's device plugin."""
-    return name == GPU_RESOURCE or name.startswith((GPU_RESOURCE + ".", MIG_RESOURCE_PREFIX))
+    return name == GPU_RESOURCE or name.startswith(_GPU_RESOURCES)
 
 
 def format_taint(taint: Json) -> str:

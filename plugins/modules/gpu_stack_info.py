@@ -119,6 +119,7 @@ verdict:
 """
 
 import typing as t
+from concurrent.futures import ThreadPoolExecutor
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, argument_spec, assert_libraries
@@ -149,8 +150,10 @@ Json = dict[str, t.Any]
 def read(options: t.Mapping[str, t.Any]) -> Json:
     """Read the fleet once and describe it."""
     cluster = Cluster(options)
-    seen = observe(cluster, options["namespace"], options["name"])
-    held = allocations(gpu_pods(cluster, options["namespace"])) if options["allocated"] else {}
+    with ThreadPoolExecutor(1) as beside:
+        pods = beside.submit(gpu_pods, cluster, options["namespace"]) if options["allocated"] else None
+        seen = observe(cluster, options["namespace"], options["name"])
+        held = allocations(pods.result()) if pods else {}
     late = waiting(seen)
     rows = (describe(node, held.get(name_of(node), {}), late.get(name_of(node), {})) for node in seen.nodes if is_gpu_node(node))
     nodes = sorted(rows, key=lambda row: row["name"])

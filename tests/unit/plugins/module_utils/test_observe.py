@@ -49,11 +49,11 @@ def trouble(api: FakeApi, status: str, restarts: str = "0", **pod_status: t.Any)
 
 def test_a_stack_in_order_takes_five_small_lists(api: FakeApi) -> None:
     assert judge(look(api)).state == "ready"
-    assert [(method, path) for method, path, dummy in api.log if path in api.lists] == [
-        ("GET", POLICIES),
+    assert sorted((method, path) for method, path, dummy in api.log if path in api.lists) == [
+        ("GET", NODES),
         ("GET", DAEMONSETS),
         ("GET", "/apis/apps/v1/namespaces/gpu-operator/deployments"),
-        ("GET", NODES),
+        ("GET", POLICIES),
     ]
     versions = {path: query.get("resourceVersion") for dummy, path, query in api.log}
     assert versions[NODES] == "0" and versions[POLICIES] is None, "the ClusterPolicy must not come from a cache that lags"
