@@ -198,9 +198,11 @@ class Host:
             raise FileNotFoundError(f"{command[0]} is not installed")
         # The command reads from where the file's descriptor is, and not from where our buffer is.
         os.lseek(file.fileno(), file.tell(), os.SEEK_SET)
-        with subprocess.Popen(  # pylint: disable=ansible-bad-function
-            [found, *command[1:]], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "PATH": PATH}
-        ) as process:
+        with (
+            subprocess.Popen(  # pylint: disable=ansible-bad-function
+                [found, *command[1:]], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "PATH": PATH}
+            ) as process
+        ):
             try:
                 yield t.cast(t.BinaryIO, process.stdout)
             finally:

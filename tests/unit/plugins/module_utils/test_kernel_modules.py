@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _kernel_modules as core
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-
 from ansible_collections.gpuops.nvidia.plugins.module_utils._initramfs import file_in_image
 
 from tests.unit.boot_host import FakeHost

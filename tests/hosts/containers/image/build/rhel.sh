@@ -62,4 +62,5 @@ END
 printf '[distribution]\nname=Distribution\nbaseurl=file:///usr/local/share/distribution\ngpgcheck=0\n' > /etc/yum.repos.d/distribution.repo
 
 # What EL does not have, and what tells it from Debian.
+rm -f /usr/lib/python3/dist-packages/dnf-plugins/local.py /etc/dnf/plugins/local.conf
 rm -f /usr/bin/apt* /usr/bin/dpkg* /usr/sbin/update-grub

@@ -217,8 +217,9 @@ def _index_debs(repository: str) -> None:
             stanzas.append(f"{control}Filename: ./{name}\nSize: {os.path.getsize(path)}\nSHA256: {digest}\n")
     index = "\n".join(stanzas)
     _write(f"{repository}/Packages", index)
-    digest = hashlib.sha256(index.encode()).hexdigest()
-    _write(f"{repository}/Release", f"Suite: stand-in\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nSHA256:\n {digest} {len(index)} Packages\n")
+    data = index.encode()
+    digest = hashlib.sha256(data).hexdigest()
+    _write(f"{repository}/Release", f"Suite: stand-in\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nSHA256:\n {digest} {len(data)} Packages\n")
 
 
 def _index_rpms(repository: str) -> None:
