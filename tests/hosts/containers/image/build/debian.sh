@@ -22,7 +22,7 @@ update-grub
 mkdir -p /usr/local/share/distribution
 cd /usr/local/share/distribution
 apt-get --quiet update
-apt-get --quiet download python3-debian python3-chardet
+apt-get --quiet download python3-debian python3-chardet python3-pkg-resources
 /usr/local/lib/packages/make.py "$flavour" "$release"
 echo 'deb [trusted=yes] file:/usr/local/share/distribution ./' > /etc/apt/sources.list
 rm -rf /var/lib/apt/lists/*
