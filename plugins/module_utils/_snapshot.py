@@ -20,6 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._preflight import Sn
 
 Json = dict[str, t.Any]
 Items = list[Json]
+Ungranted = dict[str, list[str]]
 T = t.TypeVar("T")
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -84,7 +85,7 @@ class _Reader:
         """Return a namespace, or None."""
         return self._permitted("namespaces", lambda: self._cluster.get(namespaced("v1", None, "namespaces", name)))
 
-    def ungranted(self, namespace: str, roles: Items) -> dict[str, list[str]]:
+    def ungranted(self, namespace: str, roles: Items) -> Ungranted:
         """Return what the chart's roles give away and the user does not have; nothing when the user's rules cannot be read."""
         return self._permitted("selfsubjectrulesreviews", lambda: ungranted(self._cluster, namespace, roles)) or {}
 
@@ -132,9 +133,9 @@ def missing_permissions(cluster: Cluster, namespace: str) -> list[str]:
     return [_name(permission, verb, namespace) for (permission, verb), allowed in zip(wanted, answers) if not allowed]
 
 
-def ungranted(cluster: Cluster, namespace: str, roles: Items) -> dict[str, list[str]]:
+def ungranted(cluster: Cluster, namespace: str, roles: Items) -> Ungranted:
     """Return, for each role that the API server would not let this user create, what it gives away that the user does not have."""
-    found: dict[str, list[str]] = {}
+    found: Ungranted = {}
     places: dict[tuple[str, str | None], Items] = {}
     for role in roles:
         places.setdefault((role["kind"], (role["namespace"] or namespace) if role["kind"] == "Role" else None), []).append(role)
