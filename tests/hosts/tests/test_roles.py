@@ -98,17 +98,19 @@ def test_without_a_repository_to_configure_nothing_is_brought(tmp_path: Path) ->
 def test_host_prep_brings_what_dnf_holds_packages_with(bare: ContainerHosts, tmp_path: Path) -> None:
     host = host_of(bare, "rhel")
     locks = "/etc/dnf/plugins/versionlock.list"
-    apply(bare, tmp_path, "rhel", "host_prep")
+    apply(bare, tmp_path, "rhel", "host_driver", **DRIVER)
+    apply(bare, tmp_path, "rhel", "host_prep", gpuops_driver="host")
     assert "versionlock" not in host.run("ls", "/etc/dnf/plugins"), "Nothing is held, so nothing is needed."
-    predicted = apply(bare, tmp_path, "rhel", "host_prep", "--check", host_prep_hold=["kernel"])
+    holding = {"gpuops_driver": "host", "host_prep_hold": ["kernel"]}
+    predicted = apply(bare, tmp_path, "rhel", "host_prep", "--check", **holding)
     assert changed(predicted) == 1 and "versionlock" not in host.run("ls", "/etc/dnf/plugins")
 
-    assert changed(apply(bare, tmp_path, "rhel", "host_prep", host_prep_hold=["kernel"])) == 1
+    assert changed(apply(bare, tmp_path, "rhel", "host_prep", **holding)) == 1
     assert "kernel-core-0:" in host.read(locks)
     assert "versionlock" in host.run("rpm", "--query", "python3-dnf-plugin-versionlock")
     assert "kernel-core-0:" in host.run("dnf", "--quiet", "versionlock", "list")
-    assert [changed(apply(bare, tmp_path, "rhel", "host_prep", *check, host_prep_hold=["kernel"])) for check in (["--check"], [])] == [0, 0]
-    apply(bare, tmp_path, "rhel", "host_prep")
+    assert [changed(apply(bare, tmp_path, "rhel", "host_prep", *check, **holding)) for check in (["--check"], [])] == [0, 0]
+    apply(bare, tmp_path, "rhel", "host_prep", gpuops_driver="host")
     assert "kernel-core" not in host.read(locks)
 
 
