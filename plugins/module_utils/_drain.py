@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import socket
 import time
@@ -172,10 +173,17 @@ class _Active:
     """From when on no more pods can be on their way to it."""
     refused: dict[str, str] = dataclasses.field(default_factory=dict)
     retry_at: dict[str, float] = dataclasses.field(default_factory=dict)
+    pods: list[Json] = dataclasses.field(default_factory=list)
+    """Those that the last look has found."""
 
     @property
     def name(self) -> str:
         return self.outcome.node
+
+    @property
+    def left(self) -> dict[str, str]:
+        """The pods that are still there, each with the API's refusal of its eviction or an empty string."""
+        return {core.ref(pod): "" if core.is_ending(pod) else self.refused.get(core.uid_of(pod), "") for pod in self.pods}
 
 
 def change(fleet: Fleet, changes: t.Mapping[str, Make]) -> tuple[dict[str, tuple[Json, bool]], dict[str, GpuOpsError]]:
@@ -211,6 +219,7 @@ class Run:
         self._waiting: dict[str, Outcome] = {}
         self._cordoned: collections.deque[_Active] = collections.deque()
         self._active: dict[str, _Active] = {}
+        self._told = ""
         self.outcomes: dict[str, Outcome] = {}
         self.not_put_back: dict[str, str] = {}
         """Nodes that are still in maintenance although they should not be, and why."""
@@ -240,14 +249,28 @@ class Run:
             try:
                 self._step()
                 reached = time.monotonic()
+                self._tell(core.progress(len(self.outcomes), self._drained, {name: item.left for name, item in self._active.items()}))
             except GpuOpsError as e:
                 patience = min([reached + OUTAGE_S, *(self._deadline(item) for item in self._active.values())])
                 if e.reason not in TRANSIENT or time.monotonic() > patience:
                     raise
+                self._tell(e.msg)
                 time.sleep(POLL_S)
             if self.failed and self._options["restore_on_failure"]:
                 return
             time.sleep(POLL_S if self._active else 0)
+
+    @property
+    def _drained(self) -> int:
+        return len(self.outcomes) - len(self._waiting) - len(self._cordoned) - len(self._active) - len(self.failed)
+
+    def _tell(self, line: str) -> None:
+        """Write down how far it is, when that has changed, for whoever watches. That nobody can read it is no reason to stop."""
+        path = self._options["progress_path"]
+        if path and line != self._told:
+            self._told = line
+            with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as file:
+                file.write(f"{line}\n")
 
     def _deadline(self, item: _Active) -> float:
         return item.since + float(self._options["timeout"])
@@ -283,7 +306,8 @@ class Run:
         del self._waiting[outcome.node]
 
     def _look(self, item: _Active) -> list[Json]:
-        return self._fleet.pods_on(item.name)
+        item.pods = self._fleet.pods_on(item.name)
+        return item.pods
 
     def _evict(self, pairs: list[tuple[_Active, Json]]) -> None:
         now = time.monotonic()

@@ -18,8 +18,13 @@ VERSION_FILE = "/proc/driver/nvidia/version"
 CONTAINER_ROOT = "/run/nvidia/driver"
 """Where the GPU Operator's driver container shows its file system to the host."""
 
+_CONTAINER_TRACES = ("/run/nvidia/nvidia-driver.pid", "/run/nvidia/validations/.driver-ctr-ready")
+"""What a driver container has written in this boot, and removes only with its modules."""
+
 _LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 _LIBRARY = "libnvidia-ml.so.1"
+# Debian's is called nvidia-current; nvidiafb and nvidia-wmi-ec-backlight are the kernel's own.
+_MODULE_FILE = re.compile(r"^(\S*/nvidia(?:-current|-(?:tesla|legacy)[-\w]*)?(?:-open)?\.ko(?:\.\w+)?):", re.MULTILINE)
 _DEVICE = re.compile(r"nvidia(\d+|ctl|-uvm|-uvm-tools|-modeset|-nvswitch\d+|-caps)$")
 _MODPROBE_FOLDERS = ("/usr/lib/modprobe.d", "/lib/modprobe.d", "/usr/local/lib/modprobe.d", "/run/modprobe.d", "/etc/modprobe.d")
 _COMMAND_LINE_BLACKLISTS = ("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist")
@@ -61,6 +66,18 @@ def userspace_version(host: Host, root: str) -> str | None:
     return match[1] if match else None
 
 
+def module_installed(host: Host) -> tuple[bool | None, str]:
+    """Whether the running kernel has a file of the module nvidia, and what says so, or the reason why nothing does."""
+    if driver_root(host) or any(map(host.exists, _CONTAINER_TRACES)):
+        return None, "A driver container brings the module along"
+    folder = f"/lib/modules/{host.read('/proc/sys/kernel/osrelease')}"
+    listed = host.read(f"{folder}/modules.dep")
+    if listed is None:
+        return None, f"There is no {folder}/modules.dep"
+    paths = (path if path.startswith("/") else f"{folder}/{path}" for path in _MODULE_FILE.findall(listed))
+    return any(map(host.exists, paths)), f"{folder}/modules.dep"
+
+
 def users(host: Host) -> list[Json] | None:
     """Return the processes that hold one of the driver's device files open, or None where those of others cannot be seen."""
     if host.exists("/proc/1") and not host.names("/proc/1/fd"):
@@ -84,10 +101,12 @@ def driver(host: Host) -> Section:
     kind = module_type(host.read(VERSION_FILE)) if loaded else None
     userspace = userspace_version(host, root)
     holders = users(host) if loaded else []
+    installed, why = module_installed(host)
     facts = {
         "loaded": loaded,
         "version": version,
         "module_type": kind,
+        "module_installed": installed,
         "userspace_version": userspace,
         "matches": version == userspace if version and userspace else None,
         "containerised": bool(root),
@@ -101,6 +120,7 @@ def driver(host: Host) -> Section:
             "loaded": known("sysfs"),
             "version": either(version, "sysfs", no_module),
             "module_type": either(kind, VERSION_FILE, no_module),
+            "module_installed": either(installed, why, why),
             "userspace_version": either(userspace, _LIBRARY, no_library),
             "matches": either(facts["matches"], f"sysfs, {_LIBRARY}", no_module if version is None else no_library),
             "containerised": known(CONTAINER_ROOT),

@@ -189,3 +189,21 @@ class Host:
             return Output(stdout, stderr, f"{command[0]} did not answer within {timeout_s:g} s")
         said = (stderr.strip() or stdout.strip()).splitlines()
         return Output(stdout, stderr, f"{command[0]} ended with {code}: {said[-1] if said else 'no message'}" if code else None)
+
+    @contextlib.contextmanager
+    def piped(self, command: t.Sequence[str], file: t.BinaryIO) -> t.Iterator[t.BinaryIO]:
+        """Run a command on the rest of an open file while a block reads what comes out of it. It ends with the block, wherever it is then."""
+        found = self.which(command[0])
+        if found is None:
+            raise FileNotFoundError(f"{command[0]} is not installed")
+        # The command reads from where the file's descriptor is, and not from where our buffer is.
+        os.lseek(file.fileno(), file.tell(), os.SEEK_SET)
+        with (
+            subprocess.Popen(  # pylint: disable=ansible-bad-function
+                [found, *command[1:]], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "PATH": PATH}
+            ) as process
+        ):
+            try:
+                yield t.cast(t.BinaryIO, process.stdout)
+            finally:
+                process.kill()

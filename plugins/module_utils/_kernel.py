@@ -242,6 +242,8 @@ def reboot(host: Host, kernel_facts: Json, nouveau_facts: Json, driver_facts: Js
         reasons.append("nouveau is loaded although it is blacklisted")
     if driver_facts["matches"] is False and not driver_facts["containerised"]:
         reasons.append(f"The loaded driver is {driver_facts['version']}, its installed libraries are {driver_facts['userspace_version']}")
+    if driver_facts["loaded"] and driver_facts["module_installed"] is False:
+        reasons.append("The NVIDIA kernel module is loaded although it is not installed any more")
     return Section({"required": bool(reasons), "reasons": reasons}, {"": known("kernel, nouveau, driver, /run/reboot-required")})
 
 

@@ -19,6 +19,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._initramfs import file_in_image
 
 OWNER = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 HEADER = "# Written by gpuops.nvidia.kernel_modules. Do not edit: change the owner's modules in the inventory.\n"
@@ -162,18 +163,11 @@ class Initramfs:
             self.host.remove(draft)
 
     def _assert_holds(self, image: Image, built: str, path: str, text: str | None) -> None:
-        name = path.lstrip("/")
-        viewer = "lsinitramfs" if self.host.which("lsinitramfs") else "lsinitrd"
-        listing = self.host.run([viewer, built], REBUILD_TIMEOUT_S)
-        if not listing.ok:
-            raise GpuOpsError(f"The initramfs for {image.kernel} cannot be read: {listing.error}.", reason="Initramfs")
-        there = any(line.split(" -> ")[0].endswith(name) for line in listing.stdout.splitlines())
-        if there != (text is not None):
-            raise GpuOpsError(f"The new initramfs for {image.kernel} {'still holds' if there else 'is without'} {path}.", reason="Initramfs")
-        if there and viewer == "lsinitrd":
-            inside = self.host.run([viewer, "-f", name, built], REBUILD_TIMEOUT_S)
-            if inside.stdout.strip() != (text or "").strip():
-                raise GpuOpsError(f"The new initramfs for {image.kernel} holds another {path} than the host.", reason="Initramfs")
+        inside = file_in_image(self.host, built, path)
+        if (inside is None) != (text is None):
+            raise GpuOpsError(f"The new initramfs for {image.kernel} {'is without' if text else 'still holds'} {path}.", reason="Initramfs")
+        if inside != text:
+            raise GpuOpsError(f"The new initramfs for {image.kernel} holds another {path} than the host.", reason="Initramfs")
 
 
 def images(host: Host) -> list[Image]:

@@ -305,3 +305,14 @@ def some(items: t.Sequence[str], separator: str = ", ") -> str:
 def explain_left(left: t.Mapping[str, str], timeout_s: int) -> str:
     """Say which pods are still on a node."""
     return f"After {timeout_s} s these pods are still there: {some([f'{name} ({why})' for name, why in left.items()], '; ')}."
+
+
+def progress(total: int, drained: int, left: t.Mapping[str, t.Mapping[str, str]]) -> str:
+    """Say in a line how far a drain is. ``left`` has for each node at work its pods, with why an eviction was refused or an empty string."""
+    line = f"{drained}/{total} nodes drained"
+    held = {node: pods for node, pods in left.items() if any(pods.values())}
+    node, pods = next(iter((held or left).items()), ("", {}))
+    if not pods:
+        return line
+    line += f"; {node}: {len(pods)} pod{'s' if len(pods) > 1 else ''} left"
+    return line + "".join([f", {pod}: {why}" for pod, why in pods.items() if why][:1])

@@ -19,7 +19,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host
 OWNER = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 RECORDS = "/etc/gpuops/package_hold"
 LOCKS = "/etc/dnf/plugins/versionlock.list"
+PLUGIN = "python3-dnf-plugin-versionlock"
 TIMEOUT_S = 120.0
+INSTALL_TIMEOUT_S = 600.0
 
 
 def matching(names: t.Iterable[str], patterns: t.Sequence[str]) -> list[str]:
@@ -94,18 +96,24 @@ class Versionlock:
 
     def differs(self, target: list[str]) -> bool:
         """Whether there is something to do."""
-        if target and self.text is None:
-            raise GpuOpsError(
-                f"{LOCKS} is not there, so dnf cannot hold packages. Install python3-dnf-plugin-versionlock.",
-                reason="PluginMissing",
-            )
+        if target and self.text is None and not self.host.which("dnf-3"):
+            raise GpuOpsError(f"Packages are locked by the plugin versionlock of dnf 4 ({PLUGIN}), which this host does not have.", reason="Unsupported")
         return self.held != target
 
     def apply(self, target: list[str]) -> None:
-        """Put the lines in the owner's block, and leave all others alone."""
+        """Put the lines in the owner's block, and leave all others alone. Without the plugin dnf would not read them, so it comes first."""
+        if self.text is None:
+            self._install_plugin()
         others = re.sub(rf"^{re.escape(self.begin)}\n.*?^{re.escape(self.end)}\n", "", f"{self.text or ''}\n", flags=re.MULTILINE | re.DOTALL).strip("\n")
         block = [self.begin, *target, self.end] if target else []
         self.host.write(LOCKS, "".join(f"{line}\n" for line in [*others.splitlines(), *block]))
+
+    def _install_plugin(self) -> None:
+        output = self.host.run(["dnf-3", "--assumeyes", "--quiet", "install", PLUGIN], INSTALL_TIMEOUT_S)
+        self.text = self.host.read(LOCKS)
+        if self.text is None:
+            said = output.error or f"it brought no {LOCKS}"
+            raise GpuOpsError(f"{PLUGIN}, with which dnf holds packages, could not be installed, and nothing is held: {said}.", reason="PluginMissing")
 
 
 def hold(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:

@@ -93,6 +93,8 @@ class Snapshot:
     gpuclusters: list[Json]
     namespace: Json | None
     missing_permissions: list[str] = dataclasses.field(default_factory=list)
+    ungranted: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    """By role of the chart, what it gives away that the user does not have."""
     unreadable: frozenset[str] = frozenset()
     """Names of the collections that this user may not list. They are empty here."""
 
@@ -171,13 +173,31 @@ def check_permissions(snapshot: Snapshot, dummy: Plan) -> t.Iterator[Finding]:
     if not missing:
         yield Finding("permissions", "ok", "This user may do all that a deployment needs.")
         return
-    more = f", and {len(missing) - 8} more" if len(missing) > 8 else ""
     yield Finding(
         "permissions",
         "failure",
-        f"This user may not: {', '.join(missing[:8])}{more}.",
+        f"This user may not: {_first(missing, 8)}.",
         "Grant these permissions, or use a kubeconfig of a cluster administrator.",
     )
+
+
+def check_role_grants(snapshot: Snapshot, dummy: Plan) -> t.Iterator[Finding]:
+    """Name the chart's roles that Kubernetes would not let the user create."""
+    if not snapshot.ungranted:
+        yield Finding("role_grants", "ok", "The chart's roles give away nothing that this user could not give.")
+        return
+    roles = [f"{role} ({_first(grants, 4)})" for role, grants in snapshot.ungranted.items()]
+    yield Finding(
+        "role_grants",
+        "failure",
+        f"Kubernetes refuses roles that give away more than their creator has, and Helm would create as this user: {_first(roles, EXAMPLES, '; ')}.",
+        "Grant these permissions, or the verbs escalate and bind on clusterroles and roles, or use a kubeconfig of a cluster administrator.",
+    )
+
+
+def _first(items: t.Sequence[str], count: int, separator: str = ", ") -> str:
+    more = f"{separator}and {len(items) - count} more" if len(items) > count else ""
+    return separator.join(items[:count]) + more
 
 
 def check_gpu_nodes(snapshot: Snapshot, dummy: Plan) -> t.Iterator[Finding]:
@@ -547,6 +567,7 @@ _NODES = frozenset({"nodes"})
 CHECKS = {
     "kubernetes_version": Check(check_kubernetes_version),
     "permissions": Check(check_permissions),
+    "role_grants": Check(check_role_grants, frozenset({"selfsubjectrulesreviews"})),
     "gpu_nodes": Check(check_gpu_nodes, _NODES),
     "nfd": Check(check_nfd, frozenset({"daemonsets"})),
     "other_stacks": Check(check_other_stacks, frozenset({"daemonsets", "deployments", "clusterpolicies", "gpuclusters"})),

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Reading the cluster for the preflight checks: a handful of lists, and one access review for each permission."""
+"""Reading the cluster for the preflight checks: a handful of lists, one access review for each permission, and the user's own rules."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._grants import GROUP, KINDS, missing_grants
 from ansible_collections.gpuops.nvidia.plugins.module_utils._preflight import Snapshot
 
 Json = dict[str, t.Any]
 Items = list[Json]
+Ungranted = dict[str, list[str]]
 T = t.TypeVar("T")
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+RULES = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+NOWHERE = "gpuops-nowhere"
+"""A namespace that does not exist, in which a user has what is theirs in the whole cluster and nothing more."""
+
 PARALLEL = 8
 
 
@@ -60,7 +66,7 @@ NEEDED = (
     Permission("", "pods/portforward", "get create", in_namespace=True),
     Permission("", "events", "list", in_namespace=True),
 )
-"""What deploying and verifying the stack asks of the API. (Helm also needs the rights that the chart's roles give away.)"""
+"""What deploying and verifying the stack asks of the API, beside the rights that the chart's roles give away."""
 
 
 class _Reader:
@@ -79,6 +85,10 @@ class _Reader:
         """Return a namespace, or None."""
         return self._permitted("namespaces", lambda: self._cluster.get(namespaced("v1", None, "namespaces", name)))
 
+    def ungranted(self, namespace: str, roles: Items) -> Ungranted:
+        """Return what the chart's roles give away and the user does not have; nothing when the user's rules cannot be read."""
+        return self._permitted("selfsubjectrulesreviews", lambda: ungranted(self._cluster, namespace, roles)) or {}
+
     def _permitted(self, plural: str, ask: t.Callable[[], T]) -> T | None:
         try:
             return ask()
@@ -89,8 +99,8 @@ class _Reader:
             return None
 
 
-def read(cluster: Cluster, namespace: str, review: bool) -> Snapshot:
-    """Read everything that the checks look at; ``review`` also asks for the permissions."""
+def read(cluster: Cluster, namespace: str, review: bool, roles: Items | None = None) -> Snapshot:
+    """Read everything that the checks look at; ``review`` also asks for the permissions, and ``roles`` are those that Helm is to create."""
     reader = _Reader(cluster)
     snapshot = Snapshot(
         version=json.loads(cluster.request("GET", "/version"))["gitVersion"],
@@ -101,6 +111,7 @@ def read(cluster: Cluster, namespace: str, review: bool) -> Snapshot:
         gpuclusters=reader.list("nvidia.com/v1alpha1", "gpuclusters"),
         namespace=reader.namespace(namespace),
         missing_permissions=missing_permissions(cluster, namespace) if review else [],
+        ungranted=reader.ungranted(namespace, roles or []),
     )
     return dataclasses.replace(snapshot, unreadable=frozenset(reader.unreadable))
 
@@ -120,6 +131,47 @@ def missing_permissions(cluster: Cluster, namespace: str) -> list[str]:
     with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
         answers = list(pool.map(ask, wanted))
     return [_name(permission, verb, namespace) for (permission, verb), allowed in zip(wanted, answers) if not allowed]
+
+
+def ungranted(cluster: Cluster, namespace: str, roles: Items) -> Ungranted:
+    """Return, for each role that the API server would not let this user create, what it gives away that the user does not have."""
+    found: Ungranted = {}
+    places: dict[tuple[str, str | None], Items] = {}
+    for role in roles:
+        places.setdefault((role["kind"], (role["namespace"] or namespace) if role["kind"] == "Role" else None), []).append(role)
+    for (kind, where), there in places.items():
+        if _may_grant_anything(cluster, KINDS[kind], where):
+            continue
+        held = _held(cluster, where or NOWHERE)
+        for role in there:
+            missing = missing_grants(role["rules"], held)
+            if missing and not _is_there(cluster, KINDS[kind], where, role):
+                found[f"{kind} {role['name']}"] = [str(grant) for grant in missing]
+    return found
+
+
+def _may_grant_anything(cluster: Cluster, plural: str, namespace: str | None) -> bool:
+    """Whether the user may create roles (escalate) and hand them out (bind) whatever they hold."""
+    attributes = {"group": GROUP, "resource": plural, **({"namespace": namespace} if namespace else {})}
+    return all(_allowed(cluster, {**attributes, "verb": verb}) for verb in ("escalate", "bind"))
+
+
+def _held(cluster: Cluster, namespace: str) -> Items:
+    """Return the user's own rules in a namespace, those for the whole cluster included."""
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": namespace}}
+    status = json.loads(cluster.request("POST", RULES, body=review))["status"]
+    return [*(status.get("resourceRules") or []), *(status.get("nonResourceRules") or [])]
+
+
+def _is_there(cluster: Cluster, plural: str, namespace: str | None, role: Json) -> bool:
+    """Whether somebody has created the role as it is to be, so that Helm leaves it alone."""
+    try:
+        existing = cluster.get(namespaced(f"{GROUP}/v1", namespace, plural, role["name"]))
+    except GpuOpsError as e:
+        if e.reason != "Forbidden":
+            raise
+        return False
+    return existing is not None and (existing.get("rules") or []) == role["rules"]
 
 
 def _allowed(cluster: Cluster, attributes: Json) -> bool:

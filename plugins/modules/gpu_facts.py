@@ -116,13 +116,15 @@ ansible_facts:
           sample: [{pci_address: "0000:07:00.0", device_id: "10de:22a3", name: "GH100 [H100 NVSwitch]"}]
         driver:
           description: >-
-            The loaded driver. V(matches) compares it with the installed libraries, V(containerised) is true for a driver container's, and
+            The loaded driver. V(module_installed) says whether the running kernel has a module of it on disk (null with a driver container, which
+            brings its own), V(matches) compares it with the installed libraries, V(containerised) is true for a driver container's, and
             V(users) are the processes that hold its devices open.
           type: dict
           sample:
             loaded: true
             version: 580.95.05
             module_type: open
+            module_installed: true
             userspace_version: 580.95.05
             matches: true
             containerised: false

@@ -44,6 +44,31 @@ options:
         driver lifts the limits on operating systems.
     type: dict
     default: {}
+  roles:
+    description:
+      - The roles that the operator's chart brings, as RV(gpuops.nvidia.operator_chart_info#module:roles) has them. Helm creates them with
+        the user's permissions, and Kubernetes refuses roles that give away more than their creator has.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      kind:
+        description: Kind of the role.
+        type: str
+        choices: [ClusterRole, Role]
+        required: true
+      name:
+        description: Name of the role.
+        type: str
+        required: true
+      namespace:
+        description: Namespace of a role of kind V(Role), by default that of the operator.
+        type: str
+      rules:
+        description: The rules of the role, as Kubernetes has them.
+        type: list
+        elements: dict
+        default: []
   skip:
     description: Checks to leave out.
     type: list
@@ -51,6 +76,7 @@ options:
     choices:
       - kubernetes_version
       - permissions
+      - role_grants
       - gpu_nodes
       - nfd
       - other_stacks
@@ -187,14 +213,22 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, argument_spec, assert_libraries
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import as_result
+from ansible_collections.gpuops.nvidia.plugins.module_utils._grants import KINDS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._preflight import CHECKS, Plan, facts, run_checks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._snapshot import read
 
+ROLE: dict[str, t.Any] = {
+    "kind": {"type": "str", "choices": list(KINDS), "required": True},
+    "name": {"type": "str", "required": True},
+    "namespace": {"type": "str"},
+    "rules": {"type": "list", "elements": "dict", "default": []},
+}
 OPTIONS: dict[str, t.Any] = {
     "namespace": {"type": "str", "default": "gpu-operator"},
     "release_name": {"type": "str", "default": "gpu-operator"},
     "operator_version": {"type": "str"},
     "values": {"type": "dict", "default": {}},
+    "roles": {"type": "list", "elements": "dict", "default": [], "options": ROLE},
     "skip": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": []},
 }
 
@@ -202,7 +236,8 @@ OPTIONS: dict[str, t.Any] = {
 def preflight(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Read the cluster once and check it."""
     plan = Plan(options["namespace"], options["release_name"], options["operator_version"], options["values"])
-    snapshot = read(Cluster(options), options["namespace"], review="permissions" not in options["skip"])
+    roles = [] if "role_grants" in options["skip"] else options["roles"]
+    snapshot = read(Cluster(options), options["namespace"], "permissions" not in options["skip"], roles)
     findings = run_checks(snapshot, plan, options["skip"])
     return {**as_result(findings), "facts": facts(snapshot)}
 

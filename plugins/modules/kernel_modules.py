@@ -13,8 +13,8 @@ version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Writes one file in C(/etc/modprobe.d) and one in C(/etc/modules-load.d) for each O(owner), and leaves all other files alone.
-  - Where the host has initramfs images that do not hold the owner's file as it is, all of them are made anew, and each is looked into.
-    A second run makes none.
+  - Where the host has initramfs images that do not hold the owner's file as it is, all of them are made anew, and the file in each is
+    compared with the host's. A second run makes none.
   - An image that cannot be made (a full disk, a failing hook) never replaces the old one. The files are put back, and the module fails.
     A run that was killed is completed by the next.
 attributes:

@@ -96,6 +96,11 @@ options:
       - With V(false) the other nodes are drained nevertheless, and all stay in maintenance.
     type: bool
     default: true
+  progress_path:
+    description:
+      - File, on the machine that runs the module, to which a drain appends a line whenever it has got on.
+      - Without it the controller prints these lines, when it runs the module itself (connection V(local)).
+    type: path
 notes:
   - Needs permission to get, list and patch nodes, and to drain also to list pods in all namespaces, to create C(pods/eviction)
     and, where pods have resource claims, to list C(resourceclaims).
@@ -217,6 +222,7 @@ OPTIONS: dict[str, t.Any] = {
     "parallel": {"type": "int", "default": 10},
     "max_in_maintenance": {"type": "int"},
     "restore_on_failure": {"type": "bool", "default": True},
+    "progress_path": {"type": "path"},
 }
 
 

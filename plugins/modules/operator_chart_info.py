@@ -149,6 +149,16 @@ crds:
   type: list
   elements: str
   sample: [clusterpolicies.nvidia.com, nvidiadrivers.nvidia.com]
+roles:
+  description: The roles that the release would create, with what they give away.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - kind: ClusterRole
+      name: gpu-operator
+      namespace: null
+      rules: [{apiGroups: [apps], resources: [daemonsets], verbs: [get, list, watch]}]
 images:
   description: Images of the operator, its dependencies and the enabled operands. The driver's tag is completed by the operator per operating system.
   returned: success
@@ -169,6 +179,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.yaml import HAS_YAML
 from ansible_collections.gpuops.nvidia.plugins.module_utils._chart import CLUSTERPOLICY_CRD, check_values, images, parse_manifests, read_chart
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._grants import KINDS, role_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._helm import RENDER_OPTIONS, Helm, Source
 
 OPTIONS: dict[str, t.Any] = {
@@ -218,6 +229,7 @@ def chart_info(module: AnsibleModule) -> dict[str, t.Any]:
         "gpucluster": next(iter(rendered.of_kind("GPUCluster")), None),
         "nvidiadrivers": rendered.of_kind("NVIDIADriver"),
         "crds": sorted(rendered.crds),
+        "roles": [role_of(item) for kind in KINDS for item in rendered.of_kind(kind)],
         "images": images(rendered),
         "unknown_values": [name for name, dummy in unknown],
     }

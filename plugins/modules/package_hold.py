@@ -41,7 +41,7 @@ notes:
   - On Debian and Ubuntu the packages are put on hold (C(apt-mark showhold)), and C(/etc/gpuops/package_hold/<owner>.json) records
     which of the holds are the owner's.
   - On the Red Hat family the installed versions are locked in C(/etc/dnf/plugins/versionlock.list), which takes the package
-    C(python3-dnf-plugin-versionlock).
+    C(python3-dnf-plugin-versionlock). Where it is missing and something is to be held, it is installed. dnf 5 is not supported.
 seealso:
   - module: ansible.builtin.dpkg_selections
   - module: community.general.dnf_versionlock

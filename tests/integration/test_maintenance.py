@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -144,6 +145,24 @@ def test_a_pod_that_does_not_go_is_named_and_the_node_put_back(stuck: Lab) -> No
     run = on(stuck).module(MODULE, **DRAIN | {"timeout": 4, "grace_period": 1})
     assert run.status == 2 and "default/stuck-" in run.message and f"finalizers {KEEP} hold it" in run.message, run.output
     assert "What this call took is put back" in run.message and state(stuck) == FREE
+
+
+def test_a_long_drain_shows_how_far_it_is(stuck: Lab) -> None:
+    """And what it returns is what it returns without anybody watching."""
+    run = on(stuck).module(MODULE, **DRAIN | {"timeout": 20, "grace_period": 1})
+    assert run.status == 2 and re.search(r"^  \[00:\d\d\] 0/1 nodes drained; gpu-0000: 1 pod left$", run.output, re.MULTILINE), run.output
+    assert f"finalizers {KEEP} hold it" in run.message and state(stuck) == FREE
+    predicted = on(stuck).command(["ansible", "localhost", "--check", "--module-name", MODULE, "--args", json.dumps(DRAIN)])
+    assert "nodes drained" not in on(stuck).finish(predicted, 60).output
+
+
+def test_a_drain_in_the_background(stuck: Lab) -> None:
+    """With async and poll, as AWX users run what takes longer than a connection lives."""
+    ansible = on(stuck)
+    options = json.dumps(DRAIN | {"timeout": 5, "grace_period": 1})
+    command = ["ansible", "localhost", "--background", "60", "--poll", "2", "--module-name", MODULE, "--args", options]
+    run = ansible.finish(ansible.command(command), 120)
+    assert run.status == 2 and f"finalizers {KEEP} hold it" in run.output and state(stuck) == FREE, run.output
 
 
 def test_an_api_that_dies_in_mid_drain() -> None:

@@ -129,4 +129,4 @@ def test_links_between_files_lead_somewhere(page: str) -> None:
 
 def test_modules_that_wait_with_progress_have_an_action_of_their_name() -> None:
     actions = {path.stem for path in (ROOT / "plugins" / "action").glob("[!_]*.py")}
-    assert actions == {name for name in MODULES if "wait" in documentation(name)["options"]}
+    assert actions == {name for name in MODULES if {"wait", "progress_path"} & set(documentation(name)["options"])}

@@ -21,7 +21,7 @@ FLAVOURS = ("debian", "ubuntu", "rhel")
 RECIPE = Path(__file__).parent / "image"
 SUITE = "bookworm"
 PACKAGES = (
-    "binutils", "cron", "dbus", "grub2-common", "initramfs-tools", "iproute2", "kmod", "pciutils", "procps", "python3", "python3-apt", "python3-debian",
+    "binutils", "cron", "dbus", "grub2-common", "initramfs-tools", "iproute2", "kmod", "pciutils", "procps", "python3", "python3-apt",
     "systemd-sysv", "udev", "zstd",
 )  # fmt: skip
 EL_PACKAGES = ("createrepo-c", "dnf", "dracut", "python3-dnf", "dnf-plugins-core", "python3-rpm", "rpm")

@@ -33,6 +33,7 @@ def test_a_driver_and_its_users(tmp_path: Path) -> None:
         "loaded": True,
         "version": "580.95.05",
         "module_type": "open",
+        "module_installed": None,
         "userspace_version": "580.95.05",
         "matches": True,
         "containerised": False,
@@ -85,6 +86,52 @@ def test_a_driver_container(tmp_path: Path) -> None:
     assert facts["containerised"] is True
     assert facts["userspace_version"] == "580.82.07"
     assert library(host, driver_root(host)) == "/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1"
+
+
+KERNEL = "6.8.0-87-generic"
+MODULES = f"lib/modules/{KERNEL}"
+OF_THE_KERNEL = "kernel/drivers/video/fbdev/nvidia/nvidiafb.ko.zst: kernel/x.ko.zst\nkernel/drivers/platform/x86/nvidia-wmi-ec-backlight.ko.zst:\n"
+
+
+def with_modules(root: Path, *files: str, there: bool = True) -> RecordedHost:
+    write(root / "proc/sys/kernel/osrelease", f"{KERNEL}\n")
+    write(root / MODULES / "modules.dep", OF_THE_KERNEL + "".join(f"{file}: kernel/drm.ko\nx/user.ko: {file}\n" for file in files))
+    for file in files if there else ():
+        write(root / MODULES / file, "")
+    return RecordedHost(root)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "updates/dkms/nvidia.ko.zst",  # DKMS on Ubuntu
+        "updates/dkms/nvidia-current.ko",  # DKMS on Debian
+        "updates/dkms/nvidia-tesla-470.ko",
+        "updates/dkms/nvidia-current-open.ko",
+        "kernel/drivers/video/nvidia.ko",  # NVIDIA's .run
+        "kernel/nvidia-580-server-open/nvidia.ko",  # Ubuntu's signed modules
+        "extra/nvidia.ko.xz",  # DKMS on the Red Hat family
+        "weak-updates/nvidia/nvidia.ko",
+    ],
+)
+def test_a_module_on_disk(tmp_path: Path, file: str) -> None:
+    section = driver(with_modules(tmp_path, file))
+    assert section.facts["module_installed"] is True
+    assert section.sources["module_installed"] == {"source": f"/{MODULES}/modules.dep", "reason": None}
+
+
+def test_a_module_that_was_removed(tmp_path: Path) -> None:
+    assert driver(with_modules(tmp_path)).facts["module_installed"] is False
+    assert driver(with_modules(tmp_path, "updates/dkms/nvidia.ko", there=False)).facts["module_installed"] is False, "depmod has not run since."
+
+
+@pytest.mark.parametrize("trace", ["run/nvidia/driver/usr/bin/nvidia-smi", "run/nvidia/nvidia-driver.pid", "run/nvidia/validations/.driver-ctr-ready"])
+def test_nothing_on_disk_says_anything_about_a_driver_container(tmp_path: Path, trace: str) -> None:
+    host = with_modules(tmp_path)
+    write(tmp_path / trace, "")
+    section = driver(host)
+    assert section.facts["module_installed"] is None
+    assert "driver container" in str(section.sources["module_installed"]["reason"])
 
 
 def test_a_container_that_hides_the_list_of_modules(tmp_path: Path) -> None:

@@ -243,6 +243,20 @@ def test_what_the_next_boot_changes() -> None:
     assert arguments_to_come(now, ["new=1"], "/etc/default/grub") == (["new=1"], [])
 
 
+def test_a_driver_that_was_removed_under_its_loaded_module(tmp_path: Path) -> None:
+    write(tmp_path / "proc/sys/kernel/osrelease", "6.8\n")
+    write(tmp_path / "lib/modules/6.8/modules.dep", "")
+    assert reasons(tmp_path) == [], "It is not loaded."
+    load(tmp_path, "580.95.05")
+    assert reasons(tmp_path) == ["The NVIDIA kernel module is loaded although it is not installed any more"]
+    write(tmp_path / "run/nvidia/nvidia-driver.pid", "")
+    assert reasons(tmp_path) == []
+    (tmp_path / "run/nvidia/nvidia-driver.pid").unlink()
+    write(tmp_path / "lib/modules/6.8/modules.dep", "updates/dkms/nvidia.ko:\n")
+    write(tmp_path / "lib/modules/6.8/updates/dkms/nvidia.ko", "")
+    assert reasons(tmp_path) == []
+
+
 def announce(text: str) -> bytes:
     return b"\x06\x00\x00\x00" + text.encode("utf-16-le") + b"\x00\x00"
 

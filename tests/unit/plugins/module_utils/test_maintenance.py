@@ -270,3 +270,19 @@ def test_a_node_without_a_kubelet_ends_no_pod() -> None:
     down["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     assert "not Ready" in core.why_left(ending(5), down, None, NOW)
     assert "not Ready" in core.why_left(ending(5), None, None, NOW)
+
+
+@pytest.mark.parametrize(
+    ("left", "line"),
+    [
+        ({}, "12/50 nodes drained"),
+        ({"gpu-0001": {}}, "12/50 nodes drained"),
+        ({"gpu-0001": {"a/b": ""}}, "12/50 nodes drained; gpu-0001: 1 pod left"),
+        (
+            {"gpu-0001": {"a/b": ""}, "gpu-0007": {"default/db-0": "", "default/web-0": "the PodDisruptionBudget default/web forbids its eviction"}},
+            "12/50 nodes drained; gpu-0007: 2 pods left, default/web-0: the PodDisruptionBudget default/web forbids its eviction",
+        ),
+    ],
+)
+def test_progress_in_a_line(left: dict, line: str) -> None:
+    assert core.progress(50, 12, left) == line

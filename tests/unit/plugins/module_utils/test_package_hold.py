@@ -115,12 +115,32 @@ def test_red_hat_locks_every_installed_version_in_a_block(tmp_path: Path) -> Non
     assert host.read(core.LOCKS) == before
 
 
-def test_what_cannot_be_is_told(tmp_path: Path) -> None:
+def test_red_hat_gets_the_plugin_when_something_is_to_be_held(tmp_path: Path) -> None:
     host = redhat(tmp_path)
     host.remove(core.LOCKS)
-    assert not apply(host, state="absent")["changed"]
-    with pytest.raises(GpuOpsError, match="Install python3-dnf-plugin-versionlock"):
+    assert not four_steps(host, "gone")["changed"]
+    assert not four_steps(host, state="absent")["changed"]
+    assert all(command[0] == "rpm" for command in host.ran), "Nothing is installed for nothing."
+
+    def dnf(command: list[str]) -> str:
+        assert command == ["dnf-3", "--assumeyes", "--quiet", "install", "python3-dnf-plugin-versionlock"]
+        host.put(core.LOCKS, "# The plugin's own line\n")
+        return ""
+
+    with pytest.raises(GpuOpsError, match=r"plugin versionlock of dnf 4 .* does not have"):
+        apply(host, "kernel", check=True)
+    host.commands["dnf-3"] = lambda _command: ""
+    with pytest.raises(GpuOpsError, match="could not be installed, and nothing is held: it brought no /etc/dnf"):
         apply(host, "kernel")
+    assert not host.exists(core.LOCKS)
+    host.commands["dnf-3"] = dnf
+    assert len(four_steps(host, "kernel")["held"]) == 2
+    assert host.read(core.LOCKS).splitlines()[:2] == ["# The plugin's own line", "# gpuops.nvidia gpuops: begin"]
+    assert [command[0] for command in host.ran].count("dnf-3") == 2
+
+
+def test_what_cannot_be_is_told(tmp_path: Path) -> None:
+    host = redhat(tmp_path)
     host.commands = {}
     with pytest.raises(GpuOpsError, match="neither apt nor rpm"):
         apply(host, "kernel")

@@ -101,6 +101,12 @@ def test_failures_come_first_and_skipped_checks_are_left_out() -> None:
     assert "kubernetes_version" not in {finding.check for finding in run_checks(bad, plan(), ["kubernetes_version"])}
 
 
+def test_roles_that_give_away_too_much() -> None:
+    found = only("role_grants", snapshot(ungranted={"ClusterRole gpu-operator": [f"get r{number}" for number in range(9)], "Role nfd": ["list pods"]}))
+    assert found.level == "failure" and "escalate and bind" in found.remedy
+    assert found.message.endswith(": ClusterRole gpu-operator (get r0, get r1, get r2, get r3, and 5 more); Role nfd (list pods).")
+
+
 def test_what_may_not_be_read_is_never_called_fine() -> None:
     blind = snapshot(nodes=[], daemonsets=[], unreadable=frozenset({"nodes", "daemonsets"}))
     by_check = {finding.check: finding for finding in run_checks(blind, plan())}

@@ -8,14 +8,18 @@ import json
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._snapshot import NEEDED, missing_permissions, read
+from ansible_collections.gpuops.nvidia.plugins.module_utils._snapshot import NEEDED, missing_permissions, read, ungranted
 
 
 class FakeCluster:
     """An API server that knows what its user may do: ``rules`` are (verb, resource with group, namespace or None)."""
 
-    def __init__(self, *rules: tuple[str, str, str | None], forbidden: tuple[str, ...] = (), broken: bool = False) -> None:
+    def __init__(
+        self, *rules: tuple[str, str, str | None], forbidden: tuple[str, ...] = (), broken: bool = False, held: dict[str, list[dict]] | None = None
+    ) -> None:
         self.rules = set(rules)
+        self.held = held or {}
+        self.roles: dict[str, dict] = {}
         self.forbidden = forbidden
         self.broken = broken
         self.reviews = 0
@@ -23,6 +27,11 @@ class FakeCluster:
     def request(self, method: str, path: str, body: dict | None = None) -> bytes:
         if path == "/version":
             return b'{"gitVersion": "v1.36.3"}'
+        if path == "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews":
+            if "rules" in self.forbidden:
+                raise GpuOpsError("No permission", reason="Forbidden")
+            namespace = body["spec"]["namespace"]
+            return json.dumps({"status": {"resourceRules": self.held.get("", []) + self.held.get(namespace, []), "nonResourceRules": None}}).encode()
         assert (method, path) == ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
         self.reviews += 1
         asked = body["spec"]["resourceAttributes"]
@@ -41,6 +50,10 @@ class FakeCluster:
         return None if plural == "gpuclusters" else [{"kind": plural}]
 
     def get(self, path: str) -> dict | None:
+        if path.startswith("/apis/rbac.authorization.k8s.io/v1/"):
+            if "roles" in self.forbidden:
+                raise GpuOpsError("No permission", reason="Forbidden")
+            return self.roles.get(path.removeprefix("/apis/rbac.authorization.k8s.io/v1/"))
         if "namespaces" in self.forbidden:
             raise GpuOpsError("No permission", reason="Forbidden")
         return {"metadata": {"name": path.rsplit("/", 1)[-1]}}
@@ -84,3 +97,49 @@ def test_what_may_not_be_read_is_remembered() -> None:
 def test_another_error_ends_it() -> None:
     with pytest.raises(GpuOpsError, match="Cannot reach the API"):
         read(FakeCluster(ADMIN, broken=True), "ns", review=True)
+
+
+# ---- what the chart's roles give away -------------------------------------------------------------------------------------------
+
+READ_PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
+ROLES = [
+    {"kind": "ClusterRole", "name": "wide", "namespace": None, "rules": [READ_PODS]},
+    {"kind": "Role", "name": "narrow", "namespace": "ns", "rules": [READ_PODS]},
+    {"kind": "Role", "name": "nfd", "namespace": None, "rules": [READ_PODS]},
+]
+GROUP = "rbac.authorization.k8s.io"
+
+
+def test_who_may_escalate_and_bind_costs_two_reviews_for_each_kind() -> None:
+    rules = [(verb, f"clusterroles.{GROUP}", None) for verb in ("escalate", "bind")] + [(verb, f"roles.{GROUP}", "ns") for verb in ("escalate", "bind")]
+    cluster = FakeCluster(*rules)
+    assert ungranted(cluster, "ns", ROLES) == {}
+    assert cluster.reviews == 4
+
+
+def test_without_bind_roles_can_be_made_and_not_handed_out() -> None:
+    assert "ClusterRole wide" in ungranted(FakeCluster(("escalate", f"clusterroles.{GROUP}", None)), "ns", ROLES)
+
+
+def test_what_a_user_has_in_the_namespace_does_not_cover_a_role_for_the_whole_cluster() -> None:
+    assert ungranted(FakeCluster(held={"ns": [READ_PODS]}), "ns", ROLES) == {"ClusterRole wide": ["get pods", "list pods"]}
+    assert ungranted(FakeCluster(held={"": [READ_PODS]}), "ns", ROLES) == {}
+    assert list(ungranted(FakeCluster(), "ns", ROLES)) == ["ClusterRole wide", "Role narrow", "Role nfd"]
+
+
+def test_a_role_that_is_there_as_it_is_to_be_is_left_alone() -> None:
+    cluster = FakeCluster()
+    cluster.roles = {"clusterroles/wide": {"rules": [READ_PODS]}, "namespaces/ns/roles/nfd": {"rules": []}}
+    assert list(ungranted(cluster, "ns", ROLES)) == ["Role narrow", "Role nfd"]
+    assert len(ungranted(FakeCluster(forbidden=("roles",)), "ns", ROLES)) == 3
+
+
+def test_rules_that_may_not_be_read_are_never_called_fine() -> None:
+    found = read(FakeCluster(forbidden=("rules",)), "ns", review=False, roles=ROLES)
+    assert found.ungranted == {} and found.unreadable == {"selfsubjectrulesreviews"}
+    assert read(FakeCluster(), "ns", review=False, roles=ROLES[:1]).ungranted == {"ClusterRole wide": ["get pods", "list pods"]}
+
+
+def test_without_roles_nothing_is_asked() -> None:
+    cluster = FakeCluster()
+    assert read(cluster, "ns", review=False).ungranted == {} and cluster.reviews == 0

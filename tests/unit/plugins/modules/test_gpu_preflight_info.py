@@ -15,11 +15,11 @@ from ansible_collections.gpuops.nvidia.plugins.modules import gpu_preflight_info
 @pytest.fixture
 def info(run_module: t.Callable, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
     def run(error: GpuOpsError | None = None, **options: t.Any) -> t.Any:
-        def read(cluster: object, namespace: str, review: bool) -> Snapshot:
+        def read(cluster: object, namespace: str, review: bool, roles: list[dict]) -> Snapshot:
             if error:
                 raise error
             missing = ["list nodes"] if review else []
-            return Snapshot("v1.36.3", [], [], [], [], [], None, missing)
+            return Snapshot("v1.36.3", [], [], [], [], [], None, missing, {f"{role['kind']} {role['name']}": ["get pods"] for role in roles})
 
         monkeypatch.setattr(gpu_preflight_info, "Cluster", lambda options: None)
         monkeypatch.setattr(gpu_preflight_info, "read", read)
@@ -39,6 +39,14 @@ def test_findings_never_fail_the_task(info: t.Callable) -> None:
 def test_skipped_checks_are_neither_run_nor_asked_for(info: t.Callable) -> None:
     run = info(skip=["permissions", "gpu_nodes"])
     assert run.result["summary"] == {"failures": 0, "warnings": 0, "ok": len(CHECKS) - 2}
+
+
+def test_the_charts_roles_reach_their_check(info: t.Callable) -> None:
+    roles = [{"kind": "Role", "name": "x", "rules": []}]
+    found = {finding["check"]: finding for finding in info(roles=roles).result["findings"]}["role_grants"]
+    assert found["level"] == "failure" and found["message"].endswith(": Role x (get pods).")
+    assert info(roles=roles, skip=["role_grants"]).result["summary"]["failures"] == 2
+    assert info(roles=[{"name": "x"}]).rc == 1
 
 
 def test_options_reach_the_checks(info: t.Callable) -> None:

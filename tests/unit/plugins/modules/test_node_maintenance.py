@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import os
 import signal
 import typing as t
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _cluster, _drain
@@ -89,6 +91,22 @@ def test_drain_takes_gpu_pods_only_and_marks_the_node(maintain: t.Callable, api:
         "before": {"gpu-0000": {"unschedulable": False, "purposes": [], "pods": ["default/train"]}},
         "after": {"gpu-0000": {"unschedulable": True, "purposes": ["reboot"], "pods": []}},
     }
+
+
+def test_a_drain_writes_down_how_far_it_is(maintain: t.Callable, api: FakeApi, tmp_path: Path) -> None:
+    path = tmp_path / "progress"
+    api.lists[ALL_PODS] = [workload("web"), workload("train", 1)]
+    api.end = api.lists[ALL_PODS].remove
+    forbid(api, times=3)
+    assert maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], parallel=1, progress_path=str(path)).rc == 0
+    said = path.read_text().splitlines()
+    assert said[0] == "0/2 nodes drained; gpu-0000: 1 pod left, default/web: the PodDisruptionBudget default/web forbids its eviction: " + (
+        "it needs 2 healthy pods and has 2 currently"
+    )
+    assert "1/2 nodes drained; gpu-0001: 1 pod left" in said and said[-1] == "2/2 nodes drained"
+    assert all(line != following for line, following in itertools.pairwise(said))
+    nowhere = maintain(state="drained", nodes=["gpu-0000"], purpose="other", progress_path=str(tmp_path / "no" / "folder"))
+    assert nowhere.rc == 0, "That nobody can read it is no reason to stop."
 
 
 def test_check_and_run_agree_and_the_second_run_has_nothing_to_do(maintain: t.Callable, api: FakeApi) -> None:

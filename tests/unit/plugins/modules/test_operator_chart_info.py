@@ -42,6 +42,20 @@ def test_a_folder(info: t.Callable, chart: Path) -> None:
     assert run.result["gpucluster"] is None and run.result["nvidiadrivers"] == [] and run.result["unknown_values"] == []
 
 
+def test_what_the_roles_give_away(info: t.Callable, tmp_path: Path) -> None:
+    rest = "rules: [{apiGroups: [''], resources: [pods], verbs: [get]}]\n"
+    roles = "".join(
+        f"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata: {{name: x{more}}}\n{rest}"
+        for kind, more in (("Role", ", namespace: ns"), ("ClusterRole", ""))
+    )
+    run = info(chart_ref=str(write_chart(tmp_path, **{"templates/roles.yaml": roles})))
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
+    assert run.result["roles"] == [
+        {"kind": "ClusterRole", "name": "x", "namespace": None, "rules": rules},
+        {"kind": "Role", "name": "x", "namespace": "ns", "rules": rules},
+    ]
+
+
 def test_values_decide_what_the_chart_brings(info: t.Callable, chart: Path) -> None:
     run = info(chart_ref=str(chart), values={"nfd": {"enabled": False}, "clusterPolicy": {"deployCR": False}})
     assert run.result["crds"] == ["clusterpolicies.nvidia.com"] and run.result["clusterpolicy"] is None

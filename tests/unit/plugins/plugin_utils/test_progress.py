@@ -2,16 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Waiting in slices, with the module played by a list of results."""
+"""Waiting with progress: in slices, with the module played by a list of results, and in one piece, with one that writes lines."""
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 import types
 import typing as t
 
 import pytest
+from ansible.errors import AnsibleActionFail
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils import _progress
-from ansible_collections.gpuops.nvidia.plugins.plugin_utils._progress import INFO, OUTAGE_S, SLICE_S, Progress, WaitingAction
+from ansible_collections.gpuops.nvidia.plugins.plugin_utils._progress import INFO, OUTAGE_S, SLICE_S, Progress, WaitingAction, WatchingAction
 
 Json = dict[str, t.Any]
 MODULE = "gpuops.nvidia.clusterpolicy"
@@ -81,7 +85,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., Play]:
             MODULE = module
             WAITS_BY_DEFAULT = module != INFO
 
-            def _execute_module(self, module_name: str, module_args: Json, task_vars: t.Any) -> Json:
+            def _execute_module(self, module_name: str, module_args: Json, task_vars: t.Any, wrap_async: bool) -> Json:
                 calls.append((module_name, module_args))
                 seconds = module_args.get("wait_timeout")
                 clock.pass_by(seconds if isinstance(seconds, int) else 0)
@@ -146,3 +150,66 @@ def test_what_needs_no_slices_is_one_call_as_given(play: t.Callable[..., Play], 
     done = play([READY], **args)
     assert done.calls == [(MODULE, {key: value for key, value in args.items() if key != "check"})]
     assert play([READY], module=INFO).calls == [(INFO, {})]
+
+
+DRAIN = "gpuops.nvidia.node_maintenance"
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch, tmp_path: t.Any) -> t.Callable[..., Play]:
+    """A drain whose module writes ``written``, one after the other, and takes a little longer than a look for each."""
+
+    def run(written: list[str], transport: str = "local", check: bool = False, async_val: int = 0, **args: t.Any) -> Play:
+        calls: list[tuple[str, Json]] = []
+        lines: list[str] = []
+        monkeypatch.setattr(_progress, "Display", lambda: types.SimpleNamespace(display=lines.append))
+        monkeypatch.setattr(_progress, "SLICE_S", 0.02)
+        monkeypatch.setattr(_progress.constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
+        monkeypatch.setattr(_progress.ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
+
+        class Action(WatchingAction):
+            MODULE = DRAIN
+
+            def _execute_module(self, module_name: str, module_args: Json, task_vars: t.Any, wrap_async: bool) -> Json:
+                calls.append((module_name, module_args))
+                assert wrap_async is bool(async_val)
+                for text in written:
+                    with open(module_args["progress_path"], "a", encoding="utf-8") as file:
+                        file.write(text)
+                    time.sleep(0.3)
+                if "raise" in args:
+                    raise AnsibleActionFail("broken")
+                return {"changed": True}
+
+        action = Action.__new__(Action)
+        action._task = types.SimpleNamespace(args=args, check_mode=check, async_val=async_val)
+        action._connection = types.SimpleNamespace(transport=transport, has_native_async=False)
+        try:
+            return Play(action.run(), calls, lines)
+        finally:
+            assert os.listdir(tmp_path) == [], "The file goes with the task."
+            assert not any(thread.name.startswith("progress") for thread in threading.enumerate())
+
+    return run
+
+
+def test_what_a_module_writes_is_printed_once(watch: t.Callable[..., Play]) -> None:
+    done = watch(["0/2 nodes drained\n", "1/2 nodes drained; b: 1 pod left\n2/2 nodes drained\n", ""], state="drained")
+    assert done.result == {"changed": True} and len(done.calls) == 1
+    assert [line.partition("] ")[2] for line in done.lines] == ["0/2 nodes drained", "2/2 nodes drained"]
+
+
+def test_a_module_that_writes_nothing_is_not_spoken_for(watch: t.Callable[..., Play]) -> None:
+    assert watch([], state="restored").lines == []
+
+
+def test_a_failure_ends_the_watch(watch: t.Callable[..., Play]) -> None:
+    with pytest.raises(AnsibleActionFail, match="broken"):
+        watch(["0/2 nodes drained\n"], **{"raise": True})
+
+
+@pytest.mark.parametrize("how", [{"check": True}, {"async_val": 60}, {"transport": "ssh"}, {"progress_path": "/tmp/x"}])
+def test_where_nobody_could_read_it_the_module_runs_as_given(watch: t.Callable[..., Play], how: Json) -> None:
+    done = watch([], state="drained", **how)
+    given = {"state": "drained", **{key: value for key, value in how.items() if key == "progress_path"}}
+    assert done.calls == [(DRAIN, given)] and done.lines == []

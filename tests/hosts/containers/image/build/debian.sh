@@ -17,6 +17,12 @@ GRUB_DISABLE_OS_PROBER=true
 END
 update-initramfs -c -k "$release"
 update-grub
+
+# The repository in /usr/local/share/repository is for roles to configure; the other one is what a bare host has.
+mkdir -p /usr/local/share/distribution
+cd /usr/local/share/distribution
+apt-get --quiet update
+apt-get --quiet download python3-debian python3-chardet python3-pkg-resources
 /usr/local/lib/packages/make.py "$flavour" "$release"
-: > /etc/apt/sources.list # roles configure the repository in /usr/local/share
+echo 'deb [trusted=yes] file:/usr/local/share/distribution ./' > /etc/apt/sources.list
 rm -rf /var/lib/apt/lists/*

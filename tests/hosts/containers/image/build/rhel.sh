@@ -26,8 +26,7 @@ ln -sf redhat-release /etc/system-release
 
 # EL's dracut makes an image for this host, with its graphics drivers and with what /etc/modprobe.d says, and calls it initramfs-*.img.
 # What of user space goes into it is left out, for speed.
-mkdir -p /etc/yum.repos.d
-mkdir -p /usr/lib/dracut/dracut.conf.d
+mkdir -p /etc/yum.repos.d /usr/lib/dracut/dracut.conf.d
 cat > /usr/lib/dracut/dracut.conf.d/01-el.conf << 'END'
 hostonly="yes"
 dracutmodules="base kernel-modules"
@@ -60,6 +59,8 @@ GRUB_DISABLE_RECOVERY="true"
 GRUB_ENABLE_BLSCFG=true
 END
 /usr/local/lib/packages/make.py rhel "$release"
+printf '[distribution]\nname=Distribution\nbaseurl=file:///usr/local/share/distribution\ngpgcheck=0\n' > /etc/yum.repos.d/distribution.repo
 
 # What EL does not have, and what tells it from Debian.
+rm -f /usr/lib/python3/dist-packages/dnf-plugins/local.py /etc/dnf/plugins/local.conf
 rm -f /usr/bin/apt* /usr/bin/dpkg* /usr/sbin/update-grub

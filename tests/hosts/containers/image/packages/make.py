@@ -5,7 +5,8 @@
 
 """make.py FLAVOUR KERNEL: build the stand-in packages of a flavour, with the names that its real packages have, and a repository of them.
 
-What a stand-in installs is what roles look at: files, units, modules and versions. None of it is NVIDIA's.
+What a stand-in installs is what roles look at: files, units, modules and versions. None of it is NVIDIA's. A second repository stands for the
+distribution's own, with what a bare host lacks and roles install by themselves.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import typing as t
 VERSIONS = ("580.95.05", "580.105.08")
 SUBNET_MANAGER, TOOLKIT, CONTAINERD = "2025.06.6", "1.18.0", "1.7.27"
 REPOSITORY = "/usr/local/share/repository"
+DISTRIBUTION = "/usr/local/share/distribution"
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODULE = "/usr/local/lib/stand-ins/module"
 LIBRARIES = {"rhel": "/usr/lib64"}
@@ -68,7 +70,8 @@ class Package(t.NamedTuple):
 
 def main(flavour: str, kernel: str) -> None:
     """Build all."""
-    os.makedirs(REPOSITORY, exist_ok=True)
+    for repository in (REPOSITORY, DISTRIBUTION):
+        os.makedirs(repository, exist_ok=True)
     build, index = (_rpm, _index_rpms) if flavour == "rhel" else (_deb, _index_debs)
     with tempfile.TemporaryDirectory() as folder:
         for package in _packages(flavour, kernel, folder):
@@ -80,7 +83,18 @@ def main(flavour: str, kernel: str) -> None:
         subprocess.run([*installer, build(kernel_package)], check=True)
         if flavour == "rhel":  # for the scripts of packages, whose shell rpm looks for in its database
             subprocess.run([*installer, build(Package("bash", "5.1.8", _root(folder, "bash"), provides="/bin/sh"))], check=True)
-    index()
+            build(_versionlock(folder), DISTRIBUTION)
+    for repository in (REPOSITORY, DISTRIBUTION):
+        index(repository)
+
+
+def _versionlock(folder: str) -> Package:
+    """The plugin as it is, which Debian has in one package with others, and EL in its own."""
+    root = _root(folder, "versionlock")
+    for path in ("/etc/dnf/plugins/versionlock.conf", "/etc/dnf/plugins/versionlock.list", "/usr/lib/python3/dist-packages/dnf-plugins/versionlock.py"):
+        os.makedirs(os.path.dirname(root + path), exist_ok=True)
+        shutil.move(path, root + path)
+    return Package("python3-dnf-plugin-versionlock", "4.3.0", root)
 
 
 def _packages(flavour: str, kernel: str, folder: str) -> t.Iterator[Package]:
@@ -150,7 +164,7 @@ CONTENT: dict[str, t.Callable[[str, str, str, str, str], str | None]] = {
 }
 
 
-def _deb(package: Package) -> str:
+def _deb(package: Package, repository: str = REPOSITORY) -> str:
     scripts = f"{package.root}/DEBIAN"
     _write(
         f"{scripts}/control",
@@ -159,12 +173,12 @@ def _deb(package: Package) -> str:
     )
     if package.script:
         _write(f"{scripts}/postinst", f"#!/bin/sh\n{package.script}\n", executable=True)
-    path = f"{REPOSITORY}/{package.name}_{package.version}-1_amd64.deb"
+    path = f"{repository}/{package.name}_{package.version}-1_amd64.deb"
     subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", package.root, path], check=True, stdout=subprocess.DEVNULL)
     return path
 
 
-def _rpm(package: Package) -> str:
+def _rpm(package: Package, repository: str = REPOSITORY) -> str:
     files = [os.path.join(folder, name).removeprefix(package.root) for folder, dummy, names in os.walk(package.root) for name in names]
     links = [
         f"{folder}/{name}".removeprefix(package.root) for folder, names, dummy in os.walk(package.root) for name in names if os.path.islink(f"{folder}/{name}")
@@ -178,7 +192,7 @@ def _rpm(package: Package) -> str:
         + (f"%post\n{package.script}\n" if package.script else ""),
     )  # fmt: skip
     defines = {
-        "_rpmdir": REPOSITORY,
+        "_rpmdir": repository,
         "_rpmfilename": "%{NAME}-%{VERSION}.rpm",
         "_binary_payload": "w0.gzdio",
         "__os_install_post": "%{nil}",
@@ -189,26 +203,27 @@ def _rpm(package: Package) -> str:
     copied = f"{package.root}.buildroot"
     shutil.copytree(package.root, copied, symlinks=True)
     subprocess.run(["rpmbuild", "-bb", "--quiet", "--target=x86_64", f"--buildroot={copied}", *options, spec], check=True)
-    return f"{REPOSITORY}/{package.name}-{package.version}.rpm"
+    return f"{repository}/{package.name}-{package.version}.rpm"
 
 
-def _index_debs() -> None:
+def _index_debs(repository: str) -> None:
     stanzas = []
-    for name in sorted(os.listdir(REPOSITORY)):
+    for name in sorted(os.listdir(repository)):
         if name.endswith(".deb"):
-            path = f"{REPOSITORY}/{name}"
+            path = f"{repository}/{name}"
             control = subprocess.run(["dpkg-deb", "--field", path], check=True, capture_output=True, text=True).stdout
             with open(path, "rb") as file:
                 digest = hashlib.sha256(file.read()).hexdigest()
             stanzas.append(f"{control}Filename: ./{name}\nSize: {os.path.getsize(path)}\nSHA256: {digest}\n")
     index = "\n".join(stanzas)
-    _write(f"{REPOSITORY}/Packages", index)
-    digest = hashlib.sha256(index.encode()).hexdigest()
-    _write(f"{REPOSITORY}/Release", f"Suite: stand-in\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nSHA256:\n {digest} {len(index)} Packages\n")
+    _write(f"{repository}/Packages", index)
+    data = index.encode()
+    digest = hashlib.sha256(data).hexdigest()
+    _write(f"{repository}/Release", f"Suite: stand-in\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nSHA256:\n {digest} {len(data)} Packages\n")
 
 
-def _index_rpms() -> None:
-    subprocess.run(["createrepo_c", "--quiet", REPOSITORY], check=True)
+def _index_rpms(repository: str) -> None:
+    subprocess.run(["createrepo_c", "--quiet", repository], check=True)
 
 
 def _kernel_version(kernel: str) -> str:
