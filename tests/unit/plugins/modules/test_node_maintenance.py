@@ -100,10 +100,12 @@ def test_a_drain_writes_down_how_far_it_is(maintain: t.Callable, api: FakeApi, t
     forbid(api, times=3)
     assert maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], parallel=1, progress_path=str(path)).rc == 0
     said = path.read_text().splitlines()
-    assert said[0] == "0/2 nodes drained; gpu-0000: 1 pod left, default/web: the PodDisruptionBudget default/web forbids its eviction: " + (
+    # The nodes are cordoned side by side, and either may be first.
+    first, pod, last = ("gpu-0000", "web", "gpu-0001") if "gpu-0000" in said[0] else ("gpu-0001", "train", "gpu-0000")
+    assert said[0] == f"0/2 nodes drained; {first}: 1 pod left, default/{pod}: the PodDisruptionBudget default/web forbids its eviction: " + (
         "it needs 2 healthy pods and has 2 currently"
     )
-    assert "1/2 nodes drained; gpu-0001: 1 pod left" in said and said[-1] == "2/2 nodes drained"
+    assert f"1/2 nodes drained; {last}: 1 pod left" in said and said[-1] == "2/2 nodes drained"
     assert all(line != following for line, following in itertools.pairwise(said))
     nowhere = maintain(state="drained", nodes=["gpu-0000"], purpose="other", progress_path=str(tmp_path / "no" / "folder"))
     assert nowhere.rc == 0, "That nobody can read it is no reason to stop."
