@@ -117,6 +117,8 @@ class ContainerHosts:
         variables = {
             "ansible_connection": "containers.podman.podman",
             "ansible_podman_executable": str(Podman().login),
+            # Each copied file would mount and unmount the container's root, and on a busy machine an unmount can hit the running container.
+            "ansible_podman_mount_detection": False,
             "ansible_python_interpreter": "/usr/bin/python3",
             "ansible_pipelining": True,
         }
