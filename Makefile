@@ -7,6 +7,7 @@ SHELL := /bin/bash
 PYTHON_ANY := $(shell command -v python3 || command -v python)
 BIN := .venv/bin
 LAB := $(BIN)/python -m tests.lab
+HOSTS := $(BIN)/python -m tests.hosts
 export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/.venv/share
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -19,7 +20,7 @@ help: ## List the targets
 setup: ## Make .venv with the pinned tools and collections (a second run does nothing)
 	@$(PYTHON_ANY) scripts/bootstrap.py
 
-demo: setup ## Bring up a lab, deploy the GPU stack with site.yml and show the fleet
+demo: setup ## Bring up a lab and two hosts, take them to verified GPUs with site.yml and show the fleet
 	@$(LAB) up
 	@KUBECONFIG=$$($(LAB) kubeconfig) scripts/demo.sh
 
@@ -34,8 +35,9 @@ lab-up: setup ## Start the lab (LAB_ARGS="--nodes 8", --fleet mixed, ...)
 lab-status: setup ## Say what runs
 	@$(LAB) status
 
-lab-down: setup ## Take the lab down
+lab-down: setup ## Take the lab down, and the hosts of the demo
 	@$(LAB) down
+	@$(HOSTS) containers down --name demo
 
 lab-tools: setup ## Build the control plane, kwok and helm into the cache
 	@$(BIN)/python -m tests.lab tools
@@ -43,7 +45,7 @@ lab-tools: setup ## Build the control plane, kwok and helm into the cache
 ##@ Test hosts
 
 host-tools: setup ## Install what the test hosts need, as root; say what is missing where that cannot be
-	@$(BIN)/python -m tests.hosts tools
+	@$(HOSTS) tools
 
 host-vm: setup host-tools ## Tests and the molecule scenario on a virtual machine (some 10 minutes)
 	GPUOPS_VM=1 $(BIN)/pytest tests/hosts/tests/test_vm.py
@@ -115,4 +117,4 @@ clean: ## Remove what the targets made, but for the lab's tools in the user's ca
 	rm -rf .venv build docs/_build
 
 .PHONY: help setup demo test lab-up lab-status lab-down lab-tools check ruff mypy yamllint reuse changelog-lint docs-lint ansible-lint docs sanity \
-	import-check unit integration molecule bench lock format clean
+	import-check unit integration molecule bench lock format clean host-tools host-vm host-containers

@@ -1,19 +1,45 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 gpuops.nvidia contributors
-# Deploy the GPU stack on the lab with the same playbook as on a real cluster, and say how to look around.
+# Take two bare container hosts and the lab to verified GPU capacity with the same playbook as for real ones, and say how to look around.
+# Where the machine cannot run container hosts, it is the lab alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-ANSIBLE_DISPLAY_SKIPPED_HOSTS=false .venv/bin/ansible-playbook -i examples/lab/inventory.yml playbooks/site.yml "$@"
-tools=$(dirname "$(.venv/bin/python -m tests.lab status --json | .venv/bin/python -c 'import json, sys; print(json.load(sys.stdin)["tools"]["kubectl"])')")
+python=.venv/bin/python
+inventory=(--inventory examples/lab/inventory.yml)
+hosts=build/demo/gpu_hosts.yml
+mkdir -p "$(dirname "$hosts")"
+
+exec 3>&1
+if left_out=$($python -m tests.hosts containers up --name demo --flavour debian --flavour rhel --gpus 8 2>&1 >&3); then
+  $python -m tests.hosts containers inventory --name demo > "$hosts"
+  inventory+=(--inventory "$hosts")
+  summary="The stack is deployed and verified, and two of its nodes are hosts that were made ready for it (nouveau out, IOMMU, huge pages, packages held)."
+else
+  hosts=
+  left_out="The host half of site.yml is left out. $(tr '\n' ' ' <<< "${left_out#hosts: }")"
+  echo "$left_out"
+  summary="The stack is deployed and verified. $left_out"
+fi
+
+ANSIBLE_DISPLAY_SKIPPED_HOSTS=false .venv/bin/ansible-playbook "${inventory[@]}" playbooks/site.yml "$@"
+
+tools=$(dirname "$($python -m tests.lab status --json | $python -c 'import json, sys; print(json.load(sys.stdin)["tools"]["kubectl"])')")
 cat <<EOF
 
-The stack is deployed and verified. Look around:
+$summary
 
-  export KUBECONFIG=$(.venv/bin/python -m tests.lab kubeconfig) PATH=$tools:\$PATH
+Look around:
+
+  export KUBECONFIG=$($python -m tests.lab kubeconfig) PATH=$tools:\$PATH
   kubectl get nodes,clusterpolicy
   kubectl --namespace gpu-operator get pods
   kubectl describe node gpu-0000
+EOF
+[[ -z $hosts ]] || cat <<EOF
+  .venv/bin/ansible -i $hosts gpu_hosts -m command -a "cat /proc/cmdline /etc/modprobe.d/gpuops.conf"
+EOF
+cat <<EOF
 
   make demo       again: nothing changes, and it is quick
   make lab-down   takes it all away

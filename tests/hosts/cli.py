@@ -113,7 +113,8 @@ def _containers_inventory(arguments: argparse.Namespace) -> None:
 
 
 def _containers_down(arguments: argparse.Namespace) -> None:
-    _say(f"Removed {ContainerHosts(arguments.name).down()} container hosts.")
+    count = ContainerHosts(arguments.name).down()
+    _say(f"Removed {count} container hosts." if count else f"There were no container hosts {arguments.name}.")
 
 
 def _vm_up(arguments: argparse.Namespace) -> None:

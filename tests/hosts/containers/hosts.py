@@ -11,9 +11,10 @@ import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from .. import packages
-from ..errors import HostsError
+from ..errors import HostsError, UnavailableError
 from . import images
 from .podman import Podman
 
@@ -37,6 +38,11 @@ class ContainerHost:
     name: str
     flavour: str
     podman: Podman
+
+    @property
+    def identity(self) -> Path:
+        """The file with podman's id of it."""
+        return self.podman.hosts / self.name
 
     def run(self, *command: str, timeout: float = 120) -> str:
         """Run a command on it; what it printed."""
@@ -86,11 +92,13 @@ class ContainerHosts:
         packages.require("containers")
         podman = Podman()
         images.provide(podman, flavours, self._say)
-        running = {host.name for host in self.hosts()}
+        there = {host.name for host in self.hosts()}
         wanted = [ContainerHost(f"{self.name}-{flavour}-{i + 1}", flavour, podman) for flavour, count in flavours.items() for i in range(count)]
-        new = [host for host in wanted if host.name not in running]
+        for host in wanted:
+            if host.name in there:
+                podman("start", host.name)  # it may have gone down with the machine; one that runs takes no notice
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda host: self._start(host, machine or Machine()), new))
+            list(pool.map(lambda host: self._start(host, machine or Machine()), [host for host in wanted if host.name not in there]))
         return wanted
 
     def down(self) -> int:
@@ -98,11 +106,15 @@ class ContainerHosts:
         hosts = self.hosts()
         if hosts:
             hosts[0].podman("rm", "--force", "--time", "0", *(host.name for host in hosts))
+        for host in hosts:
+            host.identity.unlink(missing_ok=True)
         return len(hosts)
 
     def hosts(self) -> list[ContainerHost]:
         """Those that there are, by name."""
-        if packages.missing("containers"):
+        try:
+            packages.require("containers")
+        except UnavailableError:
             return []
         podman = Podman()
         listed = podman.json("ps", "--all", "--filter", f"label=gpuops.hosts={self.name}", "--format", "json") or []
@@ -117,6 +129,8 @@ class ContainerHosts:
         variables = {
             "ansible_connection": "containers.podman.podman",
             "ansible_podman_executable": str(Podman().login),
+            # Each copied file would mount and unmount the container's root, and on a busy machine an unmount can hit the running container.
+            "ansible_podman_mount_detection": False,
             "ansible_python_interpreter": "/usr/bin/python3",
             "ansible_pipelining": True,
         }
@@ -124,9 +138,10 @@ class ContainerHosts:
 
     def _start(self, host: ContainerHost, machine: Machine) -> None:
         # No network: a host gets its packages from a repository of its own, and nothing that a role does reaches further.
+        host.identity.unlink(missing_ok=True)
         host.podman(
-            "run", "--detach", f"--name={host.name}", f"--hostname={host.name}", "--network=none", "--systemd=always", "--restart=always",
-            "--annotation=gpuops.machine=1", f"--label=gpuops.hosts={self.name}", f"--label=gpuops.flavour={host.flavour}",
+            "run", "--detach", f"--cidfile={host.identity}", f"--name={host.name}", f"--hostname={host.name}", "--network=none", "--systemd=always",
+            "--restart=always", "--annotation=gpuops.machine=1", f"--label=gpuops.hosts={self.name}", f"--label=gpuops.flavour={host.flavour}",
             f"--env=MACHINE={json.dumps(asdict(machine))}", images.name(host.flavour),
         )  # fmt: skip
         host.wait()

@@ -41,21 +41,15 @@ done
 """
 
 # podman lets one in before the first process runs; sshd lets nobody in before the host is up, and Ansible counts on that after a reboot.
+# runc alone does in a quarter of the time what podman does with it, and a task takes up to six of these.
 LOGIN = """#!/bin/sh
-# What Ansible's connection plugin runs as podman: a command waits until the host is up.
-[ "$1" = exec ] || exec {executable} "$@"
-name= value=
-for argument do
-  shift
-  set -- "$@" "$argument"
-  if [ -n "$name" ]; then continue; fi
-  if [ -n "$value" ]; then value=; continue; fi
-  case "$argument" in
-    exec | -i) ;;
-    --*) value=follows ;;
-    *) name=$argument; set -- "$@" /usr/local/lib/stand-ins/login ;;
-  esac
-done
+# What Ansible's connection plugin runs as podman: `exec [-i] HOST COMMAND...`, which waits until the host is up, or `cp --pause=false FILE HOST:FILE`.
+login() {{ host=$1; shift; exec runc exec "$(cat {hosts}/"$host")" /usr/local/lib/stand-ins/login "$@"; }}
+case "$1 $2" in
+  "exec -i") shift 2; login "$@" ;;
+  "exec "*) shift; login "$@" ;;
+  "cp --pause=false") case "$4" in *:*) login "${{4%%:*}}" sh -c 'cat > "$1"' sh "${{4#*:}}" < "$3" ;; esac ;;
+esac
 exec {executable} "$@"
 """
 
@@ -81,7 +75,9 @@ class Podman:
     def __init__(self) -> None:
         self.home = folders.cache() / "podman"
         self.executable = self.home / "podman"
-        self.login = self.home / "podman-login"
+        self.login = self.home / "login"
+        self.hosts = self.home / "hosts"
+        """The folder with the id of each container host, by its name."""
         self._write_configuration()
 
     def __call__(self, *arguments: str, timeout: float = 600) -> str:
@@ -111,14 +107,15 @@ class Podman:
             self.home / "containers.conf": CONTAINERS_CONF.format(hooks=hooks),
             self.home / "storage.conf": STORAGE_CONF.format(graph=self.home / "storage"),
             self.home / "overlay-machine": HOOK,
-            self.login: LOGIN.format(executable=shlex.quote(str(self.executable))),
+            self.login: LOGIN.format(executable=shlex.quote(str(self.executable)), hosts=shlex.quote(str(self.hosts))),
             hooks / "machine.json": json.dumps(hook),
             self.executable: f"""#!/bin/sh
 export CONTAINERS_CONF={shlex.quote(str(self.home))}/containers.conf CONTAINERS_STORAGE_CONF={shlex.quote(str(self.home))}/storage.conf
 exec podman "$@"
 """,
         }
-        hooks.mkdir(parents=True, exist_ok=True)
+        for folder in (hooks, self.hosts):
+            folder.mkdir(parents=True, exist_ok=True)
         for path, text in files.items():
             _write_once(path, text)
 
