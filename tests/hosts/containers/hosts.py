@@ -117,6 +117,8 @@ class ContainerHosts:
         variables = {
             "ansible_connection": "containers.podman.podman",
             "ansible_podman_executable": str(Podman().login),
+            # The plugin would mount the file system a second time, and the second unmount takes it away from the running host.
+            "ansible_podman_mount_detection": False,
             "ansible_python_interpreter": "/usr/bin/python3",
             "ansible_pipelining": True,
         }
