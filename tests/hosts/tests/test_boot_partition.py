@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import subprocess
 import typing as t
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,7 @@ from tests.hosts.plays import Plays
 
 FLAVOURS = ["debian", "rhel"]
 HOOKS = {
-    "debian": ("/etc/initramfs-tools/hooks/large", "#!/bin/sh\n[ \"$1\" = prereqs ] || cp /root/large $DESTDIR/\n"),
+    "debian": ("/etc/initramfs-tools/hooks/large", '#!/bin/sh\n[ "$1" = prereqs ] || cp /root/large $DESTDIR/\n'),
     "rhel": ("/etc/dracut.conf.d/large.conf", 'install_items+=" /root/large "\n'),
 }
 """What makes an initramfs larger than the one before it was."""

@@ -105,7 +105,7 @@ def test_hosts_that_cannot_be_served(tmp_path: Path) -> None:
         assert run.status == 2 and "boots with systemd-boot, which this module does not change. Set the arguments in /etc/kernel/cmdline" in run.message
         assert settings(host) == before
 
-        shell(host, "printf 'NAME=\"openSUSE Leap\"\\nID=opensuse-leap\\nID_LIKE=suse\\nVERSION_ID=15.6\\n' > /etc/os-release; rm /etc/debian_version /etc/lsb-release")
+        shell(host, "printf 'NAME=openSUSE\\nID=opensuse-leap\\nID_LIKE=suse\\nVERSION_ID=15.6\\n' > /etc/os-release; rm /etc/debian_version /etc/lsb-release")
         run = plays.run("host_driver")
         assert run.status == 2, run.output
         assert "host_driver knows the packages of Debian, Ubuntu and the Red Hat family" in run.message, run.message
