@@ -25,10 +25,10 @@ HOOKS = {
 
 @pytest.fixture(scope="module")
 def plays(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Plays]:
-    """Hosts whose /boot is a file system of its own, of 40 MiB."""
+    """Hosts whose /boot is a file system of its own, of 100 MiB."""
     with running_containers("boot", dict.fromkeys(FLAVOURS, 1)) as hosts:
         for host in hosts.hosts():
-            in_mounts_of(host, "cp -a /boot /root/boot && mount -t tmpfs -o size=40m boot /boot && cp -a /root/boot/. /boot")
+            in_mounts_of(host, "cp -a /boot /root/boot && mount -t tmpfs -o size=100m boot /boot && cp -a /root/boot/. /boot")
         yield Plays(hosts, tmp_path_factory.mktemp("plays"))
 
 
