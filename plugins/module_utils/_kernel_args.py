@@ -37,6 +37,8 @@ OWNER = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 GRUB_CONFIG = "/boot/grub/grub.cfg"
 RECORDS = "/etc/gpuops/kernel_args"
 LOADER_TIMEOUT_S = 900.0
+ROOM = 2**20
+"""What must be free. update-grub writes its file in place, and on a full disk leaves half of it: a host that does not boot."""
 
 # What neither a shell, nor GRUB, nor the kernel takes for more than a character.
 _ARGUMENT = re.compile(r"[A-Za-z0-9][\w.\-]*(=[\w.,:/+@%*\[\]=\-]*)?")
@@ -166,6 +168,12 @@ class Loader:
                 raise GpuOpsError(
                     f"{folder} is not writable, so the kernel arguments are left as they are. Remount it writable (mount -o remount,rw), or become root.",
                     reason="NotWritable",
+                )
+            if self.host.exists(folder) and self.host.free_bytes(folder) < ROOM:
+                raise GpuOpsError(
+                    f"{folder} is on a file system that is full, so the kernel arguments are left as they are. Make room: "
+                    "remove kernels that are no longer used.",
+                    reason="NoSpace",
                 )
 
 

@@ -18,7 +18,7 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host, Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._initramfs import file_in_image
 
 OWNER = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
@@ -28,6 +28,7 @@ REBUILD_TIMEOUT_S = 3600.0
 SPARE = 1.1
 """An image may come out a little larger than the one before."""
 
+_NO_SPACE = "No space left on device"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _VALUE = re.compile(r"[^\s\"'#\\]+")
 
@@ -146,7 +147,7 @@ class Initramfs:
             return
         output = self.host.run(["update-initramfs", "-u", "-k", "all"], REBUILD_TIMEOUT_S)
         if not output.ok:
-            raise GpuOpsError(f"The initramfs could not be made, and the old one is kept: {output.error}.", reason="Initramfs")
+            raise _not_made("The initramfs", output)
         for image in self.images:
             self._assert_holds(image, image.path, wanted.modprobe_path, text)
 
@@ -156,7 +157,7 @@ class Initramfs:
         try:
             output = self.host.run(["dracut", "--force", draft, image.kernel], REBUILD_TIMEOUT_S)
             if not output.ok:
-                raise GpuOpsError(f"The initramfs for {image.kernel} could not be made, and the old one is kept: {output.error}.", reason="Initramfs")
+                raise _not_made(f"The initramfs for {image.kernel}", output)
             self._assert_holds(image, draft, path, text)
             self.host.move(draft, image.path)
         finally:
@@ -168,6 +169,13 @@ class Initramfs:
             raise GpuOpsError(f"The new initramfs for {image.kernel} {'is without' if text else 'still holds'} {path}.", reason="Initramfs")
         if inside != text:
             raise GpuOpsError(f"The new initramfs for {image.kernel} holds another {path} than the host.", reason="Initramfs")
+
+
+def _not_made(what: str, output: Output) -> GpuOpsError:
+    # The tools say it long before their last line.
+    full = _NO_SPACE in output.stdout + output.stderr
+    remedy = f"{_NO_SPACE}. Remove kernels that are no longer used, or make room in /var/tmp, and run this again" if full else f"{output.error}"
+    return GpuOpsError(f"{what} could not be made, and the old one is kept: {remedy}.", reason="NoSpace" if full else "Initramfs")
 
 
 def images(host: Host) -> list[Image]:

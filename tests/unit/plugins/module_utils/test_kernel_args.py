@@ -158,13 +158,17 @@ def test_a_boot_loader_that_ignores_the_drop_in_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_an_unwritable_boot_is_told_before_anything_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool) -> None:
+def test_an_unwritable_or_full_boot_is_told_before_anything_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool) -> None:
     host = debian(tmp_path)
     monkeypatch.setattr(host, "writable", lambda folder: folder != "/boot/grub")
     with pytest.raises(GpuOpsError, match="/boot/grub is not writable, so the kernel arguments are left as they are"):
         apply(host, "iommu=pt", check=check)
+    monkeypatch.undo()
+    monkeypatch.setattr(host, "free_bytes", lambda folder: core.ROOM - (folder == "/boot/grub"))
+    with pytest.raises(GpuOpsError, match="/boot/grub is on a file system that is full, so the kernel arguments are left as they are"):
+        apply(host, "iommu=pt", check=check)
     assert host.ran == [] and not host.exists("/etc/default/grub.d/zz-gpuops.cfg")
-    assert not apply(host, check=check)["changed"]  # nothing to do needs no permission
+    assert not apply(host, check=check)["changed"]  # nothing to do needs no permission and no room
 
 
 def test_red_hat_entries_are_edited_and_what_was_displaced_comes_back(tmp_path: Path) -> None:

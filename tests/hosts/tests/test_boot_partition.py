@@ -1,0 +1,110 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The role host_prep where /boot is full or cannot be written: the host boots as before, and is told what to do."""
+
+from __future__ import annotations
+
+import subprocess
+import typing as t
+
+import pytest
+
+from tests.hosts.containers.hosts import ContainerHost
+from tests.hosts.fixtures import running_containers
+from tests.hosts.plays import Plays
+
+FLAVOURS = ["debian", "rhel"]
+HOOKS = {
+    "debian": ("/etc/initramfs-tools/hooks/large", '#!/bin/sh\n[ "$1" = prereqs ] || cp /root/large $DESTDIR/\n'),
+    "rhel": ("/etc/dracut.conf.d/large.conf", 'install_items+=" /root/large "\n'),
+}
+"""What makes an initramfs larger than the one before it was."""
+
+
+@pytest.fixture(scope="module")
+def plays(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Plays]:
+    """Hosts whose /boot is a file system of its own, of 100 MiB."""
+    with running_containers("boot", dict.fromkeys(FLAVOURS, 1)) as hosts:
+        for host in hosts.hosts():
+            in_mounts_of(host, "cp -a /boot /root/boot && mount -t tmpfs -o size=100m boot /boot && cp -a /root/boot/. /boot")
+        yield Plays(hosts, tmp_path_factory.mktemp("plays"))
+
+
+def in_mounts_of(host: ContainerHost, command: str) -> None:
+    """What the host itself may not do: mounts."""
+    pid = host.podman("inspect", "--format={{.State.Pid}}", host.name)
+    subprocess.run(["nsenter", f"--target={pid}", "--mount", "sh", "-c", command], check=True)
+
+
+def shell(host: ContainerHost, command: str) -> str:
+    return host.run("sh", "-c", command)
+
+
+def what_boots(host: ContainerHost) -> str:
+    """All that the next boot goes by, and what the role would write."""
+    return shell(host, "find /boot /etc/modprobe.d /etc/modules-load.d /etc/dracut.conf.d /etc/default -type f 2>/dev/null | sort | xargs sha256sum")
+
+
+def fill(host: ContainerHost, leave_kib: int) -> None:
+    """An old kernel in /boot that leaves only so much."""
+    shell(host, f"head -c $(($(df --output=avail --block-size=1K /boot | tail -1) - {leave_kib}))K /dev/urandom > /boot/vmlinuz-old")
+
+
+def free(host: ContainerHost) -> None:
+    host.run("rm", "-f", "/boot/vmlinuz-old")
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_an_initramfs_that_does_not_fit_after_all(plays: Plays, flavour: str) -> None:
+    """There is room for one as the last was, and the new one is larger: the disk is full in the middle of it."""
+    host = next(host for host in plays.hosts if host.flavour == flavour)
+    path, text = HOOKS[flavour]
+    shell(host, f"head -c 24M /dev/urandom > /root/large; printf '%s' '{text}' > {path}; chmod 755 {path}")
+    fill(host, 16 * 1024)
+    before = what_boots(host)
+
+    run = plays.run("host_prep", limit=host.name)
+
+    assert run.status == 2, run.output
+    assert "could not be made, and the old one is kept" in run.message, run.message
+    assert "No space left on device" in run.message and "Remove kernels that are no longer used" in run.message, run.message
+    assert run.output.count("FAILED! =>") == 1
+    assert what_boots(host) == before
+
+    free(host)
+    again = plays.run("host_prep", limit=host.name)
+
+    assert again.status == 0, again.output
+    assert plays.facts(host, "nouveau", "initramfs")["nouveau"]["blacklisted"]
+    rerun = plays.run("host_prep", limit=host.name)
+    assert (rerun.status, rerun.changed) == (0, 0), rerun.output
+    shell(host, f"rm {path} /root/large")
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("obstacle", ["full", "read-only"])
+def test_a_boot_file_system_that_takes_nothing(plays: Plays, flavour: str, obstacle: str) -> None:
+    """Nothing is touched, neither for an initramfs nor for kernel arguments."""
+    host = next(host for host in plays.hosts if host.flavour == flavour)
+    changes: list[dict[str, t.Any]] = [{"host_prep_modules_blacklist": ["vfio"]}, {"host_prep_kernel_args": ["init_on_alloc=0"]}]
+    prepared = plays.run("host_prep", limit=host.name)
+    assert prepared.status == 0, prepared.output
+    if obstacle == "full":
+        fill(host, 0)
+    else:
+        in_mounts_of(host, "mount -o remount,ro /boot")
+    before = what_boots(host)
+
+    for change in changes:
+        run = plays.run("host_prep", limit=host.name, **change)
+        assert run.status == 2, run.output
+        said = "emove kernels that are no longer used" if obstacle == "full" else "not writable"
+        assert "/boot" in run.message and said in run.message, run.message
+        assert what_boots(host) == before
+
+    in_mounts_of(host, "mount -o remount,rw /boot")
+    free(host)
+    for change in changes:
+        assert plays.run("host_prep", limit=host.name, **change).status == 0
