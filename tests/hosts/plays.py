@@ -76,4 +76,4 @@ class Plays:
 
     def _run(self, ansible: Playbook, play: Path, limit: str, arguments: t.Sequence[str], variables: t.Mapping[str, t.Any]) -> Run:
         options = ["--inventory", str(self._inventory), "--limit", limit, "--forks", str(len(self.hosts)), *arguments]
-        return ansible.run(play, *options, timeout=240, **variables)
+        return ansible.run(play, *options, timeout=600, **variables)

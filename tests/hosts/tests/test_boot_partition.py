@@ -61,7 +61,7 @@ def test_an_initramfs_that_does_not_fit_after_all(plays: Plays, flavour: str) ->
     """There is room for one as the last was, and the new one is larger: the disk is full in the middle of it."""
     host = next(host for host in plays.hosts if host.flavour == flavour)
     path, text = HOOKS[flavour]
-    shell(host, f"head -c 24M /dev/urandom > /root/large; printf '%s' '{text}' > {path}; chmod 755 {path}")
+    shell(host, f"head -c 12M /dev/urandom > /root/large; printf '%s' '{text}' > {path}; chmod 755 {path}")
     fill(host, 16 * 1024)
     before = what_boots(host)
 

@@ -99,7 +99,7 @@ def test_hosts_that_cannot_be_served(tmp_path: Path) -> None:
     with running_containers("refused", {"ubuntu": 1}) as hosts:
         plays = Plays(hosts, tmp_path)
         [host] = plays.hosts
-        shell(host, "mkdir -p /boot/loader && touch /boot/loader/loader.conf && mv /boot/grub /etc/default/grub /root")
+        shell(host, "mkdir -p /boot/efi/EFI && touch /boot/efi/EFI/systemd && mv /boot/grub /root/menu && mv /etc/default/grub /root")
         before = settings(host)
         run = plays.run("host_prep", host_prep_nouveau=True, host_prep_kernel_args=["init_on_alloc=0"])
         assert run.status == 2 and "boots with systemd-boot, which this module does not change. Set the arguments in /etc/kernel/cmdline" in run.message
