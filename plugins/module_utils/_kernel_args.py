@@ -244,7 +244,7 @@ class Grubby(Loader):
     """The Red Hat family: grubby edits every boot entry and the defaults of the next kernel. It knows no owners, so a record does."""
 
     name = "grubby"
-    folders = (RECORDS, BLS_ENTRIES[0])
+    folders = (RECORDS, BLS_ENTRIES)
 
     @property
     def path(self) -> str:

@@ -70,12 +70,13 @@ def state(host: ContainerHost, unit: str) -> str:
     return shell(host, f"systemctl is-active {unit} || systemctl is-enabled {unit} || true").splitlines()[-1]
 
 
-def predicted_and_done(plays: Plays, *roles: str, host: ContainerHost, **variables: t.Any) -> None:
-    """Check, run, and run again: the second has nothing to do."""
+def predicted_and_done(plays: Plays, *roles: str, host: ContainerHost, **variables: t.Any) -> str:
+    """Check, run, and run again: the second has nothing to do. Returns what the run said."""
     runs = [plays.run(*roles, limit=host.name, arguments=arguments, **DRIVER | variables) for arguments in (["--check"], [], [])]
     assert [run.status for run in runs] == [0, 0, 0], next(run.output for run in runs if run.status)
     assert runs[0].changed > 0 and runs[1].changed > 0, runs[1].output
     assert runs[2].changed == 0, runs[2].output
+    return runs[1].output
 
 
 def test_nvlink_5_gets_fabric_and_subnet_manager(plays: Plays) -> None:
@@ -115,7 +116,7 @@ def test_a_fabric_manager_that_no_repository_has_for_the_driver(plays: Plays) ->
     run = plays.run("fabric_manager", limit=host.name, **DRIVER)
 
     assert run.status == 2, run.output
-    assert f"has the driver {VERSION}. No repository of the host offers {wanted} or " in run.message, run.message
+    assert f"has the driver {VERSION}. No repository of the host offers {wanted} or " in run.message, run.output
     assert f"of version {VERSION}. It offers {wanted} 580.105.08-1. Configure a repository that has it" in run.message
     assert packages(host) == before
 
@@ -156,6 +157,6 @@ def test_the_way_back_to_a_driver_container(plays: Plays, flavour: str) -> None:
     assert refused.status == 2 and f"has the driver {VERSION}" in refused.message and "host_prep_remove_host_driver" in refused.message, refused.output
     assert packages(host)
     back = {"gpuops_driver": "container", "host_prep_remove_host_driver": True}
-    predicted_and_done(plays, "host_prep", "fabric_manager", host=host, **back)
-    assert list(packages(host)) == ["nvidia-container-toolkit"]
+    said = predicted_and_done(plays, "host_prep", "fabric_manager", host=host, **back)
+    assert list(packages(host)) == ["nvidia-container-toolkit"], said
     assert plays.facts(host, "driver")["driver"]["userspace_version"] is None

@@ -23,6 +23,7 @@ from tests.lab.fixtures import running_lab
 TASKS = [
     "See whether a reboot is due",
     "See whether an earlier run was interrupted",
+    "Set the hosts apart that are to be rebooted",
     "Find the node",
     "Make the folder of the record",
     "Ask for the boot",
