@@ -39,7 +39,7 @@ class Run:
     @property
     def message(self) -> str:
         """The message of the last task that failed."""
-        results = re.split(r"^(?:fatal|failed): .*? => (?=\{)", self.output, flags=re.MULTILINE)[1:]
+        results = re.split(r"(?:FAILED!|^failed: .*) => (?=\{)", self.output, flags=re.MULTILINE)[1:]
         return str(json.JSONDecoder().raw_decode(results[-1])[0]["msg"]) if results else ""
 
     @property
