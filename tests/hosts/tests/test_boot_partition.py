@@ -83,8 +83,7 @@ def test_an_initramfs_that_does_not_fit_after_all(plays: Plays, flavour: str) ->
     shell(host, f"rm {path} /root/large")
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("obstacle", ["full", "read-only"])
+@pytest.mark.parametrize(("flavour", "obstacle"), [("debian", "full"), ("rhel", "read-only")])
 def test_a_boot_file_system_that_takes_nothing(plays: Plays, flavour: str, obstacle: str) -> None:
     """Nothing is touched, neither for an initramfs nor for kernel arguments."""
     host = next(host for host in plays.hosts if host.flavour == flavour)

@@ -138,7 +138,7 @@ def test_a_hung_nvidia_smi_costs_its_time_out_and_its_facts(plays: Plays) -> Non
     shell(host, "mv /root/nvidia-smi /usr/bin && pkill sleep || true")
 
 
-@pytest.mark.parametrize("flavour", MACHINES)
+@pytest.mark.parametrize("flavour", ["ubuntu", "rhel"])
 def test_persistence_on_and_off(plays: Plays, flavour: str) -> None:
     host = host_of(plays, flavour)
     install = {"rhel": "dnf --assumeyes --quiet install nvidia-persistenced", "ubuntu": "apt-get --yes install nvidia-compute-utils-580-server"}
