@@ -117,6 +117,14 @@ class Host:
             there = os.path.dirname(there)
         return os.access(there or "/", os.W_OK | (os.X_OK if os.path.isdir(there or "/") else 0))
 
+    def assert_writable(self, path: str, what: str) -> None:
+        """Raise before anything is touched where `writable` says no; ``what`` is left as it is."""
+        if not self.writable(path):
+            raise GpuOpsError(
+                f"{path} is not writable, so the {what} are left as they are. Remount it writable (mount -o remount,rw), or become root.",
+                reason="NotWritable",
+            )
+
     def free_bytes(self, folder: str) -> int:
         """Return how much an administrator can still write into a folder's file system."""
         status = os.statvfs(self.path(folder))

@@ -164,11 +164,7 @@ class Loader:
     def assert_able(self, wanted: t.Sequence[str]) -> None:
         """Raise when a change could only be half done."""
         for folder in self.folders:
-            if not self.host.writable(folder):
-                raise GpuOpsError(
-                    f"{folder} is not writable, so the kernel arguments are left as they are. Remount it writable (mount -o remount,rw), or become root.",
-                    reason="NotWritable",
-                )
+            self.host.assert_writable(folder, "kernel arguments")
             if self.host.exists(folder) and self.host.free_bytes(folder) < ROOM:
                 raise GpuOpsError(
                     f"{folder} is on a file system that is full, so the kernel arguments are left as they are. Make room: "

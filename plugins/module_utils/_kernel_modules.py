@@ -125,11 +125,7 @@ class Initramfs:
         """Raise when an image could not be made: where there is no room, the old ones stay, and so does everything else."""
         if not self.images:
             return
-        if not self.host.writable("/boot"):
-            raise GpuOpsError(
-                "/boot is not writable, so the kernel modules are left as they are. Remount it writable (mount -o remount,rw), or become root.",
-                reason="NotWritable",
-            )
+        self.host.assert_writable("/boot", "kernel modules")
         needed, free = SPARE * max(self.host.size(image.path) for image in self.images), self.host.free_bytes("/boot")
         if free < needed:
             raise GpuOpsError(
