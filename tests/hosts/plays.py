@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The collection's roles on container hosts, by ansible-playbook."""
+"""The collection's roles on test hosts, by ansible-playbook."""
 
 from __future__ import annotations
 
@@ -16,24 +16,28 @@ from tests.integration.ansible import SITE, Playbook, Run
 from tests.lab import Lab
 
 from .containers.hosts import ContainerHost, ContainerHosts
+from .vm.hosts import VmHost
 
 CALLBACKS = Path(__file__).parent / "callbacks"
 NO_CLUSTER = Path("/nonexistent")
 
 
 class Plays:
-    """Plays on a set of hosts, and where a lab is given with its cluster, whose nodes bear the hosts' numbers."""
+    """Plays on a set of hosts, and where a lab is given with its cluster, whose nodes bear the hosts' numbers. ``timeout`` is a play's, in seconds."""
 
-    def __init__(self, hosts: ContainerHosts, folder: Path, lab: Lab | None = None) -> None:
-        self.hosts, self.folder = hosts.hosts(), folder
+    def __init__(self, hosts: ContainerHosts | VmHost, folder: Path, lab: Lab | None = None, timeout: float = 600) -> None:
+        self.hosts, self.folder, self._timeout = hosts.hosts(), folder, timeout
         self._ansible = Playbook(lab.kubeconfig if lab else NO_CLUSTER, lab.helm if lab else NO_CLUSTER)
         inventory = hosts.inventory()
-        inventory["gpu_hosts"]["vars"]["host_reboot_drain"] = lab is not None
-        for group in inventory["gpu_hosts"]["children"].values():
-            for name in group["hosts"]:
-                group["hosts"][name] = {"host_reboot_node": self.node(name)}
+        nodes = {host.name: self.node(host.name) for host in self.hosts}
+        node = {"host_reboot_drain": lab is not None, "nodes": nodes, "host_reboot_node": "{{ nodes[inventory_hostname] }}"}
+        inventory["gpu_hosts"]["vars"].update(node)
         self._inventory = folder / "inventory.yml"
         self._inventory.write_text(yaml.safe_dump(inventory))
+
+    def host(self, flavour: str) -> ContainerHost:
+        """The first host of a flavour."""
+        return next(host for host in self.hosts if host.flavour == flavour)
 
     def node(self, host: str) -> str:
         """The name of a host's node."""
@@ -45,9 +49,13 @@ class Plays:
 
     def site(self, **variables: t.Any) -> Run:
         """The plays of site.yml that are for hosts."""
-        return self._run(self._ansible, SITE, "gpu_hosts", (), variables)
+        return self.playbook(SITE, **variables)
 
-    def cut(self, role: str, host: ContainerHost, after: int, **variables: t.Any) -> list[str]:
+    def playbook(self, path: Path, limit: str = "gpu_hosts", **variables: t.Any) -> Run:
+        """A playbook's plays that are for the hosts that ``limit`` chooses."""
+        return self._run(self._ansible, path, limit, (), variables)
+
+    def cut(self, role: str, host: ContainerHost | VmHost, after: int, **variables: t.Any) -> list[str]:
         """Run a role on one host and kill the run after so many of the role's tasks (0: never). Returns the tasks that were done."""
         log = self.folder / f"{host.name}.log"
         log.write_text("")
@@ -58,11 +66,11 @@ class Plays:
         assert run.status == (-9 if after else 0), run.output
         return log.read_text().splitlines()
 
-    def facts(self, host: ContainerHost, *subsets: str) -> dict[str, t.Any]:
+    def facts(self, host: ContainerHost | VmHost, *subsets: str) -> dict[str, t.Any]:
         """What gpu_facts says of a host."""
         options = json.dumps({"gather_subset": list(subsets) or ["all"]})
         command = ["ansible", host.name, "--inventory", str(self._inventory), "--module-name", "gpuops.nvidia.gpu_facts", "--args", options]
-        run = self._ansible.finish(self._ansible.command(command), 120)
+        run = self._ansible.finish(self._ansible.command(command), self._timeout)
         assert run.status == 0, run.output
         return dict(json.loads(run.output.partition("=> ")[2])["ansible_facts"]["gpuops"])
 
@@ -76,4 +84,4 @@ class Plays:
 
     def _run(self, ansible: Playbook, play: Path, limit: str, arguments: t.Sequence[str], variables: t.Mapping[str, t.Any]) -> Run:
         options = ["--inventory", str(self._inventory), "--limit", limit, "--forks", str(len(self.hosts)), *arguments]
-        return ansible.run(play, *options, timeout=600, **variables)
+        return ansible.run(play, *options, timeout=self._timeout, **variables)

@@ -48,13 +48,22 @@ class ContainerHost:
         """Run a command on it; what it printed."""
         return self.podman("exec", self.name, *command, timeout=timeout)
 
+    def shell(self, command: str) -> str:
+        """Run a line of shell on it; what it printed."""
+        return self.run("sh", "-c", command)
+
     def read(self, path: str) -> str:
         """A file's text."""
         return self.run("cat", path)
 
+    @property
+    def boot_id(self) -> str:
+        """Which boot it is in."""
+        return self.read("/proc/sys/kernel/random/boot_id")
+
     def reboot(self) -> None:
         """Reboot it, and wait until it is up again."""
-        before = self.read("/proc/sys/kernel/random/boot_id")
+        before = self.boot_id
         self.run("systemctl", "reboot")
         self.wait(other_than=before)
 
@@ -64,7 +73,7 @@ class ContainerHost:
         said = "nothing yet"
         while time.monotonic() < deadline:
             try:
-                if self.read("/proc/sys/kernel/random/boot_id") != other_than:
+                if self.boot_id != other_than:
                     self.run("systemctl", "is-system-running", "--wait")
                     return
             except HostsError as error:

@@ -17,8 +17,8 @@ from tests.hosts.plays import Plays
 
 FLAVOURS = ["debian", "rhel"]
 HOOKS = {
-    "debian": ("/etc/initramfs-tools/hooks/large", '#!/bin/sh\n[ "$1" = prereqs ] || cp /root/large $DESTDIR/\n'),
-    "rhel": ("/etc/dracut.conf.d/large.conf", 'install_items+=" /root/large "\n'),
+    "debian": ("/etc/initramfs-tools/hooks/large", '#!/bin/sh\n[ "$1" = prereqs ] || cp /srv/large $DESTDIR/\n'),
+    "rhel": ("/etc/dracut.conf.d/large.conf", 'install_items+=" /srv/large "\n'),
 }
 """What makes an initramfs larger than the one before it was."""
 
@@ -28,7 +28,7 @@ def plays(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Plays]:
     """Hosts whose /boot is a file system of its own, of 100 MiB."""
     with running_containers("boot", dict.fromkeys(FLAVOURS, 1)) as hosts:
         for host in hosts.hosts():
-            in_mounts_of(host, "cp -a /boot /root/boot && mount -t tmpfs -o size=100m boot /boot && cp -a /root/boot/. /boot")
+            in_mounts_of(host, "cp -a /boot /srv/boot && mount -t tmpfs -o size=100m boot /boot && cp -a /srv/boot/. /boot")
         yield Plays(hosts, tmp_path_factory.mktemp("plays"))
 
 
@@ -38,18 +38,14 @@ def in_mounts_of(host: ContainerHost, command: str) -> None:
     subprocess.run(["nsenter", f"--target={pid}", "--mount", "sh", "-c", command], check=True)
 
 
-def shell(host: ContainerHost, command: str) -> str:
-    return host.run("sh", "-c", command)
-
-
 def what_boots(host: ContainerHost) -> str:
     """All that the next boot goes by, and what the role would write."""
-    return shell(host, "find /boot /etc/modprobe.d /etc/modules-load.d /etc/dracut.conf.d /etc/default -type f 2>/dev/null | sort | xargs sha256sum")
+    return host.shell("find /boot /etc/modprobe.d /etc/modules-load.d /etc/dracut.conf.d /etc/default -type f 2>/dev/null | sort | xargs sha256sum")
 
 
 def fill(host: ContainerHost, leave_kib: int) -> None:
     """An old kernel in /boot that leaves only so much."""
-    shell(host, f"head -c $(($(df --output=avail --block-size=1K /boot | tail -1) - {leave_kib}))K /dev/urandom > /boot/vmlinuz-old")
+    host.shell(f"head -c $(($(df --output=avail --block-size=1K /boot | tail -1) - {leave_kib}))K /dev/urandom > /boot/vmlinuz-old")
 
 
 def free(host: ContainerHost) -> None:
@@ -59,9 +55,9 @@ def free(host: ContainerHost) -> None:
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_an_initramfs_that_does_not_fit_after_all(plays: Plays, flavour: str) -> None:
     """There is room for one as the last was, and the new one is larger: the disk is full in the middle of it."""
-    host = next(host for host in plays.hosts if host.flavour == flavour)
+    host = plays.host(flavour)
     path, text = HOOKS[flavour]
-    shell(host, f"head -c 12M /dev/urandom > /root/large; printf '%s' '{text}' > {path}; chmod 755 {path}")
+    host.shell(f"head -c 12M /dev/urandom > /srv/large; printf '%s' '{text}' > {path}; chmod 755 {path}")
     fill(host, 16 * 1024)
     before = what_boots(host)
 
@@ -80,13 +76,13 @@ def test_an_initramfs_that_does_not_fit_after_all(plays: Plays, flavour: str) ->
     assert plays.facts(host, "nouveau", "initramfs")["nouveau"]["blacklisted"]
     rerun = plays.run("host_prep", limit=host.name)
     assert (rerun.status, rerun.changed) == (0, 0), rerun.output
-    shell(host, f"rm {path} /root/large")
+    host.shell(f"rm {path} /srv/large")
 
 
 @pytest.mark.parametrize(("flavour", "obstacle"), [("debian", "full"), ("rhel", "read-only")])
 def test_a_boot_file_system_that_takes_nothing(plays: Plays, flavour: str, obstacle: str) -> None:
     """Nothing is touched, neither for an initramfs nor for kernel arguments."""
-    host = next(host for host in plays.hosts if host.flavour == flavour)
+    host = plays.host(flavour)
     changes: list[dict[str, t.Any]] = [{"host_prep_modules_blacklist": ["vfio"]}, {"host_prep_kernel_args": ["init_on_alloc=0"]}]
     prepared = plays.run("host_prep", limit=host.name)
     assert prepared.status == 0, prepared.output

@@ -27,10 +27,6 @@ def host(request: pytest.FixtureRequest, container_hosts: ContainerHosts) -> Con
     return next(host for host in container_hosts.hosts() if host.flavour == request.param)
 
 
-def shell(host: ContainerHost, command: str) -> str:
-    return host.run("sh", "-c", command)
-
-
 def loaded(host: ContainerHost) -> set[str]:
     return {line.split()[0] for line in host.run("lsmod").splitlines()[1:]}
 
@@ -39,7 +35,7 @@ def add_argument(host: ContainerHost, argument: str) -> None:
     if host.flavour == "rhel":
         host.run("grubby", "--update-kernel=ALL", f"--args={argument}")
     else:
-        shell(host, f"echo 'GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {argument}\"' > /etc/default/grub.d/test.cfg && update-grub")
+        host.shell(f"echo 'GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {argument}\"' > /etc/default/grub.d/test.cfg && update-grub")
 
 
 def test_shows_the_gpus_and_nouveau_on_them(host: ContainerHost) -> None:
@@ -59,7 +55,7 @@ def test_has_a_kernel_and_an_initramfs(host: ContainerHost) -> None:
 
 def test_a_change_of_arguments_and_modules_comes_with_the_boot(host: ContainerHost) -> None:
     add_argument(host, "intel_iommu=on iommu=pt")
-    shell(host, f"{BLACKLIST} && {INITRAMFS[host.flavour]}")
+    host.shell(f"{BLACKLIST} && {INITRAMFS[host.flavour]}")
     assert "intel_iommu" not in host.read("/proc/cmdline")
     assert "nouveau" in loaded(host)
     assert host.run("ls", "/sys/kernel/iommu_groups") == ""
@@ -77,7 +73,7 @@ def test_sysctls_are_its_own(host: ContainerHost) -> None:
     host.run("sysctl", "-w", "vm.nr_hugepages=17")
     assert host.read("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages") == "17"
     assert Path("/proc/sys/vm/nr_hugepages").read_text() == real
-    shell(host, "echo 'kernel.numa_balancing = 7' > /etc/sysctl.d/90-test.conf")
+    host.shell("echo 'kernel.numa_balancing = 7' > /etc/sysctl.d/90-test.conf")
     host.reboot()
     assert host.read("/proc/sys/vm/nr_hugepages") == real.strip()
     assert host.read("/proc/sys/kernel/numa_balancing") == "7"
@@ -85,15 +81,15 @@ def test_sysctls_are_its_own(host: ContainerHost) -> None:
 
 def test_the_kernel_cannot_be_reached(host: ContainerHost) -> None:
     with pytest.raises(HostsError):
-        shell(host, "mount -t proc proc /mnt")
+        host.shell("mount -t proc proc /mnt")
     with pytest.raises(HostsError):
-        shell(host, "echo 1 > /proc/sysrq-trigger")
+        host.shell("echo 1 > /proc/sysrq-trigger")
 
 
 def test_without_a_new_initramfs_nouveau_comes_back_where_the_initramfs_has_it() -> None:
     with running_containers("initramfs", {"rhel": 1}) as hosts:
         [host] = hosts.hosts()
-        shell(host, BLACKLIST)
+        host.shell(BLACKLIST)
         host.reboot()
         assert "nouveau" in loaded(host)
         host.run("dracut", "--force")
@@ -110,7 +106,7 @@ def test_a_module_that_the_kernel_forbids_is_not_loaded(container_host: Containe
 
 
 def test_vfio_takes_the_gpus_when_it_comes_first(container_host: ContainerHost) -> None:
-    shell(container_host, "echo 'options vfio-pci ids=10de:2330' > /etc/modprobe.d/vfio.conf; echo vfio-pci > /etc/modules-load.d/vfio.conf")
+    container_host.shell("echo 'options vfio-pci ids=10de:2330' > /etc/modprobe.d/vfio.conf; echo vfio-pci > /etc/modules-load.d/vfio.conf")
     container_host.reboot()
     assert container_host.run("lspci", "-k", "-d", "10de:").count("Kernel driver in use: vfio-pci") == 2
     with pytest.raises(HostsError, match="in use by: vfio_pci_core"):
@@ -125,8 +121,8 @@ def test_iommu_by_vendor(cpu: str, before: int) -> None:
 
 
 def test_a_broken_initramfs_is_a_host_that_does_not_come_back(container_host: ContainerHost) -> None:
-    shell(container_host, "for image in /boot/initrd.img-*; do : > $image; done")
-    before = container_host.read("/proc/sys/kernel/random/boot_id")
+    container_host.shell("for image in /boot/initrd.img-*; do : > $image; done")
+    before = container_host.boot_id
     container_host.run("systemctl", "reboot")
     with pytest.raises(HostsError, match="Kernel panic"):
         container_host.wait(other_than=before)

@@ -43,31 +43,23 @@ def plays(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Plays]:
 
 def with_driver(hosts: ContainerHosts, folder: Path) -> Plays:
     plays = Plays(hosts, folder)
-    shell(host_of(plays, "rhel"), TO_GB200)
+    plays.host("rhel").shell(TO_GB200)
     run = plays.run("host_driver", **DRIVER)
     assert run.status == 0, run.output
     for host in plays.hosts:
-        shell(host, "rmmod nouveau && modprobe nvidia")
+        host.shell("rmmod nouveau && modprobe nvidia")
     return plays
-
-
-def host_of(plays: Plays, flavour: str) -> ContainerHost:
-    return next(host for host in plays.hosts if host.flavour == flavour)
-
-
-def shell(host: ContainerHost, command: str) -> str:
-    return host.run("sh", "-c", command)
 
 
 def packages(host: ContainerHost) -> dict[str, str]:
     """NVIDIA's packages and their versions, without the distribution's revision."""
-    rows = shell(host, LIST.get(host.flavour, "dpkg-query --show --showformat '${Package} ${Version} ${db:Status-Abbrev}\\n'")).splitlines()
+    rows = host.shell(LIST.get(host.flavour, "dpkg-query --show --showformat '${Package} ${Version} ${db:Status-Abbrev}\\n'")).splitlines()
     installed = [row.split() for row in rows if len(row.split()) == 2 or row.split()[2] == "ii"]
     return {row[0]: row[1].partition("-")[0] for row in installed if "nvidia" in row[0] or row[0] == "nvlsm"}
 
 
 def state(host: ContainerHost, unit: str) -> str:
-    return shell(host, f"systemctl is-active {unit} || systemctl is-enabled {unit} || true").splitlines()[-1]
+    return host.shell(f"systemctl is-active {unit} || systemctl is-enabled {unit} || true").splitlines()[-1]
 
 
 def predicted_and_done(plays: Plays, *roles: str, host: ContainerHost, **variables: t.Any) -> str:
@@ -80,7 +72,7 @@ def predicted_and_done(plays: Plays, *roles: str, host: ContainerHost, **variabl
 
 
 def test_nvlink_5_gets_fabric_and_subnet_manager(plays: Plays) -> None:
-    host = host_of(plays, "debian")
+    host = plays.host("debian")
     predicted_and_done(plays, "fabric_manager", host=host)
     found = packages(host)
     assert found["nvidia-fabricmanager"] == VERSION and "nvlsm" in found
@@ -89,28 +81,28 @@ def test_nvlink_5_gets_fabric_and_subnet_manager(plays: Plays) -> None:
 
 
 def test_a_tray_of_an_nvl72_leaves_imex_to_the_compute_domains(plays: Plays) -> None:
-    host = host_of(plays, "rhel")
+    host = plays.host("rhel")
     predicted_and_done(plays, "fabric_manager", host=host)
     assert packages(host)["nvidia-imex"] == VERSION and "nvidia-fabricmanager" not in packages(host)
     assert state(host, "nvidia-imex.service") == "masked"
 
 
 def test_a_tray_whose_neighbours_are_named_runs_imex(plays: Plays) -> None:
-    host = host_of(plays, "rhel")
+    host = plays.host("rhel")
     predicted_and_done(plays, "fabric_manager", host=host, fabric_manager_imex_nodes=["192.0.2.1", "192.0.2.2"])
     assert state(host, "nvidia-imex.service") == "active"
     assert host.read("/etc/nvidia-imex/nodes_config.cfg") == "192.0.2.1\n192.0.2.2"
-    before = shell(host, "systemctl show --property=MainPID nvidia-imex.service")
+    before = host.shell("systemctl show --property=MainPID nvidia-imex.service")
     predicted_and_done(plays, "fabric_manager", host=host, fabric_manager_imex_nodes=["192.0.2.1", "192.0.2.3"])
-    assert shell(host, "systemctl show --property=MainPID nvidia-imex.service") != before, "It reads the file at its start."
+    assert host.shell("systemctl show --property=MainPID nvidia-imex.service") != before, "It reads the file at its start."
 
 
 def test_a_fabric_manager_that_no_repository_has_for_the_driver(plays: Plays) -> None:
     """Named with its version and with what there is; no other version is taken, and nothing is touched."""
-    host = host_of(plays, "ubuntu")
+    host = plays.host("ubuntu")
     wanted = "nvidia-fabricmanager-580"
     strip = f"awk -v RS= -v ORS='\\n\\n' '!/^Package: {wanted}\\nVersion: {VERSION}/'"
-    shell(host, f"cd /usr/local/share/repository && cp Packages /root/Packages && {strip} /root/Packages > Packages && apt-cache gencaches")
+    host.shell(f"cd /usr/local/share/repository && cp Packages /srv/Packages && {strip} /srv/Packages > Packages && apt-cache gencaches")
     before = packages(host)
 
     run = plays.run("fabric_manager", limit=host.name, **DRIVER)
@@ -120,29 +112,29 @@ def test_a_fabric_manager_that_no_repository_has_for_the_driver(plays: Plays) ->
     assert f"of version {VERSION}. It offers {wanted} 580.105.08-1. Configure a repository that has it" in run.message
     assert packages(host) == before
 
-    shell(host, "cp /root/Packages /usr/local/share/repository/Packages && apt-cache gencaches")
+    host.shell("cp /srv/Packages /usr/local/share/repository/Packages && apt-cache gencaches")
     predicted_and_done(plays, "fabric_manager", host=host)
     assert packages(host)[wanted] == VERSION
     assert [gpu["fabric"]["state"] for gpu in plays.facts(host, "gpus")["gpus"]] == ["Completed"] * 2
 
 
 def test_a_hung_nvidia_smi_costs_its_time_out_and_its_facts(plays: Plays) -> None:
-    host = host_of(plays, "ubuntu")
-    shell(host, "mv /usr/bin/nvidia-smi /root && printf '#!/bin/sh\\nexec sleep 600\\n' > /usr/bin/nvidia-smi && chmod 755 /usr/bin/nvidia-smi")
+    host = plays.host("ubuntu")
+    host.shell("mv /usr/bin/nvidia-smi /srv && printf '#!/bin/sh\\nexec sleep 600\\n' > /usr/bin/nvidia-smi && chmod 755 /usr/bin/nvidia-smi")
     started = time.monotonic()
     facts = plays.facts(host)
     assert time.monotonic() - started < 60
     assert [(gpu["pci_address"], gpu["uuid"]) for gpu in facts["gpus"]] == [("0000:18:00.0", None), ("0000:29:00.0", None)]
     assert facts["driver"]["version"] == VERSION
     assert "nvidia-smi did not answer within" in str(facts["sources"])
-    shell(host, "mv /root/nvidia-smi /usr/bin && pkill sleep || true")
+    host.shell("mv /srv/nvidia-smi /usr/bin && pkill sleep || true")
 
 
 @pytest.mark.parametrize("flavour", ["ubuntu", "rhel"])
 def test_persistence_on_and_off(plays: Plays, flavour: str) -> None:
-    host = host_of(plays, flavour)
+    host = plays.host(flavour)
     install = {"rhel": "dnf --assumeyes --quiet install nvidia-persistenced", "ubuntu": "apt-get --yes install nvidia-compute-utils-580-server"}
-    shell(host, install.get(flavour, "apt-get --yes install nvidia-persistenced"))
+    host.shell(install.get(flavour, "apt-get --yes install nvidia-persistenced"))
     predicted_and_done(plays, "host_prep/driver", host=host)
     assert state(host, "nvidia-persistenced.service") == "active"
     predicted_and_done(plays, "host_prep/driver", host=host, host_prep_persistence=False)
@@ -152,7 +144,7 @@ def test_persistence_on_and_off(plays: Plays, flavour: str) -> None:
 @pytest.mark.parametrize("flavour", MACHINES)
 def test_the_way_back_to_a_driver_container(plays: Plays, flavour: str) -> None:
     """Without a permission nothing goes; with it, all but the container toolkit."""
-    host = host_of(plays, flavour)
+    host = plays.host(flavour)
     refused = plays.run("host_prep", limit=host.name, gpuops_driver="container")
     assert refused.status == 2 and f"has the driver {VERSION}" in refused.message and "host_prep_remove_host_driver" in refused.message, refused.output
     assert packages(host)

@@ -34,20 +34,16 @@ def plays(container_hosts: ContainerHosts, tmp_path_factory: pytest.TempPathFact
     return Plays(container_hosts, tmp_path_factory.mktemp("plays"))
 
 
-def shell(host: ContainerHost, command: str) -> str:
-    return host.run("sh", "-c", command)
-
-
 def settings(host: ContainerHost) -> str:
     """Everything that the options are about: files, holds, sysctls."""
-    files = shell(host, "find /etc/modules-load.d /etc/udev/rules.d /etc/sysctl.d /etc/default /boot/loader -type f 2>/dev/null | sort | xargs sha256sum")
-    holds = shell(host, "apt-mark showhold 2>/dev/null || cat /etc/dnf/plugins/versionlock.list 2>/dev/null || true")
+    files = host.shell("find /etc/modules-load.d /etc/udev/rules.d /etc/sysctl.d /etc/default /boot/loader -type f 2>/dev/null | sort | xargs sha256sum")
+    holds = host.shell("apt-mark showhold 2>/dev/null || cat /etc/dnf/plugins/versionlock.list 2>/dev/null || true")
     return f"{files}\n{holds}\n{host.run('sysctl', 'kernel.numa_balancing', 'vm.max_map_count')}"
 
 
 def test_every_option_goes_back(plays: Plays) -> None:
     for host in plays.hosts:
-        shell(host, "echo 3 > /proc/sys/kernel/numa_balancing; [ ! -e /etc/redhat-release ] || touch /etc/dnf/plugins/versionlock.list")
+        host.shell("echo 3 > /proc/sys/kernel/numa_balancing; [ ! -e /etc/redhat-release ] || touch /etc/dnf/plugins/versionlock.list")
     assert plays.run("host_prep").status == 0
     before = {host.name: settings(host) for host in plays.hosts}
 
@@ -99,13 +95,13 @@ def test_hosts_that_cannot_be_served(tmp_path: Path) -> None:
     with running_containers("refused", {"ubuntu": 1}) as hosts:
         plays = Plays(hosts, tmp_path)
         [host] = plays.hosts
-        shell(host, "mkdir -p /boot/efi/EFI && touch /boot/efi/EFI/systemd && mv /boot/grub /root/menu && mv /etc/default/grub /root")
+        host.shell("mkdir -p /boot/efi/EFI && touch /boot/efi/EFI/systemd && mv /boot/grub /srv/menu && mv /etc/default/grub /srv")
         before = settings(host)
         run = plays.run("host_prep", host_prep_nouveau=True, host_prep_kernel_args=["init_on_alloc=0"])
         assert run.status == 2 and "boots with systemd-boot, which this module does not change. Set the arguments in /etc/kernel/cmdline" in run.message
         assert settings(host) == before
 
-        shell(host, "printf 'NAME=openSUSE\\nID=opensuse-leap\\nID_LIKE=suse\\nVERSION_ID=15.6\\n' > /etc/os-release; rm /etc/debian_version /etc/lsb-release")
+        host.shell("printf 'NAME=openSUSE\\nID=opensuse-leap\\nID_LIKE=suse\\nVERSION_ID=15.6\\n' > /etc/os-release; rm /etc/debian_version /etc/lsb-release")
         run = plays.run("host_driver")
         assert run.status == 2, run.output
         assert "host_driver knows the packages of Debian, Ubuntu and the Red Hat family" in run.message, run.message

@@ -50,12 +50,12 @@ def cluster() -> t.Iterator[Lab]:
 
 
 def ask_for_a_reboot(host: ContainerHost) -> None:
-    host.run("sh", "-c", "echo blacklist nouveau > /etc/modprobe.d/test.conf")
+    host.shell("echo blacklist nouveau > /etc/modprobe.d/test.conf")
 
 
 def boots(hosts: t.Iterable[ContainerHost]) -> list[str]:
     """Which boot each host is in."""
-    return [host.read("/proc/sys/kernel/random/boot_id") for host in hosts]
+    return [host.boot_id for host in hosts]
 
 
 def recorded(host: ContainerHost) -> bool:
@@ -118,7 +118,7 @@ def test_a_host_that_does_not_come_back_stops_the_rollout_and_is_named(cluster: 
         broken, other = plays.hosts
         prepared = plays.run("host_prep")
         assert prepared.status == 0, prepared.output
-        broken.run("sh", "-c", "for image in /boot/initrd.img-*; do cp --preserve $image /root && truncate --size=0 $image; done")
+        broken.shell("for image in /boot/initrd.img-*; do cp --preserve $image /srv && truncate --size=0 $image; done")
         before = boots(plays.hosts)
 
         run = plays.site(host_reboot_allowed=True, host_reboot_timeout=10)
@@ -131,7 +131,7 @@ def test_a_host_that_does_not_come_back_stops_the_rollout_and_is_named(cluster: 
         assert boots([other]) == before[1:]
         assert [node(cluster, plays.node(host.name)) for host in plays.hosts] == [(True, HELD), (False, [])]
 
-        broken.run("sh", "-c", "cp --preserve /root/initrd.img-* /boot")
+        broken.shell("cp --preserve /srv/initrd.img-* /boot")
         broken.podman("restart", "--time=0", broken.name)
         broken.run("/usr/local/lib/stand-ins/login", "true")
         again = plays.site(host_reboot_allowed=True, host_reboot_timeout=60)

@@ -6,64 +6,38 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
 import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.hosts import ContainerHosts, HostsError
+from tests.hosts import HostsError
 from tests.hosts.containers.hosts import ContainerHost
 from tests.hosts.fixtures import running_containers
+from tests.hosts.plays import Plays
+from tests.integration.ansible import SITE, Run
 
-ROOT = Path(__file__).resolve().parents[3]
 DRIVER = {
     "gpuops_driver": "host",
     "host_driver_version": "580.95.05",
     "host_driver_repository": {"url": "file:///usr/local/share/repository", "suites": ["./"]},
 }
+CHECK_AND_RUN: tuple[list[str], ...] = (["--check"], [])
 
 
 @pytest.fixture(scope="module")
-def bare() -> t.Iterator[ContainerHosts]:
-    """Hosts that nothing has been done to."""
+def plays(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Plays]:
+    """On hosts that nothing has been done to."""
     with running_containers("bare", {"debian": 1, "rhel": 1}) as hosts:
-        yield hosts
+        yield Plays(hosts, tmp_path_factory.mktemp("plays"))
 
 
-def host_of(hosts: ContainerHosts, flavour: str) -> ContainerHost:
-    return next(host for host in hosts.hosts() if host.flavour == flavour)
-
-
-def apply(hosts: ContainerHosts, folder: Path, flavour: str, role: str, *arguments: str, **variables: t.Any) -> str:
-    """Run a role on the hosts of a flavour; what Ansible printed."""
-    inventory, play = folder / "inventory.yml", folder / "play.yml"
-    inventory.write_text(yaml.safe_dump(hosts.inventory()))
-    play.write_text(yaml.safe_dump([{"hosts": flavour, "gather_facts": False, "vars": variables, "roles": [f"gpuops.nvidia.{role}"]}]))
-    return playing(inventory, play, *arguments)
-
-
-def playing(inventory: Path, playbook: Path, *arguments: str) -> str:
-    """Run a playbook; what Ansible printed."""
-    environment = {
-        **os.environ,
-        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".venv/share"),
-        "ANSIBLE_HOME": str(ROOT / "build/ansible"),
-        "ANSIBLE_NOCOLOR": "true",
-    }
-    command = [str(ROOT / ".venv/bin/ansible-playbook"), "-i", str(inventory), str(playbook), *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
-def changed(output: str) -> int:
-    found = re.search(r"\bchanged=(\d+)", output)
-    assert found, output
-    return int(found[1])
+def apply(plays: Plays, flavour: str, role: str, *arguments: str, **variables: t.Any) -> Run:
+    """Run a role on the host of a flavour, with success."""
+    run = plays.run(role, limit=plays.host(flavour).name, arguments=arguments, **variables)
+    assert run.status == 0, run.output
+    return run
 
 
 def has_python_debian(host: ContainerHost) -> bool:
@@ -73,81 +47,85 @@ def has_python_debian(host: ContainerHost) -> bool:
         return False
 
 
-def test_host_driver_brings_what_configures_a_repository_of_apt(bare: ContainerHosts, tmp_path: Path) -> None:
-    host = host_of(bare, "debian")
+def test_host_driver_brings_what_configures_a_repository_of_apt(plays: Plays) -> None:
+    host = plays.host("debian")
     assert not has_python_debian(host)
-    predicted = apply(bare, tmp_path, "debian", "host_driver", "--check", **DRIVER)
-    assert "A run would configure the repository file:///usr/local/share/repository and install python3-debian, " in predicted
-    assert "nvidia-kernel-open-dkms=580.95.05*" in predicted
+    predicted = apply(plays, "debian", "host_driver", "--check", **DRIVER)
+    assert "A run would configure the repository file:///usr/local/share/repository and install python3-debian, " in predicted.output
+    assert "nvidia-kernel-open-dkms=580.95.05*" in predicted.output
     assert host.run("ls", "/etc/apt/sources.list.d") == "" and not has_python_debian(host)
 
-    apply(bare, tmp_path, "debian", "host_driver", **DRIVER)
+    apply(plays, "debian", "host_driver", **DRIVER)
     assert has_python_debian(host) and "gpuops-nvidia.sources" in host.run("ls", "/etc/apt/sources.list.d")
     assert "580.95.05" in host.run("dpkg-query", "--show", "nvidia-kernel-open-dkms")
-    assert [changed(apply(bare, tmp_path, "debian", "host_driver", *check, **DRIVER)) for check in (["--check"], [])] == [0, 0]
+    assert [apply(plays, "debian", "host_driver", *check, **DRIVER).changed for check in CHECK_AND_RUN] == [0, 0]
 
 
 def test_without_a_repository_to_configure_nothing_is_brought(tmp_path: Path) -> None:
     with running_containers("bare-too", {"debian": 1}) as hosts:
-        host = host_of(hosts, "debian")
-        host.run("sh", "-c", "mkdir -p /lib/modules/$(uname -r)/build && touch /lib/modules/$(uname -r)/build/Makefile")
-        apply(hosts, tmp_path, "debian", "host_driver", host_driver_packages=["kmod"], host_driver_toolkit=False)
+        plays = Plays(hosts, tmp_path)
+        host = plays.host("debian")
+        host.shell("mkdir -p /lib/modules/$(uname -r)/build && touch /lib/modules/$(uname -r)/build/Makefile")
+        apply(plays, "debian", "host_driver", host_driver_packages=["kmod"], host_driver_toolkit=False)
         assert not has_python_debian(host)
 
 
-def test_host_prep_brings_what_dnf_holds_packages_with(bare: ContainerHosts, tmp_path: Path) -> None:
-    host = host_of(bare, "rhel")
+def test_host_prep_brings_what_dnf_holds_packages_with(plays: Plays) -> None:
+    host = plays.host("rhel")
     locks = "/etc/dnf/plugins/versionlock.list"
-    apply(bare, tmp_path, "rhel", "host_driver", **DRIVER)
-    apply(bare, tmp_path, "rhel", "host_prep", gpuops_driver="host")
+    apply(plays, "rhel", "host_driver", **DRIVER)
+    apply(plays, "rhel", "host_prep", gpuops_driver="host")
     assert "versionlock" not in host.run("ls", "/etc/dnf/plugins"), "Nothing is held, so nothing is needed."
     holding = {"gpuops_driver": "host", "host_prep_hold": ["kernel"]}
-    predicted = apply(bare, tmp_path, "rhel", "host_prep", "--check", **holding)
-    assert changed(predicted) == 1 and "versionlock" not in host.run("ls", "/etc/dnf/plugins")
+    predicted = apply(plays, "rhel", "host_prep", "--check", **holding)
+    assert predicted.changed == 1 and "versionlock" not in host.run("ls", "/etc/dnf/plugins")
 
-    assert changed(apply(bare, tmp_path, "rhel", "host_prep", **holding)) == 1
+    assert apply(plays, "rhel", "host_prep", **holding).changed == 1
     assert "kernel-core-0:" in host.read(locks)
     assert "versionlock" in host.run("rpm", "--query", "python3-dnf-plugin-versionlock")
     assert "kernel-core-0:" in host.run("dnf", "--quiet", "versionlock", "list")
-    assert [changed(apply(bare, tmp_path, "rhel", "host_prep", *check, **holding)) for check in (["--check"], [])] == [0, 0]
-    apply(bare, tmp_path, "rhel", "host_prep", gpuops_driver="host")
+    assert [apply(plays, "rhel", "host_prep", *check, **holding).changed for check in CHECK_AND_RUN] == [0, 0]
+    apply(plays, "rhel", "host_prep", gpuops_driver="host")
     assert "kernel-core" not in host.read(locks)
 
 
-def test_a_driver_that_was_removed_needs_a_reboot(bare: ContainerHosts, tmp_path: Path) -> None:
+def test_a_driver_that_was_removed_needs_a_reboot(plays: Plays) -> None:
     """Installed and loaded by the boot, then removed on disk."""
-    host = host_of(bare, "debian")
-    apply(bare, tmp_path, "debian", "host_prep", **DRIVER)
+    host = plays.host("debian")
+    apply(plays, "debian", "host_prep", **DRIVER)
     host.reboot()
     assert "nvidia" in host.run("lsmod")
-    assert "installed any more" not in _need(bare, tmp_path)
+    assert "installed any more" not in _need(plays)
     host.run("dpkg", "--purge", "--force-all", "nvidia-kernel-open-dkms")
     host.run("depmod")
-    assert "The NVIDIA kernel module is loaded although it is not installed any more" in _need(bare, tmp_path)
+    assert "The NVIDIA kernel module is loaded although it is not installed any more" in _need(plays)
     host.reboot()
-    assert "installed any more" not in _need(bare, tmp_path)
+    assert "installed any more" not in _need(plays)
 
 
-def _need(hosts: ContainerHosts, folder: Path) -> str:
-    return apply(hosts, folder, "debian", "host_reboot", "--check", host_reboot_allowed=False)
+def _need(plays: Plays) -> str:
+    return apply(plays, "debian", "host_reboot", "--check", host_reboot_allowed=False).output
 
 
 def test_site_reboots_only_the_hosts_that_need_it_in_batches(tmp_path: Path) -> None:
     """The plays of site.yml about reboots, on three hosts of which two have been changed."""
-    plays = yaml.safe_load((ROOT / "playbooks/site.yml").read_text())
-    first = next(i for i, play in enumerate(plays) if play["name"] == "See which GPU hosts need a reboot")
+    site = yaml.safe_load(SITE.read_text())
+    first = next(i for i, play in enumerate(site) if play["name"] == "See which GPU hosts need a reboot")
+    playbook = tmp_path / "play.yml"
+    playbook.write_text(yaml.safe_dump(site[first : first + 2]))
+    settings = {"host_reboot_allowed": True, "host_reboot_timeout": 120}
     with running_containers("batches", {"debian": 3}) as hosts:
-        due, idle = hosts.hosts()[:2], hosts.hosts()[2]
+        plays = Plays(hosts, tmp_path)
+        due, idle = plays.hosts[:2], plays.hosts[2]
         for host in due:
-            host.run("sh", "-c", "echo 'GRUB_CMDLINE_LINUX=iommu=pt' > /etc/default/grub.d/test.cfg && update-grub")
-        booted = {host.name: host.read("/proc/sys/kernel/random/boot_id") for host in hosts.hosts()}
-        inventory, playbook = tmp_path / "inventory.yml", tmp_path / "play.yml"
-        inventory.write_text(yaml.safe_dump(hosts.inventory()))
-        playbook.write_text(yaml.safe_dump(plays[first : first + 2]))
-        settings = ["--extra-vars", '{"host_reboot_allowed": true, "host_reboot_drain": false, "host_reboot_timeout": 120}']
-        done = playing(inventory, playbook, *settings)
-        assert done.count("PLAY [Reboot those in batches]") == 2 and "WARNING" not in done, done
-        now = {host.name: host.read("/proc/sys/kernel/random/boot_id") for host in hosts.hosts()}
+            host.shell("echo 'GRUB_CMDLINE_LINUX=iommu=pt' > /etc/default/grub.d/test.cfg && update-grub")
+        booted = {host.name: host.boot_id for host in plays.hosts}
+        done = plays.playbook(playbook, **settings)
+        assert done.status == 0, done.output
+        assert done.output.count("PLAY [Reboot those in batches]") == 2 and "WARNING" not in done.output, done.output
+        now = {host.name: host.boot_id for host in plays.hosts}
         assert {name for name in now if now[name] != booted[name]} == {host.name for host in due} != {idle.name}
-        again = playing(inventory, playbook, *settings, "--limit", due[0].name)
-        assert "PLAY [Reboot those in batches]" in again and "skipping: no hosts matched" in again and "WARNING" not in again, again
+        again = plays.playbook(playbook, limit=due[0].name, **settings)
+        assert again.status == 0, again.output
+        said = again.output
+        assert "PLAY [Reboot those in batches]" in said and "skipping: no hosts matched" in said and "WARNING" not in said, said

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.hosts import HostsError, VmHost
+from tests.hosts.plays import Plays
 from tests.hosts.vm import qemu
 from tests.hosts.vm.qemu import Shape
 
@@ -58,23 +59,45 @@ def test_intel_iommu_comes_before_what_it_serves() -> None:
 
 
 def test_before_and_after_a_reboot(vm_host: VmHost) -> None:
-    assert vm_host.run("lspci -nn -d 10de:").count("[10de:2330]") == 2
-    assert "nouveau" in vm_host.run("lsmod")
-    assert vm_host.run("ls /sys/kernel/iommu_groups") == ""
-    assert abs(int(vm_host.run("date +%s")) - time.time()) < 60
+    assert vm_host.shell("lspci -nn -d 10de:").count("[10de:2330]") == 2
+    assert "nouveau" in vm_host.shell("lsmod")
+    assert vm_host.shell("ls /sys/kernel/iommu_groups") == ""
+    assert abs(int(vm_host.shell("date +%s")) - time.time()) < 60
 
-    vm_host.run("""
+    vm_host.shell("""
         sed -i 's/^GRUB_CMDLINE_LINUX_DEFAULT=.*/GRUB_CMDLINE_LINUX_DEFAULT="intel_iommu=on iommu=pt"/' /etc/default/grub
         echo 'blacklist nouveau' > /etc/modprobe.d/test.conf
         update-grub
     """)
-    before = vm_host.run("cat /proc/sys/kernel/random/boot_id")
+    before = vm_host.boot_id
     vm_host.reboot()
 
     assert vm_host.boots == 2
-    assert vm_host.run("cat /proc/sys/kernel/random/boot_id") != before
-    assert "iommu=pt" in vm_host.run("cat /proc/cmdline")
-    assert "nouveau" not in vm_host.run("lsmod")
-    groups = vm_host.run("readlink /sys/bus/pci/devices/0000:01:00.0/iommu_group /sys/bus/pci/devices/0000:02:00.0/iommu_group").split()
+    assert vm_host.boot_id != before
+    assert "iommu=pt" in vm_host.shell("cat /proc/cmdline")
+    assert "nouveau" not in vm_host.shell("lsmod")
+    groups = vm_host.shell("readlink /sys/bus/pci/devices/0000:01:00.0/iommu_group /sys/bus/pci/devices/0000:02:00.0/iommu_group").split()
     assert len(set(groups)) == 2
-    assert vm_host.run("cat /sys/kernel/iommu_groups/*/type | sort -u") == "identity"
+    assert vm_host.shell("cat /sys/kernel/iommu_groups/*/type | sort -u") == "identity"
+
+
+def test_runs_that_are_killed_are_completed_by_the_next(vm_host: VmHost, tmp_path: Path) -> None:
+    """One before the kernel arguments are set, one before the reboot, and one when the host is back."""
+    plays = Plays(vm_host, tmp_path, timeout=1800)
+    wanted = {"host_prep_iommu": "passthrough", "host_reboot_allowed": True, "host_reboot_timeout": 900}
+    assert plays.cut("host_prep", vm_host, 1, **wanted) == ["Set the kernel modules"]
+    prepared = plays.run("host_prep", **wanted)
+    assert (prepared.status, prepared.changed) == (0, 1), prepared.output
+
+    assert plays.cut("host_reboot", vm_host, 6, **wanted)[-1] == "Write the record"
+    assert vm_host.boots == 1
+    assert plays.cut("host_reboot", vm_host, 4, **wanted)[-1] == "Reboot"
+    assert vm_host.boots == 2
+
+    completed = plays.site(**wanted)
+    assert completed.status == 0, completed.output
+    assert vm_host.boots == 2
+    facts = plays.facts(vm_host)
+    assert (facts["nouveau"]["loaded"], facts["iommu"]["mode"], facts["reboot"]["required"]) == (False, "passthrough", False)
+    again = plays.site(**wanted)
+    assert (again.status, again.changed) == (0, 0), again.output

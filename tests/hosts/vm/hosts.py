@@ -71,7 +71,7 @@ class VmHost:
         saved = None if cold else _provide_state(shape, self._say)
         self._start(shape, saved)
         # The guest's clock stands where it was saved.
-        self.run(f"date --set=@{time.time():.0f}")
+        self.shell(f"date --set=@{time.time():.0f}")
         return self
 
     def down(self) -> bool:
@@ -89,8 +89,8 @@ class VmHost:
             return "absent"
         return "up" if self._supervisor().alive else "died"
 
-    def run(self, command: str, timeout: float = 300) -> str:
-        """Run a shell command on it; what it printed."""
+    def shell(self, command: str, timeout: float = 300) -> str:
+        """Run a line of shell on it; what it printed."""
         done = subprocess.run(self.ssh(command), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False)
         if done.returncode:
             raise HostsError(f"{self.name}: {command}: {(done.stderr or done.stdout).strip()[-800:] or done.returncode}")
@@ -103,7 +103,7 @@ class VmHost:
     def reboot(self) -> None:
         """Reboot it, and wait until it is up again."""
         before = self.boots
-        self.run("systemctl reboot || true")
+        self.shell("systemctl reboot || true")
         deadline = time.monotonic() + 60
         while self.boots == before:
             if time.monotonic() > deadline:
@@ -130,6 +130,11 @@ class VmHost:
         return Settings.read(self.folder)
 
     @property
+    def boot_id(self) -> str:
+        """Which boot it is in."""
+        return self.shell("cat /proc/sys/kernel/random/boot_id")
+
+    @property
     def boots(self) -> int:
         """How often it was started, or rebooted."""
         return len(self._log("boots.log").splitlines())
@@ -140,7 +145,7 @@ class VmHost:
 
     def inventory(self) -> dict[str, t.Any]:
         """An Ansible inventory with it in ``gpu_hosts``."""
-        host = {
+        variables = {
             "ansible_host": "127.0.0.1",
             "ansible_port": self.settings.port,
             "ansible_user": "root",
@@ -149,11 +154,15 @@ class VmHost:
             "ansible_python_interpreter": "/usr/bin/python3",
             "ansible_pipelining": True,
         }
-        return {"gpu_hosts": {"hosts": {self.name: host}}}
+        return {"gpu_hosts": {"hosts": {self.name: {}}, "vars": variables}}
+
+    def hosts(self) -> list[VmHost]:
+        """A set of one, itself."""
+        return [self]
 
     def save(self, path: Path) -> None:
         """Keep the running machine, memory and disk, in a file; the machine is gone then."""
-        self.run("sync; echo 3 > /proc/sys/vm/drop_caches")
+        self.shell("sync; echo 3 > /proc/sys/vm/drop_caches")
         os.kill(self._supervisor().pid, signal.SIGKILL)  # it alone: it would start another qemu
         qemu.save(self.folder)
         (self.folder / "disk.qcow2").rename(path)
@@ -190,7 +199,7 @@ def _provide_state(shape: Shape, say: Say) -> Path:
             host = VmHost(f"saving-{path.stem}", say)
             try:
                 host.up(shape, cold=True)
-                host.run("systemctl is-system-running --wait || systemctl --failed")
+                host.shell("systemctl is-system-running --wait || systemctl --failed")
                 host.save(path)
             finally:
                 host.down()
