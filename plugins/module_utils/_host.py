@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import glob
 import os
 import shutil
@@ -163,6 +164,24 @@ class Host:
             os.replace(self.path(source), self.path(destination))
         except OSError as e:
             raise GpuOpsError(f"{destination} cannot be replaced: {e.strerror}.", reason="NotWritable") from e
+
+    @contextlib.contextmanager
+    def alone(self) -> t.Iterator[None]:
+        """Keep every other such block on this host waiting for as long as this one runs.
+
+        When a controller dies, its module goes on to its end on the host, and the next run must not make an initramfs beside it.
+        """
+        lock = self.path("/run/gpuops.lock")
+        try:
+            os.makedirs(os.path.dirname(lock), exist_ok=True)
+            file = open(lock, "ab")  # noqa: SIM115
+        except OSError:
+            # Nor can such a user change what is done alone.
+            yield
+            return
+        with file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def which(self, name: str) -> str | None:
         """Return a command's path, or None when the host does not have it."""

@@ -121,8 +121,10 @@ OPTIONS: dict[str, t.Any] = {
 
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
+    host = Host()
     try:
-        result = set_arguments(Host(), module.params, module.check_mode)
+        with host.alone():
+            result = set_arguments(host, module.params, module.check_mode)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     if result["elsewhere"]:

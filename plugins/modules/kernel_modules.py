@@ -127,8 +127,10 @@ OPTIONS: dict[str, t.Any] = {
 
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
+    host = Host()
     try:
-        result = set_modules(Host(), module.params, module.check_mode)
+        with host.alone():
+            result = set_modules(host, module.params, module.check_mode)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     module.exit_json(**result)

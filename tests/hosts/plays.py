@@ -7,6 +7,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 import typing as t
 from pathlib import Path
 
@@ -65,6 +68,16 @@ class Plays:
         run = self._run(ansible, self._play([role]), host.name, (), variables)
         assert run.status == (-9 if after else 0), run.output
         return log.read_text().splitlines()
+
+    def cut_in(self, role: str, host: ContainerHost | VmHost, when: t.Callable[[], bool], **variables: t.Any) -> None:
+        """Run a role on one host and kill the run in the middle of a task, when something is so. What it has begun on the host goes on."""
+        options = ["--inventory", str(self._inventory), "--limit", host.name]
+        process = self._ansible.start(self._play([role]), *options, **variables)
+        while not when():
+            assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
     def facts(self, host: ContainerHost | VmHost, *subsets: str) -> dict[str, t.Any]:
         """What gpu_facts says of a host."""

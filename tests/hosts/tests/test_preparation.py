@@ -107,3 +107,20 @@ def test_hosts_that_cannot_be_served(tmp_path: Path) -> None:
         assert "host_driver knows the packages of Debian, Ubuntu and the Red Hat family" in run.message, run.message
         checked = plays.run("preflight/hosts")
         assert "opensuse-leap 15.6" in checked.output
+
+
+def test_a_run_after_a_killed_one_waits_for_what_goes_on_on_the_host(plays: Plays) -> None:
+    """The controller dies while the host makes its initramfs. Nobody makes a second one beside it."""
+    host = plays.host("debian")
+    hook, log = "/etc/initramfs-tools/hooks/slow", "/srv/initramfs.log"
+    host.shell(f"printf '#!/bin/sh\\n[ \"$1\" = prereqs ] || {{ echo begin >> {log}; sleep 8; echo end >> {log}; }}\\n' > {hook}; chmod 755 {hook}; : > {log}")
+    wish = {"host_prep_modules_blacklist": ["floppy"]}
+
+    plays.cut_in("host_prep", host, lambda: "begin" in host.read(log), **wish)
+    assert host.read(log) == "begin"
+    rerun = plays.run("host_prep", limit=host.name, **wish)
+
+    assert (rerun.status, rerun.changed) == (0, 0), rerun.output
+    assert host.read(log) == "begin\nend"
+    host.run("rm", hook, log)
+    assert plays.facts(host, "nouveau", "initramfs")["nouveau"]["blacklisted"]

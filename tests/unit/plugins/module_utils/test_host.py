@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -48,6 +49,27 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     host.remove("/etc/new/other")
     host.remove("/etc/new/other")
     assert host.names("/etc/new") == []
+
+
+def test_one_at_a_time(tmp_path: Path) -> None:
+    entered = threading.Event()
+
+    def other() -> None:
+        with Host(str(tmp_path)).alone():
+            entered.set()
+
+    waiting = threading.Thread(target=other)
+    with Host(str(tmp_path)).alone():
+        waiting.start()
+        assert not entered.wait(0.3)
+    waiting.join(10)
+    assert entered.is_set()
+
+
+def test_who_cannot_take_the_lock_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("no folder")
+    with Host(str(tmp_path)).alone():
+        pass
 
 
 def test_a_command_speaks_plain_english_without_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
