@@ -48,7 +48,7 @@ lab-tools: setup ## Build the control plane, kwok and helm into the cache
 host-tools: setup ## Install what the test hosts need, as root; say what is missing where that cannot be
 	@$(HOSTS) tools
 
-host-vm: setup host-tools ## Tests and the molecule scenario on a virtual machine (some 10 minutes)
+host-vm: setup host-tools ## Tests and the molecule scenario on a virtual machine (some 20 minutes)
 	GPUOPS_VM=1 $(BIN)/pytest tests/hosts/tests/test_vm.py
 	$(BIN)/molecule test --scenario-name host-vm
 
