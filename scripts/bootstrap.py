@@ -25,8 +25,10 @@ LOCK = ROOT / "requirements" / "dev.txt"
 STAMP = VENV / "bootstrap.stamp"
 MINIMUM = (3, 11)
 
-# The community package carries the collections on PyPI, for machines that reach no Galaxy server; one line per ansible-core line.
-COMMUNITY_PACKAGE = {(3, 11): "ansible==12.3.0", (3, 12): "ansible==14.5.0"}
+# The community package carries the collections on PyPI, for machines that reach no Galaxy server. Only they are taken from it, so the Python
+# that its own ansible-core needs does not matter.
+COMMUNITY_PACKAGE = "ansible==14.5.0"
+COMMUNITY_PYTHON = "3.12"
 # containers.podman is for the test hosts; the last one is what community.general depends on.
 COLLECTIONS = ("kubernetes/core", "ansible/posix", "community/general", "containers/podman", "community/library_inventory_filtering_v1")
 
@@ -41,7 +43,7 @@ def main() -> None:
     run([python, "-m", "venv", str(VENV)], "Python's venv module does not work here: install the package python3-venv.")
     pip = [str(VENV / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
     run([*pip, "install", "--requirement", str(LOCK)], "pip could not install requirements/dev.txt: see its message above.")
-    add_collections(pip, python)
+    add_collections(pip)
     link_checkout()
     STAMP.write_text(key)
 
@@ -69,11 +71,10 @@ def ask_version(command: str) -> tuple[tuple[int, int], str] | None:
     return (int(answer[0]), int(answer[1])), answer[2]
 
 
-def add_collections(pip: list[str], python: str) -> None:
-    version = ask_version(python)
-    package = max(entry for entry in COMMUNITY_PACKAGE.items() if version and entry[0] <= version[0])[1]
+def add_collections(pip: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        run([*pip, "download", "--no-deps", "--dest", folder, package], f"pip could not download {package}: see its message above.")
+        options = ["--no-deps", "--only-binary=:all:", f"--python-version={COMMUNITY_PYTHON}", f"--dest={folder}"]
+        run([*pip, "download", *options, COMMUNITY_PACKAGE], f"pip could not download {COMMUNITY_PACKAGE}: see its message above.")
         with zipfile.ZipFile(glob.glob(f"{folder}/*.whl")[0]) as wheel:
             prefixes = tuple(f"ansible_collections/{name}/" for name in COLLECTIONS)
             wheel.extractall(VENV / "share", [name for name in wheel.namelist() if name.startswith(prefixes)])

@@ -94,6 +94,14 @@ def test_values_that_the_chart_refuses(ansible: Playbook) -> None:
     refused(run, "The chart refuses these Helm values", "cdi.enabled", "Correct them")
 
 
+def test_helm_4_with_a_kubernetes_core_that_does_not_know_it(lab: Lab, ansible: Playbook, tmp_path: Path) -> None:
+    """Such a kubernetes.core asks for `helm list --all`."""
+    helm = tmp_path / "helm"
+    helm.write_text(f"#!/bin/sh\n[ $1 != list ] || {{ echo 'Error: unknown flag: --all' >&2; exit 1; }}\nexec {lab.helm} \"$@\"\n")
+    helm.chmod(0o755)
+    refused(ansible.run(SITE, "--check", operator_helm_path=str(helm)), "unknown flag: --all", "kubernetes.core 6.4.0 or newer")
+
+
 def test_a_secret_never_shows(lab: Lab, ansible: Playbook) -> None:
     """Not with -vvv, not in a diff, not when the task fails."""
     secrets = [{"name": "not a valid name", "registry": "registry.example.com", "username": "robot", "password": SECRET}]
