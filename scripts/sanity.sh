@@ -19,14 +19,16 @@ export PATH=$PWD/build/bin:$PWD/.venv/bin:/usr/local/bin:/usr/bin:/bin
 # so that the package index is all that is needed.
 cache=${HOME}/.ansible/test/cache
 mkdir -p "$cache"
-for name in $(grep -rhoE 'get_pip_[0-9_]+\.py' "$($python -c 'import ansible_test, os; print(os.path.dirname(ansible_test.__file__))')" | sort -u) get_pip_25_2.py; do
-  wanted=${name#get_pip_}
-  wanted=${wanted%.py}
-  [ -s "$cache/$name" ] || cat >"$cache/$name" <<EOF
+pip=$($python - <<'EOF'
+import pathlib, re
+import ansible_test
+print(re.search(r"pip='([0-9.]+)'", (pathlib.Path(ansible_test.__file__).parent / "_internal" / "python_requirements.py").read_text())[1])
+EOF
+)
+cat >"$cache/get_pip_${pip//./_}.py" <<EOF
 import subprocess, sys
 subprocess.check_call([sys.executable, "-m", "ensurepip", "--upgrade"])
-subprocess.check_call([sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "pip==${wanted//_/.}"])
+subprocess.check_call([sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "pip==$pip"])
 EOF
-done
 cd "$copy"
 exec "$python" "$(dirname "$python")/ansible-test" sanity --color no --python "$version" "$@"

@@ -20,12 +20,12 @@ class FakeCluster:
     """An API server that keeps the CRDs it is given."""
 
     stored: t.ClassVar[dict[str, dict]] = {}
-    error: t.ClassVar[GpuOpsError | None] = None
+    errors: t.ClassVar[list[GpuOpsError]] = []
 
     def __init__(self, options: t.Mapping[str, t.Any], check_mode: bool) -> None:
         self.check_mode = check_mode
-        if self.error:
-            raise self.error
+        for error in self.errors:
+            raise error
 
     def get(self, path: str) -> dict | None:
         return self.stored.get(path.rsplit("/", 1)[-1])
@@ -74,6 +74,6 @@ def test_values_decide_which_crds_there_are(apply: t.Callable) -> None:
 def test_errors_are_sentences(apply: t.Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = apply(chart_path="/nowhere/chart")
     assert gone.rc == 1 and gone.result["msg"].startswith("There is no chart at /nowhere/chart.")
-    monkeypatch.setattr(FakeCluster, "error", GpuOpsError("Cannot reach the Kubernetes API.", reason="Unreachable"))
+    monkeypatch.setattr(FakeCluster, "errors", [GpuOpsError("Cannot reach the Kubernetes API.", reason="Unreachable")])
     unreachable = apply()
     assert (unreachable.rc, unreachable.result["msg"], unreachable.result["reason"]) == (1, "Cannot reach the Kubernetes API.", "Unreachable")
