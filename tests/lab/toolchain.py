@@ -174,7 +174,7 @@ def _key(go: _Go) -> str:
 def _build(go: _Go, folder: Path, say: Say) -> None:
     """Build everything beside its final place and rename: whoever finds the folder finds it whole."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    say(f"Building the tools with {go.version}, once; the first time takes about 5 minutes")
+    say(f"Building the tools with {go.version}, once; on two processors it takes 5 to 12 minutes")
     with _scratch(folder) as scratch:
         for module in _MODULES:
             _build_module(go, module, scratch, say)
