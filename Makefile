@@ -27,7 +27,7 @@ demo: setup ## Bring up a lab and two hosts, take them to verified GPUs with sit
 # The tools are built beside the checks. Files side by side, long ones first: each process has a lab and hosts of its own. Two processors have
 # no use for a third process.
 test: setup ## Run every check and every test
-	@trap 'kill $$(jobs -p) 2> /dev/null || true' EXIT; $(LAB) tools & $(MAKE) --no-print-directory check host-tools; wait $$!
+	@trap 'kill $$(jobs -p) 2> /dev/null || true' EXIT; $(MAKE) --no-print-directory lab-tools & $(MAKE) --no-print-directory check host-tools; wait $$!
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/integration tests/hosts tests/lab tests/unit
 
 ##@ The lab

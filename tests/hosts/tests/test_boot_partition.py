@@ -79,7 +79,8 @@ def test_an_initramfs_that_does_not_fit_after_all(plays: Plays, flavour: str) ->
     host.shell(f"rm {path} /srv/large")
 
 
-@pytest.mark.parametrize(("flavour", "obstacle"), [("debian", "full"), ("rhel", "read-only")])
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("obstacle", ["full", "read-only"])
 def test_a_boot_file_system_that_takes_nothing(plays: Plays, flavour: str, obstacle: str) -> None:
     """Nothing is touched, neither for an initramfs nor for kernel arguments."""
     host = plays.host(flavour)

@@ -130,7 +130,7 @@ def test_a_hung_nvidia_smi_costs_its_time_out_and_its_facts(plays: Plays) -> Non
     host.shell("mv /srv/nvidia-smi /usr/bin && pkill sleep || true")
 
 
-@pytest.mark.parametrize("flavour", ["ubuntu", "rhel"])
+@pytest.mark.parametrize("flavour", MACHINES)
 def test_persistence_on_and_off(plays: Plays, flavour: str) -> None:
     host = plays.host(flavour)
     install = {"rhel": "dnf --assumeyes --quiet install nvidia-persistenced", "ubuntu": "apt-get --yes install nvidia-compute-utils-580-server"}
