@@ -42,34 +42,32 @@ def settings(host: ContainerHost) -> str:
 
 
 def test_every_option_goes_back(plays: Plays) -> None:
-    hosts = [plays.host("debian"), plays.host("rhel")]
-    limit = ",".join(host.name for host in hosts)
-    for host in hosts:
+    for host in plays.hosts:
         host.shell("echo 3 > /proc/sys/kernel/numa_balancing; [ ! -e /etc/redhat-release ] || touch /etc/dnf/plugins/versionlock.list")
-    assert plays.run("host_prep", limit=limit).status == 0
-    before = {host.name: settings(host) for host in hosts}
+    assert plays.run("host_prep").status == 0
+    before = {host.name: settings(host) for host in plays.hosts}
 
-    on = plays.run("host_prep", limit=limit, **ON)
+    on = plays.run("host_prep", **ON)
 
     assert on.status == 0, on.output
-    for host in hosts:
+    for host in plays.hosts:
         assert host.read("/proc/sys/kernel/numa_balancing") == "0"
         assert "setpci" in host.read(RULE)
         assert "vfio" in host.read("/etc/modprobe.d/gpuops.conf")
         assert f"{settings(host)}".count("\n") > before[host.name].count("\n")
-    assert plays.run("host_prep", limit=limit, **ON).changed == 0
+    assert plays.run("host_prep", **ON).changed == 0
 
-    predicted = plays.run("host_prep", limit=limit, arguments=["--check"])
-    off = plays.run("host_prep", limit=limit)
+    predicted = plays.run("host_prep", arguments=["--check"])
+    off = plays.run("host_prep")
 
     assert (predicted.status, off.status) == (0, 0), predicted.output + off.output
     assert predicted.changed == off.changed > 0
-    for host in hosts:
+    for host in plays.hosts:
         assert settings(host) == before[host.name]
         assert host.read("/etc/modprobe.d/gpuops.conf").splitlines()[1:] == ["blacklist nouveau", "options nouveau modeset=0"]
-    again = plays.run("host_prep", limit=limit, host_prep_nouveau=True)
+    again = plays.run("host_prep", host_prep_nouveau=True)
     assert again.status == 0, again.output
-    assert not any("gpuops.conf" in host.run("ls", "/etc/modprobe.d") for host in hosts)
+    assert not any("gpuops.conf" in host.run("ls", "/etc/modprobe.d") for host in plays.hosts)
 
 
 def test_a_wrong_kernel_argument_and_nothing_else_happens(plays: Plays) -> None:
