@@ -611,5 +611,6 @@ def facts(snapshot: Snapshot) -> Json:
         "kernels": dict(collections.Counter(kernel_of(node) for node in nodes)),
         "nfd": sorted({worker.namespace for worker in _nfd.installations(snapshot.daemonsets)}),
         "cloud": cloud_of(snapshot.nodes),
+        "namespace": {"name": name_of(snapshot.namespace), "labels": labels_of(snapshot.namespace)} if snapshot.namespace else None,
         "helm_clusterpolicies": [name_of(item) for item in snapshot.clusterpolicies if HELM_RELEASE in (item["metadata"].get("annotations") or {})],
     }

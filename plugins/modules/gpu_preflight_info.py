@@ -200,6 +200,18 @@ facts:
       description: Managed cloud of the nodes (C(eks), C(gke), C(aks)), or null.
       type: str
       sample: eks
+    namespace:
+      description: The operator's namespace, or null when there is none or this user may not read it.
+      type: dict
+      contains:
+        name:
+          description: Name of the namespace.
+          type: str
+          sample: gpu-operator
+        labels:
+          description: Labels of the namespace.
+          type: dict
+          sample: {pod-security.kubernetes.io/enforce: privileged}
     helm_clusterpolicies:
       description: ClusterPolicies that were installed by Helm, which deletes them when their release no longer has them.
       type: list

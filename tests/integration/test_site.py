@@ -60,8 +60,10 @@ def test_create(lab: Lab, bare: Playbook) -> None:
 
 
 def test_modify(lab: Lab, bare: Playbook) -> None:
+    lab.kubectl("label", "namespace", "gpu-operator", "pod-security.kubernetes.io/warn-")
     done = twelve_steps(bare, operator_values={"dcgmExporter": {"env": [{"name": "DCGM_EXPORTER_INTERVAL", "value": "15000"}]}})
     assert "DCGM_EXPORTER_INTERVAL" in done.output
+    assert any("Create and label the namespace" in task for task in changed_tasks(done)), done.output
     assert revisions(lab) == 2, "A rerun adds none."
 
 

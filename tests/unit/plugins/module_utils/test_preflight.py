@@ -422,10 +422,17 @@ def test_facts() -> None:
         "kernels": {"6.8.0-60-generic": 1, "6.11": 1},
         "nfd": ["gpu-operator"],
         "cloud": None,
+        "namespace": None,
         "helm_clusterpolicies": [],
     }
     assert facts(snapshot(nodes=[bare()]))["gpu_nodes"] is None
     assert facts(snapshot(nodes=[node(labels={"feature.node.kubernetes.io/pci-10de.present": None})]))["gpu_nodes"] == []
+
+
+@pytest.mark.parametrize("labels", [{}, {"a": "b"}])
+def test_facts_tell_the_namespace(labels: dict[str, str]) -> None:
+    namespace = {"metadata": {"name": "gpu-operator", **({"labels": labels} if labels else {})}}
+    assert facts(snapshot(namespace=namespace))["namespace"] == {"name": "gpu-operator", "labels": labels}
 
 
 def test_facts_name_what_helm_installed() -> None:
