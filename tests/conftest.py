@@ -6,7 +6,21 @@
 
 from __future__ import annotations
 
+import itertools
+
+import pytest
+
 from tests.hosts.fixtures import container_host, container_hosts, vm_host
 from tests.lab.fixtures import deployed_lab, fresh_lab, lab
 
 __all__ = ["container_host", "container_hosts", "deployed_lab", "fresh_lab", "lab", "vm_host"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Take files of labs and files of hosts in turns, as far as they go: the ones wait much, the others keep every processor busy."""
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    hosts = [name for name in files if name.startswith("tests/hosts/")]
+    turns = itertools.zip_longest([name for name in files if name not in hosts], hosts)
+    items[:] = [item for turn in turns for name in turn if name for item in files[name]]

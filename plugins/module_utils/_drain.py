@@ -23,6 +23,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Clus
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._pods import GpuClaims, requested_gpus
+from ansible_collections.gpuops.nvidia.plugins.module_utils._waiting import OUTAGE_S
 
 Json = dict[str, t.Any]
 T = t.TypeVar("T")
@@ -41,9 +42,6 @@ SETTLE_S = 1.0
 
 RETRY_S = 5.0
 """How long to leave a pod alone after its eviction was asked for."""
-
-OUTAGE_S = 60.0
-"""How long the API server may be away in the middle of a run."""
 
 PUT_BACK_S = 20.0
 """How long to try to put nodes back while the API server is away."""

@@ -23,14 +23,10 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._judge import judge,
 from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._operands import OPERATOR_APP
 from ansible_collections.gpuops.nvidia.plugins.module_utils._verdict import Json, Observation, PodRow, Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._waiting import AWAY, OUTAGE_S, POLL_S, timeout_message
 
 CLUSTERPOLICIES = namespaced("nvidia.com/v1", None, "clusterpolicies")
 GPUCLUSTERS = namespaced("nvidia.com/v1alpha1", None, "gpuclusters")
-
-POLL_S = 2.0
-OUTAGE_S = 60
-"""How long the API server may be away in the middle of a wait: a control plane upgrade restarts it for some seconds."""
-AWAY = ("Unreachable", "ServerError", "TooManyRequests")
 
 EXAMPLES = 8
 """Pods that are looked at one by one, one for each operand and kind of trouble."""
@@ -166,11 +162,6 @@ def wait_until_ready(cluster: Cluster, namespace: str, name: str, timeout_s: flo
         if waited >= timeout_s:
             raise GpuOpsError(timeout_message(verdict.message, timeout_s), reason="TimedOut", **outcome(seen, verdict))
         time.sleep(min(POLL_S, max(0.1, timeout_s - waited)))
-
-
-def timeout_message(message: str, seconds: float) -> str:
-    """Say that time is up, and what was missing."""
-    return f"The GPU stack is not ready after {int(seconds)} s: {message}"
 
 
 def outcome(seen: Observation, verdict: Verdict) -> Json:

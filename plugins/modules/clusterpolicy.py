@@ -315,7 +315,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import name_o
 from ansible_collections.gpuops.nvidia.plugins.module_utils._observe import (
     CLUSTERPOLICIES,
     GPUCLUSTERS,
-    POLL_S,
     observe,
     outcome,
     read_policies,
@@ -335,6 +334,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._policy import (
     typed_block,
     warnings,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._waiting import POLL_S
 
 COMPONENT: dict[str, t.Any] = {
     "enabled": {"type": "bool"},

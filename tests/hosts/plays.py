@@ -91,8 +91,10 @@ class Plays:
         tasks = []
         for role, dummy, file in (each.partition("/") for each in roles):
             tasks.append({"name": role, "ansible.builtin.include_role": {"name": f"gpuops.nvidia.{role}", **({"tasks_from": file} if file else {})}})
+        # A filter here, as site.yml has one: Ansible then loads its filters once for the run, and not in each task's process.
+        hosts = "{{ groups['gpu_hosts'] | default([]) }}"
         play = self.folder / f"{'-'.join(roles).replace('/', '_')}.yml"
-        play.write_text(yaml.safe_dump([{"name": "Play", "hosts": "gpu_hosts", "gather_facts": False, "tasks": tasks}], sort_keys=False))
+        play.write_text(yaml.safe_dump([{"name": "Play", "hosts": hosts, "gather_facts": False, "tasks": tasks}], sort_keys=False))
         return play
 
     def _run(self, ansible: Playbook, play: Path, limit: str, arguments: t.Sequence[str], variables: t.Mapping[str, t.Any]) -> Run:
