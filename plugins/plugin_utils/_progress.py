@@ -63,7 +63,7 @@ class Progress(Lines):
 
     def show(self, result: Json) -> None:
         """Print a line for a module result if there is something new to say."""
-        verdict, operands = result.get("verdict") or {}, result.get("operands") or []
+        verdict, operands = _known(result, "verdict") or {}, _known(result, "operands") or []
         first = next((reason for reason in verdict.get("reasons") or [] if reason["level"] != "note"), None)
         blocker = (first["code"], first["operand"]) if first else ("Unreachable",)
         if blocker != self._blocker:
@@ -71,6 +71,11 @@ class Progress(Lines):
         wanted = [row for row in operands if row["state"] != "disabled"]
         done = f"{sum(row['state'] == 'ready' for row in wanted)}/{len(wanted)} operands ready; " if wanted else ""
         self.tell(done + (first["message"] if first else result.get("msg", "")), f" (for {_clock(self._now() - self._since)})")
+
+
+def _known(result: Json, key: str) -> t.Any:
+    """What a result says of the stack; while the API server is away that is of a time before."""
+    return None if result.get("reason") in AWAY else result.get(key)
 
 
 def _clock(seconds: float) -> str:
@@ -130,7 +135,7 @@ class WaitingAction(ProgressAction):
             elif last.get("reason") not in AWAY or (last is first and "verdict" not in last) or progress.waited - answered > OUTAGE_S:
                 break
             if left <= 0:
-                last["msg"] = timeout_message((last.get("verdict") or {}).get("message") or last["msg"], timeout)
+                last["msg"] = timeout_message((_known(last, "verdict") or {}).get("message") or last["msg"], timeout)
                 break
             progress.show(last)
             if last.get("reason") in AWAY:

@@ -119,6 +119,13 @@ def test_time_is_up(play: t.Callable[..., Play]) -> None:
     assert done.result["failed"] and done.result["msg"] == "The GPU stack is not ready after 20 s: m"
 
 
+def test_time_is_up_in_an_outage(play: t.Callable[..., Play]) -> None:
+    begun = waiting(reason("driver", "slow."), reason="Unreachable") | {"msg": "Cannot reach the Kubernetes API."}
+    done = play([begun, begun, begun], wait_timeout=16)
+    assert done.result["msg"] == "The GPU stack is not ready after 16 s: Cannot reach the Kubernetes API."
+    assert done.lines == ["  [00:08] Cannot reach the Kubernetes API. (for 00:00)"]
+
+
 def test_what_cannot_come_right_ends_it(play: t.Callable[..., Play]) -> None:
     done = play([waiting(reason("driver", "slow.")), {"failed": True, "reason": "NotReady", "msg": "never"}])
     assert done.result["msg"] == "never" and done.result["failed"] and len(done.calls) == 2
