@@ -2,13 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What every test may ask for: the labs, and the hosts."""
+"""What every test may ask for: the labs, and the hosts. And which files run beside each other."""
 
 from __future__ import annotations
 
-import itertools
+import typing as t
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from tests.hosts.fixtures import container_host, container_hosts, vm_host
 from tests.lab.fixtures import deployed_lab, fresh_lab, lab
@@ -16,11 +19,20 @@ from tests.lab.fixtures import deployed_lab, fresh_lab, lab
 __all__ = ["container_host", "container_hosts", "deployed_lab", "fresh_lab", "lab", "vm_host"]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Take files of labs and files of hosts in turns, as far as they go: the ones wait much, the others keep every processor busy."""
-    files: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
-    hosts = [name for name in files if name.startswith("tests/hosts/")]
-    turns = itertools.zip_longest([name for name in files if name not in hosts], hosts)
-    items[:] = [item for turn in turns for name in turn if name for item in files[name]]
+class Beside(LoadFileScheduling):
+    """A file of hosts beside one of labs, as long as there are both: the ones keep every processor busy, and the others wait much."""
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        others = {_has_hosts(next(reversed(files))) for other, files in self.assigned_work.items() if other is not node and files}
+        chosen = next((file for file in self.workqueue if _has_hosts(file) not in others), None)
+        if chosen:
+            self.workqueue.move_to_end(chosen, last=False)
+        super()._assign_work_unit(node)
+
+
+def _has_hosts(file: str) -> bool:
+    return file.startswith("tests/hosts/")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> t.Any:
+    return Beside(config, log)
