@@ -23,7 +23,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Clus
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._pods import GpuClaims, requested_gpus
-from ansible_collections.gpuops.nvidia.plugins.module_utils._waiting import OUTAGE_S
+from ansible_collections.gpuops.nvidia.plugins.module_utils._waiting import AWAY, OUTAGE_S
 
 Json = dict[str, t.Any]
 T = t.TypeVar("T")
@@ -46,7 +46,6 @@ RETRY_S = 5.0
 PUT_BACK_S = 20.0
 """How long to try to put nodes back while the API server is away."""
 
-TRANSIENT = ("Unreachable", "ServerError", "TooManyRequests")
 CONFLICTS = 10
 FEW_NODES = 20
 """Up to so many nodes, their pods are read node by node; beyond, all pods in pages."""
@@ -201,7 +200,7 @@ def change(fleet: Fleet, changes: t.Mapping[str, Make]) -> tuple[dict[str, tuple
     while True:
         answers = dict(zip(left, fleet.each(one, left)))
         failed = {name: error for name, error in {**failed, **answers}.items() if error}
-        left = [name for name, error in failed.items() if error.reason in TRANSIENT]
+        left = [name for name, error in failed.items() if error.reason in AWAY]
         if not left or time.monotonic() > deadline:
             return done, failed
         time.sleep(POLL_S)
@@ -250,7 +249,7 @@ class Run:
                 self._tell(core.progress(len(self.outcomes), self._drained, {name: item.left for name, item in self._active.items()}))
             except GpuOpsError as e:
                 patience = min([reached + OUTAGE_S, *(self._deadline(item) for item in self._active.values())])
-                if e.reason not in TRANSIENT or time.monotonic() > patience:
+                if e.reason not in AWAY or time.monotonic() > patience:
                     raise
                 self._tell(e.msg)
                 time.sleep(POLL_S)

@@ -18,6 +18,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils import _signals
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import is_ready, matches, selector_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._waiting import AWAY
 
 Json = dict[str, t.Any]
 
@@ -35,7 +36,6 @@ SETTLE_S = 10.0
 OUTAGE_S = 15.0
 """How long the API server may be away in the middle of a run."""
 
-TRANSIENT = ("Unreachable", "ServerError", "TooManyRequests")
 EXPIRY_MARGIN_S = 60
 RESTRICTED: Json = {
     "allowPrivilegeEscalation": False,
@@ -265,7 +265,7 @@ class Run:
                         self._step(waiting)
                         reached = time.monotonic()
                     except GpuOpsError as e:
-                        if e.reason not in TRANSIENT or time.monotonic() - reached > OUTAGE_S:
+                        if e.reason not in AWAY or time.monotonic() - reached > OUTAGE_S:
                             raise
                     time.sleep(POLL_S if self._active else 0)
             finally:
