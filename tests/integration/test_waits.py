@@ -62,9 +62,14 @@ def operator(ansible: Playbook) -> None:
 
 
 @pytest.fixture
-def finishes(operator: None, ansible: Playbook) -> t.Iterator[None]:
-    """Starts without operands. After the test, a run brings them up: whatever a failed run left behind is no obstacle."""
+def no_operands(operator: None, ansible: Playbook) -> None:
+    """The operator alone."""
     works(ansible.module("gpuops.nvidia.clusterpolicy", state="absent", allow_disruption=True))
+
+
+@pytest.fixture
+def finishes(no_operands: None, ansible: Playbook) -> t.Iterator[None]:
+    """Starts without operands. After the test, a run brings them up: what the failed run left behind is no obstacle."""
     yield
     works(ansible.run(OPERATOR))
 
@@ -83,7 +88,7 @@ def test_every_gpu_node_tainted(lab: Lab, ansible: Playbook) -> None:
     not_ready(run, "taint dedicated=training:NoSchedule is not tolerated", "daemonsets.tolerations")
 
 
-@pytest.mark.usefixtures("finishes")
+@pytest.mark.usefixtures("no_operands")
 def test_operands_switched_off(lab: Lab, ansible: Playbook) -> None:
     label = "nvidia.com/gpu.deploy.operands"
     with kubectl_edit(lab, "label", "nodes", "--all", f"{label}=false", undo=["label", "nodes", "--all", f"{label}-"]):
@@ -156,7 +161,7 @@ def test_operand_that_can_never_start(lab: Lab, ansible: Playbook) -> None:
     not_ready(run, "cannot become ready", "ImagePullBackOff")
 
 
-@pytest.mark.usefixtures("finishes")
+@pytest.mark.usefixtures("no_operands")
 def test_time_out(ansible: Playbook) -> None:
     run = ansible.run(OPERATOR, operator_values=broken("hang-init"), operator_wait_timeout=20)
     not_ready(run, "not ready after 20 s", "Init:0/1")
