@@ -149,7 +149,7 @@ def fresh(name: str, options: Options) -> t.Iterator[Lab]:
 def deployed(name: str, options: Options, timeout: int = 300) -> t.Iterator[Lab]:
     """A lab with the stack on it, truly ready."""
     with fresh(name, options) as lab:
-        lab.deploy()
+        lab.deploy(timeout=timeout)
         wait = {"kubeconfig": str(lab.kubeconfig), "wait": True, "wait_timeout": timeout}
         module("gpuops.nvidia", "clusterpolicy_info", wait)
         yield lab

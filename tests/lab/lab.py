@@ -282,14 +282,14 @@ class Lab:
             raise LabError(f"kubectl {' '.join(str(arg) for arg in args)}: {answer.stderr.strip()}")
         return answer.stdout
 
-    def deploy(self, *helm_args: str) -> None:
-        """Install the lab's chart with helm as its documentation says, and wait until the ClusterPolicy says ready."""
+    def deploy(self, *helm_args: str, timeout: float = 120) -> None:
+        """Install the lab's chart with helm as its documentation says, and wait until the ClusterPolicy says ready, for up to ``timeout`` seconds."""
         state = self.state
         install = [state.tools["helm"], "upgrade", "--install", "gpu-operator", str(state.chart), "--namespace=gpu-operator", "--create-namespace"]
         answer = subprocess.run([*install, f"--kubeconfig={state.kubeconfig}", *helm_args], capture_output=True, text=True, timeout=120, check=False)
         if answer.returncode:
             raise LabError(f"helm could not install {state.chart}: {answer.stderr.strip()}")
-        self.kubectl("wait", "clusterpolicy/cluster-policy", "--for=jsonpath={.status.state}=ready", "--timeout=120s", timeout=130)
+        self.kubectl("wait", "clusterpolicy/cluster-policy", "--for=jsonpath={.status.state}=ready", f"--timeout={timeout}s", timeout=timeout + 10)
 
     def kubeconfig_for(self, user: str, *groups: str, expired: bool = False) -> Path:
         """A kubeconfig for a user who may do nothing until a role binding says otherwise, or whose certificate has expired."""
