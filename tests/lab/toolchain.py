@@ -163,10 +163,9 @@ def _build(go: _Go, folder: Path, say: Say) -> None:
 def _go_build(go: _Go, target: Path, say: Say) -> None:
     started = time.monotonic()
     ldflags = " ".join(["-s -w", *(f"-X {variable}={TOOLS[name].version}" for variable, name in _VERSION_VARIABLES.items())])
-    # What -s -w would leave out of the programs need not be compiled first. Without inlining (-l) the compiler has a fifth less to do; the
-    # standard library keeps it, where the programs spend their time.
-    flags = ["-trimpath", "-gcflags=all=-dwarf=false -l", "-gcflags=std=-dwarf=false", "-ldflags", ldflags]
-    command = [go.program, "build", *flags, "-o", f"{target}/", "tool"]
+    # What -s -w would leave out of the programs need not be compiled first. Inlining stays: without it the build has a fifth less to do, and a
+    # reading of 1,000 nodes and their pods takes a quarter longer.
+    command = [go.program, "build", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags", ldflags, "-o", f"{target}/", "tool"]
     env = {**os.environ, "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0", "GOWORK": "off"}
     with tempfile.TemporaryFile("w+") as output:
         build = subprocess.Popen(command, cwd=MODULE, env=env, stdout=output, stderr=subprocess.STDOUT)
