@@ -24,8 +24,8 @@ demo: setup ## Bring up a lab and two hosts, take them to verified GPUs with sit
 	@$(LAB) up
 	@KUBECONFIG=$$($(LAB) kubeconfig) scripts/demo.sh
 
-# The tools are built beside the checks. Files run side by side (tests/conftest.py says which): each process has a lab and hosts of its own. Two processors have
-# no use for a third process.
+# The tools are built beside the checks. Files run side by side (tests/conftest.py says which): each process has a lab and hosts of
+# its own. Two processors have no use for a third process.
 test: setup ## Run every check and every test
 	@trap 'kill $$(jobs -p) 2> /dev/null || true' EXIT; $(MAKE) --no-print-directory lab-tools & $(MAKE) --no-print-directory check host-tools; wait $$!
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/integration tests/hosts tests/lab tests/unit

@@ -62,14 +62,9 @@ def operator(ansible: Playbook) -> None:
 
 
 @pytest.fixture
-def no_operands(operator: None, ansible: Playbook) -> None:
-    """The operator alone."""
+def finishes(operator: None, ansible: Playbook) -> t.Iterator[None]:
+    """Starts without operands. After the test, a run brings them up: whatever a failed run left behind is no obstacle."""
     works(ansible.module("gpuops.nvidia.clusterpolicy", state="absent", allow_disruption=True))
-
-
-@pytest.fixture
-def finishes(no_operands: None, ansible: Playbook) -> t.Iterator[None]:
-    """Starts without operands. After the test, a run brings them up: what the failed run left behind is no obstacle."""
     yield
     works(ansible.run(OPERATOR))
 
@@ -88,7 +83,7 @@ def test_every_gpu_node_tainted(lab: Lab, ansible: Playbook) -> None:
     not_ready(run, "taint dedicated=training:NoSchedule is not tolerated", "daemonsets.tolerations")
 
 
-@pytest.mark.usefixtures("no_operands")
+@pytest.mark.usefixtures("finishes")
 def test_operands_switched_off(lab: Lab, ansible: Playbook) -> None:
     label = "nvidia.com/gpu.deploy.operands"
     with kubectl_edit(lab, "label", "nodes", "--all", f"{label}=false", undo=["label", "nodes", "--all", f"{label}-"]):
@@ -161,7 +156,7 @@ def test_operand_that_can_never_start(lab: Lab, ansible: Playbook) -> None:
     not_ready(run, "cannot become ready", "ImagePullBackOff")
 
 
-@pytest.mark.usefixtures("no_operands")
+@pytest.mark.usefixtures("finishes")
 def test_time_out(ansible: Playbook) -> None:
     run = ansible.run(OPERATOR, operator_values=broken("hang-init"), operator_wait_timeout=20)
     not_ready(run, "not ready after 20 s", "Init:0/1")
