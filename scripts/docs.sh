@@ -8,6 +8,6 @@ rm -rf build/docs
 mkdir -p build/docs
 cp -r docs build/docs/source
 mkdir -m 755 build/docs/source/collections
-.venv/bin/antsibull-docs collection --use-current --squash-hierarchy --fail-on-error --dest-dir build/docs/source/collections gpuops.nvidia
+.venv/bin/antsibull-docs --config-file scripts/antsibull.cfg collection --use-current --squash-hierarchy --fail-on-error --dest-dir build/docs/source/collections gpuops.nvidia
 .venv/bin/sphinx-build -W --keep-going -q build/docs/source build/docs/html
 echo "The documentation is in build/docs/html/index.html"

@@ -9,6 +9,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 copy=$folder/ansible_collections/gpuops/nvidia
 bin=$PWD/.venv/bin
+config=$PWD/scripts/antsibull.cfg
 scripts/copy_collection.sh "$copy"
 cd "$copy"
-ANSIBLE_COLLECTIONS_PATH=$folder PATH=$bin:$PATH "$bin/antsibull-docs" lint-collection-docs --plugin-docs --skip-rstcheck .
+ANSIBLE_COLLECTIONS_PATH=$folder PATH=$bin:$PATH "$bin/antsibull-docs" --config-file "$config" lint-collection-docs --plugin-docs --skip-rstcheck .
