@@ -70,14 +70,13 @@ def fleet_read_1000() -> dict[str, t.Any]:
         connection = {"kubeconfig": str(lab.kubeconfig)}
         # What 8,000 pods leave to do after the verdict (events, status) keeps the API server and kwok busy for some 20 s.
         time.sleep(30)
-        ours, theirs_s = [], 0.0
-        # Theirs once: it takes minutes, and its spread does not matter beside the ratio.
-        for kind in ("Node", "Pod"):
-            theirs_s += module("kubernetes.core", "k8s_info", {**connection, "kind": kind, "api_version": "v1"})[0]
-            ours += [module("gpuops.nvidia", "gpu_stack_info", connection) for repetition in range(2)]
-    ours_s = statistics.median(seconds for seconds, megabytes in ours)
-    peak = max(megabytes for seconds, megabytes in ours)
-    return {"ours_s": round(ours_s, 2), "theirs_s": round(theirs_s, 2), "peak_mb": peak, "nodes": nodes}
+
+        def theirs() -> tuple[float, int]:
+            reads = [module("kubernetes.core", "k8s_info", {**connection, "kind": kind, "api_version": "v1"}) for kind in ("Node", "Pod")]
+            return sum(seconds for seconds, megabytes in reads), max(megabytes for seconds, megabytes in reads)
+
+        seconds, peak = interleaved({"ours": lambda: module("gpuops.nvidia", "gpu_stack_info", connection), "theirs": theirs})
+    return {"ours_s": round(seconds["ours"], 2), "theirs_s": round(seconds["theirs"], 2), "peak_mb": peak["ours"], "nodes": nodes}
 
 
 def site_rerun() -> dict[str, t.Any]:
@@ -210,9 +209,9 @@ def timed(command: list[str], environment: dict[str, str], refused: str | None =
         process = subprocess.run(measure, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=output, text=True, check=True)
         measured = json.loads(process.stdout)
         output.seek(0)
-        if measured["status"] or (refused and re.search(refused, output.read())):
-            output.seek(0)
-            raise SystemExit(f"{' '.join(command)} failed:\n{output.read()[-3000:]}")
+        text = output.read()
+        if measured["status"] or (refused and re.search(refused, text)):
+            raise SystemExit(f"{' '.join(command)} failed:\n{text[-3000:]}")
     return measured["seconds"], measured["megabytes"]
 
 
