@@ -14,7 +14,7 @@ import functools
 import os
 import sys
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.modules import gpu_facts
 
 

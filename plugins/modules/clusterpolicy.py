@@ -308,20 +308,8 @@ import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import FIELD_MANAGER, Cluster, argument_spec, assert_libraries, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._judge import judge
-from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import name_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._observe import (
-    CLUSTERPOLICIES,
-    GPUCLUSTERS,
-    observe,
-    outcome,
-    read_policies,
-    wait_until_ready,
-)
-from ansible_collections.gpuops.nvidia.plugins.module_utils._pods import gpu_pods
-from ansible_collections.gpuops.nvidia.plugins.module_utils._policy import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster, argument_spec, assert_libraries, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.spec import (
     camel,
     explain_refusal,
     manifest,
@@ -334,7 +322,19 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._policy import (
     typed_block,
     warnings,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._waiting import POLL_S
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import gpu_pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.judge import judge
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.observe import (
+    CLUSTERPOLICIES,
+    GPUCLUSTERS,
+    observe,
+    outcome,
+    read_policies,
+    wait_until_ready,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import POLL_S
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 COMPONENT: dict[str, t.Any] = {
     "enabled": {"type": "bool"},

@@ -216,8 +216,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._facts import chosen, gather
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gather import chosen, gather
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 
 OPTIONS: dict[str, t.Any] = {
     "gather_subset": {"type": "list", "elements": "str", "default": ["all"]},

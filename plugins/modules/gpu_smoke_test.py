@@ -216,9 +216,9 @@ import dataclasses
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, argument_spec, assert_libraries, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec, assert_libraries, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import Outcome, Run, select
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._smoke import Outcome, Run, select
 
 OPTIONS: dict[str, t.Any] = {
     "namespace": {"type": "str", "default": "gpu-operator"},

@@ -122,10 +122,9 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, argument_spec, assert_libraries
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._judge import judge, operand_name
-from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec, assert_libraries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import UPGRADE_STATE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import (
     format_taint,
     gpu_quantities,
     is_gpu_node,
@@ -134,10 +133,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._nodes import (
     name_of,
     taints_of,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._observe import observe, outcome
-from ansible_collections.gpuops.nvidia.plugins.module_utils._operands import UPGRADE_STATE
-from ansible_collections.gpuops.nvidia.plugins.module_utils._pods import GpuPod, gpu_pods
-from ansible_collections.gpuops.nvidia.plugins.module_utils._verdict import Observation
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import GpuPod, gpu_pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.judge import judge, operand_name
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.observe import observe, outcome
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 OPTIONS: dict[str, t.Any] = {
     "name": {"type": "str", "default": "cluster-policy"},

@@ -95,8 +95,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import as_result
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host_preflight import CHECKS, read, run_checks
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.preflight import CHECKS, read, run_checks
 
 NEEDED = ("gpus", "driver", "nouveau", "kernel", "secure_boot")
 

@@ -112,8 +112,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._kernel_modules import set_modules
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.kernel_modules import set_modules
 
 OPTIONS: dict[str, t.Any] = {
     "owner": {"type": "str", "default": "gpuops"},

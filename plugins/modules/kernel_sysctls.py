@@ -60,8 +60,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._kernel_sysctls import set_sysctls
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.sysctls import set_sysctls
 
 OPTIONS: dict[str, t.Any] = {
     "owner": {"type": "str", "default": "gpuops"},

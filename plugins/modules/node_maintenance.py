@@ -205,8 +205,8 @@ summary:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuops.nvidia.plugins.module_utils import _drain, _maintenance
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, argument_spec, assert_libraries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec, assert_libraries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import plan, run
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 OPTIONS: dict[str, t.Any] = {
@@ -228,15 +228,15 @@ OPTIONS: dict[str, t.Any] = {
 
 def maintain(options: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
     """Bring the chosen nodes to the state; in check mode only ask the API server for it."""
-    _maintenance.check_options(options)
-    fleet = _drain.Fleet(Cluster(options, check_mode), options)
+    plan.check_options(options)
+    fleet = run.Fleet(Cluster(options, check_mode), options)
     nodes = fleet.nodes()
-    chosen = _maintenance.select(nodes, options)
-    _maintenance.check_nodes(nodes, chosen, options)
-    plans = _maintenance.plan((chosen, fleet.pods(chosen)), options, _drain.stamp())
-    outcomes = _drain.predict(fleet, plans) if check_mode else _drain.apply(fleet, plans)
+    chosen = plan.select(nodes, options)
+    plan.check_nodes(nodes, chosen, options)
+    plans = plan.plan((chosen, fleet.pods(chosen)), options, run.stamp())
+    outcomes = run.predict(fleet, plans) if check_mode else run.apply(fleet, plans)
     diff = {"before": {each.name: each.facts(False) for each in plans}, "after": {each.name: each.facts(True) for each in plans}}
-    return {**_drain.report(outcomes), "diff": diff}
+    return {**run.report(outcomes), "diff": diff}
 
 
 def main() -> t.NoReturn:

@@ -177,10 +177,10 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.yaml import HAS_YAML
-from ansible_collections.gpuops.nvidia.plugins.module_utils._chart import CLUSTERPOLICY_CRD, check_values, images, parse_manifests, read_chart
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.chart import CLUSTERPOLICY_CRD, check_values, images, parse_manifests, read_chart
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grants import KINDS, role_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import RENDER_OPTIONS, Helm, Source
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._grants import KINDS, role_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._helm import RENDER_OPTIONS, Helm, Source
 
 OPTIONS: dict[str, t.Any] = {
     "chart_ref": {"type": "str", "required": True},

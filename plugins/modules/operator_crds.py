@@ -104,11 +104,11 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.yaml import HAS_YAML
-from ansible_collections.gpuops.nvidia.plugins.module_utils._chart import parse_manifests
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster, argument_spec, assert_libraries
-from ansible_collections.gpuops.nvidia.plugins.module_utils._crds import Applied, apply_crds
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec, assert_libraries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.chart import parse_manifests
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.crds import Applied, apply_crds
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import RENDER_OPTIONS, Helm, local_chart
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._helm import RENDER_OPTIONS, Helm, local_chart
 
 OPTIONS: dict[str, t.Any] = {
     "chart_path": {"type": "path", "required": True},

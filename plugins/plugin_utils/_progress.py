@@ -24,7 +24,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpuops.nvidia.plugins.module_utils._waiting import AWAY, OUTAGE_S, POLL_S, timeout_message
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import AWAY, OUTAGE_S, POLL_S, timeout_message
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 
 INFO = "gpuops.nvidia.clusterpolicy_info"

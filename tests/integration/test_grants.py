@@ -13,10 +13,10 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._chart import Rendered, parse_manifests
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._grants import KINDS, role_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._snapshot import ungranted
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.chart import Rendered, parse_manifests
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grants import KINDS, role_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.read import ungranted
 
 from tests.integration.ansible import SITE, on
 from tests.lab import Lab, Options

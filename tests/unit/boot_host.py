@@ -11,8 +11,8 @@ import shlex
 import typing as t
 from pathlib import Path
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host, Output
-from ansible_collections.gpuops.nvidia.plugins.module_utils._kernel import default_arguments, grub_defaults
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.kernel import default_arguments, grub_defaults
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 
 KERNEL = "6.8.0-60-generic"
 COMMAND_LINE = "root=UUID=2f0c ro"

@@ -10,7 +10,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Host, Output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 
 FIXTURES = Path(__file__).parent / "fixtures" / "hosts"
 

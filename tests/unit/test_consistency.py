@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.gpuops.nvidia.plugins.module_utils import _compatibility, _judge
+from ansible_collections.gpuops.nvidia.plugins.module_utils import _compatibility
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -41,11 +42,11 @@ def first_column(text: str, heading: str) -> set[str]:
 
 def codes_of_the_judge() -> set[str]:
     """Every code that a reason of the judge can have, read from its source."""
-    calls = [node for node in ast.walk(ast.parse(Path(_judge.__file__).read_text())) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(ast.parse(Path(judge.__file__).read_text())) if isinstance(node, ast.Call)]
     makers = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id in ("Reason", "_about")]
     literal = {call.args[1].value for call in makers if isinstance(call.args[1], ast.Constant)}
     # Those that pods give, and the one that the operator's own Error condition gives.
-    return literal | set(_judge.NEVER_STARTS) | {"CrashLoopBackOff", "PodsNotReady", "ReconcileFailed"}
+    return literal | set(judge.NEVER_STARTS) | {"CrashLoopBackOff", "PodsNotReady", "ReconcileFailed"}
 
 
 def test_the_action_group_has_every_module_that_takes_the_connection_options() -> None:
@@ -74,7 +75,7 @@ def test_minimum_versions_agree() -> None:
             assert f"`kubernetes` {line.removeprefix('kubernetes>=')} or newer" in requirements
             stated = {need for module in MODULES for need in documentation(module).get("requirements", []) if need.startswith("kubernetes")}
             assert stated <= {line.replace(">=", " >= ")}
-    helm = re.search(r'^MINIMUM_HELM = "(.*)"', (ROOT / "plugins" / "module_utils" / "_helm.py").read_text(), re.M)[1]
+    helm = re.search(r'^MINIMUM_HELM = "(.*)"', (ROOT / "plugins/module_utils/_cluster/chart/helm.py").read_text(), re.M)[1]
     assert f"helm {helm} or newer" in requirements
     assert {need for module in MODULES for need in documentation(module).get("requirements", []) if need.startswith("helm")} == {f"helm >= {helm}"}
     cores = re.findall(r"2\.\d+", requirements.split("ansible-core", 1)[1].split(", helm", 1)[0])

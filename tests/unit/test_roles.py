@@ -65,8 +65,9 @@ def test_every_preset_has_its_data() -> None:
 
 
 def test_preflight_knows_the_checks_of_its_module() -> None:
-    from ansible_collections.gpuops.nvidia.plugins.module_utils import _host_preflight, _preflight
+    from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import checks
+    from ansible_collections.gpuops.nvidia.plugins.module_utils._host import preflight
 
     spec = options(ROOT / "roles" / "preflight")
-    assert sorted(spec["preflight_skip"]["choices"]) == sorted([*_preflight.CHECKS, *_host_preflight.CHECKS])
+    assert sorted(spec["preflight_skip"]["choices"]) == sorted([*checks.CHECKS, *preflight.CHECKS])
     assert spec["preflight_tolerate"]["choices"] == spec["preflight_skip"]["choices"]

@@ -16,7 +16,7 @@ import typing as t
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.gpuops.nvidia.plugins.module_utils import _observe
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 
 from tests.unit.fake_api import FakeApi, serving
 from tests.unit.stack import ready
@@ -54,7 +54,7 @@ def run_module(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[FakeApi]:
     """A fake API server with two nodes and a stack that is ready; waits poll it quickly."""
-    monkeypatch.setattr(_observe, "POLL_S", 0.01)
+    monkeypatch.setattr(observe, "POLL_S", 0.01)
     with serving(ready(2)) as server:
         yield server
 

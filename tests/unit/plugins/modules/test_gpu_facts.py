@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.facts.collector import get_collector_names
-from ansible_collections.gpuops.nvidia.plugins.module_utils import _facts, _nvml
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host import Output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import gather
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import nvml as _nvml
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 from ansible_collections.gpuops.nvidia.plugins.modules import gpu_facts
 
 from tests.fake_nvml import A100, H100, L4, machine, plant
@@ -248,17 +249,17 @@ def test_an_unknown_subset_is_named(run_module: t.Any) -> None:
 
 @pytest.mark.parametrize("length", [1, 2, 3])
 def test_the_subsets_chosen_are_those_that_setups_own_code_chooses(length: int) -> None:
-    ours = frozenset(_facts.SUBSETS) - _facts.ONLY_BY_NAME
+    ours = frozenset(gather.SUBSETS) - gather.ONLY_BY_NAME
     for asked in itertools.product(["all", "min", "!all", "!min", "xid", "!xid", "kernel", "!kernel"], repeat=length):
-        theirs = get_collector_names(valid_subsets=ours, minimal_gather_subset=_facts.MINIMUM, gather_subset=list(asked))
-        assert _facts.chosen(asked) == theirs, asked
+        theirs = get_collector_names(valid_subsets=ours, minimal_gather_subset=gather.MINIMUM, gather_subset=list(asked))
+        assert gather.chosen(asked) == theirs, asked
 
 
 def test_every_subset_is_documented() -> None:
     documentation = gpu_facts.DOCUMENTATION
-    assert [subset for subset in _facts.SUBSETS if f"V({subset})" not in documentation] == []
+    assert [subset for subset in gather.SUBSETS if f"V({subset})" not in documentation] == []
     page = (PLUGINS.parent / "docs" / "gpu_facts.md").read_text()
-    assert [subset for subset in _facts.SUBSETS if f"`{subset}`" not in page] == []
+    assert [subset for subset in gather.SUBSETS if f"`{subset}`" not in page] == []
 
 
 def closure(path: Path) -> dict[Path, ast.Module]:

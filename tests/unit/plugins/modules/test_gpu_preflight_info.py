@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import CHECKS, Snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._preflight import CHECKS, Snapshot
 from ansible_collections.gpuops.nvidia.plugins.modules import gpu_preflight_info
 
 

@@ -8,7 +8,7 @@ import functools
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils import _smoke
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import workload
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules import gpu_smoke_test
 
@@ -52,7 +52,7 @@ class FakeCluster:
 @pytest.fixture
 def test(run_module: t.Callable, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
     monkeypatch.setattr(gpu_smoke_test, "Cluster", FakeCluster)
-    monkeypatch.setattr(_smoke, "POLL_S", 0.001)
+    monkeypatch.setattr(workload, "POLL_S", 0.001)
     return functools.partial(run_module, "gpu_smoke_test")
 
 

@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules import host_preflight_info
 
 from tests.unit.boot_host import FakeHost
-from tests.unit.plugins.module_utils.test_host_preflight import FACTS
+from tests.unit.plugins.module_utils._host.test_preflight import FACTS
 from tests.unit.plugins.modules.conftest import RunModule
 
 

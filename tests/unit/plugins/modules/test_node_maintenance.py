@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils import _cluster, _drain
-from ansible_collections.gpuops.nvidia.plugins.module_utils._maintenance import INITIAL, MARK
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import api as _cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import run as _drain
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import INITIAL, MARK
 
 from tests.unit.fake_api import ALL_PODS, NODES, FakeApi, refusal
 from tests.unit.stack import workload

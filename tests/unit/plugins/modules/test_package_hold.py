@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules import package_hold
 
 from tests.unit.boot_host import FakeHost
-from tests.unit.plugins.module_utils.test_package_hold import debian
+from tests.unit.plugins.module_utils._host.settings.test_packages import debian
 from tests.unit.plugins.modules.conftest import RunModule
 
 

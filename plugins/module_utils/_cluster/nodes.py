@@ -1,0 +1,149 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Pure questions about Node objects: is it a GPU node, what does it offer, does a pod fit on it."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import (
+    GPU_PRESENT,
+    GPU_RESOURCE,
+    MIG_RESOURCE_PREFIX,
+    NFD_GPU_LABELS,
+    OPERANDS_SWITCH,
+    WORKLOAD_CONFIG,
+)
+
+Json = dict[str, t.Any]
+
+_GPU_RESOURCES = (GPU_RESOURCE + ".", MIG_RESOURCE_PREFIX)
+
+# The DaemonSet controller gives these to every pod that it makes (kubernetes/pkg/controller/daemon/util/daemonset_util.go).
+DAEMONSET_TOLERATIONS = tuple(
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect}
+    for key, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+        ("network-unavailable", "NoSchedule"),
+        # Set together with the NoExecute ones above; those tolerations let the pod stay, and the controller ignores these two.
+        ("not-ready", "NoSchedule"),
+        ("unreachable", "NoSchedule"),
+    )
+)
+
+
+def name_of(item: Json) -> str:
+    """Return an object's name."""
+    return str(item["metadata"]["name"])
+
+
+def labels_of(item: Json) -> dict[str, str]:
+    """Return an object's labels."""
+    return item["metadata"].get("labels") or {}
+
+
+def is_gpu_node(node: Json) -> bool:
+    """Tell whether the operator counts this node as a GPU node: NFD saw an NVIDIA PCI device, or the operator labelled it."""
+    labels = labels_of(node)
+    return labels.get(GPU_PRESENT) == "true" or has_nfd_gpu_label(node)
+
+
+def has_nfd_gpu_label(node: Json) -> bool:
+    """Tell whether Node Feature Discovery saw an NVIDIA device here."""
+    labels = labels_of(node)
+    return any(labels.get(key) == "true" for key in NFD_GPU_LABELS)
+
+
+def has_nfd_labels(node: Json) -> bool:
+    """Tell whether Node Feature Discovery has labelled this node at all."""
+    return any(key.startswith("feature.node.kubernetes.io/") for key in labels_of(node))
+
+
+def is_switched_off(node: Json) -> bool:
+    """Tell whether a person keeps the operands away from this node by label."""
+    return labels_of(node).get(OPERANDS_SWITCH) == "false"
+
+
+def runs_containers(node: Json, spec: Json) -> bool:
+    """Tell whether this node's GPUs are for containers rather than for virtual machines."""
+    sandbox = spec.get("sandboxWorkloads") or {}
+    if not sandbox.get("enabled"):
+        return True
+    kind = labels_of(node).get(WORKLOAD_CONFIG, "")
+    if kind not in ("container", "vm-passthrough", "vm-vgpu"):
+        kind = sandbox.get("defaultWorkload") or "container"
+    return kind == "container"
+
+
+def is_ready(node: Json) -> bool:
+    """Tell whether the kubelet reports the node as Ready."""
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in (node.get("status") or {}).get("conditions") or [])
+
+
+def taints_of(node: Json) -> list[Json]:
+    """Return the node's taints that keep pods away (PreferNoSchedule does not)."""
+    return [taint for taint in (node.get("spec") or {}).get("taints") or [] if taint.get("effect") != "PreferNoSchedule"]
+
+
+def tolerates(toleration: t.Mapping[str, t.Any], taint: Json) -> bool:
+    """Tell whether one toleration covers one taint, by the scheduler's rule."""
+    if toleration.get("effect") not in (None, "", taint.get("effect")):
+        return False
+    key = toleration.get("key") or ""
+    if key and key != taint["key"]:
+        return False
+    if toleration.get("operator") == "Exists":
+        return True
+    return bool(key) and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+def untolerated(node: Json, tolerations: t.Iterable[t.Mapping[str, t.Any]]) -> list[Json]:
+    """Return the node's taints that a DaemonSet pod with these tolerations does not tolerate."""
+    taints = taints_of(node)
+    if not taints:  # nearly every node, asked about every operand
+        return []
+    accepted = [*tolerations, *DAEMONSET_TOLERATIONS]
+    return [taint for taint in taints if not any(tolerates(toleration, taint) for toleration in accepted)]
+
+
+def matches(selector: t.Mapping[str, str] | None, node: Json) -> bool:
+    """Tell whether a nodeSelector picks this node."""
+    labels = labels_of(node)
+    return all(labels.get(key) == value for key, value in (selector or {}).items())
+
+
+def selector_of(option: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """Return a selector option as labels are: YAML reads true and 7 as no strings."""
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in option.items()}
+
+
+def gpu_quantities(node: Json, field: str) -> dict[str, int]:
+    """Return the GPU resources in ``capacity`` or ``allocatable``, for example ``{"nvidia.com/gpu": 8}``."""
+    listed = (node.get("status") or {}).get(field) or {}
+    return {key: quantity(value) for key, value in listed.items() if is_gpu_resource(key)}
+
+
+def quantity(text: str | int) -> int:
+    """Return a whole Kubernetes quantity as a number. The API server writes 1000 shared GPUs as ``1k``."""
+    number = str(text)
+    return int(number[:-1]) * 1000 if number.endswith("k") else int(number)
+
+
+def is_gpu_resource(name: str) -> bool:
+    """Tell whether a resource name is a whole, shared or MIG GPU of NVIDIA's device plugin."""
+    return name == GPU_RESOURCE or name.startswith(_GPU_RESOURCES)
+
+
+def format_taint(taint: Json) -> str:
+    """Return a taint as kubectl writes it: ``key=value:effect``."""
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint['key']}{value}:{taint.get('effect', '')}"

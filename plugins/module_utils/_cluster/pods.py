@@ -1,0 +1,92 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Which pods use GPUs."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import is_gpu_resource, quantity
+
+Json = dict[str, t.Any]
+
+DRA_DRIVER = "gpu.nvidia.com"
+
+
+@dataclasses.dataclass(frozen=True)
+class GpuPod:
+    """A pod that holds GPUs: ``gpus`` maps resource names to numbers."""
+
+    namespace: str
+    name: str
+    node: str
+    gpus: t.Mapping[str, int]
+
+
+def gpu_pods(cluster: Cluster, operator_namespace: str) -> list[GpuPod]:
+    """Return the scheduled, unfinished pods outside the operator's namespace that hold GPUs.
+
+    The operands themselves request no GPU, and they are most of the pods of a large fleet, so their namespace is left out by
+    the API server. The rest is read in pages.
+    """
+    selector = f"metadata.namespace!={operator_namespace},status.phase!=Succeeded,status.phase!=Failed"
+    found = []
+    for pod in cluster.pages(namespaced("v1", None, "pods"), fieldSelector=selector):
+        gpus = requested_gpus(pod["spec"])
+        node = pod["spec"].get("nodeName")
+        if gpus and node:
+            found.append(GpuPod(pod["metadata"]["namespace"], pod["metadata"]["name"], node, gpus))
+    return found
+
+
+class GpuClaims:
+    """Tells whether a pod holds a GPU through Dynamic Resource Allocation. Claims are read only where pods have any."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._holds: dict[tuple[str, str], bool] = {}
+
+    def held_by(self, pod: Json) -> bool:
+        """Tell whether one of the pod's claims has a GPU allocated."""
+        namespace = pod["metadata"]["namespace"]
+        claims = [(namespace, name) for name in _claims(pod)]
+        if any(claim not in self._holds for claim in claims):
+            listed = (self._cluster.get(namespaced("resource.k8s.io/v1", None, "resourceclaims")) or {}).get("items") or []
+            self._holds = dict.fromkeys(claims, False) | {(item["metadata"]["namespace"], item["metadata"]["name"]): _is_gpu(item) for item in listed}
+        return any(self._holds.get(claim) for claim in claims)
+
+
+def _claims(pod: Json) -> set[str]:
+    named = {item.get("resourceClaimName") for item in pod["spec"].get("resourceClaims") or []}
+    made = {item.get("resourceClaimName") for item in (pod.get("status") or {}).get("resourceClaimStatuses") or []}
+    return (named | made) - {None}
+
+
+def _is_gpu(claim: Json) -> bool:
+    """Tell whether a claim has a GPU for work; admin access is for monitoring."""
+    devices = ((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}
+    return any(result["driver"] == DRA_DRIVER and not result.get("adminAccess") for result in devices.get("results") or [])
+
+
+def requested_gpus(spec: Json) -> dict[str, int]:
+    """Return what a pod holds while it runs: its containers' GPUs together, or an init container's where that asks for more."""
+    total: dict[str, int] = {}
+    for container in spec.get("containers") or []:
+        for name, number in _limits(container).items():
+            total[name] = total.get(name, 0) + number
+    for container in spec.get("initContainers") or []:
+        for name, number in _limits(container).items():
+            total[name] = max(total.get(name, 0), number)
+    return total
+
+
+def _limits(container: Json) -> dict[str, int]:
+    resources = container.get("resources") or {}
+    asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    return {name: quantity(number) for name, number in asked.items() if is_gpu_resource(name) and quantity(number)}

@@ -1,0 +1,255 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Asking NVML, the driver's library, in a child process that may hang or crash: the only file that imports pynvml.
+
+A driver in trouble blocks a call inside the kernel for ever, where no signal ends it. The child therefore has nothing of its parent's but one
+pipe, writes what it knows GPU by GPU, and is left behind when it does not end in time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import re
+import select
+import signal
+import time
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import normal_address
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.readings import Reading, Readings
+
+try:
+    # Looked for, not imported: the child imports it, beside the parent's other work.
+    from importlib.util import find_spec
+
+    HAS_PYNVML = find_spec("pynvml") is not None
+except (ImportError, ValueError):
+    HAS_PYNVML = False
+
+SOURCE = "nvml"
+_ARCHITECTURES = {2: "Kepler", 3: "Maxwell", 4: "Pascal", 5: "Volta", 6: "Turing", 7: "Ampere", 8: "Ada Lovelace", 9: "Hopper", 10: "Blackwell"}
+_FABRIC_STATES = {1: "Not Started", 2: "In Progress", 3: "Completed"}
+_MEBIBYTE = 1024 * 1024
+_END = "done"
+
+
+class Child:
+    """A process that asks NVML. Start it first, look for its answer last."""
+
+    def __init__(self, library: str | None = None) -> None:
+        """Fork. ``library`` is the path of NVML's library where the linker does not find it: in a driver container's file system."""
+        self._reader, writer = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            _be_the_child(writer, library)
+        os.close(writer)
+
+    def answer(self, deadline: float) -> Readings:
+        """Return what the child has said by ``deadline`` (of the monotonic clock)."""
+        text = b""
+        ended = False
+        while not ended and select.select([self._reader], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            chunk = os.read(self._reader, 65536)
+            text += chunk
+            ended = not chunk
+        os.close(self._reader)
+        if not ended:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+        # One that hangs in the kernel is not waited for.
+        status = os.waitpid(self._pid, 0 if ended else os.WNOHANG)[1]
+        return readings_of(text.decode("utf-8", "replace"), timed_out=not ended, signal_number=os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0)
+
+
+def readings_of(text: str, timed_out: bool, signal_number: int) -> Readings:
+    """Read the child's answer, one JSON object a line; the last line may be cut off."""
+    driver_version, reason, complete = None, None, False
+    gpus = []
+    for line in text.split("\n")[:-1]:
+        said = json.loads(line)
+        driver_version = said.get("driver_version", driver_version)
+        reason = said.get("reason", reason)
+        complete = complete or _END in said
+        if "gpu" in said:
+            gpus.append(Reading(**said["gpu"]))
+    if timed_out:
+        reason = "NVML did not answer in time: a driver in trouble hangs"
+    elif not complete and reason is None:
+        reason = f"NVML's process ended by signal {signal_number}" if signal_number else "NVML's process ended early"
+    return Readings(SOURCE, driver_version, gpus, reason, timed_out)
+
+
+def _be_the_child(writer: int, library: str | None) -> t.NoReturn:
+    """Keep only the pipe: whoever reads this process's output would otherwise wait for a child that hangs."""
+    try:
+        pipe = os.dup2(writer, 3)
+        os.closerange(4, 4096)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nowhere, descriptor)
+        os.setsid()
+        with os.fdopen(pipe, "w", encoding="utf-8") as out:
+            for said in ask(library):
+                out.write(json.dumps(said) + "\n")
+                out.flush()
+    finally:
+        # The parent's clean-up is not the child's to do.
+        os._exit(0)
+
+
+def ask(library: str | None) -> t.Iterator[dict[str, t.Any]]:
+    """Ask NVML for everything, one GPU after the other, and say each at once."""
+    import pynvml  # noqa: PLC0415
+
+    try:
+        if library:
+            # pynvml asks for the library by its name, which the linker then knows.
+            ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
+        pynvml.nvmlInit()
+        yield {"driver_version": _string(pynvml.nvmlSystemGetDriverVersion())}
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            yield {"gpu": _gpu(pynvml, index)}
+    except (pynvml.NVMLError, OSError) as e:
+        yield {"reason": f"NVML: {e}"}
+    else:
+        yield {_END: True}
+
+
+def _gpu(nvml: t.Any, index: int) -> dict[str, t.Any]:
+    address = None
+    try:
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        address = normal_address(_string(nvml.nvmlDeviceGetPciInfo_v3(handle).busId))
+    except nvml.NVMLError as e:
+        lost = e.value == nvml.NVML_ERROR_GPU_IS_LOST
+        return {"address": address, "lost": lost, "reasons": dict.fromkeys(QUESTIONS, f"NVML: {e}")}
+    values, reasons = {}, {}
+    for field, question in QUESTIONS.items():
+        try:
+            values[field] = question(nvml, handle)
+        except nvml.NVMLError as e:
+            reasons[field] = f"NVML: {e}"
+            if e.value == nvml.NVML_ERROR_GPU_IS_LOST:
+                return {"address": address, "lost": True, "reasons": dict.fromkeys(QUESTIONS, f"NVML: {e}")}
+    return {"address": address, "values": values, "reasons": reasons}
+
+
+def _string(value: t.Any) -> t.Any:
+    """Return text also for the bytes that older versions of nvidia-ml-py give."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _optional(nvml: t.Any, call: t.Callable[..., t.Any], *arguments: t.Any) -> t.Any:
+    """Return a part of an answer, or None where this GPU or driver lacks it. A lost GPU is no detail."""
+    try:
+        return call(*arguments)
+    except nvml.NVMLError as e:
+        if e.value == nvml.NVML_ERROR_GPU_IS_LOST:
+            raise
+        return None
+
+
+def _pcie(nvml: t.Any, handle: t.Any) -> dict[str, int | None]:
+    return {
+        "generation": nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle),
+        "generation_max": _optional(nvml, nvml.nvmlDeviceGetGpuMaxPcieLinkGeneration, handle) or nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle),
+        "width": nvml.nvmlDeviceGetCurrPcieLinkWidth(handle),
+        "width_max": nvml.nvmlDeviceGetMaxPcieLinkWidth(handle),
+    }
+
+
+def _ecc(nvml: t.Any, handle: t.Any) -> dict[str, t.Any]:
+    enabled, pending = nvml.nvmlDeviceGetEccMode(handle)
+
+    def errors(kind: int, counter: int) -> t.Any:
+        return _optional(nvml, nvml.nvmlDeviceGetTotalEccErrors, handle, kind, counter)
+
+    corrected, uncorrected = nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+    return {
+        "enabled": bool(enabled),
+        "pending": bool(pending),
+        "corrected": errors(corrected, nvml.NVML_VOLATILE_ECC),
+        "uncorrected": errors(uncorrected, nvml.NVML_VOLATILE_ECC),
+        "corrected_total": errors(corrected, nvml.NVML_AGGREGATE_ECC),
+        "uncorrected_total": errors(uncorrected, nvml.NVML_AGGREGATE_ECC),
+    }
+
+
+def _remapped_rows(nvml: t.Any, handle: t.Any) -> dict[str, t.Any]:
+    correctable, uncorrectable, pending, failure = nvml.nvmlDeviceGetRemappedRows(handle)
+    return {"correctable": correctable, "uncorrectable": uncorrectable, "pending": bool(pending), "failure": bool(failure)}
+
+
+def _mig(nvml: t.Any, handle: t.Any) -> dict[str, t.Any]:
+    mode, pending = nvml.nvmlDeviceGetMigMode(handle)
+    count = nvml.nvmlDeviceGetMaxMigDeviceCount(handle) if mode else 0
+    found = (_mig_instance(nvml, handle, index) for index in range(count))
+    return {"mode": bool(mode), "pending": bool(pending), "instances": [instance for instance in found if instance]}
+
+
+def _mig_instance(nvml: t.Any, handle: t.Any, index: int) -> dict[str, t.Any] | None:
+    device = _optional(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
+    if device is None:
+        return None
+    profile = re.search(r"MIG (\S+)$", _string(_optional(nvml, nvml.nvmlDeviceGetName, device) or ""))
+    attributes = _optional(nvml, nvml.nvmlDeviceGetAttributes_v2, device)
+    return {
+        "index": index,
+        "gpu_instance": _optional(nvml, nvml.nvmlDeviceGetGpuInstanceId, device),
+        "compute_instance": _optional(nvml, nvml.nvmlDeviceGetComputeInstanceId, device),
+        "memory_mib": attributes.memorySizeMB if attributes else None,
+        "profile": profile[1] if profile else None,
+        "uuid": _string(_optional(nvml, nvml.nvmlDeviceGetUUID, device)),
+    }
+
+
+def _nvlink(nvml: t.Any, handle: t.Any) -> dict[str, t.Any]:
+    # A GPU without NVLink refuses the first question, which is then the reason.
+    states = [nvml.nvmlDeviceGetNvLinkState(handle, 0)]
+    for link in range(1, nvml.NVML_NVLINK_MAX_LINKS):
+        state = _optional(nvml, nvml.nvmlDeviceGetNvLinkState, handle, link)
+        if state is None:
+            break
+        states.append(state)
+    return {"links": len(states), "active": sum(map(bool, states)), "version": _optional(nvml, nvml.nvmlDeviceGetNvLinkVersion, handle, 0)}
+
+
+def _fabric(nvml: t.Any, handle: t.Any) -> dict[str, t.Any] | None:
+    info = nvml.c_nvmlGpuFabricInfoV_t()
+    nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
+    state = _FABRIC_STATES.get(info.state)
+    if state is None:
+        return None
+    status = None if info.state != nvml.NVML_GPU_FABRIC_STATE_COMPLETED else "Success" if info.status == nvml.NVML_SUCCESS else str(nvml.NVMLError(info.status))
+    cluster = bytes(info.clusterUuid).hex()
+    return {
+        "state": state,
+        "status": status,
+        "clique": info.cliqueId,
+        "cluster_uuid": "-".join((cluster[:8], cluster[8:12], cluster[12:16], cluster[16:20], cluster[20:])),
+    }
+
+
+QUESTIONS: dict[str, t.Callable[[t.Any, t.Any], t.Any]] = {
+    "product": lambda nvml, handle: _string(nvml.nvmlDeviceGetName(handle)),
+    "architecture": lambda nvml, handle: _ARCHITECTURES.get(nvml.nvmlDeviceGetArchitecture(handle)),
+    "uuid": lambda nvml, handle: _string(nvml.nvmlDeviceGetUUID(handle)),
+    "serial": lambda nvml, handle: _string(nvml.nvmlDeviceGetSerial(handle)),
+    "memory_mib": lambda nvml, handle: nvml.nvmlDeviceGetMemoryInfo(handle).total // _MEBIBYTE,
+    "power_w": lambda nvml, handle: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+    "power_limit_w": lambda nvml, handle: nvml.nvmlDeviceGetPowerManagementLimit(handle) / 1000,
+    "pcie": _pcie,
+    "ecc": _ecc,
+    "remapped_rows": _remapped_rows,
+    "mig": _mig,
+    "nvlink": _nvlink,
+    "fabric": _fabric,
+}
+"""What is asked of each GPU, in this order."""

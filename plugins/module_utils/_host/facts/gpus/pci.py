@@ -1,0 +1,172 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""What sysfs says of NVIDIA's PCI devices, with or without a driver: GPUs, NVSwitches, links, NUMA nodes, IOMMU groups, bound drivers."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci_ids import MELLANOX, NVIDIA, architecture_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Json, Section, known, missing
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+
+DEVICES = "/sys/bus/pci/devices"
+PCI_IDS = ("/usr/share/hwdata/pci.ids", "/usr/share/misc/pci.ids")
+
+_GPU_CLASSES = ("0x0300", "0x0302")
+_SWITCH_CLASS = "0x0680"
+_CONNECTX_7 = "1021"
+# What the driver's own fabric manager looks for in the vital product data: the ConnectX-7 behind which the switches of NVLink 5 lie.
+_SWITCH_MANAGEMENT = b"SW_MNG"
+_GENERATION_OF_SPEED = {"2.5": 1, "5.0": 2, "5": 2, "8.0": 3, "8": 3, "16.0": 4, "16": 4, "32.0": 5, "32": 5, "64.0": 6, "64": 6}
+_NO_ANSWER = b"\xff\xff\xff\xff"
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """One of NVIDIA's PCI devices. ``answers`` is false when it fell off the bus: its configuration space reads as ones."""
+
+    address: str
+    device_id: str
+    name: str | None
+    architecture: str | None
+    pcie: dict[str, int | None]
+    numa_node: int | None
+    iommu_group: int | None
+    driver: str | None
+    answers: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Inventory:
+    """NVIDIA's devices on the host. ``readable`` is false when the host shows no PCI bus at all."""
+
+    gpus: list[Device]
+    switches: list[Device]
+    readable: bool
+
+
+def normal_address(address: str) -> str:
+    """Return a PCI address as sysfs writes it: NVML and nvidia-smi write eight digits of domain, the kernel log often no function."""
+    match = re.fullmatch(r"(?:([0-9a-f]+):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?", address.strip().lower())
+    if match is None:
+        return address
+    domain, bus, device, function = match.groups()
+    return f"{int(domain or '0', 16):04x}:{bus}:{device}.{function or 0}"
+
+
+def generation(speed: str | None) -> int | None:
+    """Return the PCIe generation of a link speed as sysfs writes it (``16.0 GT/s PCIe``)."""
+    return _GENERATION_OF_SPEED.get((speed or "").split(" ")[0])
+
+
+def scan(host: Host) -> Inventory:
+    """Find NVIDIA's GPUs and NVSwitches. Virtual functions of a GPU are not GPUs."""
+    gpus, switches = [], []
+    addresses = host.names(DEVICES)
+    for address in addresses:
+        folder = f"{DEVICES}/{address}"
+        vendor, class_ = host.read(f"{folder}/vendor"), (host.read(f"{folder}/class") or "")[:6]
+        if vendor == f"0x{NVIDIA}" and class_ in _GPU_CLASSES and not host.exists(f"{folder}/physfn"):
+            gpus.append(_device(host, address))
+        elif vendor == f"0x{NVIDIA}" and class_ == _SWITCH_CLASS:
+            switches.append(_device(host, address))
+        elif vendor == f"0x{MELLANOX}" and _manages_switches(host, folder):
+            switches.append(dataclasses.replace(_device(host, address), name="ConnectX-7 [NVLink 5 switch management]"))
+    return Inventory(gpus, switches, bool(addresses))
+
+
+def _manages_switches(host: Host, folder: str) -> bool:
+    if host.read(f"{folder}/device") != f"0x{_CONNECTX_7}" or not host.names(f"{folder}/infiniband"):
+        return False
+    return _SWITCH_MANAGEMENT in (host.read_bytes(f"{folder}/vpd") or b"")
+
+
+def _device(host: Host, address: str) -> Device:
+    folder = f"{DEVICES}/{address}"
+    vendor_id = (host.read(f"{folder}/vendor") or "0x0000")[2:].lower()
+    device_id = (host.read(f"{folder}/device") or "0x0000")[2:].lower()
+    power_state = host.read(f"{folder}/power_state")
+    configuration = host.read_bytes(f"{folder}/config")
+    return Device(
+        address=address,
+        device_id=f"{vendor_id}:{device_id}",
+        name=name_of(device_id) or name_of(device_id, next(filter(None, map(host.read, PCI_IDS)), None)),
+        architecture=architecture_of(device_id),
+        pcie={
+            "generation": generation(host.read(f"{folder}/current_link_speed")),
+            "generation_max": generation(host.read(f"{folder}/max_link_speed")),
+            "width": _width(host.read(f"{folder}/current_link_width")),
+            "width_max": _width(host.read(f"{folder}/max_link_width")),
+        },
+        numa_node=_numa_node(host.read(f"{folder}/numa_node")),
+        iommu_group=_number(host.target(f"{folder}/iommu_group")),
+        driver=host.target(f"{folder}/driver"),
+        # A sleeping device reads as ones too.
+        answers=power_state == "D3cold" or configuration is None or configuration[:4] != _NO_ANSWER,
+    )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and re.fullmatch(r"-?\d+", text) else None
+
+
+def _numa_node(text: str | None) -> int | None:
+    # The kernel writes -1 on a machine with one node.
+    number = _number(text)
+    return None if number is None or number < 0 else number
+
+
+def _width(text: str | None) -> int | None:
+    # 255 and 63 are what a register of ones looks like.
+    number = _number(text)
+    return number if number in (1, 2, 4, 8, 12, 16, 32) else None
+
+
+def gpu_facts(device: Device) -> Json:
+    """Return the facts of a GPU that need no driver."""
+    return {
+        "pci_address": device.address,
+        "device_id": device.device_id,
+        "name": device.name,
+        "architecture": device.architecture,
+        "pcie": dict(device.pcie),
+        "numa_node": device.numa_node,
+        "iommu_group": device.iommu_group,
+        "bound_driver": device.driver,
+        "lost": not device.answers,
+    }
+
+
+def nvswitches(inventory: Inventory) -> Section:
+    """Return the NVSwitches."""
+    facts = [{"pci_address": device.address, "device_id": device.device_id, "name": device.name} for device in inventory.switches]
+    return Section(facts, {"": known("sysfs") if inventory.readable else missing(f"{DEVICES} is empty")})
+
+
+def iommu(host: Host, inventory: Inventory, cmdline: t.Sequence[str]) -> Section:
+    """Return whether an IOMMU is on, how it maps, and what shares a GPU's group."""
+    root = "/sys/kernel/iommu_groups"
+    groups = host.names(root)
+    gpu_groups = []
+    for device in inventory.gpus:
+        members = [] if device.iommu_group is None else host.names(f"{root}/{device.iommu_group}/devices")
+        gpu_groups.append({"gpu": device.address, "group": device.iommu_group, "shared_with": [other for other in members if other != device.address]})
+    first = next((entry["group"] for entry in gpu_groups if entry["group"] is not None), groups[0] if groups else None)
+    kind = host.read(f"{root}/{first}/type")
+    facts = {"enabled": bool(groups), "mode": iommu_mode(kind, cmdline) if groups else None, "groups": len(groups), "gpu_groups": gpu_groups}
+    mode = missing("The IOMMU is off") if not groups else known("sysfs" if kind else "/proc/cmdline")
+    return Section(facts, {"": known("sysfs"), "mode": mode})
+
+
+def iommu_mode(kind: str | None, cmdline: t.Sequence[str]) -> str:
+    """Return how a group maps, by the type that sysfs names (Linux 5.11 on) or else by the kernel's arguments."""
+    if kind in ("identity", "DMA", "DMA-FQ"):
+        return "passthrough" if kind == "identity" else "translated"
+    return "passthrough" if {"iommu=pt", "iommu.passthrough=1"} & set(cmdline) else "translated"

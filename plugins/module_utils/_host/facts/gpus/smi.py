@@ -1,0 +1,193 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Reading ``nvidia-smi -q -x``: what the driver says of its GPUs where NVML cannot be asked directly."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+import xml.etree.ElementTree as ET
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import normal_address
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.readings import FIELDS, Reading, Readings
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
+
+SOURCE = "nvidia-smi"
+_NOT_IN_XML = "nvidia-smi -q -x does not tell; NVML does"
+_NOT_SUPPORTED = "nvidia-smi says N/A"
+# Names in the course of the drivers' life, the newest first.
+_POWER = ("gpu_power_readings/instant_power_draw", "gpu_power_readings/power_draw", "power_readings/power_draw")
+_POWER_LIMIT = (
+    "gpu_power_readings/current_power_limit",
+    "power_readings/current_power_limit",
+    "power_readings/enforced_power_limit",
+    "power_readings/power_limit",
+)
+_PROFILE = re.compile(r"^\s+MIG (?P<profile>\S+)\s+Device\s+(?P<index>\d+): \(UUID: (?P<uuid>[^)]+)\)")
+_LOST = re.compile(r"Unable to determine the device handle for (?:GPU|gpu)\s*(?:\d+: )?(?P<gpu>[0-9a-fA-F:.]+?): (?P<message>.+)")
+
+
+def read(host: Host, root: str, timeout_s: float) -> Readings:
+    """Ask nvidia-smi below the driver's root once; a second time, only for names, when a GPU has MIG instances."""
+    command = ["chroot", root, "nvidia-smi"] if root else ["nvidia-smi"]
+    output = host.run([*command, "-q", "-x"], timeout_s)
+    readings = parse(output)
+    if any(instance for reading in readings.gpus for instance in (reading.values.get("mig") or {}).get("instances", [])):
+        name_instances(readings, host.run([*command, "-L"], timeout_s).stdout)
+    return readings
+
+
+def parse(output: Output) -> Readings:
+    """Read the answer. GPUs that are gone stand before the XML, or in its place, as a sentence each."""
+    lost = [Reading(normal_address(match["gpu"]), lost=True, reasons=_all(match["message"])) for match in _LOST.finditer(output.stdout)]
+    start, end = output.stdout.find("<?xml"), output.stdout.rfind("</nvidia_smi_log>")
+    if start < 0 or end < 0:
+        return Readings(SOURCE, gpus=lost, reason=output.error or "nvidia-smi printed no XML")
+    try:
+        log = ET.fromstring(output.stdout[start : end + len("</nvidia_smi_log>")])  # noqa: S314 (the host's own driver wrote it)
+    except ET.ParseError as e:
+        return Readings(SOURCE, gpus=lost, reason=f"nvidia-smi printed broken XML: {e}")
+    return Readings(SOURCE, driver_version=log.findtext("driver_version"), gpus=[*map(_gpu, log.findall("gpu")), *lost])
+
+
+def _all(reason: str) -> dict[str, str]:
+    return {field: reason.strip() for field in FIELDS}
+
+
+def _gpu(gpu: ET.Element) -> Reading:
+    values: dict[str, t.Any] = {
+        "product": _text(gpu, "product_name"),
+        "architecture": _text(gpu, "product_architecture"),
+        "uuid": _text(gpu, "uuid"),
+        "serial": _text(gpu, "serial"),
+        "memory_mib": _whole(gpu, "fb_memory_usage/total"),
+        "power_w": _first(_decimal(gpu, path) for path in _POWER),
+        "power_limit_w": _first(_decimal(gpu, path) for path in _POWER_LIMIT),
+        "pcie": _pcie(gpu),
+        "ecc": _ecc(gpu),
+        "remapped_rows": _remapped_rows(gpu),
+        "mig": _mig(gpu),
+        "fabric": _fabric(gpu),
+    }
+    reasons = {field: _NOT_SUPPORTED for field, value in values.items() if value is None}
+    return Reading(normal_address(gpu.get("id", "")), values=values, reasons={**reasons, "nvlink": _NOT_IN_XML})
+
+
+def _text(element: ET.Element, path: str) -> str | None:
+    text = (element.findtext(path) or "").strip()
+    # N/A: the GPU has no such thing. The others in brackets: the driver could not say.
+    return None if text in ("", "N/A", "None") or text.startswith("[") or text in ("Unknown Error", "Insufficient Permissions", "GPU is lost") else text
+
+
+def _decimal(element: ET.Element, path: str) -> float | None:
+    match = re.match(r"-?\d+(\.\d+)?", _text(element, path) or "")
+    return float(match[0]) if match else None
+
+
+def _whole(element: ET.Element, path: str) -> int | None:
+    number = _decimal(element, path)
+    return None if number is None else int(number)
+
+
+def _first(values: t.Iterable[t.Any]) -> t.Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _flag(element: ET.Element, path: str) -> bool | None:
+    text = _text(element, path)
+    return None if text is None else text in ("Yes", "Enabled")
+
+
+def _pcie(gpu: ET.Element) -> dict[str, int | None] | None:
+    link = "pci/pci_gpu_link_info"
+    values = {
+        "generation": _whole(gpu, f"{link}/pcie_gen/current_link_gen"),
+        "generation_max": _first(_whole(gpu, f"{link}/pcie_gen/{name}") for name in ("max_device_link_gen", "max_link_gen")),
+        "width": _whole(gpu, f"{link}/link_widths/current_link_width"),
+        "width_max": _whole(gpu, f"{link}/link_widths/max_link_width"),
+    }
+    return values if any(values.values()) else None
+
+
+def _ecc(gpu: ET.Element) -> dict[str, t.Any] | None:
+    enabled = _flag(gpu, "ecc_mode/current_ecc")
+    if enabled is None:
+        return None
+    return {
+        "enabled": enabled,
+        "pending": _flag(gpu, "ecc_mode/pending_ecc"),
+        "corrected": _errors(gpu, "volatile", "correctable", "single_bit"),
+        "uncorrected": _errors(gpu, "volatile", "uncorrectable", "double_bit"),
+        "corrected_total": _errors(gpu, "aggregate", "correctable", "single_bit"),
+        "uncorrected_total": _errors(gpu, "aggregate", "uncorrectable", "double_bit"),
+    }
+
+
+def _errors(gpu: ET.Element, counter: str, kind: str, old_kind: str) -> int | None:
+    old = _whole(gpu, f"ecc_errors/{counter}/{old_kind}/total")
+    if old is not None:
+        return old
+    # sram_uncorrectable became sram_uncorrectable_parity and _secded with Hopper's drivers.
+    memories = [name for name in (child.tag for child in gpu.findall(f"ecc_errors/{counter}/*")) if re.match(rf"(sram|dram)_{kind}(_|$)", name)]
+    counts = [_whole(gpu, f"ecc_errors/{counter}/{name}") for name in memories]
+    present = [count for count in counts if count is not None]
+    return sum(present) if present else None
+
+
+def _remapped_rows(gpu: ET.Element) -> dict[str, t.Any] | None:
+    values = {
+        "correctable": _whole(gpu, "remapped_rows/remapped_row_corr"),
+        "uncorrectable": _whole(gpu, "remapped_rows/remapped_row_unc"),
+        "pending": _flag(gpu, "remapped_rows/remapped_row_pending"),
+        "failure": _flag(gpu, "remapped_rows/remapped_row_failure"),
+    }
+    return None if all(value is None for value in values.values()) else values
+
+
+def _mig(gpu: ET.Element) -> dict[str, t.Any] | None:
+    mode = _flag(gpu, "mig_mode/current_mig")
+    if mode is None:
+        return None
+    instances = [
+        {
+            "index": _whole(device, "index"),
+            "gpu_instance": _whole(device, "gpu_instance_id"),
+            "compute_instance": _whole(device, "compute_instance_id"),
+            "memory_mib": _whole(device, "fb_memory_usage/total"),
+            "profile": None,
+            "uuid": None,
+        }
+        for device in gpu.findall("mig_devices/mig_device")
+    ]
+    return {"mode": mode, "pending": _flag(gpu, "mig_mode/pending_mig"), "instances": instances}
+
+
+def _fabric(gpu: ET.Element) -> dict[str, t.Any] | None:
+    state = _text(gpu, "fabric/state")
+    if state is None:
+        return None
+    return {
+        "state": state,
+        "status": _text(gpu, "fabric/status"),
+        "clique": _first((_whole(gpu, "fabric/cliqueId"), _whole(gpu, "fabric/clique_id"))),
+        "cluster_uuid": _first((_text(gpu, "fabric/clusterUuid"), _text(gpu, "fabric/cluster_uuid"))),
+    }
+
+
+def name_instances(readings: Readings, listing: str) -> None:
+    """Give every MIG instance the profile and UUID that ``nvidia-smi -L`` shows below its GPU."""
+    by_uuid = {reading.values.get("uuid"): reading for reading in readings.gpus}
+    instances: list[dict[str, t.Any]] = []
+    for line in listing.splitlines():
+        gpu = re.match(r"GPU \d+: .*\(UUID: ([^)]+)\)", line)
+        if gpu:
+            reading = by_uuid.get(gpu[1])
+            instances = ((reading.values.get("mig") or {}) if reading else {}).get("instances", [])
+        match = _PROFILE.match(line)
+        for instance in instances:
+            if match and instance["index"] == int(match["index"]):
+                instance.update(profile=match["profile"], uuid=match["uuid"])

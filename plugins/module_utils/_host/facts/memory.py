@@ -1,0 +1,50 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Huge pages and NUMA nodes."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, either, known
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+
+_HUGEPAGES = "/sys/kernel/mm/hugepages"
+_NODES = "/sys/devices/system/node"
+
+
+def hugepages(host: Host) -> Section:
+    """Return the huge pages of every size, and when the kernel makes transparent ones."""
+    sizes = []
+    for name in host.names(_HUGEPAGES):
+        size = re.fullmatch(r"hugepages-(\d+)kB", name)
+        if size:
+            total, free = (_number(host.read(f"{_HUGEPAGES}/{name}/{field}")) for field in ("nr_hugepages", "free_hugepages"))
+            sizes.append({"size_kib": int(size[1]), "total": total, "free": free})
+    transparent = re.search(r"\[(\w+)\]", host.read("/sys/kernel/mm/transparent_hugepage/enabled") or "")
+    return Section(
+        {"sizes": sorted(sizes, key=lambda entry: entry["size_kib"] or 0), "transparent": transparent[1] if transparent else None},
+        {"sizes": known("sysfs"), "transparent": either(transparent, "sysfs", "This kernel has no transparent huge pages")},
+    )
+
+
+def numa(host: Host) -> Section:
+    """Return the NUMA nodes with their CPUs, and whether the kernel moves memory between them."""
+    nodes = []
+    for name in host.names(_NODES):
+        if re.fullmatch(r"node\d+", name):
+            memory = re.search(r"MemTotal:\s+(\d+) kB", host.read(f"{_NODES}/{name}/meminfo") or "")
+            nodes.append({"id": int(name[4:]), "cpus": host.read(f"{_NODES}/{name}/cpulist"), "memory_mib": int(memory[1]) // 1024 if memory else None})
+    balancing = host.read("/proc/sys/kernel/numa_balancing")
+    return Section(
+        {"nodes": sorted(nodes, key=lambda node: node["id"]), "balancing": None if balancing is None else balancing != "0"},
+        {"nodes": known("sysfs"), "balancing": either(balancing, "procfs", "This kernel has no NUMA balancing")},
+    )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() else None

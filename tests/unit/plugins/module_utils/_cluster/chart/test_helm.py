@@ -1,0 +1,243 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import Helm, Source, explain, local_chart
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+
+FAKE_HELM = """#!/bin/sh
+# Writes down how it was called and plays a repository that holds one chart.
+printf '%s\\n' "$*" >> "$CALLS"
+case "$1" in
+  pull)
+    [ -n "$FAIL" ] && { echo "Error: $FAIL" >&2; exit 1; }
+    while [ "$1" != --destination ]; do shift; done
+    [ -n "$EMPTY" ] || echo archive > "$2/gpu-operator-v26.7.0.tgz"
+    for name in registry.json repositories.yaml; do [ -f "$2/$name" ] && cp "$2/$name" "$CALLS.$name"; done
+    true;;
+  template) cat > "$CALLS.stdin"; echo "rendered";;
+esac
+"""
+
+
+class FakeModule:
+    """What Helm needs of an AnsibleModule."""
+
+    def __init__(self, tmpdir: Path) -> None:
+        self.tmpdir = str(tmpdir)
+
+    def run_command(self, args: list[str], data: str | None = None, binary_data: bool = False) -> tuple[int, str, str]:
+        done = subprocess.run(args, input=data, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def atomic_move(self, source: str, target: str) -> None:
+        shutil.move(source, target)
+
+
+class Bench(t.NamedTuple):
+    helm: Helm
+    path: Path
+
+    @property
+    def calls(self) -> list[str]:
+        return (self.path / "calls").read_text().splitlines() if (self.path / "calls").exists() else []
+
+    def written(self, name: str) -> dict:
+        return json.loads((self.path / f"calls.{name}").read_text())
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    binary = tmp_path / "helm"
+    binary.write_text(FAKE_HELM)
+    binary.chmod(binary.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+    scratch = tmp_path / "module-tmp"
+    scratch.mkdir()
+    return Bench(Helm(FakeModule(scratch), str(binary)), tmp_path)
+
+
+def test_a_missing_helm_is_named() -> None:
+    with pytest.raises(GpuOpsError, match=r"no helm executable at /nowhere/helm. Install Helm") as e:
+        Helm(FakeModule(Path("/tmp")), "/nowhere/helm")
+    assert e.value.reason == "HelmMissing"
+
+
+@pytest.mark.parametrize(
+    ("source", "local"),
+    [
+        (Source("/charts/x"), True),
+        (Source("./x"), True),
+        (Source("~/x"), True),
+        (Source("x.tgz"), True),
+        (Source(os.path.basename(os.getcwd())), False),
+        (Source("nvidia/gpu-operator"), False),
+        (Source("gpu-operator", repo_url="https://example.com"), False),
+        (Source("oci://example.com/gpu-operator"), False),
+        (Source("https://example.com/gpu-operator-1.tgz"), False),
+    ],
+)
+def test_is_local(source: Source, local: bool) -> None:
+    assert source.is_local is local
+
+
+def test_a_source_reads_as_a_sentence() -> None:
+    assert str(Source("a", "https://r", "1")) == "a version 1 in https://r"
+    assert str(Source("a")) == "a"
+    assert Source("oci://example.com/team/gpu-operator/").chart_name == "gpu-operator"
+    assert Source("nvidia/gpu-operator").chart_name == "gpu-operator"
+
+
+def test_local_charts_are_taken_where_they_lie(bench: Bench, tmp_path: Path) -> None:
+    folder = tmp_path / "chart"
+    folder.mkdir()
+    with pytest.raises(GpuOpsError, match=r"it has no Chart.yaml"):
+        local_chart(str(folder))
+    (folder / "Chart.yaml").write_text("name: x")
+    assert bench.helm.fetch(Source(str(folder)), None) == (str(folder), True)
+    with pytest.raises(GpuOpsError, match="There is no chart at") as e:
+        bench.helm.fetch(Source(str(tmp_path / "gone.tgz")), None)
+    assert e.value.reason == "ChartNotFound"
+    assert bench.calls == []
+
+
+def test_a_remote_chart_is_pulled_into_dest_once(bench: Bench, tmp_path: Path) -> None:
+    source = Source("gpu-operator", repo_url="https://example.com", version="26.7.0", ca_file="/ca.pem")
+    dest = tmp_path / "new" / "folder"
+    path, stays = bench.helm.fetch(source, str(dest))
+    assert (path, stays) == (str(dest / "gpu-operator-v26.7.0.tgz"), True)
+    assert Path(path).read_text() == "archive\n"
+    assert len(bench.calls) == 1 and "--version 26.7.0 --ca-file /ca.pem --repo https://example.com" in bench.calls[0]
+    assert bench.helm.fetch(source, str(dest)) == (path, True)
+    assert len(bench.calls) == 1
+
+
+@pytest.mark.parametrize("version", [None, ">=26", "26.7"])
+def test_a_version_that_is_not_exact_is_asked_for_again(bench: Bench, tmp_path: Path, version: str | None) -> None:
+    source = Source("gpu-operator", repo_url="https://example.com", version=version)
+    bench.helm.fetch(source, str(tmp_path))
+    bench.helm.fetch(source, str(tmp_path))
+    assert len(bench.calls) == 2
+
+
+def test_without_dest_the_chart_does_not_stay(bench: Bench) -> None:
+    path, stays = bench.helm.fetch(Source("oci://example.com/gpu-operator", plain_http=True), None)
+    assert Path(path).parent == bench.path / "module-tmp" and not stays
+    assert bench.calls[0].startswith("pull oci://example.com/gpu-operator ") and bench.calls[0].endswith("--plain-http")
+
+
+def test_a_registry_password_goes_through_a_file(bench: Bench) -> None:
+    bench.helm.fetch(Source("oci://example.com:5000/nvidia/gpu-operator", username="$oauthtoken", password="s3cret"), None)
+    assert bench.written("registry.json") == {"auths": {"example.com:5000": {"auth": "JG9hdXRodG9rZW46czNjcmV0"}}}
+    assert "s3cret" not in "".join(bench.calls)
+    assert not list((bench.path / "module-tmp").glob("**/registry.json"))
+
+
+def test_a_repository_password_goes_through_a_file(bench: Bench) -> None:
+    bench.helm.fetch(Source("gpu-operator", repo_url="https://example.com", username="u", password="s3cret"), None)
+    entry = bench.written("repositories.yaml")["repositories"][0]
+    assert (entry["url"], entry["username"], entry["password"]) == ("https://example.com", "u", "s3cret")
+    assert bench.calls[0].startswith("repo update") and bench.calls[1].startswith("pull private/gpu-operator")
+    assert "s3cret" not in "".join(bench.calls)
+
+
+def test_a_password_needs_to_know_where_to_go(bench: Bench) -> None:
+    with pytest.raises(GpuOpsError, match="need an oci:// chart_ref or a chart_repo_url"):
+        bench.helm.fetch(Source("nvidia/gpu-operator", username="u", password="p"), None)
+
+
+def test_a_pull_that_leaves_nothing_or_fails_says_so(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMPTY", "1")
+    with pytest.raises(GpuOpsError, match="left no archive"):
+        bench.helm.fetch(Source("nvidia/gpu-operator"), None)
+    monkeypatch.setenv("FAIL", 'chart "nope" not found in https://example.com repository')
+    with pytest.raises(GpuOpsError, match='no usable chart nvidia/nope: chart "nope" not found') as e:
+        bench.helm.fetch(Source("nvidia/nope"), None)
+    assert e.value.reason == "ChartNotFound"
+
+
+def test_render_hands_values_through_standard_input(bench: Bench) -> None:
+    options = {
+        "release_name": "gpu",
+        "release_namespace": "ns",
+        "kube_version": "1.36.0",
+        "api_versions": ["a/v1", "b/v1"],
+        "values": {"secret": "s3cret"},
+    }
+    assert bench.helm.render("/chart", options) == "rendered\n"
+    assert bench.calls == [
+        "template gpu /chart --namespace ns --include-crds --no-hooks --kube-version 1.36.0 --api-versions a/v1 --api-versions b/v1 --values -"
+    ]
+    assert bench.written("stdin") == {"secret": "s3cret"}
+
+
+# What helm 4.3 and 3.20 really write, shortened where they repeat themselves.
+MESSAGES = [
+    (
+        "Error: execution error at (gpu-operator/templates/validations.yaml:10:3): the NRI Plugin cannot be enabled when CDI is disabled\n\n"
+        "Use --debug flag to render out invalid YAML\n",
+        "ValuesRefused",
+        "The chart refuses these Helm values: the NRI Plugin cannot be enabled when CDI is disabled. Correct them in the values.",
+    ),
+    (
+        "Error: values don't meet the specifications of the schema(s) in the following chart(s):\nnode-feature-discovery:\n"
+        "- at '/worker/tolerations': got string, want array\n",
+        "ValuesRefused",
+        "The chart refuses these Helm values: node-feature-discovery: at '/worker/tolerations': got string, want array. Correct them in the values.",
+    ),
+    (
+        'Error: gpu-operator/templates/operator.yaml:61:21\n  executing "gpu-operator/templates/operator.yaml" at <include "driver-manager.fullimage" .>:\n'
+        '    error calling include:\nx/_helpers.tpl:79:11\n  executing "driver-manager.fullimage" at <.Values.driver.manager.repository>:\n'
+        "    can't evaluate field manager in type interface {}\n\nUse --debug flag to render out invalid YAML\n",
+        "ValuesRefused",
+        "driver.manager.repository has the wrong type (can't evaluate field manager in type interface {})",
+    ),
+    (
+        'Error: gpu-operator/templates/clusterpolicy.yaml:238:25\n  executing "x" at <.Values.driver.upgradePolicy.gpuPodDeletion.force>:\n'
+        "    nil pointer evaluating interface {}.force\n",
+        "ValuesRefused",
+        "driver.upgradePolicy.gpuPodDeletion.force lies in a block that is null",
+    ),
+    ("Error: unknown flag: --take-ownership\n", "HelmTooOld", "This helm is too old (unknown flag: --take-ownership). Install Helm"),
+    (
+        "Error: chart requires kubeVersion: >= 1.16.0-0 which is incompatible with Kubernetes v1.10.0\n",
+        "KubernetesVersion",
+        "The chart does not fit the Kubernetes version",
+    ),
+    ("Error: invalid kube version 'abc': could not parse \"abc\" as version\n", "KubernetesVersion", "Check kube_version"),
+    (
+        "Error: failed to fetch https://helm.ngc.nvidia.com/x/charts/y.tgz : 401 Unauthorized\n",
+        "Unauthorized",
+        "The registry refuses access to CHART: failed to fetch https://helm.ngc.nvidia.com/x/charts/y.tgz : 401 Unauthorized. Check registry_username",
+    ),
+    (
+        'Error: looks like "http://127.0.0.1:1/x" is not a valid chart repository or cannot be reached: Get "http://127.0.0.1:1/x/index.yaml": '
+        "dial tcp 127.0.0.1:1: connect: connection refused\n",
+        "Unreachable",
+        "Cannot reach the source of the chart CHART",
+    ),
+    ("Error: repo foo not found\n", "ChartNotFound", "There is no usable chart CHART: repo foo not found. Check chart_ref"),
+    ("Error: file '/etc/passwd' does not appear to be a gzipped archive; got 'text/plain'\n", "ChartNotFound", "does not appear to be"),
+    ("Error: failed to fetch http://127.0.0.1:18999/none.tgz : 404 File not found\n", "ChartNotFound", "There is no usable chart"),
+    ("Error: something new\n", "HelmFailed", "Helm failed on CHART: something new."),
+    ("", "HelmFailed", "Helm failed on CHART"),
+]
+
+
+@pytest.mark.parametrize(("stderr", "reason", "sentence"), MESSAGES, ids=[f"{number}-{case[1]}" for number, case in enumerate(MESSAGES)])
+def test_explain_says_in_one_sentence_what_helm_means(stderr: str, reason: str, sentence: str) -> None:
+    error = explain(stderr, "CHART")
+    assert error.reason == reason
+    assert sentence in error.msg
+    assert "\n" not in error.msg and "--debug" not in error.msg

@@ -1,0 +1,182 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import nvml as _nvml
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.readings import Readings
+
+from tests.fake_nvml import A100, B200, H100, H200, L4, Model, machine
+
+SetNvml = t.Callable[..., None]
+DRIVER_NOT_LOADED, GPU_IS_LOST, MISMATCH = 9, 15, 18
+
+
+def ask(timeout_s: float = 10, library: Path | None = None) -> Readings:
+    return _nvml.Child(str(library) if library else None).answer(time.monotonic() + timeout_s)
+
+
+def test_every_field_of_a_healthy_hopper(nvml: SetNvml) -> None:
+    nvml(machine(H100))
+    readings = ask()
+    assert (readings.driver_version, readings.reason, len(readings.gpus)) == ("580.95.05", None, 8)
+    reading = readings.gpus[2]
+    assert (reading.address, reading.reasons, reading.lost) == ("0000:3a:00.0", {}, False)
+    assert reading.values == {
+        "product": "NVIDIA H100 80GB HBM3",
+        "architecture": "Hopper",
+        "uuid": "GPU-23300000-0000-4000-8000-000000000002",
+        "serial": "1650124000002",
+        "memory_mib": 81559,
+        "power_w": 70.0,
+        "power_limit_w": 700.0,
+        "pcie": {"generation": 5, "generation_max": 5, "width": 16, "width_max": 16},
+        "ecc": {"enabled": True, "pending": True, "corrected": 0, "uncorrected": 0, "corrected_total": 0, "uncorrected_total": 0},
+        "remapped_rows": {"correctable": 0, "uncorrectable": 0, "pending": False, "failure": False},
+        "mig": {"mode": False, "pending": False, "instances": []},
+        "nvlink": {"links": 18, "active": 18, "version": 4},
+        "fabric": {"state": "Completed", "status": "Success", "clique": 0, "cluster_uuid": "00000000-0000-0000-0000-000000000000"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "architecture", "missing"),
+    [(A100, "Ampere", {"fabric"}), (H200, "Hopper", set()), (B200, "Blackwell", set()), (L4, "Ada Lovelace", {"mig", "nvlink", "fabric"})],
+)
+def test_what_a_model_lacks_is_missing_with_nvmls_reason(nvml: SetNvml, model: Model, architecture: str, missing: set[str]) -> None:
+    nvml(machine(model, 1))
+    (reading,) = ask().gpus
+    assert reading.values["architecture"] == architecture
+    assert reading.reasons == dict.fromkeys(missing, "NVML: Not Supported")
+
+
+def test_errors_rows_and_links(nvml: SetNvml) -> None:
+    nvml(
+        machine(
+            A100, 1, corrected=7, uncorrected=1, corrected_total=9, uncorrected_total=2, rows_uncorrectable=1, rows_pending=1, links_active=11, link_width=8
+        )
+    )
+    values = ask().gpus[0].values
+    assert values["ecc"] == {"enabled": True, "pending": True, "corrected": 7, "uncorrected": 1, "corrected_total": 9, "uncorrected_total": 2}
+    assert values["remapped_rows"] == {"correctable": 0, "uncorrectable": 1, "pending": True, "failure": False}
+    assert values["nvlink"] == {"links": 12, "active": 11, "version": 3}
+    assert values["pcie"]["width"] == 8
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "expected"),
+    [(1, 0, ("Not Started", None)), (2, 0, ("In Progress", None)), (3, 0, ("Completed", "Success")), (3, 999, ("Completed", "Unknown Error"))],
+)
+def test_the_fabric(nvml: SetNvml, state: int, status: int, expected: tuple[str, str | None]) -> None:
+    nvml(machine(H100, 1, fabric_state=state, fabric_status=status))
+    fabric = ask().gpus[0].values["fabric"]
+    assert (fabric["state"], fabric["status"]) == expected
+
+
+def test_mig_instances_and_a_mode_that_waits_for_a_reset(nvml: SetNvml) -> None:
+    gpus = machine(A100, 2)
+    gpus[0].keys |= {"mig": 1, "mig_pending": 0}
+    gpus[0].mig = [
+        {"name": f"{A100.product} MIG 3g.40gb", "uuid": "MIG-1", "gpu_instance": 2, "compute_instance": 0, "memory_mib": 40192},
+        {"name": f"{A100.product} MIG 1g.10gb+me", "uuid": "MIG-2", "gpu_instance": 9, "compute_instance": 1, "memory_mib": 9856},
+    ]
+    nvml(gpus)
+    first, second = (reading.values["mig"] for reading in ask().gpus)
+    assert first == {
+        "mode": True,
+        "pending": False,
+        "instances": [
+            {"index": 0, "gpu_instance": 2, "compute_instance": 0, "memory_mib": 40192, "profile": "3g.40gb", "uuid": "MIG-1"},
+            {"index": 1, "gpu_instance": 9, "compute_instance": 1, "memory_mib": 9856, "profile": "1g.10gb+me", "uuid": "MIG-2"},
+        ],
+    }
+    assert second == {"mode": False, "pending": False, "instances": []}
+
+
+@pytest.mark.parametrize(("key", "address"), [("error", None), ("handle_error", None), ("late", "0000:2a:00.0")])
+def test_a_lost_gpu_does_not_hide_the_others(nvml: SetNvml, monkeypatch: pytest.MonkeyPatch, key: str, address: str | None) -> None:
+    gpus = machine(H100, 3)
+    if key == "late":
+        # It falls off the bus between two questions.
+        def lost(nvml: t.Any, handle: t.Any) -> None:
+            if nvml.nvmlDeviceGetSerial(handle) == "1650124000001":
+                raise nvml.NVMLError(nvml.NVML_ERROR_GPU_IS_LOST)
+
+        monkeypatch.setitem(_nvml.QUESTIONS, "ecc", lost)
+    else:
+        gpus[1].keys[key] = GPU_IS_LOST
+    nvml(gpus)
+    readings = ask()
+    assert [reading.lost for reading in readings.gpus] == [False, True, False]
+    assert (readings.gpus[1].address, readings.gpus[1].values) == (address, {})
+    assert set(readings.gpus[1].reasons.values()) == {"NVML: GPU is lost"}
+    assert readings.gpus[2].values["uuid"].endswith("2")
+
+
+@pytest.mark.parametrize(
+    ("init", "reason"),
+    [(DRIVER_NOT_LOADED, "NVML: Driver Not Loaded"), (MISMATCH, "NVML: RM has detected an NVML/RM version mismatch.")],
+)
+def test_a_library_that_does_not_start(nvml: SetNvml, init: int, reason: str) -> None:
+    nvml([], init=init)
+    assert ask() == Readings("nvml", reason=reason)
+
+
+def test_no_library(nvml: SetNvml) -> None:
+    assert ask().reason == "NVML: NVML Shared Library Not Found"
+    assert "No such file" in str(ask(library=Path("/nowhere/libnvidia-ml.so.1")).reason)
+
+
+def test_a_library_outside_the_linkers_paths(nvml: SetNvml, nvml_library: Path) -> None:
+    nvml(machine(L4, 1))
+    assert len(ask(library=nvml_library).gpus) == 1
+
+
+def test_a_driver_that_hangs_leaves_what_was_said_before(nvml: SetNvml) -> None:
+    gpus = machine(H100)
+    gpus[5].keys["hang"] = 1
+    nvml(gpus)
+    started = time.monotonic()
+    readings = ask(timeout_s=1)
+    assert time.monotonic() - started < 30
+    assert (readings.timed_out, readings.driver_version, len(readings.gpus)) == (True, "580.95.05", 5)
+    assert readings.reason == "NVML did not answer in time: a driver in trouble hangs"
+
+
+def test_a_driver_that_crashes(nvml: SetNvml) -> None:
+    gpus = machine(H100, 2)
+    gpus[1].keys["crash"] = 1
+    nvml(gpus)
+    readings = ask()
+    assert (len(readings.gpus), readings.timed_out, readings.reason) == (1, False, "NVML's process ended by signal 6")
+
+
+def test_a_child_that_ends_early_without_a_word() -> None:
+    assert _nvml.readings_of("", timed_out=False, signal_number=0).reason == "NVML's process ended early"
+    # The last line is cut off.
+    assert _nvml.readings_of('{"driver_version": "580"}\n{"gp', timed_out=True, signal_number=0).driver_version == "580"
+
+
+def test_the_child_holds_nothing_of_its_parents(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask_nobody(library: str | None) -> t.Iterator[dict[str, t.Any]]:
+        yield {"driver_version": " ".join(os.readlink(f"/proc/self/fd/{fd}") for fd in (0, 1, 2)), "reason": str(os.getsid(0) == os.getpid())}
+        yield {"gpu": {"address": ",".join(os.listdir("/proc/self/fd"))}}
+
+    monkeypatch.setattr(_nvml, "ask", ask_nobody)
+    readings = ask()
+    assert readings.driver_version == "/dev/null /dev/null /dev/null"
+    assert readings.reason == "True"
+    # The pipe, and the folder that was listed.
+    assert set(str(readings.gpus[0].address).split(",")) - {"0", "1", "2", "3"} <= {"4", "5"}
+
+
+def test_older_bindings_give_bytes() -> None:
+    assert _nvml._string(b"NVIDIA L4") == "NVIDIA L4"
+    assert _nvml._string("NVIDIA L4") == "NVIDIA L4"

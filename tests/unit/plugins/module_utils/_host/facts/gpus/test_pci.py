@@ -1,0 +1,175 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import gpu_facts, iommu, iommu_mode, normal_address, nvswitches, scan
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci_ids import architecture_of, name_of
+
+from tests.fake_nvml import A100, B200, H100, L4, plant
+from tests.fake_nvml.tree import write
+from tests.unit.recorded_host import RecordedHost
+
+DEVICES = "sys/bus/pci/devices"
+
+
+@pytest.mark.parametrize(
+    ("written", "address"),
+    [
+        ("0000:18:00.0", "0000:18:00.0"),
+        ("00000000:1B:00.0", "0000:1b:00.0"),
+        ("00000009:01:00.0", "0009:01:00.0"),
+        ("0000:03:00", "0000:03:00.0"),
+        ("03:00.1", "0000:03:00.1"),
+        ("nonsense", "nonsense"),
+    ],
+)
+def test_addresses_are_written_in_one_way(written: str, address: str) -> None:
+    assert normal_address(written) == address
+
+
+def test_a_machine_with_switches(tmp_path: Path) -> None:
+    plant(tmp_path, H100)
+    inventory = scan(RecordedHost(tmp_path))
+    assert len(inventory.gpus) == 8
+    assert gpu_facts(inventory.gpus[7]) == {
+        "pci_address": "0000:db:00.0",
+        "device_id": "10de:2330",
+        "name": "GH100 [H100 SXM5 80GB]",
+        "architecture": "Hopper",
+        "pcie": {"generation": 5, "generation_max": 5, "width": 16, "width_max": 16},
+        "numa_node": 1,
+        "iommu_group": 27,
+        "bound_driver": "nvidia",
+        "lost": False,
+    }
+    section = nvswitches(inventory)
+    assert len(section.facts) == 4
+    assert section.facts[0] == {"pci_address": "0000:07:00.0", "device_id": "10de:22a3", "name": "GH100 [H100 NVSwitch]"}
+    assert section.sources[""] == {"source": "sysfs", "reason": None}
+
+
+def test_a_host_without_a_pci_bus_says_so(tmp_path: Path) -> None:
+    inventory = scan(RecordedHost(tmp_path))
+    assert inventory.gpus == []
+    assert nvswitches(inventory).sources[""] == {"source": None, "reason": "/sys/bus/pci/devices is empty"}
+
+
+def test_the_switches_of_nvlink_5_show_as_a_connectx_7(tmp_path: Path) -> None:
+    plant(tmp_path, B200)
+    for address, vpd in (("0000:05:00.0", b"\x82\x10\x00NVSwitch V3 SW_MNG\x00"), ("0000:06:00.0", b"\x82\x10\x00ConnectX-7 HHHL")):
+        folder = tmp_path / DEVICES / address
+        write(folder / "vendor", "0x15b3\n")
+        write(folder / "device", "0x1021\n")
+        write(folder / "class", "0x020700\n")
+        write(folder / "infiniband/mlx5_0", "")
+        write(folder / "vpd", vpd)
+    assert nvswitches(scan(RecordedHost(tmp_path))).facts == [
+        {"pci_address": "0000:05:00.0", "device_id": "15b3:1021", "name": "ConnectX-7 [NVLink 5 switch management]"}
+    ]
+
+
+def test_a_gpu_whose_configuration_space_reads_as_ones_is_lost_unless_it_sleeps(tmp_path: Path) -> None:
+    plant(tmp_path, L4, 2)
+    for address in ("0000:18:00.0", "0000:2a:00.0"):
+        write(tmp_path / DEVICES / address / "config", b"\xff" * 256)
+    write(tmp_path / DEVICES / "0000:2a:00.0/power_state", "D3cold\n")
+    write(tmp_path / DEVICES / "0000:18:00.0/current_link_speed", "Unknown\n")
+    write(tmp_path / DEVICES / "0000:18:00.0/current_link_width", "63\n")
+    lost, asleep = map(gpu_facts, scan(RecordedHost(tmp_path)).gpus)
+    assert lost["lost"] and not asleep["lost"]
+    assert lost["pcie"] == {"generation": None, "generation_max": 4, "width": None, "width_max": 16}
+
+
+def test_virtual_functions_and_other_functions_are_no_gpus(tmp_path: Path) -> None:
+    plant(tmp_path, A100, 1)
+    for address, class_, virtual in (("0000:18:00.4", "0x030200", True), ("0000:18:00.1", "0x040300", False)):
+        for name, content in (("vendor", "0x10de"), ("device", "0x20b2"), ("class", class_)):
+            write(tmp_path / DEVICES / address / name, f"{content}\n")
+        if virtual:
+            write(tmp_path / DEVICES / address / "physfn/vendor", "0x10de\n")
+    assert [device.address for device in scan(RecordedHost(tmp_path)).gpus] == ["0000:18:00.0"]
+
+
+def test_a_machine_with_one_numa_node_has_none(tmp_path: Path) -> None:
+    plant(tmp_path, L4, 1)
+    write(tmp_path / DEVICES / "0000:18:00.0/numa_node", "-1\n")
+    assert gpu_facts(scan(RecordedHost(tmp_path)).gpus[0])["numa_node"] is None
+
+
+def test_names_come_from_the_hosts_table_when_ours_lacks_them(tmp_path: Path) -> None:
+    ours = "10de  NVIDIA Corporation\n\t0fff  Old [One]\n\t\t10de 1234  Board\n# comment\n\t2fff  GB999 [New]\n"
+    pci_ids = f"10dd  Enhance Limited\n{ours}10df  Emulex\n\t2ffe  Not ours\n"
+    assert name_of("2fff", pci_ids) == "GB999 [New]"
+    assert name_of("0fff", pci_ids) == "Old [One]"
+    assert name_of("2ffe", pci_ids) is None
+    assert name_of("2330", pci_ids) == "GH100 [H100 SXM5 80GB]"
+    plant(tmp_path, L4, 1)
+    write(tmp_path / DEVICES / "0000:18:00.0/device", "0x2fff\n")
+    assert gpu_facts(scan(RecordedHost(tmp_path)).gpus[0])["name"] is None
+    write(tmp_path / "usr/share/misc/pci.ids", pci_ids)
+    assert gpu_facts(scan(RecordedHost(tmp_path)).gpus[0])["name"] == "GB999 [New]"
+
+
+@pytest.mark.parametrize(
+    ("device_id", "architecture"),
+    [
+        ("15f9", "Pascal"),
+        ("1db6", "Volta"),
+        ("1eb8", "Turing"),
+        ("20b2", "Ampere"),
+        ("2237", "Ampere"),
+        ("2330", "Hopper"),
+        ("26b9", "Ada Lovelace"),
+        ("2901", "Blackwell"),
+        ("2bb5", "Blackwell"),
+        ("31c2", "Blackwell"),
+        ("ffff", None),
+    ],
+)
+def test_the_generation_of_a_device(device_id: str, architecture: str | None) -> None:
+    assert architecture_of(device_id) == architecture
+
+
+def test_what_shares_a_gpus_group(tmp_path: Path) -> None:
+    plant(tmp_path, H100, 2, iommu="DMA-FQ")
+    write(tmp_path / "sys/kernel/iommu_groups/20/devices/0000:17:01.0", "")
+    host = RecordedHost(tmp_path)
+    section = iommu(host, scan(host), ["iommu=pt"])
+    assert section.facts == {
+        "enabled": True,
+        "mode": "translated",
+        "groups": 2,
+        "gpu_groups": [
+            {"gpu": "0000:18:00.0", "group": 20, "shared_with": ["0000:17:01.0"]},
+            {"gpu": "0000:2a:00.0", "group": 21, "shared_with": []},
+        ],
+    }
+    assert section.sources["mode"] == {"source": "sysfs", "reason": None}
+
+
+def test_an_iommu_that_is_off(tmp_path: Path) -> None:
+    plant(tmp_path, H100, 1, iommu=None)
+    host = RecordedHost(tmp_path)
+    section = iommu(host, scan(host), [])
+    assert section.facts == {"enabled": False, "mode": None, "groups": 0, "gpu_groups": [{"gpu": "0000:18:00.0", "group": None, "shared_with": []}]}
+    assert section.sources["mode"] == {"source": None, "reason": "The IOMMU is off"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "cmdline", "mode"),
+    [
+        ("identity", [], "passthrough"),
+        ("DMA", ["iommu=pt"], "translated"),
+        (None, ["iommu=pt"], "passthrough"),
+        (None, ["iommu.passthrough=1"], "passthrough"),
+        # What vfio-pci makes of a group says nothing of the host's own.
+        ("unmanaged", ["intel_iommu=on"], "translated"),
+    ],
+)
+def test_the_mode_of_an_iommu(kind: str | None, cmdline: list[str], mode: str) -> None:
+    assert iommu_mode(kind, cmdline) == mode

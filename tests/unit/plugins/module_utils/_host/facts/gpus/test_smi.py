@@ -1,0 +1,141 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.readings import Reading
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.smi import name_instances, parse, read
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
+
+from tests.unit.recorded_host import RecordedHost, recorded
+
+
+def gpus(name: str) -> list[Reading]:
+    return parse(Output(recorded(f"nvidia-smi/{name}.xml"))).gpus
+
+
+def test_hopper_550_with_a_fabric_in_progress_and_errors() -> None:
+    readings = parse(Output(recorded("nvidia-smi/h100-550.xml")))
+    assert (readings.source, readings.driver_version, readings.reason) == ("nvidia-smi", "550.127.08", None)
+    first, second = readings.gpus
+    assert first.address == "0000:19:00.0"
+    assert first.values == {
+        "product": "NVIDIA H100 80GB HBM3",
+        "architecture": "Hopper",
+        "uuid": "GPU-3c8e1b52-4d0f-4a8a-b7d6-0a1f9e2c3d10",
+        "serial": "1653723052734",
+        "memory_mib": 81559,
+        "power_w": 70.61,
+        "power_limit_w": 700.0,
+        "pcie": {"generation": 5, "generation_max": 5, "width": 16, "width_max": 16},
+        "ecc": {"enabled": True, "pending": True, "corrected": 0, "uncorrected": 0, "corrected_total": 0, "uncorrected_total": 0},
+        "remapped_rows": {"correctable": 0, "uncorrectable": 0, "pending": False, "failure": False},
+        "mig": {"mode": False, "pending": False, "instances": []},
+        "fabric": {"state": "Completed", "status": "Success", "clique": None, "cluster_uuid": None},
+    }
+    assert first.reasons == {"nvlink": "nvidia-smi -q -x does not tell; NVML does"}
+    assert second.values["mig"]["pending"] is True
+    assert second.values["fabric"]["state"] == "In Progress"
+    assert second.values["ecc"] == {"enabled": True, "pending": True, "corrected": 3, "uncorrected": 0, "corrected_total": 10, "uncorrected_total": 6}
+    assert second.values["remapped_rows"] == {"correctable": 0, "uncorrectable": 1, "pending": False, "failure": True}
+
+
+def test_ampere_470_with_mig_and_a_row_that_waits() -> None:
+    first, second = gpus("a100-470")
+    assert (first.values["power_w"], first.values["power_limit_w"], second.values["power_limit_w"]) == (59.87, 400.0, 350.0)
+    assert first.values["fabric"] is None
+    assert first.values["ecc"]["corrected_total"] == 3
+    assert second.values["ecc"]["uncorrected"] == 3
+    assert second.values["pcie"] == {"generation": 4, "generation_max": 4, "width": 8, "width_max": 16}
+    assert second.values["remapped_rows"] == {"correctable": 0, "uncorrectable": 2, "pending": True, "failure": False}
+    assert (second.values["mig"]["mode"], second.values["mig"]["pending"]) == (True, False)
+    assert second.values["mig"]["instances"] == [
+        {"index": 0, "gpu_instance": 2, "compute_instance": 0, "memory_mib": 19968, "profile": None, "uuid": None},
+        {"index": 1, "gpu_instance": 9, "compute_instance": 0, "memory_mib": 9984, "profile": None, "uuid": None},
+    ]
+
+
+def test_the_list_names_mig_instances() -> None:
+    readings = parse(Output(recorded("nvidia-smi/a100-470.xml")))
+    name_instances(readings, recorded("nvidia-smi/list-a100-470.txt"))
+    instances = readings.gpus[1].values["mig"]["instances"]
+    assert [(instance["profile"], instance["uuid"][:12]) for instance in instances] == [("2g.20gb", "MIG-0a8f3c61"), ("1g.10gb", "MIG-d5c2b9e4")]
+
+
+def test_volta_450_counts_bits() -> None:
+    (reading,) = gpus("v100-450")
+    assert reading.values["ecc"] == {"enabled": True, "pending": False, "corrected": 0, "uncorrected": 0, "corrected_total": 17, "uncorrected_total": 1}
+    assert (reading.values["mig"], reading.values["remapped_rows"], reading.values["architecture"]) == (None, None, None)
+    assert reading.reasons["mig"] == "nvidia-smi says N/A"
+
+
+def test_blackwell_580_has_a_clique_and_an_instant_power() -> None:
+    (reading,) = gpus("b200-580")
+    assert reading.values["power_w"] == 143.55
+    assert reading.values["pcie"] == {"generation": 5, "generation_max": 6, "width": 16, "width_max": 16}
+    assert reading.values["fabric"] == {
+        "state": "Completed",
+        "status": "Success",
+        "clique": 32766,
+        "cluster_uuid": "5cd30dc8-2f1a-4c3b-9e77-0d6b8a41f2c3",
+    }
+
+
+def test_a_gpu_without_much() -> None:
+    (reading,) = gpus("l4-555")
+    assert {field for field in reading.values if reading.values[field] is None} == {"power_w", "ecc", "mig", "fabric"}
+    assert reading.values["pcie"]["generation"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("lost", "Unknown Error"), ("lost-old", "GPU is lost.  Reboot the system to recover this GPU")],
+)
+def test_a_lost_gpu_instead_of_xml(name: str, message: str) -> None:
+    readings = parse(Output(recorded(f"nvidia-smi/{name}.txt"), error="nvidia-smi ended with 255: Unable to determine the device handle"))
+    (reading,) = readings.gpus
+    assert (reading.address, reading.lost, reading.reasons["uuid"]) == ("0000:9b:00.0", True, message)
+    assert readings.reason == "nvidia-smi ended with 255: Unable to determine the device handle"
+
+
+def test_a_lost_gpu_in_a_domain_of_its_own() -> None:
+    (reading,) = parse(Output("Unable to determine the device handle for GPU0009:01:00.0: Unknown Error\n")).gpus
+    assert reading.address == "0009:01:00.0"
+
+
+def test_a_lost_gpu_before_the_xml_of_the_others() -> None:
+    readings = parse(Output(recorded("nvidia-smi/lost.txt") + recorded("nvidia-smi/h100-550.xml")))
+    assert [(reading.address, reading.lost) for reading in readings.gpus] == [("0000:19:00.0", False), ("0000:3b:00.0", False), ("0000:9b:00.0", True)]
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        (
+            Output(recorded("nvidia-smi/mismatch.txt"), error="nvidia-smi ended with 18: Failed to initialize NVML: Driver/library version mismatch"),
+            "nvidia-smi ended with 18: Failed to initialize NVML: Driver/library version mismatch",
+        ),
+        (Output(error="nvidia-smi is not installed"), "nvidia-smi is not installed"),
+        (Output("No devices were found\n"), "nvidia-smi printed no XML"),
+        (Output('<?xml version="1.0" ?><nvidia_smi_log><gpu></nvidia_smi_log>'), "nvidia-smi printed broken XML: mismatched tag: line 1, column 45"),
+    ],
+)
+def test_no_answer(output: Output, reason: str) -> None:
+    readings = parse(output)
+    assert (readings.gpus, readings.reason) == ([], reason)
+
+
+def test_the_driver_containers_nvidia_smi_is_asked_in_its_root(tmp_path: Path) -> None:
+    host = RecordedHost(tmp_path, chroot=recorded("nvidia-smi/h100-550.xml"))
+    assert len(read(host, "/run/nvidia/driver", 5).gpus) == 2
+    assert host.ran == [["chroot", "/run/nvidia/driver", "nvidia-smi", "-q", "-x"]]
+
+
+def test_a_second_command_only_for_mig(tmp_path: Path) -> None:
+    host = RecordedHost(tmp_path, nvidia_smi=recorded("nvidia-smi/a100-470.xml"))
+    read(host, "", 5)
+    assert host.ran == [["nvidia-smi", "-q", "-x"], ["nvidia-smi", "-L"]]

@@ -1,0 +1,87 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.xid import LIMIT, XIDS, kernel_log, parse, xid
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
+
+from tests.unit.recorded_host import RecordedHost, recorded
+
+JOURNAL = recorded("logs/journal-ubuntu-22.04.txt")
+
+
+def short(text: str) -> list[tuple[str | None, str, str, int, str | None]]:
+    return [(event.time, event.kind, event.gpu, event.code, event.meaning) for event in parse(text)]
+
+
+def test_a_journal() -> None:
+    assert short(JOURNAL) == [
+        ("2026-02-14T09:17:02+0000", "xid", "0000:9b:00.0", 63, "GPU memory remapping event"),
+        ("2026-02-14T09:17:05+0000", "xid", "0000:9b:00.0", 94, "Contained memory error"),
+        ("2026-02-15T11:40:20+0000", "sxid", "0000:05:00.0", 12028, None),
+        ("2026-02-16T02:11:37+0000", "xid", "0000:9b:00.0", 79, "GPU has fallen off the bus"),
+        ("2026-02-16T02:11:38+0000", "xid", "0000:9b:00.0", 154, "GPU Recovery Action Changed"),
+    ]
+    lost = parse(JOURNAL)[3]
+    assert (lost.action, lost.message) == ("RESTART_BM", "pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")
+
+
+def test_a_ring_buffer_with_a_gpu_that_was_gone_when_the_driver_came() -> None:
+    assert short(recorded("logs/dmesg-rhel-9.txt")) == [
+        ("2026-03-02T06:30:12,308145+01:00", "xid", "0000:b3:00.0", 79, "GPU has fallen off the bus"),
+        ("2026-03-02T07:00:00,000001+01:00", "xid", "0000:04:00.0", 145, "NVLINK: RLW Error"),
+        ("2026-03-02T07:00:00,000002+01:00", "xid", "0000:04:00.0", 4711, None),
+    ]
+
+
+def test_a_ring_buffer_without_dates_and_an_old_drivers_message() -> None:
+    assert short(recorded("logs/dmesg-uptime.txt")) == [
+        ("351.004417 s after the boot", "xid", "0000:38:00.0", 13, "Graphics Engine Exception"),
+        ("91134.558089 s after the boot", "xid", "0000:03:00.0", 31, "GPU memory page fault"),
+        ("131453.740743 s after the boot", "sxid", "0000:a9:00.0", 20034, None),
+    ]
+
+
+def test_a_journal_with_host_names() -> None:
+    assert short("2026-02-14T09:17:05+0000 gpu-7 kernel: NVRM: Xid (PCI:0000:9b:00): 48, pid=1, DBE (double bit error)")[0][3:] == (48, "Double Bit ECC Error")
+
+
+@pytest.mark.parametrize("code", [13, 31, 43, 45, 48, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 154])
+def test_the_codes_that_people_look_for_have_a_meaning_and_an_action(code: int) -> None:
+    assert all(XIDS[code])
+
+
+def test_a_flood_is_cut_to_the_newest() -> None:
+    flood = "".join(f"[{second}.0] NVRM: Xid (PCI:0000:38:00): 13, number {second}\n" for second in range(LIMIT + 50))
+    facts = xid(Output(flood), "dmesg").facts
+    assert len(facts) == LIMIT
+    assert facts[-1]["message"] == f"number {LIMIT + 49}"
+
+
+@pytest.mark.parametrize(
+    ("journal", "source", "events"),
+    [
+        (Output(JOURNAL), "journalctl", 5),
+        (Output("", "", "journalctl ended with 1: no message"), "journalctl", 0),
+        (Output("", "No journal files were found.\n", None), "dmesg", 3),
+        (Output("", "Failed to open journal", "journalctl ended with 1: Failed to open journal"), "dmesg", 3),
+        (Output("", "", "journalctl did not answer within 10 s"), "dmesg", 3),
+        (Output("", "", "journalctl is not installed"), "dmesg", 3),
+    ],
+)
+def test_the_journal_or_else_the_ring_buffer(tmp_path: Path, journal: Output, source: str, events: int) -> None:
+    section = xid(*kernel_log(RecordedHost(tmp_path, journalctl=journal, dmesg=recorded("logs/dmesg-uptime.txt"))))
+    assert section.sources[""] == {"source": source, "reason": None}
+    assert len(section.facts) == events
+
+
+def test_a_log_that_may_not_be_read(tmp_path: Path) -> None:
+    denied = Output(error="dmesg ended with 1: dmesg: read kernel buffer failed: Operation not permitted")
+    section = xid(*kernel_log(RecordedHost(tmp_path, dmesg=denied)))
+    assert section.facts is None
+    assert section.sources[""] == {"source": None, "reason": denied.error}

@@ -1,0 +1,269 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import re
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import kernel_modules as core
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.initramfs import file_in_image
+
+from tests.unit.boot_host import FakeHost
+from tests.unit.images import image
+
+NOUVEAU: dict[str, t.Any] = {"blacklist": ["nouveau"], "options": {"nouveau": {"modeset": False}}}
+FILE = "/etc/modprobe.d/gpuops.conf"
+OLD = 1_000_000_000.0
+KERNELS = ("6.1.0-9-amd64", "6.1.0-10-amd64")
+
+
+def image_of(host: FakeHost) -> bytes:
+    """What a fresh image holds: the files of /etc/modprobe.d."""
+    return image({path.lstrip("/"): f"{host.read(path)}\n" for path in host.glob("/etc/modprobe.d/*.conf")})
+
+
+def holds(host: FakeHost, path: str) -> bool:
+    return file_in_image(host, path, FILE) is not None
+
+
+def put_image(host: FakeHost, path: str, content: bytes) -> None:
+    host.put(path, "")
+    Path(host.path(path)).write_bytes(content)
+
+
+def initramfs_tools(root: Path) -> FakeHost:
+    host = FakeHost(root)
+
+    def update(_command: list[str]) -> str:
+        for kernel in KERNELS:
+            put_image(host, f"/boot/initrd.img-{kernel}", image_of(host))
+        return ""
+
+    host.commands |= {"update-initramfs": update, "gzip": lambda _command: ""}
+    return with_images(host, "/boot/initrd.img-{}")
+
+
+def dracut(root: Path) -> FakeHost:
+    host = FakeHost(root)
+
+    def make(command: list[str]) -> str:
+        items = "".join(host.read(path) or "" for path in host.glob("/etc/dracut.conf.d/*.conf"))
+        assert command[1] == "--force" and command[3] in KERNELS
+        put_image(host, command[2], image_of(host) if "/etc/modprobe.d" in items else image({}))
+        return ""
+
+    host.commands |= {"dracut": make, "gzip": lambda _command: ""}
+    host.put("/boot/initramfs-0-rescue-4f.img", "rescue")
+    return with_images(host, "/boot/initramfs-{}.img")
+
+
+def with_images(host: FakeHost, pattern: str) -> FakeHost:
+    for kernel in KERNELS:
+        host.put(pattern.format(kernel), "")
+        os.utime(host.path(pattern.format(kernel)), (OLD, OLD))
+        Path(host.path(f"/lib/modules/{kernel}")).mkdir(parents=True)
+    host.put("/proc/modules", "")
+    return host
+
+
+HOSTS = pytest.mark.parametrize("make", [initramfs_tools, dracut])
+
+
+def apply(host: FakeHost, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
+    return core.set_modules(host, {"owner": "gpuops", "blacklist": [], "load": [], "load_now": True, "options": {}, "state": "present", **options}, check)
+
+
+def four_steps(host: FakeHost, **options: t.Any) -> dict[str, t.Any]:
+    """Check, run, check again, run again. Returns the run's result."""
+    predicted = apply(host, check=True, **options)
+    done = apply(host, **options)
+    assert predicted == done
+    built = len(host.ran)
+    for check in (True, False):
+        again = apply(host, check=check, **options)
+        assert not again["changed"] and not again["initramfs"]["rebuilt"] and again["diff"] == []
+    assert len(host.ran) == built, "A second run must run nothing."
+    return done
+
+
+@HOSTS
+def test_a_blacklist_is_in_every_image_and_can_be_taken_back(tmp_path: Path, make: t.Callable[[Path], FakeHost]) -> None:
+    host = make(tmp_path)
+    host.put("/etc/modprobe.d/other.conf", "options snd x=1")
+    done = four_steps(host, **NOUVEAU)
+    assert done["initramfs"]["rebuilt"] and len(done["initramfs"]["images"]) == 2
+    assert host.read(FILE).splitlines()[1:] == ["blacklist nouveau", "options nouveau modeset=0"]
+    assert all(holds(host, path) for path in done["initramfs"]["images"])
+    gone = four_steps(host, state="absent")
+    assert gone["initramfs"]["rebuilt"] and not gone["files"]
+    assert not holds(host, gone["initramfs"]["images"][0])
+    assert [path for folder in ("modprobe.d", "dracut.conf.d", "gpuops/kernel_modules") for path in host.names(f"/etc/{folder}")] == ["other.conf"]
+
+
+def test_dracut_leaves_the_module_out_and_the_rescue_image_alone(tmp_path: Path) -> None:
+    host = dracut(tmp_path)
+    apply(host, **NOUVEAU)
+    assert host.read("/etc/dracut.conf.d/gpuops.conf").splitlines()[1:] == [f'install_items+=" {FILE} "', 'omit_drivers+=" nouveau "']
+    assert host.read("/boot/initramfs-0-rescue-4f.img") == "rescue"
+
+
+def test_modules_to_load_need_no_new_image(tmp_path: Path) -> None:
+    host = initramfs_tools(tmp_path)
+
+    def modprobe(command: list[str]) -> str:
+        if command[1] != "--dry-run":
+            host.put("/proc/modules", f"{command[1].replace('-', '_')} 1 0 - Live\n")
+        return ""
+
+    host.commands["modprobe"] = modprobe
+    host.put("/sys/module/overlay/version", "")
+    done = four_steps(host, load=["vfio-pci", "overlay"])
+    assert done["loaded"] == ["vfio-pci"] and not done["initramfs"]["rebuilt"]
+    assert host.read("/etc/modules-load.d/gpuops.conf").splitlines()[1:] == ["vfio-pci", "overlay"]
+    assert four_steps(host)["changed"] and host.names("/etc/modules-load.d") == []
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_module_that_is_not_there_is_told_before_anything_is_touched(tmp_path: Path, check: bool) -> None:
+    host = initramfs_tools(tmp_path)
+
+    def modprobe(_command: list[str]) -> str:
+        raise OSError("FATAL: Module bogus not found")
+
+    host.commands["modprobe"] = modprobe
+    with pytest.raises(GpuOpsError, match=r"bogus cannot be loaded, and nothing was changed: .*not found"):
+        apply(host, check=check, load=["bogus"], **NOUVEAU)
+    assert host.names("/etc/modprobe.d") == []
+
+
+def test_a_kernel_without_modules_loads_none(tmp_path: Path) -> None:
+    assert four_steps(FakeHost(tmp_path), load=["vfio-pci"])["loaded"] == []
+
+
+def test_a_host_without_images_needs_no_tool(tmp_path: Path) -> None:
+    done = four_steps(FakeHost(tmp_path), **NOUVEAU)
+    assert done["changed"] and done["initramfs"] == {"tool": None, "rebuilt": False, "images": []}
+    assert four_steps(FakeHost(tmp_path), state="absent")["changed"]
+
+
+def test_images_without_a_tool_are_told(tmp_path: Path) -> None:
+    host = with_images(FakeHost(tmp_path), "/boot/initrd.img-{}")
+    with pytest.raises(GpuOpsError, match="Install initramfs-tools or dracut"):
+        apply(host, **NOUVEAU)
+
+
+@HOSTS
+@pytest.mark.parametrize("options", [NOUVEAU, {"state": "absent"}])
+def test_a_run_that_was_killed_is_completed(tmp_path: Path, make: t.Callable[[Path], FakeHost], options: dict[str, t.Any]) -> None:
+    host = make(tmp_path)
+    if options != NOUVEAU:
+        apply(host, **NOUVEAU)
+    command = "dracut" if "dracut" in host.commands else "update-initramfs"
+    working = host.commands[command]
+
+    def killed(_command: list[str]) -> str:
+        raise KeyboardInterrupt
+
+    host.commands[command] = killed
+    with pytest.raises(KeyboardInterrupt):
+        apply(host, **options)
+    host.commands[command] = working
+    done = four_steps(host, **options)
+    assert done["initramfs"]["rebuilt"] and host.names(core.MARKS) == []
+    assert [holds(host, path) for path in done["initramfs"]["images"]] == [options == NOUVEAU] * 2
+
+
+@HOSTS
+def test_an_image_that_cannot_be_made_keeps_the_old_one_and_the_files(tmp_path: Path, make: t.Callable[[Path], FakeHost]) -> None:
+    host = make(tmp_path)
+    command = "dracut" if "dracut" in host.commands else "update-initramfs"
+    working = host.commands[command]
+
+    def full(given: list[str]) -> str:
+        if command == "dracut":
+            host.put(given[2], "half an ima")
+        raise OSError("No space left on device")
+
+    host.commands[command] = full
+    before = {path: host.read_bytes(path) for path in host.glob("/boot/*")}
+    with pytest.raises(GpuOpsError, match=r"could not be made, and the old one is kept: .*No space left on device"):
+        apply(host, **NOUVEAU)
+    assert {path: host.read_bytes(path) for path in host.glob("/boot/*")} == before
+    assert host.names("/etc/modprobe.d") == []
+    host.commands[command] = working
+    assert four_steps(host, **NOUVEAU)["changed"]
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_full_or_read_only_boot_is_told_before_anything_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool) -> None:
+    host = initramfs_tools(tmp_path)
+    host.put(f"/boot/initrd.img-{KERNELS[0]}", "x" * 3_000_000)
+    monkeypatch.setattr(host, "free_bytes", lambda folder: 2 * 2**20)
+    with pytest.raises(GpuOpsError, match=r"/boot has 2 MiB left, and making an initramfs needs 3 MiB\. Nothing was changed"):
+        apply(host, check=check, **NOUVEAU)
+    monkeypatch.setattr(host, "writable", lambda folder: False)
+    with pytest.raises(GpuOpsError, match="/boot is not writable"):
+        apply(host, check=check, **NOUVEAU)
+    assert host.ran == [] and host.names("/etc/modprobe.d") == []
+
+
+@HOSTS
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (image({}), f"is without {FILE}"),
+        (image({FILE[1:]: "blacklist something\n"}), f"holds another {FILE} than the host"),
+        (b"neither", r"cannot be read: its compression, which begins with 6e6569746865, is not known\."),
+    ],
+)
+def test_an_image_is_not_believed_before_it_was_looked_into(tmp_path: Path, make: t.Callable[[Path], FakeHost], content: bytes, sentence: str) -> None:
+    host = make(tmp_path)
+
+    def make_it(command: list[str]) -> str:
+        for path in [command[2]] if command[0] == "dracut" else host.glob("/boot/initrd.img-*"):
+            put_image(host, path, content)
+        return ""
+
+    host.commands["dracut" if "dracut" in host.commands else "update-initramfs"] = make_it
+    with pytest.raises(GpuOpsError, match=sentence):
+        apply(host, **NOUVEAU)
+
+
+def test_an_image_older_than_the_file_is_made_anew(tmp_path: Path) -> None:
+    host = initramfs_tools(tmp_path)
+    done = apply(host, **NOUVEAU)
+    for path in done["initramfs"]["images"]:
+        os.utime(host.path(path), (OLD, OLD))
+    again = four_steps(host, **NOUVEAU)
+    assert again["initramfs"]["rebuilt"] and again["diff"] == []
+
+
+def test_what_only_a_reboot_fulfils(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.put("/proc/modules", "nouveau 2379776 1 - Live 0x0\n")
+    host.put("/sys/module/nvidia/parameters/NVreg_EnableGpuFirmware", "18")
+    host.put("/sys/module/nvidia/parameters/flag", "Y")
+    done = apply(host, blacklist=["nouveau"], options={"nvidia": {"NVreg_EnableGpuFirmware": 0, "flag": True, "unknown": 1}})
+    assert done["reboot_reasons"] == ["nouveau is loaded although it is blacklisted", "nvidia runs with NVreg_EnableGpuFirmware=18 instead of 0"]
+    assert done["reboot_required"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"owner": "/etc/x"}, "owner must be"),
+        ({"blacklist": ["a b"]}, "'a b' is not the name"),
+        ({"blacklist": ["x"], "load": ["x"]}, "x cannot be loaded and blacklisted"),
+        ({"options": {"nvidia": "NVreg=1"}}, "must be a dictionary"),
+        ({"options": {"nvidia": {"a": "b c"}}}, "see a=b c"),
+    ],
+)
+def test_bad_options_are_refused(tmp_path: Path, options: dict[str, t.Any], sentence: str) -> None:
+    with pytest.raises(GpuOpsError, match=re.escape(sentence)):
+        apply(FakeHost(tmp_path), **options)

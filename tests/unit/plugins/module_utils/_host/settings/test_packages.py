@@ -1,0 +1,159 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import packages as core
+
+from tests.unit.boot_host import FakeHost
+
+INSTALLED = ("bash", "libnvidia-compute-580:amd64", "linux-image-6.8.0-60-generic", "nvidia-driver-580-server")
+
+
+def debian(root: Path) -> FakeHost:
+    """A host with dpkg; its holds are a file with a name in each line."""
+    host = FakeHost(root)
+
+    def mark(command: list[str]) -> str:
+        held = set((host.read("/holds") or "").split())
+        names = set(command[2:])
+        host.put("/holds", "\n".join(sorted(held | names if command[1] == "hold" else held - names)))
+        return ""
+
+    def query(_command: list[str]) -> str:
+        held = (host.read("/holds") or "").split()
+        return "".join(f"{name}\t{'hold' if name in held else 'install'}\tinstalled\n" for name in INSTALLED) + "gone\tdeinstall\tconfig-files\n"
+
+    host.commands = {"apt-mark": mark, "dpkg-query": query}
+    return host
+
+
+def redhat(root: Path) -> FakeHost:
+    host = FakeHost(root)
+    rows = "bash\t0:5.1-9.el9\nkernel\t0:5.14.0-427.el9\nkernel\t0:5.14.0-362.el9\nnvidia-driver\t3:580.95.05-1.el9\n"
+    host.commands = {"rpm": lambda command: rows}
+    host.put("/etc/redhat-release", "Rocky Linux release 9.4")
+    host.put(core.LOCKS, "# Added lock on Mon\nopenssl-1:3.0.7-27.el9.*\n")
+    return host
+
+
+def apply(host: FakeHost, *packages: str, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
+    return core.hold(host, {"owner": "gpuops", "state": "present", **options, "packages": list(packages)}, check)
+
+
+def four_steps(host: FakeHost, *packages: str, **options: t.Any) -> dict[str, t.Any]:
+    """Check, run, check again, run again. Returns the run's result."""
+    predicted = apply(host, *packages, check=True, **options)
+    done = apply(host, *packages, **options)
+    assert predicted == done
+    assert [apply(host, *packages, check=check, **options)["changed"] for check in (True, False)] == [False, False]
+    return done
+
+
+def test_debian_holds_what_is_installed_and_lets_it_go(tmp_path: Path) -> None:
+    host = debian(tmp_path)
+    host.put("/holds", "bash")
+    done = four_steps(host, "linux-image-*", "*nvidia-*", "gone")
+    assert done["held"] == list(INSTALLED[1:]) and done["changed"]
+    assert [command for command in host.ran if command[0] == "apt-mark"] == [["apt-mark", "hold", *INSTALLED[1:]]]
+    assert four_steps(host, "linux-image-*")["held"] == ["linux-image-6.8.0-60-generic"]
+    four_steps(host, state="absent")
+    assert host.read("/holds") == "bash" and not host.exists("/etc/gpuops/package_hold/gpuops.json")
+
+
+def test_a_hold_of_somebody_else_stays_theirs(tmp_path: Path) -> None:
+    host = debian(tmp_path)
+    host.put("/holds", "bash")
+    assert four_steps(host, "bash", "linux-*")["held"] == ["linux-image-6.8.0-60-generic"]
+    four_steps(host, state="absent")
+    assert host.read("/holds") == "bash"
+
+
+def test_a_hold_that_somebody_lifted_comes_back(tmp_path: Path) -> None:
+    host = debian(tmp_path)
+    apply(host, "linux-*")
+    host.put("/holds", "")
+    assert four_steps(host, "linux-*")["changed"]
+
+
+@pytest.mark.parametrize("step", ["hold", "unhold"])
+def test_a_run_that_was_killed_is_completed(tmp_path: Path, step: str) -> None:
+    host = debian(tmp_path)
+    apply(host, "nvidia-*")
+    mark = host.commands["apt-mark"]
+
+    def killed(command: list[str]) -> str:
+        if command[1] == step:
+            raise KeyboardInterrupt
+        return mark(command)
+
+    host.commands["apt-mark"] = killed
+    with pytest.raises(KeyboardInterrupt):
+        apply(host, "linux-*")
+    host.commands["apt-mark"] = mark
+    assert four_steps(host, "linux-*")["changed"]
+    four_steps(host, state="absent")
+    assert host.read("/holds") == ""
+
+
+def test_red_hat_locks_every_installed_version_in_a_block(tmp_path: Path) -> None:
+    host = redhat(tmp_path)
+    done = four_steps(host, "kernel", "nvidia-*")
+    assert done["held"] == ["kernel-0:5.14.0-362.el9.*", "kernel-0:5.14.0-427.el9.*", "nvidia-driver-3:580.95.05-1.el9.*"]
+    before = "# Added lock on Mon\nopenssl-1:3.0.7-27.el9.*"
+    block = ["# gpuops.nvidia gpuops: begin", *done["held"], "# gpuops.nvidia gpuops: end"]
+    assert host.read(core.LOCKS) == "\n".join([before, *block])
+    four_steps(host, "bash", owner="other")
+    four_steps(host, state="absent")
+    four_steps(host, owner="other", state="absent")
+    assert host.read(core.LOCKS) == before
+
+
+def test_red_hat_gets_the_plugin_when_something_is_to_be_held(tmp_path: Path) -> None:
+    host = redhat(tmp_path)
+    host.remove(core.LOCKS)
+    assert not four_steps(host, "gone")["changed"]
+    assert not four_steps(host, state="absent")["changed"]
+    assert all(command[0] == "rpm" for command in host.ran), "Nothing is installed for nothing."
+
+    def dnf(command: list[str]) -> str:
+        assert command == ["dnf-3", "--assumeyes", "--quiet", "install", "python3-dnf-plugin-versionlock"]
+        host.put(core.LOCKS, "# The plugin's own line\n")
+        return ""
+
+    with pytest.raises(GpuOpsError, match=r"plugin versionlock of dnf 4 .* does not have"):
+        apply(host, "kernel", check=True)
+    host.commands["dnf-3"] = lambda _command: ""
+    with pytest.raises(GpuOpsError, match="could not be installed, and nothing is held: it brought no /etc/dnf"):
+        apply(host, "kernel")
+    assert not host.exists(core.LOCKS)
+    host.commands["dnf-3"] = dnf
+    assert len(four_steps(host, "kernel")["held"]) == 2
+    assert host.read(core.LOCKS).splitlines()[:2] == ["# The plugin's own line", "# gpuops.nvidia gpuops: begin"]
+    assert [command[0] for command in host.ran].count("dnf-3") == 2
+
+
+def test_what_cannot_be_is_told(tmp_path: Path) -> None:
+    host = redhat(tmp_path)
+    host.commands = {}
+    with pytest.raises(GpuOpsError, match="neither apt nor rpm"):
+        apply(host, "kernel")
+    with pytest.raises(GpuOpsError, match="owner must be"):
+        apply(host, owner="A b")
+    failing = debian(tmp_path / "debian")
+    failing.put("/etc/gpuops/package_hold/gpuops.json", "[")
+    with pytest.raises(GpuOpsError, match="is damaged"):
+        apply(failing)
+
+    def broken(_command: list[str]) -> str:
+        raise OSError("dpkg is broken")
+
+    failing.commands["dpkg-query"] = broken
+    with pytest.raises(GpuOpsError, match=r"does not answer: .*dpkg is broken"):
+        apply(failing)

@@ -1,0 +1,90 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import sysctls as core
+
+from tests.unit.boot_host import FakeHost
+
+FILE = "/etc/sysctl.d/90-gpuops.conf"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> FakeHost:
+    host = FakeHost(tmp_path)
+    host.put("/proc/sys/kernel/numa_balancing", "1\n")
+    host.put("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n")
+    return host
+
+
+def apply(host: FakeHost, values: dict[str, t.Any], check: bool = False, **options: t.Any) -> dict[str, t.Any]:
+    return core.set_sysctls(host, {"owner": "gpuops", "state": "present", **options, "values": values}, check)
+
+
+def four_steps(host: FakeHost, values: dict[str, t.Any], **options: t.Any) -> dict[str, t.Any]:
+    """Check, run, check again, run again. Returns the run's result."""
+    predicted = apply(host, values, check=True, **options)
+    done = apply(host, values, **options)
+    assert predicted == done
+    assert [apply(host, values, check=check, **options)["changed"] for check in (True, False)] == [False, False]
+    return done
+
+
+def test_sets_now_and_at_boot_and_gives_back(host: FakeHost) -> None:
+    assert four_steps(host, {"kernel.numa_balancing": False, "net.ipv4.tcp_rmem": "4096 87380 16777216"})["changed"]
+    assert host.read("/proc/sys/kernel/numa_balancing") == "0"
+    assert "net.ipv4.tcp_rmem = 4096 87380 16777216" in host.read(FILE).splitlines()
+    four_steps(host, {"kernel.numa_balancing": 0})
+    assert host.read("/proc/sys/net/ipv4/tcp_rmem") == "4096 131072 6291456"
+    four_steps(host, {}, state="absent")
+    assert host.read("/proc/sys/kernel/numa_balancing") == "1" and not host.exists(FILE)
+
+
+def test_a_value_that_somebody_changed_comes_back(host: FakeHost) -> None:
+    apply(host, {"kernel.numa_balancing": 0})
+    host.put("/proc/sys/kernel/numa_balancing", "1\n")
+    assert four_steps(host, {"kernel.numa_balancing": 0})["changed"]
+    assert "# before: kernel.numa_balancing = 1" in host.read(FILE).splitlines()
+
+
+def test_a_container_leaves_it_to_the_boot(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "writable", lambda path: False)
+    assert apply(host, {"kernel.numa_balancing": 0})["pending"] == ["kernel.numa_balancing"]
+    assert not apply(host, {"kernel.numa_balancing": 0})["changed"]
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_an_unknown_name_is_told_before_anything_is_set(host: FakeHost, check: bool) -> None:
+    with pytest.raises(GpuOpsError, match=r"no sysctl vm\.bogus"):
+        apply(host, {"kernel.numa_balancing": 0, "vm.bogus": 1}, check=check)
+    assert host.read("/proc/sys/kernel/numa_balancing") == "1" and not host.exists(FILE)
+
+
+def test_a_value_that_the_kernel_refuses_is_told(host: FakeHost, tmp_path: Path) -> None:
+    (tmp_path / "proc/sys/kernel/numa_balancing").unlink()
+    (tmp_path / "proc/sys/kernel/numa_balancing").symlink_to("/dev/full")
+    with pytest.raises(GpuOpsError, match=r"does not take kernel\.numa_balancing = 0: No space left"):
+        core.Sysctls(host, "gpuops").set({"kernel.numa_balancing": "0"})
+
+
+@pytest.mark.parametrize("values", [{"a b": 1}, {"vm": 1}, {"vm.x": ""}, {"vm.x": "1\n2"}, {"../etc/x": 1}])
+def test_bad_values_are_refused(host: FakeHost, values: dict[str, t.Any]) -> None:
+    with pytest.raises(GpuOpsError, match="not sysctls with a value"):
+        apply(host, values)
+
+
+def test_bad_owners_are_refused(host: FakeHost) -> None:
+    with pytest.raises(GpuOpsError, match="owner must be"):
+        apply(host, {}, owner="../x")
+
+
+def test_names_with_dots_inside() -> None:
+    assert core.live_path("net.ipv4.conf.eth0/1.forwarding") == "/proc/sys/net/ipv4/conf/eth0.1/forwarding"
+    assert core.live_path("net/ipv4/conf/eth0.1/forwarding") == "/proc/sys/net/ipv4/conf/eth0.1/forwarding"

@@ -1,0 +1,103 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+
+
+def test_files_below_a_root(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/b.conf").write_bytes(b"one\n\xff\n\n")
+    (tmp_path / "etc/a.conf").symlink_to("/nowhere/at-all")
+    host = Host(f"{tmp_path}/")
+    assert host.path("/etc/b.conf") == f"{tmp_path}/etc/b.conf"
+    assert host.read("/etc/b.conf") == "one\n\ufffd"
+    assert host.read_bytes("/etc/b.conf") == b"one\n\xff\n\n"
+    assert host.names("/etc") == ["a.conf", "b.conf"]
+    assert host.glob("/etc/*.conf") == ["/etc/a.conf", "/etc/b.conf"]
+    assert host.target("/etc/a.conf") == "at-all"
+    assert host.exists("/etc/a.conf")
+
+
+def test_what_is_not_there_is_none_or_empty(tmp_path: Path) -> None:
+    host = Host(str(tmp_path))
+    assert (host.read("/x"), host.read_bytes("/x"), host.target("/x")) == (None, None, None)
+    assert (host.names("/x"), host.glob("/x/*"), host.exists("/x")) == ([], [], False)
+    # A folder is no file.
+    assert (host.read("/"), host.read_bytes("/")) == (None, None)
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    host = Host(str(tmp_path))
+    host.write("/etc/new/file", "text\n")
+    assert host.read("/etc/new/file") == "text"
+    assert os.stat(tmp_path / "etc/new/file").st_mode & 0o777 == 0o644
+    assert host.names("/etc/new") == ["file"]
+    with pytest.raises(GpuOpsError, match="/etc/new/file/below cannot be written") as failed:
+        host.write("/etc/new/file/below", "text\n")
+    assert failed.value.reason == "NotWritable"
+    host.move("/etc/new/file", "/etc/new/other")
+    host.remove("/etc/new/other")
+    host.remove("/etc/new/other")
+    assert host.names("/etc/new") == []
+
+
+def test_one_at_a_time(tmp_path: Path) -> None:
+    entered = threading.Event()
+
+    def other() -> None:
+        with Host(str(tmp_path)).alone():
+            entered.set()
+
+    waiting = threading.Thread(target=other)
+    with Host(str(tmp_path)).alone():
+        waiting.start()
+        assert not entered.wait(0.3)
+    waiting.join(10)
+    assert entered.is_set()
+
+
+def test_who_cannot_take_the_lock_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("no folder")
+    with Host(str(tmp_path)).alone():
+        pass
+
+
+def test_a_command_speaks_plain_english_without_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    output = Host().run(["sh", "-c", 'echo "$LC_ALL $1"; echo warn >&2', "name", "$HOME *"])
+    assert (output.stdout, output.stderr, output.error, output.ok) == ("C $HOME *\n", "warn\n", None, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        (["no-such-command"], "no-such-command is not installed"),
+        (["sh", "-c", "echo first; echo why >&2; exit 3"], "sh ended with 3: why"),
+        (["sh", "-c", "echo out; exit 3"], "sh ended with 3: out"),
+        (["false"], "false ended with 1: no message"),
+        (["sh", "-c", "kill -9 $$"], "sh ended with -9: no message"),
+    ],
+)
+def test_a_command_that_fails_says_why_in_a_line(command: list[str], error: str) -> None:
+    output = Host().run(command)
+    assert (output.error, output.ok) == (error, False)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_command_that_hangs_is_left_behind_with_what_it_said(own: bool) -> None:
+    started = time.monotonic()
+    # Its child holds the output open, which nobody waits for.
+    command = ["sh", "-c", "echo partial; sleep 60 & wait"]
+    output = Host().run(command, timeout_s=0.5) if own else Host(timeout_s=0.5).run(command)
+    assert time.monotonic() - started < 10
+    assert (output.stdout, output.error) == ("partial\n", "sh did not answer within 0.5 s")

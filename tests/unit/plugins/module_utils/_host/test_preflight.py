@@ -1,0 +1,119 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import preflight as core
+
+from tests.unit.boot_host import FakeHost
+
+FACTS: dict[str, t.Any] = {
+    "gpus": [{"pci_address": "0000:18:00.0", "lost": False}],
+    "driver": {"version": None, "userspace_version": None, "matches": None, "containerised": False},
+    "nouveau": {"loaded": False},
+    "kernel": {"running": "6.8.0-60-generic", "next_boot": "6.8.0-60-generic", "newest_installed": "6.8.0-60-generic", "headers": True},
+    "secure_boot": {"enabled": False, "lockdown": "none"},
+    "services": {"fabric_manager": {"package": None}},
+    "xid": [],
+}
+FIT = core.Subject(
+    facts=FACTS,
+    os_release={"ID": "ubuntu", "VERSION_ID": "24.04"},
+    machine="x86_64",
+    free={"/var/lib": 100 * core.GIB, "/boot": core.GIB},
+    clock=True,
+    driver="container",
+    precompiled=False,
+    operator_version="v26.7.0",
+)
+
+
+def subject(facts: dict[str, t.Any] | None = None, **changes: t.Any) -> core.Subject:
+    merged = {key: {**value, **(facts or {}).get(key, {})} if isinstance(value, dict) else (facts or {}).get(key, value) for key, value in FACTS.items()}
+    return dataclasses.replace(FIT, facts=merged, **changes)
+
+
+def worst(given: core.Subject) -> core.Finding:
+    return core.run_checks(given)[0]
+
+
+def test_a_fit_host_has_one_line_for_each_check() -> None:
+    findings = core.run_checks(FIT)
+    assert [finding.level for finding in findings] == ["ok"] * len(core.CHECKS)
+    assert [finding.check for finding in findings] == list(core.CHECKS)
+    assert core.run_checks(FIT, core.CHECKS) == []
+
+
+SECURE = {"secure_boot": {"enabled": True}}
+
+
+@pytest.mark.parametrize(
+    ("given", "check", "level", "sentence"),
+    [
+        (subject({"gpus": []}), "host_gpus", "failure", "no NVIDIA GPU on the PCI bus"),
+        (subject({"gpus": [{"pci_address": "0000:18:00.0", "lost": True}]}), "host_gpus", "failure", "0000:18:00.0 have fallen off"),
+        (
+            subject({"xid": [{"kind": "xid", "gpu": "0000:18:00.0", "code": 79, "meaning": "GPU has fallen off the bus"}]}),
+            "host_gpus",
+            "warning",
+            "0000:18:00.0: Xid 79 (GPU has fallen off the bus)",
+        ),
+        (subject(machine="ppc64le"), "host_operating_system", "failure", "no driver for ppc64le"),
+        (subject(os_release={"ID": "debian", "VERSION_ID": "12"}), "host_operating_system", "warning", "did not validate GPU Operator 26.7 on debian 12"),
+        (subject(os_release={"ID": "ubuntu", "VERSION_ID": "23.10"}, driver="host"), "host_operating_system", "warning", "its packages may not fit"),
+        (subject(os_release={"ID": "ubuntu", "VERSION_ID": "26.04"}, operator_version="v25.10.1"), "host_operating_system", "warning", "25.10 on ubuntu 26.04"),
+        (subject({"kernel": {"next_boot": "6.8.0-87-generic"}}), "host_kernel", "warning", "the next boot takes 6.8.0-87-generic"),
+        (subject({"kernel": {"headers": False}}, driver="host"), "host_kernel", "warning", "headers of 6.8.0-60-generic are missing"),
+        (subject(SECURE), "host_secure_boot", "failure", "Secure boot is on, so the kernel refuses"),
+        (subject({"secure_boot": {"lockdown": "integrity"}}), "host_secure_boot", "failure", "locked down (integrity)"),
+        (subject(SECURE, driver="host"), "host_secure_boot", "warning", "loads signed modules only"),
+        (subject(free={"/var/lib": 4 * core.GIB}), "host_disk", "failure", "/var/lib has 4.0 GiB left, and needs 20"),
+        (subject(free={"/boot": 2**20}), "host_disk", "warning", "/boot has 0.0 GiB left"),
+        (subject(clock=False), "host_clock", "warning", "not kept by the network"),
+        (subject({"driver": {"userspace_version": "580.95.05"}}), "host_driver", "failure", "the host has the driver 580.95.05, which would fight it"),
+        (subject({"services": {"fabric_manager": {"package": "nvidia-fabricmanager"}}}), "host_driver", "failure", "the host has nvidia-fabricmanager"),
+        (subject({"driver": {"containerised": True}}, driver="host"), "host_driver", "failure", "a driver container serves it now"),
+        (
+            subject({"driver": {"version": "580.65.06", "userspace_version": "580.95.05", "matches": False}}, driver="host"),
+            "host_driver",
+            "warning",
+            "they are 580.65.06, the libraries 580.95.05",
+        ),
+        (subject({"nouveau": {"loaded": True}}), "host_driver", "warning", "nouveau is loaded"),
+    ],
+)
+def test_what_is_wrong_comes_first_with_a_remedy(given: core.Subject, check: str, level: str, sentence: str) -> None:
+    finding = worst(given)
+    assert (finding.check, finding.level) == (check, level)
+    assert sentence in finding.message and finding.remedy
+
+
+def test_the_ways_around_secure_boot() -> None:
+    assert "driver.usePrecompiled" in worst(subject(SECURE)).remedy
+    rhel = subject(SECURE, os_release={"ID": "rhel", "VERSION_ID": "9.6"})
+    assert "driver.usePrecompiled" not in worst(rhel).remedy and "mokutil" in worst(rhel).remedy
+    assert worst(subject(SECURE, precompiled=True)).level == "ok"
+    assert "linux-modules-nvidia" in worst(subject(SECURE, driver="host")).remedy
+
+
+def test_unknowns_are_no_findings() -> None:
+    assert worst(subject(clock=None, operator_version="v99.1")).level == "ok"
+    assert worst(subject(operator_version=None)).level == "ok"
+    assert worst(subject({"driver": {"containerised": True, "userspace_version": "580.95.05"}})).level == "ok"
+
+
+def test_reading_a_host(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.put("/etc/os-release", 'NAME="Rocky Linux"\nID="rocky"\nVERSION_ID="9.4"\n')
+    host.put("/var/lib/x", "")
+    options = {"facts": FACTS, "driver": "host", "precompiled": False, "operator_version": None}
+    assert (core.read(host, options).system, core.read(host, options).clock) == ("rocky 9.4", None)
+    assert list(core.read(host, options).free) == ["/var/lib"]
+    host.commands["timedatectl"] = lambda command: "no\n"
+    assert core.read(host, options).clock is False
