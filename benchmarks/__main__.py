@@ -38,7 +38,9 @@ def main(names: list[str]) -> int:
     """Run the named benchmarks, or all; 2 for an unknown name."""
     unknown = set(names) - set(BENCHMARKS)
     if unknown:
-        print(f"benchmarks: there is no {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}.", file=sys.stderr)
+        print(
+            f"benchmarks: there is no {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}.", file=sys.stderr
+        )
         return 2
     for name in names or list(BENCHMARKS):
         try:
@@ -58,7 +60,12 @@ def clusterpolicy_noop(count: int = 5) -> dict[str, t.Any]:
         options = {"spec": policy_spec(lab), "count": count}
         # The first run takes over the fields, after which nothing changes.
         playbook(lab, play, {**options, "tool": "ours", "count": 1})
-        seconds, peak = interleaved({tool: lambda tool=tool: playbook(lab, play, {**options, "tool": tool}) for tool in ("ours", "theirs", "none")})
+        seconds, peak = interleaved(
+            {
+                tool: lambda tool=tool: playbook(lab, play, {**options, "tool": tool})
+                for tool in ("ours", "theirs", "none")
+            }
+        )
     ours, theirs = ((seconds[tool] - seconds["none"]) / count for tool in ("ours", "theirs"))
     return {"ours_s": round(ours, 3), "theirs_s": round(theirs, 3), "peak_mb": peak["ours"], "nodes": 4}
 
@@ -72,11 +79,21 @@ def fleet_read_1000() -> dict[str, t.Any]:
         time.sleep(30)
 
         def theirs() -> tuple[float, int]:
-            reads = [module("kubernetes.core", "k8s_info", {**connection, "kind": kind, "api_version": "v1"}) for kind in ("Node", "Pod")]
+            reads = [
+                module("kubernetes.core", "k8s_info", {**connection, "kind": kind, "api_version": "v1"})
+                for kind in ("Node", "Pod")
+            ]
             return sum(seconds for seconds, megabytes in reads), max(megabytes for seconds, megabytes in reads)
 
-        seconds, peak = interleaved({"ours": lambda: module("gpuops.nvidia", "gpu_stack_info", connection), "theirs": theirs})
-    return {"ours_s": round(seconds["ours"], 2), "theirs_s": round(seconds["theirs"], 2), "peak_mb": peak["ours"], "nodes": nodes}
+        seconds, peak = interleaved(
+            {"ours": lambda: module("gpuops.nvidia", "gpu_stack_info", connection), "theirs": theirs}
+        )
+    return {
+        "ours_s": round(seconds["ours"], 2),
+        "theirs_s": round(seconds["theirs"], 2),
+        "peak_mb": peak["ours"],
+        "nodes": nodes,
+    }
 
 
 def site_rerun() -> dict[str, t.Any]:
@@ -88,9 +105,17 @@ def site_rerun() -> dict[str, t.Any]:
         values = json.loads(helm_values(lab))
         flat = {"chart": chart, "helm": helm, "values": values, "spec": policy_spec(lab)}
         playbook(lab, PLAYS / "flat.yml", flat)
-        runs = {"ours": lambda: playbook(lab, ROOT / "playbooks" / "site.yml", site), "theirs": lambda: playbook(lab, PLAYS / "flat.yml", flat)}
+        runs = {
+            "ours": lambda: playbook(lab, ROOT / "playbooks" / "site.yml", site),
+            "theirs": lambda: playbook(lab, PLAYS / "flat.yml", flat),
+        }
         seconds, peak = interleaved(runs)
-    return {"ours_s": round(seconds["ours"], 2), "theirs_s": round(seconds["theirs"], 2), "peak_mb": peak["ours"], "nodes": 4}
+    return {
+        "ours_s": round(seconds["ours"], 2),
+        "theirs_s": round(seconds["theirs"], 2),
+        "peak_mb": peak["ours"],
+        "nodes": 4,
+    }
 
 
 def gpu_facts_8() -> dict[str, t.Any]:
@@ -98,7 +123,10 @@ def gpu_facts_8() -> dict[str, t.Any]:
     nvidia_smi = shutil.which("nvidia-smi")
     with tempfile.TemporaryDirectory() as folder:
         if nvidia_smi:
-            ours, theirs = functools.partial(module, "gpuops.nvidia", "gpu_facts", {}), functools.partial(timed, [nvidia_smi, "-q", "-x"], {})
+            ours, theirs = (
+                functools.partial(module, "gpuops.nvidia", "gpu_facts", {}),
+                functools.partial(timed, [nvidia_smi, "-q", "-x"], {}),
+            )
         else:
             plant(Path(folder), H100)
             build(Path(folder))
@@ -107,7 +135,12 @@ def gpu_facts_8() -> dict[str, t.Any]:
             theirs = functools.partial(process, ["ansible.modules.setup"], {})
         seconds, peak = interleaved({"ours": ours, "theirs": theirs})
     against = "nvidia-smi -q -x" if nvidia_smi else "setup"
-    return {"ours_s": round(seconds["ours"], 3), "theirs_s": round(seconds["theirs"], 3), "peak_mb": peak["ours"], "against": against}
+    return {
+        "ours_s": round(seconds["ours"], 3),
+        "theirs_s": round(seconds["theirs"], 3),
+        "peak_mb": peak["ours"],
+        "against": against,
+    }
 
 
 def host_rerun_8() -> dict[str, t.Any]:
@@ -119,16 +152,30 @@ def host_rerun_8() -> dict[str, t.Any]:
             yaml.safe_dump(hosts.inventory(), inventory)
             inventory.flush()
             # The limit leaves out the plays that are about the cluster.
-            command = [ANSIBLE_PLAYBOOK, f"--inventory={inventory.name}", "--limit=gpu_hosts", "--forks=8", f"--extra-vars=@{PLAYS / 'host.yml'}"]
+            command = [
+                ANSIBLE_PLAYBOOK,
+                f"--inventory={inventory.name}",
+                "--limit=gpu_hosts",
+                "--forks=8",
+                f"--extra-vars=@{PLAYS / 'host.yml'}",
+            ]
             plays = {"ours": ROOT / "playbooks" / "site.yml", "theirs": PLAYS / "flat_host.yml"}
             for play in plays.values():
                 timed([*command, str(play)], {})
             # A rerun that changes something is none.
-            runs = {tool: functools.partial(timed, [*command, str(play)], {}, refused=r"changed=[1-9]") for tool, play in plays.items()}
+            runs = {
+                tool: functools.partial(timed, [*command, str(play)], {}, refused=r"changed=[1-9]")
+                for tool, play in plays.items()
+            }
             seconds, peak = interleaved(runs)
     finally:
         hosts.down()
-    return {"ours_s": round(seconds["ours"], 2), "theirs_s": round(seconds["theirs"], 2), "peak_mb": peak["ours"], "hosts": 8}
+    return {
+        "ours_s": round(seconds["ours"], 2),
+        "theirs_s": round(seconds["theirs"], 2),
+        "peak_mb": peak["ours"],
+        "hosts": 8,
+    }
 
 
 BENCHMARKS: dict[str, t.Callable[[], dict[str, t.Any]]] = {
@@ -168,7 +215,15 @@ def policy_spec(lab: Lab) -> dict[str, t.Any]:
 
 def helm_values(lab: Lab) -> str:
     """The release's values."""
-    command = [str(lab.helm), f"--kubeconfig={lab.kubeconfig}", "--namespace=gpu-operator", "get", "values", "gpu-operator", "--output=json"]
+    command = [
+        str(lab.helm),
+        f"--kubeconfig={lab.kubeconfig}",
+        "--namespace=gpu-operator",
+        "get",
+        "values",
+        "gpu-operator",
+        "--output=json",
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
@@ -188,7 +243,14 @@ def playbook(lab: Lab, play: Path, variables: dict[str, t.Any]) -> tuple[float, 
         yaml.safe_dump(variables, extra)
         extra.flush()
         command = [ANSIBLE_PLAYBOOK, "-e", f"@{extra.name}", str(play)]
-        return timed(command, {"K8S_AUTH_KUBECONFIG": str(lab.kubeconfig), "ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_DEPRECATION_WARNINGS": "false"})
+        return timed(
+            command,
+            {
+                "K8S_AUTH_KUBECONFIG": str(lab.kubeconfig),
+                "ANSIBLE_LOCALHOST_WARNING": "false",
+                "ANSIBLE_DEPRECATION_WARNINGS": "false",
+            },
+        )
 
 
 def module(collection: str, name: str, options: dict[str, t.Any]) -> tuple[float, int]:
@@ -206,7 +268,15 @@ def timed(command: list[str], environment: dict[str, str], refused: str | None =
     """Run a command that must succeed, and not print what is refused; seconds and peak memory (MB)."""
     measure = [sys.executable, "-S", str(MEASURE), *command]
     with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.run(measure, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=output, text=True, check=True)
+        process = subprocess.run(
+            measure,
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+            check=True,
+        )
         measured = json.loads(process.stdout)
         output.seek(0)
         text = output.read()

@@ -17,4 +17,11 @@ import time
 started = time.monotonic()
 pid = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, 2, 1)])
 _, status, usage = os.wait4(pid, 0)
-json.dump({"status": os.waitstatus_to_exitcode(status), "seconds": time.monotonic() - started, "megabytes": usage.ru_maxrss // 1024}, sys.stdout)
+json.dump(
+    {
+        "status": os.waitstatus_to_exitcode(status),
+        "seconds": time.monotonic() - started,
+        "megabytes": usage.ru_maxrss // 1024,
+    },
+    sys.stdout,
+)

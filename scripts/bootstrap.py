@@ -30,7 +30,13 @@ MINIMUM = (3, 11)
 COMMUNITY_PACKAGE = "ansible==14.5.0"
 COMMUNITY_PYTHON = "3.12"
 # containers.podman is for the test hosts; the last one is what community.general depends on.
-COLLECTIONS = ("kubernetes/core", "ansible/posix", "community/general", "containers/podman", "community/library_inventory_filtering_v1")
+COLLECTIONS = (
+    "kubernetes/core",
+    "ansible/posix",
+    "community/general",
+    "containers/podman",
+    "community/library_inventory_filtering_v1",
+)
 
 
 def main() -> None:
@@ -42,7 +48,10 @@ def main() -> None:
     shutil.rmtree(VENV, ignore_errors=True)
     run([python, "-m", "venv", str(VENV)], "Python's venv module does not work here: install the package python3-venv.")
     pip = [str(VENV / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    run([*pip, "install", "--requirement", str(LOCK)], "pip could not install requirements/dev.txt: see its message above.")
+    run(
+        [*pip, "install", "--requirement", str(LOCK)],
+        "pip could not install requirements/dev.txt: see its message above.",
+    )
     add_collections(pip)
     link_checkout()
     STAMP.write_text(key)
@@ -56,7 +65,9 @@ def find_python() -> str:
     found = [answer for answer in map(ask_version, [*names, *homes]) if answer and answer[0] >= MINIMUM]
     if not found:
         wanted = f"Python {MINIMUM[0]}.{MINIMUM[1]}"
-        sys.exit(f"bootstrap: no {wanted} or newer starts here: install one (Debian: python3 and python3-venv), or set PYTHON to its path.")
+        sys.exit(
+            f"bootstrap: no {wanted} or newer starts here: install one (Debian: python3 and python3-venv), or set PYTHON to its path."
+        )
     # 3.13 before 3.14: not every pinned tool says that it supports 3.14.
     return max(found, key=lambda answer: (answer[0] < (3, 14), answer[0]))[1]
 
@@ -74,7 +85,10 @@ def ask_version(command: str) -> tuple[tuple[int, int], str] | None:
 def add_collections(pip: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         options = ["--no-deps", "--only-binary=:all:", f"--python-version={COMMUNITY_PYTHON}", f"--dest={folder}"]
-        run([*pip, "download", *options, COMMUNITY_PACKAGE], f"pip could not download {COMMUNITY_PACKAGE}: see its message above.")
+        run(
+            [*pip, "download", *options, COMMUNITY_PACKAGE],
+            f"pip could not download {COMMUNITY_PACKAGE}: see its message above.",
+        )
         with zipfile.ZipFile(glob.glob(f"{folder}/*.whl")[0]) as wheel:
             prefixes = tuple(f"ansible_collections/{name}/" for name in COLLECTIONS)
             wheel.extractall(VENV / "share", [name for name in wheel.namelist() if name.startswith(prefixes)])

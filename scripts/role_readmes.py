@@ -52,7 +52,14 @@ def readme(name: str, entry_points: Spec) -> str:
     ]
     others = {entry: spec for entry, spec in entry_points.items() if entry != "main"}
     for entry, spec in others.items():
-        lines += ["", f"## Entry point `{entry}`", "", f"{spec['short_description']}.", "", *(f"- {prose(line)}" for line in spec.get("description", []))]
+        lines += [
+            "",
+            f"## Entry point `{entry}`",
+            "",
+            f"{spec['short_description']}.",
+            "",
+            *(f"- {prose(line)}" for line in spec.get("description", [])),
+        ]
     return "\n".join(lines) + "\n"
 
 

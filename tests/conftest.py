@@ -23,7 +23,11 @@ class Beside(LoadFileScheduling):
     """A file of hosts beside one of labs, as long as there are both: the ones keep every processor busy, and the others wait much."""
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        others = {_has_hosts(next(reversed(files))) for other, files in self.assigned_work.items() if other is not node and files}
+        others = {
+            _has_hosts(next(reversed(files)))
+            for other, files in self.assigned_work.items()
+            if other is not node and files
+        }
         chosen = next((file for file in self.workqueue if _has_hosts(file) not in others), None)
         if chosen:
             self.workqueue.move_to_end(chosen, last=False)

@@ -52,7 +52,10 @@ def driver_flavour(gpus: list[dict[str, t.Any]], wanted: str = "auto") -> dict[s
     if gone:
         return {"flavour": "", "failure": f"No driver that is still supported knows {gone}."}
     if old and new:
-        return {"flavour": "", "failure": f"{old} needs the proprietary modules and {new} the open ones, and a host can load only one of them."}
+        return {
+            "flavour": "",
+            "failure": f"{old} needs the proprietary modules and {new} the open ones, and a host can load only one of them.",
+        }
     if wanted == "open" and old:
         return {"flavour": "", "failure": f"The open modules do not know {old}. Use the proprietary ones."}
     if wanted == "proprietary" and new:

@@ -43,7 +43,11 @@ import typing as t
 
 _NVL72 = ("10de:2941", "10de:31c2")
 _NVLINK_5 = ("10de:2901", "10de:3182")
-_UNITS = {"fabric_manager": "nvidia-fabricmanager.service", "imex": "nvidia-imex.service", "persistenced": "nvidia-persistenced.service"}
+_UNITS = {
+    "fabric_manager": "nvidia-fabricmanager.service",
+    "imex": "nvidia-imex.service",
+    "persistenced": "nvidia-persistenced.service",
+}
 _NEEDED = {"none": (), "nvswitch": ("fabric_manager",), "nvlink5": ("fabric_manager", "nvlsm"), "nvl72": ("imex",)}
 
 
@@ -82,10 +86,20 @@ def fabric_plan(facts: dict[str, t.Any], driver: str = "host") -> dict[str, t.An
     if driver == "container" or facts["driver"]["containerised"]:
         running = [unit for name, unit in _UNITS.items() if services[name]["active"] or services[name]["enabled"]]
         # What runs in the driver container has no package on the host.
-        return {**plan, "conflicts": [unit for unit in running if any(services[name]["package"] for name, each in _UNITS.items() if each == unit)]}
+        return {
+            **plan,
+            "conflicts": [
+                unit
+                for unit in running
+                if any(services[name]["package"] for name, each in _UNITS.items() if each == unit)
+            ],
+        }
     needed = _NEEDED[fabric]
     if needed and not plan["version"]:
-        return {**plan, "failure": "The driver is not loaded, and the fabric needs packages of exactly its version. Install the driver and reboot first."}
+        return {
+            **plan,
+            "failure": "The driver is not loaded, and the fabric needs packages of exactly its version. Install the driver and reboot first.",
+        }
     wrong = [name for name in needed if services[name]["package"] is None or services[name]["matches_driver"] is False]
     return {
         **plan,

@@ -68,7 +68,10 @@ def gpu_table(nodes: t.Any, limit: int = 0) -> str:
     shown = sorted(nodes, key=lambda node: _state(node) == _WELL)[:limit] if limit and limit < len(nodes) else nodes
     rows = [_TITLES, *(_cells(node) for node in shown)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_TITLES))]
-    lines = ["  ".join(_padded(cell, title, width) for cell, title, width in zip(row, _TITLES, widths)).rstrip() for row in rows]
+    lines = [
+        "  ".join(_padded(cell, title, width) for cell, title, width in zip(row, _TITLES, widths)).rstrip()
+        for row in rows
+    ]
     if len(shown) < len(nodes):
         lines.append(f"... and {len(nodes) - len(shown)} more")
     return "\n".join([*lines, _totals(nodes)]) + "\n"
@@ -116,8 +119,13 @@ def _state(node: Node) -> str:
 
 
 def _totals(nodes: list[Node]) -> str:
-    resources = sorted({resource for node in nodes for resource, amount in (node.get("allocatable") or {}).items() if amount})
-    counts = [f"{_sum(nodes, 'allocated', resource)} of {_sum(nodes, 'allocatable', resource)} {resource} in use" for resource in resources]
+    resources = sorted(
+        {resource for node in nodes for resource, amount in (node.get("allocatable") or {}).items() if amount}
+    )
+    counts = [
+        f"{_sum(nodes, 'allocated', resource)} of {_sum(nodes, 'allocatable', resource)} {resource} in use"
+        for resource in resources
+    ]
     return ", ".join([f"{len(nodes)} node{'s' if len(nodes) > 1 else ''}", *counts])
 
 

@@ -93,7 +93,14 @@ def junit(checks: t.Any, suite: str = "gpuops.nvidia") -> str:
         raise AnsibleFilterError("gpuops.nvidia.junit needs a list of dictionaries that each have a name.")
     failed = sum(bool(check.get("failure")) for check in checks)
     skipped = sum(bool(check.get("skipped")) and not check.get("failure") for check in checks)
-    counts = {"name": suite, "tests": len(checks), "failures": failed, "errors": 0, "skipped": skipped, "time": _seconds(sum(map(_time, checks)))}
+    counts = {
+        "name": suite,
+        "tests": len(checks),
+        "failures": failed,
+        "errors": 0,
+        "skipped": skipped,
+        "time": _seconds(sum(map(_time, checks))),
+    }
     root = ET.Element("testsuite", {key: _clean(value) for key, value in counts.items()})
     for check in checks:
         _add(root, check)
@@ -118,7 +125,9 @@ def _time(check: dict[str, t.Any]) -> float:
     try:
         return float(check.get("time") or 0)
     except (TypeError, ValueError) as e:
-        raise AnsibleFilterError(f"gpuops.nvidia.junit: the time of {check['name']} is not a number: {check['time']!r}.") from e
+        raise AnsibleFilterError(
+            f"gpuops.nvidia.junit: the time of {check['name']} is not a number: {check['time']!r}."
+        ) from e
 
 
 def _seconds(value: float) -> str:

@@ -52,12 +52,17 @@ def package_spec(offered: str, names: list[str], version: str = "", separator: s
     """Return the package to install, or why there is none."""
     rows = [[part.strip() for part in line.split("|")] for line in offered.splitlines() if "|" in line]
     found = [(row[0], row[1]) for name in names for row in rows if row[0] == name]
-    fitting = [(name, full) for name, full in found if not version or re.match(rf"(\d+:)?{re.escape(version)}(-|$)", full)]
+    fitting = [
+        (name, full) for name, full in found if not version or re.match(rf"(\d+:)?{re.escape(version)}(-|$)", full)
+    ]
     if fitting:
         return {"spec": separator.join(fitting[0]), "failure": ""}
     offers = ", ".join(f"{name} {full}" for name, full in found[:5]) or "none of them in any version"
     wanted = f" of version {version}" if version else ""
-    return {"spec": "", "failure": f"No repository of the host offers {' or '.join(names)}{wanted}. It offers {offers}."}
+    return {
+        "spec": "",
+        "failure": f"No repository of the host offers {' or '.join(names)}{wanted}. It offers {offers}.",
+    }
 
 
 class FilterModule:

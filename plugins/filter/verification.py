@@ -90,17 +90,27 @@ def _operands(verdict: dict[str, t.Any]) -> str:
     if verdict["state"] == "ready":
         return ""
     blocking = [reason for reason in verdict["reasons"] if reason["level"] != "note"]
-    return " ".join(f"{reason['message']} {reason['remedy']}".strip() for reason in blocking[:5]) or str(verdict["message"])
+    return " ".join(f"{reason['message']} {reason['remedy']}".strip() for reason in blocking[:5]) or str(
+        verdict["message"]
+    )
 
 
 def _count(found: int, wanted: int) -> str:
-    return "" if found >= wanted else f"{found} of at least {wanted} GPU nodes are there. Check Node Feature Discovery and that the nodes have joined."
+    return (
+        ""
+        if found >= wanted
+        else f"{found} of at least {wanted} GPU nodes are there. Check Node Feature Discovery and that the nodes have joined."
+    )
 
 
 def _gpus(nodes: list[dict[str, t.Any]], expected: dict[str, int]) -> t.Iterator[Check]:
     by_name = {node["name"]: node for node in nodes}
     for name in sorted({*by_name, *expected}):
-        failure = _allocatable(by_name[name], expected.get(name)) if name in by_name else "The node is missing, or has no GPU."
+        failure = (
+            _allocatable(by_name[name], expected.get(name))
+            if name in by_name
+            else "The node is missing, or has no GPU."
+        )
         yield {"classname": "gpus", "name": name, "failure": failure}
 
 
@@ -114,7 +124,11 @@ def _allocatable(node: dict[str, t.Any], wanted: int | None) -> str:
     if sum(offered.values()) > found:
         return ""
     there = max(node["gpus"] or 0, sum(node["capacity"].get(name, 0) for name in whole))
-    return "" if found >= there > 0 else f"Pods can get {found} of {there} GPUs. See the log of the device plugin's pod there."
+    return (
+        ""
+        if found >= there > 0
+        else f"Pods can get {found} of {there} GPUs. See the log of the device plugin's pod there."
+    )
 
 
 def _workload(row: dict[str, t.Any]) -> Check:

@@ -308,7 +308,13 @@ import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster, argument_spec, assert_libraries, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import (
+    FIELD_MANAGER,
+    Cluster,
+    argument_spec,
+    assert_libraries,
+    namespaced,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.spec import (
     camel,
     explain_refusal,
@@ -518,19 +524,34 @@ def absent(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     cluster.delete(path)
     if options["wait"] and not cluster.check_mode:
         _wait_until_gone(cluster, existing, options["namespace"], options["wait_timeout"])
-    return {"changed": True, "clusterpolicy": {}, "gpu_pods": len(users), "diff": {"before": change.before, "after": change.after}}
+    return {
+        "changed": True,
+        "clusterpolicy": {},
+        "gpu_pods": len(users),
+        "diff": {"before": change.before, "after": change.after},
+    }
 
 
 def _wait_until_gone(cluster: Cluster, policy: Json, namespace: str, timeout_s: float) -> None:
     uid, deadline = policy["metadata"]["uid"], time.monotonic() + timeout_s
     while True:
         daemonsets = cluster.list(namespaced("apps/v1", namespace, "daemonsets")) or []
-        left = [name_of(item) for item in daemonsets if any(owner["uid"] == uid for owner in item["metadata"].get("ownerReferences") or [])]
+        left = [
+            name_of(item)
+            for item in daemonsets
+            if any(owner["uid"] == uid for owner in item["metadata"].get("ownerReferences") or [])
+        ]
         if not left and cluster.get(f"{CLUSTERPOLICIES}/{name_of(policy)}") is None:
             return
         if time.monotonic() >= deadline:
-            what = ", ".join(left) or f"ClusterPolicy {name_of(policy)} (finalizers: {json.dumps(policy['metadata'].get('finalizers') or [])})"
-            raise GpuOpsError(f"Still there after {timeout_s} s: {what}. See `kubectl -n {namespace} get pods` for what holds them.", reason="TimedOut")
+            what = (
+                ", ".join(left)
+                or f"ClusterPolicy {name_of(policy)} (finalizers: {json.dumps(policy['metadata'].get('finalizers') or [])})"
+            )
+            raise GpuOpsError(
+                f"Still there after {timeout_s} s: {what}. See `kubectl -n {namespace} get pods` for what holds them.",
+                reason="TimedOut",
+            )
         time.sleep(POLL_S)
 
 
@@ -540,7 +561,9 @@ def main() -> t.NoReturn:
     module.no_log_values.update(secrets_in(module.params))
     try:
         cluster = Cluster(module.params, module.check_mode)
-        result = present(cluster, module.params) if module.params["state"] == "present" else absent(cluster, module.params)
+        result = (
+            present(cluster, module.params) if module.params["state"] == "present" else absent(cluster, module.params)
+        )
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     for warning in result.pop("warnings", []):

@@ -135,7 +135,11 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec, assert_libraries
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.spec import owners_of, strip_managed
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.judge import judge
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.observe import observe, outcome, wait_until_ready
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.observe import (
+    observe,
+    outcome,
+    wait_until_ready,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation, Verdict
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 

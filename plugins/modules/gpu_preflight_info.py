@@ -224,7 +224,12 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec, assert_libraries
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grants import KINDS
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import CHECKS, Plan, facts, run_checks
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import (
+    CHECKS,
+    Plan,
+    facts,
+    run_checks,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.read import read
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import as_result

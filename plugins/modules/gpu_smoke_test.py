@@ -216,7 +216,12 @@ import dataclasses
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec, assert_libraries, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import (
+    Cluster,
+    argument_spec,
+    assert_libraries,
+    namespaced,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import Outcome, Run, select
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
@@ -253,7 +258,9 @@ def smoke_test(options: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.
     selection = select(cluster.list(namespaced("v1", None, "nodes")) or [], options)
     if check_mode:
         return {"nodes": selection.names, "results": [], "summary": summary([], len(selection.names))}
-    outcomes = sorted([*selection.outcomes, *Run(cluster, options).test(selection.testable)], key=lambda outcome: outcome.node)
+    outcomes = sorted(
+        [*selection.outcomes, *Run(cluster, options).test(selection.testable)], key=lambda outcome: outcome.node
+    )
     counts = summary(outcomes, len(selection.names))
     return {
         "passed": not counts["failed"],
@@ -288,7 +295,9 @@ def main() -> t.NoReturn:
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     except KeyboardInterrupt:
-        module.fail_json(msg="The GPU smoke test was interrupted. Its pods are deleted; run it again.", reason="Interrupted")
+        module.fail_json(
+            msg="The GPU smoke test was interrupted. Its pods are deleted; run it again.", reason="Interrupted"
+        )
     if module.params["require_pass"] and not result.get("passed", True):
         module.fail_json(msg=failure(result), **result)
     module.exit_json(changed=False, **result)

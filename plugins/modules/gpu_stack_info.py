@@ -155,7 +155,11 @@ def read(options: t.Mapping[str, t.Any]) -> Json:
         seen = observe(cluster, options["namespace"], options["name"])
         held = allocations(pods.result()) if pods else {}
     late = waiting(seen)
-    rows = (describe(node, held.get(name_of(node), {}), late.get(name_of(node), {})) for node in seen.nodes if is_gpu_node(node))
+    rows = (
+        describe(node, held.get(name_of(node), {}), late.get(name_of(node), {}))
+        for node in seen.nodes
+        if is_gpu_node(node)
+    )
     nodes = sorted(rows, key=lambda row: row["name"])
     return {"nodes": nodes, "summary": summary(nodes), **outcome(seen, judge(seen))}
 

@@ -113,7 +113,9 @@ def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
     missing = [name for name in NEEDED if name not in module.params["facts"]]
     if missing:
-        module.fail_json(msg=f"The facts lack {', '.join(missing)}. Gather the subsets min, services, secure_boot and xid of gpuops.nvidia.gpu_facts.")
+        module.fail_json(
+            msg=f"The facts lack {', '.join(missing)}. Gather the subsets min, services, secure_boot and xid of gpuops.nvidia.gpu_facts."
+        )
     findings = run_checks(read(Host(), module.params), module.params["skip"])
     module.exit_json(changed=False, **as_result(findings))
 

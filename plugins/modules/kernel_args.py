@@ -128,7 +128,9 @@ def main() -> t.NoReturn:
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     if result["elsewhere"]:
-        module.warn(f"{' '.join(result['elsewhere'])} is set elsewhere, too. The kernel goes by the last, which is what was set here.")
+        module.warn(
+            f"{' '.join(result['elsewhere'])} is set elsewhere, too. The kernel goes by the last, which is what was set here."
+        )
     module.exit_json(**result)
 
 

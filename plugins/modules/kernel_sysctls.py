@@ -77,7 +77,9 @@ def main() -> t.NoReturn:
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     if result["pending"]:
-        module.warn(f"The running kernel cannot be given {', '.join(result['pending'])} from here; the next boot sets it.")
+        module.warn(
+            f"The running kernel cannot be given {', '.join(result['pending'])} from here; the next boot sets it."
+        )
     module.exit_json(**result)
 
 

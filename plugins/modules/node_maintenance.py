@@ -235,7 +235,10 @@ def maintain(options: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     plan.check_nodes(nodes, chosen, options)
     plans = plan.plan((chosen, fleet.pods(chosen)), options, run.stamp())
     outcomes = run.predict(fleet, plans) if check_mode else run.apply(fleet, plans)
-    diff = {"before": {each.name: each.facts(False) for each in plans}, "after": {each.name: each.facts(True) for each in plans}}
+    diff = {
+        "before": {each.name: each.facts(False) for each in plans},
+        "after": {each.name: each.facts(True) for each in plans},
+    }
     return {**run.report(outcomes), "diff": diff}
 
 
@@ -252,10 +255,14 @@ def main() -> t.NoReturn:
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     except KeyboardInterrupt:
-        module.fail_json(msg="The call was interrupted. Run it again: what is done is not done twice.", reason="Interrupted")
+        module.fail_json(
+            msg="The call was interrupted. Run it again: what is done is not done twice.", reason="Interrupted"
+        )
     for row in result["nodes"]:
         for pod, why in row["left"].items():
-            module.warn(f"Pod {pod} on {row['node']} could not be evicted now: {why}. A run would ask again until timeout.")
+            module.warn(
+                f"Pod {pod} on {row['node']} could not be evicted now: {why}. A run would ask again until timeout."
+            )
     module.exit_json(**result)
 
 

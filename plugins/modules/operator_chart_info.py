@@ -177,7 +177,13 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.yaml import HAS_YAML
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.chart import CLUSTERPOLICY_CRD, check_values, images, parse_manifests, read_chart
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.chart import (
+    CLUSTERPOLICY_CRD,
+    check_values,
+    images,
+    parse_manifests,
+    read_chart,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grants import KINDS, role_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import RENDER_OPTIONS, Helm, Source
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -215,7 +221,10 @@ def chart_info(module: AnsibleModule) -> dict[str, t.Any]:
         module.warn(f"The chart does not know the Helm value {name}. {hint}")
     rendered = parse_manifests(helm.render(path, options))
     if CLUSTERPOLICY_CRD not in rendered.crds and chart.metadata.get("name") != "gpu-operator":
-        raise GpuOpsError(f"{source} is not a GPU Operator chart: it brings no ClusterPolicy CRD. Check chart_ref.", reason="ChartNotFound")
+        raise GpuOpsError(
+            f"{source} is not a GPU Operator chart: it brings no ClusterPolicy CRD. Check chart_ref.",
+            reason="ChartNotFound",
+        )
     return {
         "chart": {
             "name": chart.metadata.get("name"),

@@ -128,7 +128,12 @@ def operator_crds(module: AnsibleModule) -> list[Applied]:
 
 def diff_of(applied: list[Applied]) -> dict[str, str]:
     """Show the CRDs that change, each with the fields that appear, vanish or change."""
-    lines = [line for crd in applied if crd.changed for line in (f"{crd.name} ({crd.result})", *(f"  {change}" for change in crd.changes))]
+    lines = [
+        line
+        for crd in applied
+        if crd.changed
+        for line in (f"{crd.name} ({crd.result})", *(f"  {change}" for change in crd.changes))
+    ]
     return {"before": "", "after": "".join(f"{line}\n" for line in lines)}
 
 

@@ -24,7 +24,12 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import AWAY, OUTAGE_S, POLL_S, timeout_message
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import (
+    AWAY,
+    OUTAGE_S,
+    POLL_S,
+    timeout_message,
+)
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 
 INFO = "gpuops.nvidia.clusterpolicy_info"
@@ -70,7 +75,9 @@ class Progress(Lines):
             self._blocker, self._since = blocker, self._now()
         wanted = [row for row in operands if row["state"] != "disabled"]
         done = f"{sum(row['state'] == 'ready' for row in wanted)}/{len(wanted)} operands ready; " if wanted else ""
-        self.tell(done + (first["message"] if first else result.get("msg", "")), f" (for {_clock(self._now() - self._since)})")
+        self.tell(
+            done + (first["message"] if first else result.get("msg", "")), f" (for {_clock(self._now() - self._since)})"
+        )
 
 
 def _known(result: Json, key: str) -> t.Any:
@@ -119,7 +126,9 @@ class WaitingAction(ProgressAction):
             timeout = int(args.get("wait_timeout", self.TIMEOUT_S))
         except (TypeError, ValueError):
             return None
-        unsuitable = self._task.check_mode or self._task.async_val or args.get("state") == "absent" or timeout <= SLICE_S
+        unsuitable = (
+            self._task.check_mode or self._task.async_val or args.get("state") == "absent" or timeout <= SLICE_S
+        )
         return None if unsuitable or not waits else timeout
 
     def _wait(self, args: Json, timeout: float, task_vars: Json | None) -> Json:
@@ -132,7 +141,11 @@ class WaitingAction(ProgressAction):
             if last.get("reason") == "TimedOut":
                 answered = progress.waited
             # With a verdict in the result the outage began in the middle of the wait, also in the first slice.
-            elif last.get("reason") not in AWAY or (last is first and "verdict" not in last) or progress.waited - answered > OUTAGE_S:
+            elif (
+                last.get("reason") not in AWAY
+                or (last is first and "verdict" not in last)
+                or progress.waited - answered > OUTAGE_S
+            ):
                 break
             if left <= 0:
                 last["msg"] = timeout_message((_known(last, "verdict") or {}).get("message") or last["msg"], timeout)
@@ -140,7 +153,9 @@ class WaitingAction(ProgressAction):
             progress.show(last)
             if last.get("reason") in AWAY:
                 time.sleep(POLL_S)
-            last = self._module(INFO, {**reading, "wait": True, "wait_timeout": max(1, min(SLICE_S, int(left)))}, task_vars)
+            last = self._module(
+                INFO, {**reading, "wait": True, "wait_timeout": max(1, min(SLICE_S, int(left)))}, task_vars
+            )
         return last if first is last or self.MODULE == INFO else _merged(first, last)
 
 
@@ -152,9 +167,16 @@ class WatchingAction(ProgressAction):
         super().run(tmp, task_vars)
         args = dict(self._task.args)
         # Elsewhere than on the controller nobody here could read the file.
-        if self._task.check_mode or self._task.async_val or "progress_path" in args or self._connection.transport != "local":
+        if (
+            self._task.check_mode
+            or self._task.async_val
+            or "progress_path" in args
+            or self._connection.transport != "local"
+        ):
             return self._module(self.MODULE, args, task_vars)
-        with tempfile.TemporaryDirectory(dir=t.cast(t.Any, constants).DEFAULT_LOCAL_TMP, ignore_cleanup_errors=True) as folder:
+        with tempfile.TemporaryDirectory(
+            dir=t.cast(t.Any, constants).DEFAULT_LOCAL_TMP, ignore_cleanup_errors=True
+        ) as folder:
             path = os.path.join(folder, "progress")
             over = threading.Event()
             watcher = threading.Thread(target=_watch, name="progress", args=(path, over), daemon=True)

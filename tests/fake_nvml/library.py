@@ -18,7 +18,18 @@ NAME = "libnvidia-ml.so.1"
 def build(folder: Path) -> Path:
     """Compile the library into a folder and return its path."""
     library = folder / NAME
-    command = ["cc", "-std=c99", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-shared", f"-Wl,-soname,{NAME}"]
+    command = [
+        "cc",
+        "-std=c99",
+        "-D_DEFAULT_SOURCE",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-O1",
+        "-fPIC",
+        "-shared",
+        f"-Wl,-soname,{NAME}",
+    ]
     subprocess.run([*command, "-o", str(library), str(SOURCE)], check=True)
     return library
 
@@ -36,5 +47,7 @@ def state(path: Path, gpus: t.Sequence[Gpu], **system: t.Any) -> Path:
     sections = [("system", {"driver_version": "580.95.05", **system})]
     for gpu in gpus:
         sections += [("gpu", gpu.keys), *(("mig", instance) for instance in gpu.mig)]
-    path.write_text("".join(f"[{kind}]\n" + "".join(f"{key}={value}\n" for key, value in keys.items()) for kind, keys in sections))
+    path.write_text(
+        "".join(f"[{kind}]\n" + "".join(f"{key}={value}\n" for key, value in keys.items()) for kind, keys in sections)
+    )
     return path

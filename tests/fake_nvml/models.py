@@ -66,7 +66,13 @@ def _keys(model: Model, index: int) -> dict[str, t.Any]:
         **dict.fromkeys(("rows_correctable", "rows_uncorrectable", "rows_pending", "rows_failure"), 0),
     }
     if model.links:
-        keys |= {"mig": 0, "mig_pending": 0, "links": model.links, "links_active": model.links, "link_version": model.link_version}
+        keys |= {
+            "mig": 0,
+            "mig_pending": 0,
+            "links": model.links,
+            "links_active": model.links,
+            "link_version": model.link_version,
+        }
     if model.fabric:
         keys |= {"fabric_state": _COMPLETED, "fabric_status": 0}
     return keys

@@ -14,7 +14,15 @@ _DEVICES = "sys/bus/pci/devices"
 _SPEEDS = {3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe"}
 
 
-def plant(root: Path, model: Model, count: int = 8, driver: str | None = "580.95.05", *, bound: str | None = "nvidia", iommu: str | None = "identity") -> None:
+def plant(
+    root: Path,
+    model: Model,
+    count: int = 8,
+    driver: str | None = "580.95.05",
+    *,
+    bound: str | None = "nvidia",
+    iommu: str | None = "identity",
+) -> None:
     """Make a machine's files below ``root``: GPUs, NVSwitches, and the driver's loaded open modules with libraries of the same version.
 
     ``bound`` is the driver that the GPUs are bound to, ``iommu`` the type of their IOMMU groups; None is none of it.
@@ -34,10 +42,15 @@ def plant(root: Path, model: Model, count: int = 8, driver: str | None = "580.95
         load(root, driver)
 
 
-def load(root: Path, version: str, libraries: str | None = None, flavour: str = "Open Kernel Module for x86_64") -> None:
+def load(
+    root: Path, version: str, libraries: str | None = None, flavour: str = "Open Kernel Module for x86_64"
+) -> None:
     """Load the driver's modules and install libraries of the same, or another, version."""
     write(root / "sys/module/nvidia/version", f"{version}\n")
-    write(root / "proc/driver/nvidia/version", f"NVRM version: NVIDIA UNIX {flavour}  {version}  Release Build  (dvs-builder@U22)\nGCC version: gcc\n")
+    write(
+        root / "proc/driver/nvidia/version",
+        f"NVRM version: NVIDIA UNIX {flavour}  {version}  Release Build  (dvs-builder@U22)\nGCC version: gcc\n",
+    )
     _link(root / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", f"libnvidia-ml.so.{libraries or version}")
 
 

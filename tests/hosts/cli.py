@@ -40,22 +40,43 @@ def main(argv: t.Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.hosts", description="Hosts to change, with simulated NVIDIA hardware.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.hosts", description="Hosts to change, with simulated NVIDIA hardware."
+    )
     kinds = parser.add_subparsers(required=True, metavar="KIND")
-    tools = kinds.add_parser("tools", help="install the Debian packages that the hosts need, as root; say so where that cannot be")
+    tools = kinds.add_parser(
+        "tools", help="install the Debian packages that the hosts need, as root; say so where that cannot be"
+    )
     tools.set_defaults(run=_tools)
-    _container_commands(kinds.add_parser("containers", help="systemd containers: seconds").add_subparsers(required=True, metavar="COMMAND"))
-    _vm_commands(kinds.add_parser("vm", help="a virtual machine in software emulation: a real kernel").add_subparsers(required=True, metavar="COMMAND"))
+    _container_commands(
+        kinds.add_parser("containers", help="systemd containers: seconds").add_subparsers(
+            required=True, metavar="COMMAND"
+        )
+    )
+    _vm_commands(
+        kinds.add_parser("vm", help="a virtual machine in software emulation: a real kernel").add_subparsers(
+            required=True, metavar="COMMAND"
+        )
+    )
     return parser
 
 
 def _container_commands(commands: t.Any) -> None:
     up = _command(commands, "up", _containers_up, "Start container hosts and wait until systemd is through.")
-    up.add_argument("--flavour", action="append", metavar="NAME[=N]", help=f"{', '.join(FLAVOURS)}; repeat it (default: one of each)")
-    up.add_argument("--model", default="h100-sxm", help="GPU model, see containers/image/machine/spec.py (default: %(default)s)")
+    up.add_argument(
+        "--flavour",
+        action="append",
+        metavar="NAME[=N]",
+        help=f"{', '.join(FLAVOURS)}; repeat it (default: one of each)",
+    )
+    up.add_argument(
+        "--model", default="h100-sxm", help="GPU model, see containers/image/machine/spec.py (default: %(default)s)"
+    )
     up.add_argument("--gpus", type=int, default=2, help="GPUs of each host (default: %(default)s)")
     up.add_argument("--nvswitches", type=int, default=0, help="NVSwitches of each host (default: %(default)s)")
-    up.add_argument("--cpu", choices=["intel", "amd"], default="intel", help="whose IOMMU it has (default: %(default)s)")
+    up.add_argument(
+        "--cpu", choices=["intel", "amd"], default="intel", help="whose IOMMU it has (default: %(default)s)"
+    )
     _command(commands, "status", _containers_status, "List container hosts.")
     _command(commands, "inventory", _containers_inventory, "Print an Ansible inventory of the container hosts.")
     _command(commands, "down", _containers_down, "Remove container hosts.")
@@ -65,7 +86,9 @@ def _vm_commands(commands: t.Any) -> None:
     up = _command(commands, "up", _vm_up, "Start a virtual machine, from a saved state, and wait until SSH answers.")
     up.add_argument("--cold", action="store_true", help="boot it instead of loading the saved state")
     up.add_argument("--gpus", type=int, default=2, help="GPUs (default: %(default)s)")
-    up.add_argument("--iommu", choices=["intel", "none"], default="intel", help="the IOMMU that it has (default: %(default)s)")
+    up.add_argument(
+        "--iommu", choices=["intel", "none"], default="intel", help="the IOMMU that it has (default: %(default)s)"
+    )
     _command(commands, "build", _vm_build, "Build the disk, unless it is there.")
     _command(commands, "status", _vm_status, "Say whether it runs, and how it was booted.")
     _command(commands, "inventory", _vm_inventory, "Print an Ansible inventory with it.")
@@ -74,7 +97,9 @@ def _vm_commands(commands: t.Any) -> None:
     _command(commands, "down", _vm_down, "End it and forget it.")
 
 
-def _command(commands: t.Any, name: str, run: t.Callable[[argparse.Namespace], None], summary: str) -> argparse.ArgumentParser:
+def _command(
+    commands: t.Any, name: str, run: t.Callable[[argparse.Namespace], None], summary: str
+) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
     parser.set_defaults(run=run)
     parser.add_argument("--name", default="default", help="keeps sets of hosts apart (default: %(default)s)")

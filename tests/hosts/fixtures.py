@@ -19,7 +19,9 @@ from .vm.hosts import VmHost
 
 
 @contextlib.contextmanager
-def running_containers(purpose: str, flavours: t.Mapping[str, int], machine: Machine | None = None) -> t.Iterator[ContainerHosts]:
+def running_containers(
+    purpose: str, flavours: t.Mapping[str, int], machine: Machine | None = None
+) -> t.Iterator[ContainerHosts]:
     """Container hosts for as long as a block runs. The process id in their name keeps test runs apart, also those of pytest-xdist."""
     hosts = ContainerHosts(f"test-{purpose}-{os.getpid()}", print)
     try:

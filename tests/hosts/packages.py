@@ -52,10 +52,14 @@ def require(kind: Kind) -> None:
     if sys.platform != "linux" or os.uname().machine != "x86_64":
         raise UnavailableError(f"Test hosts are made for x86-64 Linux; this is {os.uname().machine} {sys.platform}.")
     if kind == "containers" and os.geteuid() != 0:
-        raise UnavailableError("Container hosts need root: podman starts systemd in them and lays simulated files over /proc and /sys.")
+        raise UnavailableError(
+            "Container hosts need root: podman starts systemd in them and lays simulated files over /proc and /sys."
+        )
     packages = missing(kind)
     if packages:
-        raise UnavailableError(f"Test hosts ({kind}) need Debian packages: run `make host-tools` as root, which installs {', '.join(packages)}.")
+        raise UnavailableError(
+            f"Test hosts ({kind}) need Debian packages: run `make host-tools` as root, which installs {', '.join(packages)}."
+        )
 
 
 def provide(kind: Kind, say: t.Callable[[str], None]) -> None:

@@ -28,12 +28,18 @@ NO_CLUSTER = Path("/nonexistent")
 class Plays:
     """Plays on a set of hosts, and where a lab is given with its cluster, whose nodes bear the hosts' numbers. ``timeout`` is a play's, in seconds."""
 
-    def __init__(self, hosts: ContainerHosts | VmHost, folder: Path, lab: Lab | None = None, timeout: float = 600) -> None:
+    def __init__(
+        self, hosts: ContainerHosts | VmHost, folder: Path, lab: Lab | None = None, timeout: float = 600
+    ) -> None:
         self.hosts, self.folder, self._timeout = hosts.hosts(), folder, timeout
         self._ansible = Playbook(lab.kubeconfig if lab else NO_CLUSTER, lab.helm if lab else NO_CLUSTER)
         inventory = hosts.inventory()
         nodes = {host.name: self.node(host.name) for host in self.hosts}
-        node = {"host_reboot_drain": lab is not None, "nodes": nodes, "host_reboot_node": "{{ nodes[inventory_hostname] }}"}
+        node = {
+            "host_reboot_drain": lab is not None,
+            "nodes": nodes,
+            "host_reboot_node": "{{ nodes[inventory_hostname] }}",
+        }
         inventory["gpu_hosts"]["vars"].update(node)
         self._inventory = folder / "inventory.yml"
         self._inventory.write_text(yaml.safe_dump(inventory))
@@ -82,7 +88,16 @@ class Plays:
     def facts(self, host: ContainerHost | VmHost, *subsets: str) -> dict[str, t.Any]:
         """What gpu_facts says of a host."""
         options = json.dumps({"gather_subset": list(subsets) or ["all"]})
-        command = ["ansible", host.name, "--inventory", str(self._inventory), "--module-name", "gpuops.nvidia.gpu_facts", "--args", options]
+        command = [
+            "ansible",
+            host.name,
+            "--inventory",
+            str(self._inventory),
+            "--module-name",
+            "gpuops.nvidia.gpu_facts",
+            "--args",
+            options,
+        ]
         run = self._ansible.finish(self._ansible.command(command), self._timeout)
         assert run.status == 0, run.output
         return dict(json.loads(run.output.partition("=> ")[2])["ansible_facts"]["gpuops"])
@@ -90,13 +105,25 @@ class Plays:
     def _play(self, roles: t.Sequence[str]) -> Path:
         tasks = []
         for role, dummy, file in (each.partition("/") for each in roles):
-            tasks.append({"name": role, "ansible.builtin.include_role": {"name": f"gpuops.nvidia.{role}", **({"tasks_from": file} if file else {})}})
+            tasks.append(
+                {
+                    "name": role,
+                    "ansible.builtin.include_role": {
+                        "name": f"gpuops.nvidia.{role}",
+                        **({"tasks_from": file} if file else {}),
+                    },
+                }
+            )
         # A filter here, as site.yml has one: Ansible then loads its filters once for the run, and not in each task's process.
         hosts = "{{ groups['gpu_hosts'] | default([]) }}"
         play = self.folder / f"{'-'.join(roles).replace('/', '_')}.yml"
-        play.write_text(yaml.safe_dump([{"name": "Play", "hosts": hosts, "gather_facts": False, "tasks": tasks}], sort_keys=False))
+        play.write_text(
+            yaml.safe_dump([{"name": "Play", "hosts": hosts, "gather_facts": False, "tasks": tasks}], sort_keys=False)
+        )
         return play
 
-    def _run(self, ansible: Playbook, play: Path, limit: str, arguments: t.Sequence[str], variables: t.Mapping[str, t.Any]) -> Run:
+    def _run(
+        self, ansible: Playbook, play: Path, limit: str, arguments: t.Sequence[str], variables: t.Mapping[str, t.Any]
+    ) -> Run:
         options = ["--inventory", str(self._inventory), "--limit", limit, "--forks", str(len(self.hosts)), *arguments]
         return ansible.run(play, *options, timeout=self._timeout, **variables)

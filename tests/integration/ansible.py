@@ -21,7 +21,10 @@ from tests.lab import Lab
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "playbooks" / "site.yml"
 OPERATOR = Path(__file__).parent / "operator.yml"
-_RECAP = re.compile(r"^\S+\s+: ok=(?P<ok>\d+)\s+changed=(?P<changed>\d+)\s+unreachable=(?P<unreachable>\d+)\s+failed=(?P<failed>\d+)", re.MULTILINE)
+_RECAP = re.compile(
+    r"^\S+\s+: ok=(?P<ok>\d+)\s+changed=(?P<changed>\d+)\s+unreachable=(?P<unreachable>\d+)\s+failed=(?P<failed>\d+)",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,9 @@ class Playbook:
 
     def __init__(self, kubeconfig: Path | str, helm: Path, extra_vars: t.Mapping[str, t.Any] | None = None) -> None:
         self.extra_vars = dict(extra_vars or {})
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "K8S_AUTH_", "KUBE"))}
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "K8S_AUTH_", "KUBE"))
+        }
         self.environment = inherited | {
             "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
             "ANSIBLE_NOCOLOR": "true",
@@ -79,11 +84,21 @@ class Playbook:
 
     def start(self, playbook: Path, *arguments: str, **extra_vars: t.Any) -> subprocess.Popen[str]:
         """Start it."""
-        return self.command(["ansible-playbook", str(playbook), *arguments, "--extra-vars", json.dumps(self.extra_vars | extra_vars)])
+        return self.command(
+            ["ansible-playbook", str(playbook), *arguments, "--extra-vars", json.dumps(self.extra_vars | extra_vars)]
+        )
 
     def command(self, command: list[str]) -> subprocess.Popen[str]:
         """Start any command in a process group of its own, as a terminal does, so that a test can press Ctrl-C."""
-        return subprocess.Popen(command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0)
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            process_group=0,
+        )
 
     @staticmethod
     def finish(process: subprocess.Popen[str], timeout: float) -> Run:

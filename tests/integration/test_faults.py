@@ -34,7 +34,13 @@ def test_unreachable_api(lab: Lab, ansible: Playbook, tmp_path: Path) -> None:
     port = lab.state.ports["kube-apiserver"]
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(lab.kubeconfig.read_text().replace(f":{port}", ":1"))
-    refused(ansible.run(SITE, gpuops_kubeconfig=str(kubeconfig)), "Cannot reach the Kubernetes API", "127.0.0.1", "Connection refused", "Check")
+    refused(
+        ansible.run(SITE, gpuops_kubeconfig=str(kubeconfig)),
+        "Cannot reach the Kubernetes API",
+        "127.0.0.1",
+        "Connection refused",
+        "Check",
+    )
 
 
 def test_expired_token(lab: Lab, ansible: Playbook) -> None:
@@ -55,7 +61,11 @@ def test_wrong_context(ansible: Playbook) -> None:
 
 def test_no_permission(lab: Lab, ansible: Playbook) -> None:
     """The preflight lists what the user may not do before anything is touched."""
-    refused(ansible.run(SITE, gpuops_kubeconfig=str(lab.kubeconfig_for("nobody"))), "not ready for the GPU Operator", "may not")
+    refused(
+        ansible.run(SITE, gpuops_kubeconfig=str(lab.kubeconfig_for("nobody"))),
+        "not ready for the GPU Operator",
+        "may not",
+    )
 
 
 # ---- the input ------------------------------------------------------------------------------------------------------------------
@@ -64,9 +74,15 @@ def test_no_permission(lab: Lab, ansible: Playbook) -> None:
 @pytest.mark.usefixtures("clean")
 def test_missing_crd(ansible: Playbook) -> None:
     for name in ("clusterpolicies", "nvidiadrivers", "gpuclusters"):
-        run = ansible.module("kubernetes.core.k8s", state="absent", kind="CustomResourceDefinition", name=f"{name}.nvidia.com", wait=True)
+        run = ansible.module(
+            "kubernetes.core.k8s", state="absent", kind="CustomResourceDefinition", name=f"{name}.nvidia.com", wait=True
+        )
         assert run.status == 0, run.output
-    refused(ansible.module("gpuops.nvidia.clusterpolicy", driver={"version": "595.91.07"}, wait=False), "CRD", "operator_crds")
+    refused(
+        ansible.module("gpuops.nvidia.clusterpolicy", driver={"version": "595.91.07"}, wait=False),
+        "CRD",
+        "operator_crds",
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,16 +93,22 @@ def test_missing_crd(ansible: Playbook) -> None:
         pytest.param({"spec": {"mig": {"strategy": "several"}}}, ["mig.strategy", "several", "mixed"], id="wrong-enum"),
         pytest.param({"mig": {"strategy": "several"}}, ["strategy", "several", "mixed"], id="wrong-choice"),
         pytest.param({"spec": {"driver": {"kernelModuleType": "precompiled"}}}, ["usePrecompiled"], id="precompiled"),
-        pytest.param({"spec": {"driver": {"upgradePolicy": {"gpuPodDeletion": {}}}}}, ["podDeletion"], id="gpu-pod-deletion"),
+        pytest.param(
+            {"spec": {"driver": {"upgradePolicy": {"gpuPodDeletion": {}}}}}, ["podDeletion"], id="gpu-pod-deletion"
+        ),
     ],
 )
 def test_bad_field(crds: None, ansible: Playbook, options: dict[str, object], words: list[str]) -> None:
     refused(ansible.module("gpuops.nvidia.clusterpolicy", wait=False, **options), *words)
-    assert 'exists": false' in ansible.module("gpuops.nvidia.clusterpolicy_info", name="cluster-policy").output, "A refused ClusterPolicy was made."
+    assert 'exists": false' in ansible.module("gpuops.nvidia.clusterpolicy_info", name="cluster-policy").output, (
+        "A refused ClusterPolicy was made."
+    )
 
 
 def test_chart_not_found(ansible: Playbook) -> None:
-    refused(ansible.run(SITE, operator_chart_ref="/no/such/chart"), "There is no chart at /no/such/chart", "Give the path")
+    refused(
+        ansible.run(SITE, operator_chart_ref="/no/such/chart"), "There is no chart at /no/such/chart", "Give the path"
+    )
 
 
 def test_values_that_the_chart_refuses(ansible: Playbook) -> None:
@@ -97,15 +119,30 @@ def test_values_that_the_chart_refuses(ansible: Playbook) -> None:
 def test_helm_4_with_a_kubernetes_core_that_does_not_know_it(lab: Lab, ansible: Playbook, tmp_path: Path) -> None:
     """Such a kubernetes.core asks for `helm list --all`."""
     helm = tmp_path / "helm"
-    helm.write_text(f"#!/bin/sh\n[ $1 != list ] || {{ echo 'Error: unknown flag: --all' >&2; exit 1; }}\nexec {lab.helm} \"$@\"\n")
+    helm.write_text(
+        f"#!/bin/sh\n[ $1 != list ] || {{ echo 'Error: unknown flag: --all' >&2; exit 1; }}\nexec {lab.helm} \"$@\"\n"
+    )
     helm.chmod(0o755)
-    refused(ansible.run(SITE, "--check", operator_helm_path=str(helm)), "unknown flag: --all", "kubernetes.core 6.4.0 or newer")
+    refused(
+        ansible.run(SITE, "--check", operator_helm_path=str(helm)),
+        "unknown flag: --all",
+        "kubernetes.core 6.4.0 or newer",
+    )
 
 
 def test_a_secret_never_shows(lab: Lab, ansible: Playbook) -> None:
     """Not with -vvv, not in a diff, not when the task fails."""
-    secrets = [{"name": "not a valid name", "registry": "registry.example.com", "username": "robot", "password": SECRET}]
-    run = ansible.run(SITE, "-vvv", "--diff", operator_pull_secrets=secrets, operator_chart_username="robot", operator_chart_password=SECRET)
+    secrets = [
+        {"name": "not a valid name", "registry": "registry.example.com", "username": "robot", "password": SECRET}
+    ]
+    run = ansible.run(
+        SITE,
+        "-vvv",
+        "--diff",
+        operator_pull_secrets=secrets,
+        operator_chart_username="robot",
+        operator_chart_password=SECRET,
+    )
     assert run.status != 0
     assert SECRET not in run.output
     assert os.fsencode(SECRET) not in b"".join(path.read_bytes() for path in lab.folder.glob("logs/*"))

@@ -51,7 +51,14 @@ def refused(lab: Lab, kubeconfig: Path, chart: Rendered) -> set[str]:
     found = set()
     for role in roles(chart):
         place = [f"--namespace={role['metadata'].get('namespace') or NAMESPACE}"] if role["kind"] == "Role" else []
-        command = [lab.state.tools["kubectl"], f"--kubeconfig={kubeconfig}", "create", "--dry-run=server", "--filename=-", *place]
+        command = [
+            lab.state.tools["kubectl"],
+            f"--kubeconfig={kubeconfig}",
+            "create",
+            "--dry-run=server",
+            "--filename=-",
+            *place,
+        ]
         answer = subprocess.run(command, input=json.dumps(role), capture_output=True, text=True, check=False)
         if answer.returncode:
             assert "attempting to grant RBAC permissions not currently held" in answer.stderr, answer.stderr
@@ -66,14 +73,23 @@ def named(kubeconfig: Path, chart: Rendered) -> set[str]:
 
 def test_a_user_without_rights(own_lab: Lab, chart: Rendered) -> None:
     user = own_lab.kubeconfig_for("nobody", "deployers")
-    assert named(user, chart) == refused(own_lab, user, chart) == {f"{item['kind']} {item['metadata']['name']}" for item in roles(chart)}
+    assert (
+        named(user, chart)
+        == refused(own_lab, user, chart)
+        == {f"{item['kind']} {item['metadata']['name']}" for item in roles(chart)}
+    )
 
 
 def test_a_user_with_some_rights(own_lab: Lab, chart: Rendered) -> None:
     """Those of one ClusterRole in the whole cluster, those of another in the namespace only."""
     second, first = chart.of_kind("ClusterRole")[:2]  # what the operator has covers the other one
     for item, kind in ((first, "clusterrolebinding"), (second, "rolebinding")):
-        held = {"apiVersion": item["apiVersion"], "kind": "ClusterRole", "metadata": {"name": f"held-{kind}"}, "rules": item["rules"]}
+        held = {
+            "apiVersion": item["apiVersion"],
+            "kind": "ClusterRole",
+            "metadata": {"name": f"held-{kind}"},
+            "rules": item["rules"],
+        }
         own_lab.kubectl("create", "--filename=-", stdin=json.dumps(held))
         own_lab.kubectl("create", kind, "some", f"--clusterrole=held-{kind}", "--user=some", f"--namespace={NAMESPACE}")
     user = own_lab.kubeconfig_for("some", "deployers")
@@ -92,8 +108,13 @@ def test_a_user_who_may_grant_anything_and_an_administrator(own_lab: Lab, chart:
 def test_the_preflight_stops_and_says_so_in_less_than_a_second(own_lab: Lab, chart: Rendered) -> None:
     user = own_lab.kubeconfig_for("stopped", "deployers")
     run = on(own_lab).run(SITE, gpuops_kubeconfig=str(user))
-    assert run.status == 2 and "Kubernetes refuses roles that give away more than their creator has" in run.message, run.output
-    assert "ClusterRole gpu-operator (create pods/eviction, get events, " in run.message and "escalate and bind" in run.message
+    assert run.status == 2 and "Kubernetes refuses roles that give away more than their creator has" in run.message, (
+        run.output
+    )
+    assert (
+        "ClusterRole gpu-operator (create pods/eviction, get events, " in run.message
+        and "escalate and bind" in run.message
+    )
     started = time.monotonic()
     named(user, chart)
     assert time.monotonic() - started < 1

@@ -23,7 +23,13 @@ from tests.lab.fixtures import running_lab
 
 MODULE = "gpuops.nvidia.node_maintenance"
 KEEP = "lab.gpuops.nvidia/keep"
-DRAIN: dict[str, t.Any] = {"state": "drained", "nodes": ["gpu-0000"], "evict": "all", "purpose": "reboot", "timeout": 60}
+DRAIN: dict[str, t.Any] = {
+    "state": "drained",
+    "nodes": ["gpu-0000"],
+    "evict": "all",
+    "purpose": "reboot",
+    "timeout": 60,
+}
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +51,18 @@ def stuck(own_lab: Lab) -> t.Iterator[Lab]:
 
 def start(lab: Lab) -> None:
     """Start a pod on gpu-0000 that a finalizer keeps."""
-    pod = {"nodeSelector": {"kubernetes.io/hostname": "gpu-0000"}, "containers": [{"name": "main", "image": "example.com/main"}]}
+    pod = {
+        "nodeSelector": {"kubernetes.io/hostname": "gpu-0000"},
+        "containers": [{"name": "main", "image": "example.com/main"}],
+    }
     template = {"metadata": {"labels": {"app": "stuck"}, "finalizers": [KEEP]}, "spec": pod}
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "stuck"}}, "template": template}
-    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "stuck", "namespace": "default"}, "spec": spec}
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "stuck", "namespace": "default"},
+        "spec": spec,
+    }
     lab.kubectl("create", "--filename=-", stdin=json.dumps(body))
     lab.kubectl("rollout", "status", "deployment/stuck", "--timeout=60s")
 
@@ -65,7 +79,9 @@ def release(lab: Lab) -> int:
 def state(lab: Lab) -> tuple[bool, list[str]]:
     """Whether gpu-0000 is cordoned, and which of our annotations it has."""
     node = json.loads(lab.kubectl("get", "node", "gpu-0000", "--output=json"))
-    return bool(node["spec"].get("unschedulable")), sorted(key for key in node["metadata"]["annotations"] if key.startswith("gpuops.nvidia/"))
+    return bool(node["spec"].get("unschedulable")), sorted(
+        key for key in node["metadata"]["annotations"] if key.startswith("gpuops.nvidia/")
+    )
 
 
 FREE: tuple[bool, list[str]] = (False, [])
@@ -143,16 +159,22 @@ def test_an_interrupted_run_puts_back_what_it_took(stuck: Lab, number: int) -> N
 
 def test_a_pod_that_does_not_go_is_named_and_the_node_put_back(stuck: Lab) -> None:
     run = on(stuck).module(MODULE, **DRAIN | {"timeout": 4, "grace_period": 1})
-    assert run.status == 2 and "default/stuck-" in run.message and f"finalizers {KEEP} hold it" in run.message, run.output
+    assert run.status == 2 and "default/stuck-" in run.message and f"finalizers {KEEP} hold it" in run.message, (
+        run.output
+    )
     assert "What this call took is put back" in run.message and state(stuck) == FREE
 
 
 def test_a_long_drain_shows_how_far_it_is(stuck: Lab) -> None:
     """And what it returns is what it returns without anybody watching."""
     run = on(stuck).module(MODULE, **DRAIN | {"timeout": 20, "grace_period": 1})
-    assert run.status == 2 and re.search(r"^  \[00:\d\d\] 0/1 nodes drained; gpu-0000: 1 pod left$", run.output, re.MULTILINE), run.output
+    assert run.status == 2 and re.search(
+        r"^  \[00:\d\d\] 0/1 nodes drained; gpu-0000: 1 pod left$", run.output, re.MULTILINE
+    ), run.output
     assert f"finalizers {KEEP} hold it" in run.message and state(stuck) == FREE
-    predicted = on(stuck).command(["ansible", "localhost", "--check", "--module-name", MODULE, "--args", json.dumps(DRAIN)])
+    predicted = on(stuck).command(
+        ["ansible", "localhost", "--check", "--module-name", MODULE, "--args", json.dumps(DRAIN)]
+    )
     assert "nodes drained" not in on(stuck).finish(predicted, 60).output
 
 
@@ -176,7 +198,9 @@ def test_an_api_that_dies_in_mid_drain() -> None:
         lab.component("kube-apiserver").restart()
         assert run.status == 2 and "Traceback" not in run.output, run.output
         assert "Cannot reach the Kubernetes API" in run.message, run.message
-        assert "could not be put back and stay in maintenance: gpu-0000" in run.message and "state=restored" in run.message
+        assert (
+            "could not be put back and stay in maintenance: gpu-0000" in run.message and "state=restored" in run.message
+        )
         until(lambda: answers(lab))
         assert state(lab) == HELD
         undone = ansible.module(MODULE, state="restored", purpose="reboot")

@@ -44,24 +44,40 @@ def bare(lab: Lab) -> Playbook:
     ansible = on(lab)
     ansible.set_up("clean")
     lab.kubectl("delete", "namespace", "gpu-operator", "--ignore-not-found", "--wait=true")
-    lab.kubectl("delete", "crd", "--ignore-not-found", "clusterpolicies.nvidia.com", "nvidiadrivers.nvidia.com", "gpuclusters.nvidia.com")
+    lab.kubectl(
+        "delete",
+        "crd",
+        "--ignore-not-found",
+        "clusterpolicies.nvidia.com",
+        "nvidiadrivers.nvidia.com",
+        "gpuclusters.nvidia.com",
+    )
     return ansible
 
 
 def revisions(lab: Lab) -> int:
     """How often Helm has installed or upgraded the release."""
-    return len(lab.kubectl("get", "secret", "--namespace=gpu-operator", "--selector=owner=helm", "--output=name").split())
+    return len(
+        lab.kubectl("get", "secret", "--namespace=gpu-operator", "--selector=owner=helm", "--output=name").split()
+    )
 
 
 def test_create(lab: Lab, bare: Playbook) -> None:
-    done = twelve_steps(bare, operator_pull_secrets=[{"name": "mirror", "registry": "registry.example.com", "username": "robot", "password": "s3cret"}])
+    done = twelve_steps(
+        bare,
+        operator_pull_secrets=[
+            {"name": "mirror", "registry": "registry.example.com", "username": "robot", "password": "s3cret"}
+        ],
+    )
     assert "s3cret" not in done.output
     assert revisions(lab) == 1, "A rerun adds none."
 
 
 def test_modify(lab: Lab, bare: Playbook) -> None:
     lab.kubectl("label", "namespace", "gpu-operator", "pod-security.kubernetes.io/warn-")
-    done = twelve_steps(bare, operator_values={"dcgmExporter": {"env": [{"name": "DCGM_EXPORTER_INTERVAL", "value": "15000"}]}})
+    done = twelve_steps(
+        bare, operator_values={"dcgmExporter": {"env": [{"name": "DCGM_EXPORTER_INTERVAL", "value": "15000"}]}}
+    )
     assert "DCGM_EXPORTER_INTERVAL" in done.output
     assert any("Create and label the namespace" in task for task in changed_tasks(done)), done.output
     assert revisions(lab) == 2, "A rerun adds none."
@@ -78,7 +94,11 @@ def test_verify_writes_junit(bare: Playbook, tmp_path: Path) -> None:
 def test_verify_names_what_is_missing(bare: Playbook, tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     report = tmp_path / "gpu.xml"
-    run = bare.run(ROOT / "playbooks" / "verify.yml", verify_expected_gpus={"gpu-0000": 16, "gpu-0999": 8}, verify_junit_path=str(report))
+    run = bare.run(
+        ROOT / "playbooks" / "verify.yml",
+        verify_expected_gpus={"gpu-0000": 16, "gpu-0999": 8},
+        verify_junit_path=str(report),
+    )
     assert run.status == 2, run.output
     assert "gpu-0000: Pods can get 8 GPUs, and 16 are expected." in run.message
     assert "gpu-0999: The node is missing" in run.message
@@ -92,4 +112,13 @@ def test_remove(lab: Lab, bare: Playbook) -> None:
     assert [run.status for run in steps] == [0, 0, 0, 0], steps[1].output
     assert changed_tasks(steps[0]) == changed_tasks(steps[1]) != []
     assert [run.changed for run in steps[2:]] == [0, 0]
-    assert lab.kubectl("get", "daemonsets", "--namespace=gpu-operator", "--output=name", "--selector=app.kubernetes.io/managed-by=gpu-operator") == ""
+    assert (
+        lab.kubectl(
+            "get",
+            "daemonsets",
+            "--namespace=gpu-operator",
+            "--output=name",
+            "--selector=app.kubernetes.io/managed-by=gpu-operator",
+        )
+        == ""
+    )

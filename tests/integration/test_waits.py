@@ -74,7 +74,9 @@ def finishes(operator: None, ansible: Playbook) -> t.Iterator[None]:
 
 @pytest.mark.usefixtures("finishes")
 def test_every_gpu_node_tainted(lab: Lab, ansible: Playbook) -> None:
-    with kubectl_edit(lab, "taint", "nodes", "--all", "dedicated=training:NoSchedule", undo=["taint", "nodes", "--all", "dedicated-"]):
+    with kubectl_edit(
+        lab, "taint", "nodes", "--all", "dedicated=training:NoSchedule", undo=["taint", "nodes", "--all", "dedicated-"]
+    ):
         # The operator itself must run, and Node Feature Discovery on every node, or nobody would see a GPU at all.
         everywhere = {"tolerations": [{"operator": "Exists"}]}
         tolerant = {"operator": everywhere, "node-feature-discovery": {"master": everywhere, "worker": everywhere}}
@@ -189,7 +191,13 @@ def test_helm_that_was_killed(lab: Lab, ansible: Playbook) -> None:
         "--wait",
         f"--kubeconfig={lab.kubeconfig}",
     ]
-    pending = ["get", "secret", "--namespace=gpu-operator", "--selector=owner=helm,status=pending-install", "--output=name"]
+    pending = [
+        "get",
+        "secret",
+        "--namespace=gpu-operator",
+        "--selector=owner=helm,status=pending-install",
+        "--output=name",
+    ]
     with kubectl_edit(lab, "cordon", "--selector=kubernetes.io/os", undo=["uncordon", "--selector=kubernetes.io/os"]):
         process = ansible.command(helm)
         until(lambda: bool(lab.kubectl(*pending)))

@@ -35,14 +35,23 @@ class Api:
         config.load_kube_config(kubeconfig, client_configuration=settings)
         self.host = settings.host
         self._pool = urllib3.PoolManager(
-            maxsize=POOL, cert_file=settings.cert_file, key_file=settings.key_file, ca_certs=settings.ssl_ca_cert, cert_reqs="REQUIRED", retries=False
+            maxsize=POOL,
+            cert_file=settings.cert_file,
+            key_file=settings.key_file,
+            ca_certs=settings.ssl_ca_cert,
+            cert_reqs="REQUIRED",
+            retries=False,
         )
 
-    def request(self, method: str, path: str, body: t.Any = None, content_type: str = "application/json", **query: t.Any) -> Json:
+    def request(
+        self, method: str, path: str, body: t.Any = None, content_type: str = "application/json", **query: t.Any
+    ) -> Json:
         """Send one request; the parsed answer. Raises `ApiError`, or urllib3's HTTPError when nobody answers."""
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": "application/json", "Content-Type": content_type}
-        reply = self._pool.request(method, url, body=None if body is None else json.dumps(body), headers=headers, timeout=30)
+        reply = self._pool.request(
+            method, url, body=None if body is None else json.dumps(body), headers=headers, timeout=30
+        )
         answer = json.loads(reply.data) if reply.data[:1] == b"{" else {}
         if not 200 <= reply.status < 300:
             raise ApiError(reply.status, answer.get("message") or reply.data.decode(errors="replace"))
@@ -120,9 +129,23 @@ class Api:
         seen("SYNCED", {})
         return str(answer["metadata"]["resourceVersion"])
 
-    def _follow(self, path: str, version: str, known: dict[str, Json], seen: t.Callable[[str, Json], None], stop: threading.Event, query: Json) -> None:
+    def _follow(
+        self,
+        path: str,
+        version: str,
+        known: dict[str, Json],
+        seen: t.Callable[[str, Json], None],
+        stop: threading.Event,
+        query: Json,
+    ) -> None:
         url = f"{self.host}{path}?{urlencode({**query, 'watch': 'true', 'resourceVersion': version, 'timeoutSeconds': 300})}"
-        reply = self._pool.request("GET", url, headers={"Accept": "application/json"}, preload_content=False, timeout=urllib3.Timeout(connect=5, read=310))
+        reply = self._pool.request(
+            "GET",
+            url,
+            headers={"Accept": "application/json"},
+            preload_content=False,
+            timeout=urllib3.Timeout(connect=5, read=310),
+        )
         try:
             rest = b""
             for chunk in reply.stream(amt=None, decode_content=True):

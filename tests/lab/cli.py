@@ -36,7 +36,9 @@ def main(argv: t.Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.lab", description="A real Kubernetes control plane with simulated GPU nodes, on loopback.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.lab", description="A real Kubernetes control plane with simulated GPU nodes, on loopback."
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run: t.Callable[[argparse.Namespace], int | None], summary: str) -> argparse.ArgumentParser:
@@ -47,11 +49,18 @@ def _parser() -> argparse.ArgumentParser:
 
     _up_options(command("up", _up, "Start a lab and wait until its nodes are Ready."))
     command("down", _down, "End everything that belongs to a lab and remove it.")
-    command("status", _status, "Say what runs, and what died and why.").add_argument("--json", action="store_true", help="as JSON")
+    command("status", _status, "Say what runs, and what died and why.").add_argument(
+        "--json", action="store_true", help="as JSON"
+    )
     commands.add_parser("tools", help="Build the lab's tools, unless they are there.").set_defaults(run=_tools)
     command("kubeconfig", _kubeconfig, "Print the path of the administrator's kubeconfig.")
-    for name, run, summary in (("fault", _fault, "Inject a fault, or take it back."), ("record", _record, "Record what happens, one JSON line per change.")):
-        command(name, run, summary).add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help=f"see `{name} -- --help`")
+    for name, run, summary in (
+        ("fault", _fault, "Inject a fault, or take it back."),
+        ("record", _record, "Record what happens, one JSON line per change."),
+    ):
+        command(name, run, summary).add_argument(
+            "rest", nargs=argparse.REMAINDER, metavar="...", help=f"see `{name} -- --help`"
+        )
     return parser
 
 
@@ -61,17 +70,41 @@ def _up_options(parser: argparse.ArgumentParser) -> None:
     given: dict[str, t.Any] = {"default": argparse.SUPPRESS}
     add("--nodes", type=int, help="number of nodes (default: 4)", **given)
     add("--fleet", help="a fleet by name (a file under tests/lab/fleets/) or path (default: H100 nodes)", **given)
-    add("--pods", choices=["instant", "live"], help="ready at once, or with the delays of a real node (default: live)", **given)
-    add("--operator", choices=["standin", "external", "none"], help="who acts on the ClusterPolicy (default: standin)", **given)
-    add("--upgrade-tick", type=float, help="seconds between the stand-in's looks at a driver upgrade (default: 120, as NVIDIA's)", **given)
-    add("--operator-command", metavar="COMMAND", help="external: its command line; gets KUBECONFIG and OPERATOR_NAMESPACE", **given)
+    add(
+        "--pods",
+        choices=["instant", "live"],
+        help="ready at once, or with the delays of a real node (default: live)",
+        **given,
+    )
+    add(
+        "--operator",
+        choices=["standin", "external", "none"],
+        help="who acts on the ClusterPolicy (default: standin)",
+        **given,
+    )
+    add(
+        "--upgrade-tick",
+        type=float,
+        help="seconds between the stand-in's looks at a driver upgrade (default: 120, as NVIDIA's)",
+        **given,
+    )
+    add(
+        "--operator-command",
+        metavar="COMMAND",
+        help="external: its command line; gets KUBECONFIG and OPERATOR_NAMESPACE",
+        **given,
+    )
     add("--operator-crds", metavar="FOLDER", nargs="+", help="external: folders of CRDs to apply first", **given)
     add("--chart", help="the operator chart that playbooks install (default: the stand-in's)", **given)
     add("--port", type=int, help="port of the API server (default: a free one)", **given)
 
 
 def _up(arguments: argparse.Namespace) -> int:
-    given = {field.name: getattr(arguments, field.name) for field in dataclasses.fields(Options) if hasattr(arguments, field.name)}
+    given = {
+        field.name: getattr(arguments, field.name)
+        for field in dataclasses.fields(Options)
+        if hasattr(arguments, field.name)
+    }
     if "operator_crds" in given:
         given["operator_crds"] = tuple(given["operator_crds"])
     lab = Lab(arguments.name, say=_say)
@@ -83,7 +116,9 @@ def _up(arguments: argparse.Namespace) -> int:
     else:
         started = time.monotonic()
         lab.up(Options(**given))
-        _say(f"Lab {lab.name} is up: Kubernetes {toolchain.kubernetes_version()}, after {time.monotonic() - started:.1f} s.")
+        _say(
+            f"Lab {lab.name} is up: Kubernetes {toolchain.kubernetes_version()}, after {time.monotonic() - started:.1f} s."
+        )
     _say(_how_to_look_around(lab))
     return 0
 
@@ -92,7 +127,9 @@ def _refuse_other_options(lab: Lab, given: dict[str, t.Any]) -> None:
     running = dataclasses.asdict(lab.state.options)
     other = [f"--{name.replace('_', '-')}" for name, value in given.items() if running[name] != value]
     if other:
-        raise LabError(f"Lab {lab.name} is up already with another {', '.join(other)}: run `down` first, or start a second lab with --name.")
+        raise LabError(
+            f"Lab {lab.name} is up already with another {', '.join(other)}: run `down` first, or start a second lab with --name."
+        )
 
 
 def _how_to_look_around(lab: Lab) -> str:
@@ -117,7 +154,9 @@ def _status(arguments: argparse.Namespace) -> int:
 
 def _readable(report: dict[str, t.Any]) -> str:
     lines = [f"Lab {report['name']}: {report['summary']}"]
-    lines += [f"  {name:24} {entry['state']:8} pid {entry['pid']}" for name, entry in report.get("components", {}).items()]
+    lines += [
+        f"  {name:24} {entry['state']:8} pid {entry['pid']}" for name, entry in report.get("components", {}).items()
+    ]
     for name, entry in report.get("components", {}).items():
         if entry["state"] == "died":
             lines += [f"\nThe end of {name}'s log ({entry['log']}):", entry["log_end"]]

@@ -39,12 +39,18 @@ class Site:
     def server(self) -> str:
         return f"https://127.0.0.1:{self.ports['kube-apiserver']}"
 
-    def component(self, name: str, argv: t.Sequence[object], env: dict[str, str] | None = None, grace: float = 0.0) -> Component:
-        return Component(name, [str(part) for part in argv], self.folder / "logs" / f"{name}.log", self.folder, env or {}, grace)
+    def component(
+        self, name: str, argv: t.Sequence[object], env: dict[str, str] | None = None, grace: float = 0.0
+    ) -> Component:
+        return Component(
+            name, [str(part) for part in argv], self.folder / "logs" / f"{name}.log", self.folder, env or {}, grace
+        )
 
     def kubeconfig(self, user: str, *groups: str) -> Path:
         path = self.folder / "pki" / f"{user.replace(':', '-')}.kubeconfig"
-        return pki.kubeconfig(path, server=self.server, ca=self.authority.ca.cert, user=user, client=self.authority.client(user, groups))
+        return pki.kubeconfig(
+            path, server=self.server, ca=self.authority.ca.cert, user=user, client=self.authority.client(user, groups)
+        )
 
     @property
     def lease_seconds(self) -> int:
@@ -131,7 +137,10 @@ def python_component(site: Site, name: str, module: str, *args: object) -> Compo
 
 def external_operator(site: Site, command: str) -> Component:
     """An operator from elsewhere, run as it would be for development: outside the cluster, with a kubeconfig."""
-    env = {"KUBECONFIG": str(site.kubeconfig("lab-operator", "system:masters")), "OPERATOR_NAMESPACE": OPERATOR_NAMESPACE}
+    env = {
+        "KUBECONFIG": str(site.kubeconfig("lab-operator", "system:masters")),
+        "OPERATOR_NAMESPACE": OPERATOR_NAMESPACE,
+    }
     return site.component("operator", shlex.split(command), env, grace=10)
 
 

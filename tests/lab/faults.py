@@ -55,7 +55,12 @@ def operator_down(lab: Lab) -> None:
 
 def stale_status(lab: Lab) -> None:
     """Let the stand-in leave the ClusterPolicy's status as it is, whatever happens."""
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "lab-faults"}, "data": {"stale-status": "true"}}
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "lab-faults"},
+        "data": {"stale-status": "true"},
+    }
     _api(lab).apply(_SETTINGS, body, _MANAGER)
 
 
@@ -101,7 +106,9 @@ def main(lab: Lab, rest: t.Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.lab fault", description="Let something fail, or take it back. Prints the faults at work.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.lab fault", description="Let something fail, or take it back. Prints the faults at work."
+    )
     commands = parser.add_subparsers(required=True, metavar="FAULT")
 
     def command(name: str, summary: str, run: t.Callable[[Lab, argparse.Namespace], None]) -> argparse.ArgumentParser:
@@ -109,14 +116,24 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run)
         return sub
 
-    pods = command("operand", "the pods of an operand cannot start", lambda lab, given: operand(lab, given.app, given.fault, given.node))
+    pods = command(
+        "operand",
+        "the pods of an operand cannot start",
+        lambda lab, given: operand(lab, given.app, given.fault, given.node),
+    )
     pods.add_argument("app", help="the pods' label `app`, such as nvidia-driver-daemonset")
     pods.add_argument("fault", choices=POD_FAULTS)
     pods.add_argument("--node", help="only on this node")
-    machine = command("node", "a node is NotReady, or tainted NoExecute", lambda lab, given: node(lab, given.name, given.fault))
+    machine = command(
+        "node", "a node is NotReady, or tainted NoExecute", lambda lab, given: node(lab, given.name, given.fault)
+    )
     machine.add_argument("name")
     machine.add_argument("fault", choices=["not-ready", "taint"])
-    late = command("slow-driver", "driver pods take their time", lambda lab, given: slow(lab, "nvidia-driver-daemonset", given.seconds))
+    late = command(
+        "slow-driver",
+        "driver pods take their time",
+        lambda lab, given: slow(lab, "nvidia-driver-daemonset", given.seconds),
+    )
     late.add_argument("seconds", type=int)
     command("operator-down", "the operator's process ends", lambda lab, given: operator_down(lab))
     command("stale-status", "the stand-in writes no status any more", lambda lab, given: stale_status(lab))
@@ -159,25 +176,41 @@ def _annotate_new_pods(lab: Lab, app: str, note: str, value: str, node_name: str
         "labels": {"app.kubernetes.io/managed-by": _MANAGER},
         "annotations": {f"{NOTE}app": app, f"{NOTE}summary": f"operand {app}{where}: {note} {value}"},
     }
-    conditions = [{"name": "app", "expression": f"has(object.metadata.labels) && 'app' in object.metadata.labels && object.metadata.labels['app'] == '{app}'"}]
+    conditions = [
+        {
+            "name": "app",
+            "expression": f"has(object.metadata.labels) && 'app' in object.metadata.labels && object.metadata.labels['app'] == '{app}'",
+        }
+    ]
     if node_name:
         # A DaemonSet's pod is bound by an affinity to its node's name when it is created.
         terms = "object.spec.?affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution.?nodeSelectorTerms.orValue([])"
-        conditions.append({"name": "node", "expression": f"{terms}.exists(t, t.?matchFields.orValue([]).exists(f, '{node_name}' in f.values))"})
+        conditions.append(
+            {
+                "name": "node",
+                "expression": f"{terms}.exists(t, t.?matchFields.orValue([]).exists(f, '{node_name}' in f.values))",
+            }
+        )
     annotations = f'{{"{NOTE}{note}": "{value}"}}'
     policy = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingAdmissionPolicy",
         "metadata": metadata,
         "spec": {
-            "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]},
+            "matchConstraints": {
+                "resourceRules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+                ]
+            },
             "matchConditions": conditions,
             "failurePolicy": "Fail",
             "reinvocationPolicy": "Never",
             "mutations": [
                 {
                     "patchType": "ApplyConfiguration",
-                    "applyConfiguration": {"expression": f"Object{{metadata: Object.metadata{{annotations: {annotations}}}}}"},
+                    "applyConfiguration": {
+                        "expression": f"Object{{metadata: Object.metadata{{annotations: {annotations}}}}}"
+                    },
                 }
             ],
         },
@@ -192,7 +225,9 @@ def _annotate_new_pods(lab: Lab, app: str, note: str, value: str, node_name: str
     _api(lab).apply(f"{_BINDINGS}/{name}", binding, _MANAGER)
 
 
-def _replace_pods(lab: Lab, app: str, node_name: str | None, right: t.Callable[[Json], bool], timeout: float = 60) -> None:
+def _replace_pods(
+    lab: Lab, app: str, node_name: str | None, right: t.Callable[[Json], bool], timeout: float = 60
+) -> None:
     """Delete pods until all that come are right: a policy takes a moment until the API server heeds it, or forgets it."""
     api, deadline = _api(lab), time.monotonic() + timeout
     query = {"labelSelector": f"app={app}"} | ({"fieldSelector": f"spec.nodeName={node_name}"} if node_name else {})
@@ -202,7 +237,9 @@ def _replace_pods(lab: Lab, app: str, node_name: str | None, right: t.Callable[[
         if wrong:
             all_right_since = time.monotonic()
         if time.monotonic() > deadline:
-            raise LabError(f"The pods of {app} did not change within {timeout:.0f} s: {', '.join(pod['metadata']['name'] for pod in wrong)}.")
+            raise LabError(
+                f"The pods of {app} did not change within {timeout:.0f} s: {', '.join(pod['metadata']['name'] for pod in wrong)}."
+            )
         for pod in wrong:
             if "deletionTimestamp" not in pod["metadata"]:
                 api.delete(f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}")

@@ -46,7 +46,11 @@ MODELS = {
     "L40S": Model("NVIDIA-L40S", 46068, "ada-lovelace", "8.9", False, 4),
     "T4": Model("Tesla-T4", 15360, "turing", "7.5", False, 4),
 }
-KERNELS = {"ubuntu22.04": "5.15.0-119-generic", "ubuntu24.04": "6.8.0-31-generic", "rhel9.4": "5.14.0-427.13.1.el9_4.x86_64"}
+KERNELS = {
+    "ubuntu22.04": "5.15.0-119-generic",
+    "ubuntu24.04": "6.8.0-31-generic",
+    "rhel9.4": "5.14.0-427.13.1.el9_4.x86_64",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +106,9 @@ def load(source: str | None, nodes: int | None = None) -> Fleet:
     if nodes is None:
         return fleet
     if len(fleet.pools) != 1:
-        raise LabError(f"--nodes goes with a fleet of one pool, and {source} has {len(fleet.pools)}: set each pool's count in its file.")
+        raise LabError(
+            f"--nodes goes with a fleet of one pool, and {source} has {len(fleet.pools)}: set each pool's count in its file."
+        )
     if nodes < 1:
         raise LabError("--nodes must be at least 1.")
     return dataclasses.replace(fleet, pools=(dataclasses.replace(fleet.pools[0], count=nodes),))

@@ -116,7 +116,11 @@ class Lab:
             "components": {},
         }
         for name, component in state.components.items():
-            entry = {"state": "running" if name in status.running else "died", "pid": component.pid, "log": str(component.log)}
+            entry = {
+                "state": "running" if name in status.running else "died",
+                "pid": component.pid,
+                "log": str(component.log),
+            }
             if name in status.died:
                 entry["log_end"] = component.log_end()
             report["components"][name] = entry
@@ -166,11 +170,21 @@ class Lab:
         self.kubectl("create", "-f", _STAGES / "crds")
         self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", _STAGES / "crds")
         self._launch(
-            controlplane.kwok(site, [*sorted(_STAGES.glob("*.yaml")), *sorted((_STAGES / options.pods).glob("*.yaml")), podlogs.write(self.folder / "podlogs")])
+            controlplane.kwok(
+                site,
+                [
+                    *sorted(_STAGES.glob("*.yaml")),
+                    *sorted((_STAGES / options.pods).glob("*.yaml")),
+                    podlogs.write(self.folder / "podlogs"),
+                ],
+            )
         )
         self._wait("kwok", lambda: self._serves("kwok"))
         # Until this service account exists, no pod is admitted; and it takes a working controller-manager to make it.
-        self._wait("the default service account", lambda: self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None)
+        self._wait(
+            "the default service account",
+            lambda: self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None,
+        )
         self._populate(site, fleet)
         self._start_operator(site, options)
         self._settle()
@@ -185,7 +199,9 @@ class Lab:
         numbers = ports.free(len(names))
         if options.port:
             if not ports.is_free(options.port):
-                raise LabError(f"Port {options.port} on 127.0.0.1 is taken by another program: choose another --port, or leave it out for a free one.")
+                raise LabError(
+                    f"Port {options.port} on 127.0.0.1 is taken by another program: choose another --port, or leave it out for a free one."
+                )
             numbers[0] = options.port
         self.folder.mkdir(mode=0o700, parents=True)
         (self.folder / "logs").mkdir()
@@ -193,10 +209,14 @@ class Lab:
         authority.create()
         site = controlplane.Site(self.folder, tools, dict(zip(names, numbers)), authority, fleet.size)
         admin = authority.client("admin", ["system:masters"])
-        kubeconfig = pki.kubeconfig(self.folder / "kubeconfig", server=site.server, ca=authority.ca.cert, user="admin", client=admin)
+        kubeconfig = pki.kubeconfig(
+            self.folder / "kubeconfig", server=site.server, ca=authority.ca.cert, user="admin", client=admin
+        )
         programs = {name: str(path) for name, path in tools.items()}
         options = replace(options, nodes=fleet.size)
-        State(self.name, str(kubeconfig), options, dict(site.ports), programs, options.chart or str(_CHART)).save(self.folder)
+        State(self.name, str(kubeconfig), options, dict(site.ports), programs, options.chart or str(_CHART)).save(
+            self.folder
+        )
         return site
 
     def _populate(self, site: controlplane.Site, fleet: Fleet) -> None:
@@ -208,7 +228,9 @@ class Lab:
     def _nodes_are_ready(self, expected: int) -> bool:
         nodes = json.loads(self._get("/api/v1/nodes?resourceVersion=0") or b'{"items": []}')["items"]
         conditions = [condition for node in nodes for condition in node["status"].get("conditions", [])]
-        return [condition["status"] for condition in conditions if condition["type"] == "Ready"].count("True") >= expected
+        return [condition["status"] for condition in conditions if condition["type"] == "Ready"].count(
+            "True"
+        ) >= expected
 
     def _start_operator(self, site: controlplane.Site, options: Options) -> None:
         if options.operator == "external":
@@ -217,7 +239,11 @@ class Lab:
                 self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "--recursive", "-f", folder)
             self._launch(controlplane.external_operator(site, options.operator_command or ""))
         elif options.operator == "standin":
-            self._launch(controlplane.python_component(site, "operator", "tests.lab.standin", "--upgrade-tick", options.upgrade_tick))
+            self._launch(
+                controlplane.python_component(
+                    site, "operator", "tests.lab.standin", "--upgrade-tick", options.upgrade_tick
+                )
+            )
 
     # ---- its components ---------------------------------------------------------------------------------------------------------
 
@@ -246,7 +272,9 @@ class Lab:
         while not condition():
             self._check_alive()
             if time.monotonic() > deadline:
-                ends = "\n".join(f"--- {component.name}:\n{component.log_end(5)}" for component in self.state.components.values())
+                ends = "\n".join(
+                    f"--- {component.name}:\n{component.log_end(5)}" for component in self.state.components.values()
+                )
                 raise LabError(f"Waited {timeout:.0f} s for {what} in vain. The ends of the logs:\n{ends}")
             time.sleep(0.05)
 
@@ -285,11 +313,31 @@ class Lab:
     def deploy(self, *helm_args: str, timeout: float = 120) -> None:
         """Install the lab's chart with helm as its documentation says, and wait until the ClusterPolicy says ready, for up to ``timeout`` seconds."""
         state = self.state
-        install = [state.tools["helm"], "upgrade", "--install", "gpu-operator", str(state.chart), "--namespace=gpu-operator", "--create-namespace"]
-        answer = subprocess.run([*install, f"--kubeconfig={state.kubeconfig}", *helm_args], capture_output=True, text=True, timeout=120, check=False)
+        install = [
+            state.tools["helm"],
+            "upgrade",
+            "--install",
+            "gpu-operator",
+            str(state.chart),
+            "--namespace=gpu-operator",
+            "--create-namespace",
+        ]
+        answer = subprocess.run(
+            [*install, f"--kubeconfig={state.kubeconfig}", *helm_args],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         if answer.returncode:
             raise LabError(f"helm could not install {state.chart}: {answer.stderr.strip()}")
-        self.kubectl("wait", "clusterpolicy/cluster-policy", "--for=jsonpath={.status.state}=ready", f"--timeout={timeout}s", timeout=timeout + 10)
+        self.kubectl(
+            "wait",
+            "clusterpolicy/cluster-policy",
+            "--for=jsonpath={.status.state}=ready",
+            f"--timeout={timeout}s",
+            timeout=timeout + 10,
+        )
 
     def kubeconfig_for(self, user: str, *groups: str, expired: bool = False) -> Path:
         """A kubeconfig for a user who may do nothing until a role binding says otherwise, or whose certificate has expired."""
@@ -301,7 +349,9 @@ class Lab:
 
     def token(self, service_account: str = "default", namespace: str = "default", *, lifetime: int = 3600) -> str:
         """A service account's token as the API server would issue it; one with a negative lifetime has expired."""
-        uid = json.loads(self.kubectl("get", "serviceaccount", service_account, "--namespace", namespace, "--output=json"))["metadata"]["uid"]
+        uid = json.loads(
+            self.kubectl("get", "serviceaccount", service_account, "--namespace", namespace, "--output=json")
+        )["metadata"]["uid"]
         return self.authority.token(namespace, service_account, uid, lifetime=lifetime)
 
     def _kubeconfig(self, user: str, **credentials: t.Any) -> Path:

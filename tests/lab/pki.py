@@ -59,7 +59,9 @@ class Authority:
         _write(self.ca.key, _pem(key))
         _write(self.ca.cert, cert.public_bytes(serialization.Encoding.PEM))
         signer = ec.generate_private_key(ec.SECP256R1())
-        public = signer.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+        public = signer.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
         _write(self.service_accounts.key, _pem(signer))
         _write(self.service_accounts.cert, public)
 
@@ -71,7 +73,13 @@ class Authority:
             x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
             x509.IPAddress(ipaddress.ip_address("10.96.0.1")),
         ]
-        return self._issue(f"{name}-server", _name(name), _DAY * 365, [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH], names)
+        return self._issue(
+            f"{name}-server",
+            _name(name),
+            _DAY * 365,
+            [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH],
+            names,
+        )
 
     def client(self, user: str, groups: t.Sequence[str] = (), *, expired: bool = False) -> KeyPair:
         """A client certificate: the user is its common name, the groups its organisations."""
@@ -81,7 +89,9 @@ class Authority:
 
     def token(self, namespace: str, service_account: str, uid: str, *, lifetime: int) -> str:
         """A service-account token signed as the API server signs them; a negative lifetime gives one that has expired."""
-        key = t.cast(ec.EllipticCurvePrivateKey, serialization.load_pem_private_key(self.service_accounts.key.read_bytes(), None))
+        key = t.cast(
+            ec.EllipticCurvePrivateKey, serialization.load_pem_private_key(self.service_accounts.key.read_bytes(), None)
+        )
         now = int(time.time())
         claims = {
             "iss": ISSUER,
@@ -97,24 +107,39 @@ class Authority:
         return f"{signed}.{_b64(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
 
     def _issue(
-        self, file_name: str, subject: x509.Name, valid_for: datetime.timedelta, usages: list[x509.ObjectIdentifier], names: list[x509.GeneralName]
+        self,
+        file_name: str,
+        subject: x509.Name,
+        valid_for: datetime.timedelta,
+        usages: list[x509.ObjectIdentifier],
+        names: list[x509.GeneralName],
     ) -> KeyPair:
         ca_key = t.cast(ec.EllipticCurvePrivateKey, serialization.load_pem_private_key(self.ca.key.read_bytes(), None))
         ca_cert = x509.load_pem_x509_certificate(self.ca.cert.read_bytes())
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(subject, ca_cert.subject, key.public_key(), valid_for).add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        builder = _builder(subject, ca_cert.subject, key.public_key(), valid_for).add_extension(
+            x509.ExtendedKeyUsage(usages), critical=False
+        )
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        builder = builder.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        builder = builder.add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
+        )
         pair = KeyPair(self.folder / f"{file_name}.crt", self.folder / f"{file_name}.key")
         _write(pair.key, _pem(key))
         _write(pair.cert, builder.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
         return pair
 
 
-def kubeconfig(path: Path, *, server: str, ca: Path, user: str, client: KeyPair | None = None, token: str | None = None) -> Path:
+def kubeconfig(
+    path: Path, *, server: str, ca: Path, user: str, client: KeyPair | None = None, token: str | None = None
+) -> Path:
     """Write a kubeconfig that carries everything in itself, so that it can be copied. (JSON is YAML.)"""
-    credentials = {"client-certificate-data": _data(client.cert), "client-key-data": _data(client.key)} if client else {"token": token}
+    credentials = (
+        {"client-certificate-data": _data(client.cert), "client-key-data": _data(client.key)}
+        if client
+        else {"token": token}
+    )
     config = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -127,7 +152,9 @@ def kubeconfig(path: Path, *, server: str, ca: Path, user: str, client: KeyPair 
     return path
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, valid_for: datetime.timedelta) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, valid_for: datetime.timedelta
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
@@ -147,7 +174,9 @@ def _name(common: str, organisations: t.Sequence[str] = ()) -> x509.Name:
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     # SEC1 ("EC PRIVATE KEY"): the form that every Kubernetes component reads, service-account keys included.
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -23,7 +23,10 @@ LOGS = {
     ],
     "nvidia-cuda-validator": ["cuda workload validation is successful"],
     "nvidia-driver-ctr": ["Starting NVIDIA persistence daemon...", "Done, now waiting for signal"],
-    "nvidia-device-plugin": ["Starting GRPC server for 'nvidia.com/gpu'", "Registered device plugin for 'nvidia.com/gpu' with Kubelet"],
+    "nvidia-device-plugin": [
+        "Starting GRPC server for 'nvidia.com/gpu'",
+        "Registered device plugin for 'nvidia.com/gpu' with Kubelet",
+    ],
     "nvidia-operator-validator": ["all validations are successful"],
     "": ["This container is simulated: it has nothing to say."],
 }
@@ -36,7 +39,18 @@ def write(folder: Path) -> Path:
     for container, lines in LOGS.items():
         path = folder / f"{container or 'any'}.log"
         path.write_text("".join(f"{now()[:-1]}.000000000Z stdout F {line}\n" for line in lines))
-        logs.append({"logsFile": str(path), "previousLogsFile": str(path), **({"containers": [container]} if container else {})})
+        logs.append(
+            {"logsFile": str(path), "previousLogsFile": str(path), **({"containers": [container]} if container else {})}
+        )
     config = folder / "kwok.yaml"
-    config.write_text(yaml.safe_dump({"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterLogs", "metadata": {"name": "logs"}, "spec": {"logs": logs}}))
+    config.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "kwok.x-k8s.io/v1alpha1",
+                "kind": "ClusterLogs",
+                "metadata": {"name": "logs"},
+                "spec": {"logs": logs},
+            }
+        )
+    )
     return config

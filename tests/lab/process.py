@@ -126,5 +126,7 @@ def identity(pid: int) -> str | None:
 
 def _identity_by_ps(pid: int) -> str | None:
     """The same where there is no /proc (macOS)."""
-    answer = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout.split(maxsplit=1)
+    answer = subprocess.run(
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout.split(maxsplit=1)
     return answer[1].strip() if len(answer) == 2 and not answer[0].startswith("Z") else None

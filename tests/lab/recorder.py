@@ -24,13 +24,22 @@ if t.TYPE_CHECKING:
     from .lab import Lab
 
 Fields = dict[str, t.Any]
-_COUNTS = ("desiredNumberScheduled", "currentNumberScheduled", "numberAvailable", "updatedNumberScheduled", "observedGeneration")
+_COUNTS = (
+    "desiredNumberScheduled",
+    "currentNumberScheduled",
+    "numberAvailable",
+    "updatedNumberScheduled",
+    "observedGeneration",
+)
 _OURS = "nvidia.com/"
 
 
 def _policy(item: Json) -> Fields:
     status = item.get("status") or {}
-    conditions = {entry["type"]: [entry["status"], entry.get("reason"), entry.get("message", "")] for entry in status.get("conditions") or []}
+    conditions = {
+        entry["type"]: [entry["status"], entry.get("reason"), entry.get("message", "")]
+        for entry in status.get("conditions") or []
+    }
     return {"generation": item["metadata"]["generation"], "state": status.get("state"), "conditions": conditions}
 
 
@@ -49,7 +58,12 @@ def _daemonset(item: Json) -> Fields:
 
 def _node(item: Json) -> Fields:
     metadata = item["metadata"]
-    fields = {f"{what[:-1]} {key}": value for what in ("labels", "annotations") for key, value in (metadata.get(what) or {}).items() if key.startswith(_OURS)}
+    fields = {
+        f"{what[:-1]} {key}": value
+        for what in ("labels", "annotations")
+        for key, value in (metadata.get(what) or {}).items()
+        if key.startswith(_OURS)
+    }
     return {**fields, "unschedulable": item["spec"].get("unschedulable", False)}
 
 
@@ -86,7 +100,9 @@ class Recorder:
         self._seen: dict[tuple[str, str], Fields] = {}
         self._stop = threading.Event()
         for kind, path, fields, query in _WATCHED:
-            threading.Thread(target=api.watch, args=(path, self._follower(kind, fields), self._stop), kwargs=query, daemon=True).start()
+            threading.Thread(
+                target=api.watch, args=(path, self._follower(kind, fields), self._stop), kwargs=query, daemon=True
+            ).start()
 
     def stop(self) -> list[Json]:
         """Record no more; everything recorded."""
@@ -115,7 +131,9 @@ class Recorder:
 
 def main(lab: Lab, rest: t.Sequence[str]) -> int:
     """The command ``record``."""
-    parser = argparse.ArgumentParser(prog="python -m tests.lab record", description="Record what happens, one JSON line per change.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.lab record", description="Record what happens, one JSON line per change."
+    )
     parser.add_argument("--seconds", type=float, help="how long (default: until Ctrl-C)")
     parser.add_argument("--output", type=Path, help="the file to write (default: standard output)")
     arguments = parser.parse_args([argument for argument in rest if argument != "--"])

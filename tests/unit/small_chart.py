@@ -26,7 +26,9 @@ FILES = {
     "dependencies: [{name: node-feature-discovery, version: 0.19.0, condition: nfd.enabled, repository: ''}]\n",
     "values.yaml": "nfd: {enabled: true}\nclusterPolicy: {deployCR: true}\ncdi: {enabled: true, nriPluginEnabled: false}\n"
     "driver: {enabled: true, repository: nvcr.io/nvidia, image: driver, version: 595.91.07}\n",
-    "crds/nvidia.com_clusterpolicies.yaml": CRD.format(name="clusterpolicies.nvidia.com", group="nvidia.com", kind="ClusterPolicy", plural="clusterpolicies"),
+    "crds/nvidia.com_clusterpolicies.yaml": CRD.format(
+        name="clusterpolicies.nvidia.com", group="nvidia.com", kind="ClusterPolicy", plural="clusterpolicies"
+    ),
     "templates/clusterpolicy.yaml": "{{ if .Values.clusterPolicy.deployCR }}\napiVersion: nvidia.com/v1\nkind: ClusterPolicy\n"
     "metadata: {name: cluster-policy}\nspec:\n  driver:\n    enabled: {{ .Values.driver.enabled }}\n    repository: {{ .Values.driver.repository }}\n"
     "    image: {{ .Values.driver.image }}\n    version: {{ .Values.driver.version | quote }}\n{{ end }}\n",

@@ -18,7 +18,10 @@ NOW = 1_800_000_000.0
 """A year later, in seconds since the epoch."""
 
 DEPLOYED = tuple(operand for operand in OPERANDS if operand.default)
-COMPONENT_LABELS = {operand.name: "nvidia.com/gpu.deploy." + {"driver": "driver", "dcgm": "dcgm"}.get(operand.name, operand.name) for operand in OPERANDS}
+COMPONENT_LABELS = {
+    operand.name: "nvidia.com/gpu.deploy." + {"driver": "driver", "dcgm": "dcgm"}.get(operand.name, operand.name)
+    for operand in OPERANDS
+}
 
 
 def policy(name: str = "cluster-policy", **spec: t.Any) -> Json:
@@ -60,7 +63,11 @@ def node(number: int = 0) -> Json:
         "spec": {},
         "status": {
             "conditions": [{"type": "Ready", "status": "True"}],
-            "nodeInfo": {"kernelVersion": "6.8.0-31-generic", "containerRuntimeVersion": "containerd://2.1.4", "osImage": "Ubuntu 24.04 LTS"},
+            "nodeInfo": {
+                "kernelVersion": "6.8.0-31-generic",
+                "containerRuntimeVersion": "containerd://2.1.4",
+                "osImage": "Ubuntu 24.04 LTS",
+            },
             "capacity": {"cpu": "64", "nvidia.com/gpu": "8"},
             "allocatable": {"cpu": "64", "nvidia.com/gpu": "8"},
         },
@@ -132,14 +139,28 @@ class Stack(t.NamedTuple):
 
 def ready(nodes: int = 2, **spec: t.Any) -> Stack:
     """A stack in which all is well."""
-    return Stack([policy(**spec)], {item.daemonset: daemonset(item, nodes) for item in DEPLOYED}, [operator()], [node(number) for number in range(nodes)])
+    return Stack(
+        [policy(**spec)],
+        {item.daemonset: daemonset(item, nodes) for item in DEPLOYED},
+        [operator()],
+        [node(number) for number in range(nodes)],
+    )
 
 
 def workload(name: str, number: int = 0, gpus: int = 1, controller: str = "ReplicaSet", **metadata: t.Any) -> Json:
     """A user's pod on a node, with a controller that would start it again."""
     owners = [{"kind": controller, "name": name, "controller": True}] if controller else []
     return {
-        "metadata": {"namespace": "default", "name": name, "uid": f"uid-of-{name}", "ownerReferences": owners, **metadata},
-        "spec": {"nodeName": f"gpu-{number:04}", "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": str(gpus)} if gpus else {}}}]},
+        "metadata": {
+            "namespace": "default",
+            "name": name,
+            "uid": f"uid-of-{name}",
+            "ownerReferences": owners,
+            **metadata,
+        },
+        "spec": {
+            "nodeName": f"gpu-{number:04}",
+            "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": str(gpus)} if gpus else {}}}],
+        },
         "status": {"phase": "Running"},
     }

@@ -31,13 +31,23 @@ def documentation(module: str) -> dict[str, t.Any]:
 
 
 def tracked() -> list[str]:
-    return subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.rstrip("\0").split("\0")
+    return (
+        subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+        .stdout.rstrip("\0")
+        .split("\0")
+    )
 
 
 def first_column(text: str, heading: str) -> set[str]:
     """The names in backticks or links in the first column of the table under a heading of its own first column."""
     table = text.split(f"| {heading} |", 1)[1].split("\n\n", 1)[0]
-    return {name for row in table.splitlines()[2:] for name in re.findall(r"`([\w.]+)`|\[(\w+)\]", row.split("|")[1]) for name in name if name}
+    return {
+        name
+        for row in table.splitlines()[2:]
+        for name in re.findall(r"`([\w.]+)`|\[(\w+)\]", row.split("|")[1])
+        for name in name
+        if name
+    }
 
 
 def codes_of_the_judge() -> set[str]:
@@ -51,12 +61,17 @@ def codes_of_the_judge() -> set[str]:
 
 def test_the_action_group_has_every_module_that_takes_the_connection_options() -> None:
     assert RUNTIME["action_groups"]["k8s"] == sorted(
-        name for name in MODULES if "kubernetes.core.k8s_auth_options" in documentation(name).get("extends_documentation_fragment", [])
+        name
+        for name in MODULES
+        if "kubernetes.core.k8s_auth_options" in documentation(name).get("extends_documentation_fragment", [])
     )
 
 
 def test_the_readme_lists_every_role_module_and_filter() -> None:
-    filters = {re.sub(r"^\s*- ", "", name) for name in re.findall(r"^Filters: (.*?)\.", README, re.M)[0].replace("`", "").split(", ")}
+    filters = {
+        re.sub(r"^\s*- ", "", name)
+        for name in re.findall(r"^Filters: (.*?)\.", README, re.M)[0].replace("`", "").split(", ")
+    }
     assert first_column(README, "Role") == ROLES
     assert first_column(README, "Module") == set(MODULES)
     assert filters == {path.stem for path in (ROOT / "plugins" / "filter").glob("[!_]*.py")}
@@ -73,17 +88,28 @@ def test_minimum_versions_agree() -> None:
     for line in (ROOT / "meta" / "ee-requirements.txt").read_text().splitlines():
         if line.startswith("kubernetes"):
             assert f"`kubernetes` {line.removeprefix('kubernetes>=')} or newer" in requirements
-            stated = {need for module in MODULES for need in documentation(module).get("requirements", []) if need.startswith("kubernetes")}
+            stated = {
+                need
+                for module in MODULES
+                for need in documentation(module).get("requirements", [])
+                if need.startswith("kubernetes")
+            }
             assert stated <= {line.replace(">=", " >= ")}
-    helm = re.search(r'^MINIMUM_HELM = "(.*)"', (ROOT / "plugins/module_utils/_cluster/chart/helm.py").read_text(), re.M)[1]
+    helm = re.search(
+        r'^MINIMUM_HELM = "(.*)"', (ROOT / "plugins/module_utils/_cluster/chart/helm.py").read_text(), re.M
+    )[1]
     assert f"helm {helm} or newer" in requirements
-    assert {need for module in MODULES for need in documentation(module).get("requirements", []) if need.startswith("helm")} == {f"helm >= {helm}"}
+    assert {
+        need for module in MODULES for need in documentation(module).get("requirements", []) if need.startswith("helm")
+    } == {f"helm >= {helm}"}
     cores = re.findall(r"2\.\d+", requirements.split("ansible-core", 1)[1].split(", helm", 1)[0])
     assert RUNTIME["requires_ansible"] == f">={min(cores)}.0"
 
 
 def test_supported_python_agrees() -> None:
-    oldest = yaml.safe_load((ROOT / "tests" / "config.yml").read_text())["modules"]["python_requires"].removeprefix(">=")
+    oldest = yaml.safe_load((ROOT / "tests" / "config.yml").read_text())["modules"]["python_requires"].removeprefix(
+        ">="
+    )
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     assert f"Python {oldest} or newer" in README
     assert project["mypy"]["python_version"] == oldest
@@ -97,7 +123,11 @@ def test_supported_operators_agree() -> None:
 
 def test_every_development_tool_is_pinned_and_no_index_is_named() -> None:
     for name in ("dev", "importer"):
-        wanted = {line for line in (ROOT / "requirements" / f"{name}.in").read_text().splitlines() if line and not line.startswith("#")}
+        wanted = {
+            line
+            for line in (ROOT / "requirements" / f"{name}.in").read_text().splitlines()
+            if line and not line.startswith("#")
+        }
         locked = (ROOT / "requirements" / f"{name}.txt").read_text()
         assert {tool.lower() for tool in wanted} <= set(re.findall(r"^([a-z0-9.-]+)==", locked, re.M))
         assert "://" not in locked and "--" not in re.sub(r"#.*", "", locked)
@@ -105,7 +135,11 @@ def test_every_development_tool_is_pinned_and_no_index_is_named() -> None:
 
 def test_the_set_up_brings_every_dependency() -> None:
     bootstrap = ast.parse((ROOT / "scripts" / "bootstrap.py").read_text())
-    assigned = {node.targets[0].id: node.value for node in bootstrap.body if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
+    assigned = {
+        node.targets[0].id: node.value
+        for node in bootstrap.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
     brought = {name.replace("/", ".") for name in ast.literal_eval(assigned["COLLECTIONS"])}
     # It also brings what those depend on.
     assert set(GALAXY["dependencies"]) <= brought
@@ -118,11 +152,22 @@ def test_ci_runs_what_the_readme_says() -> None:
 
 def test_the_archive_holds_the_collection_and_nothing_else() -> None:
     shipped = {path.split("/")[0] for path in tracked()} - set(GALAXY["build_ignore"])
-    texts = {"README.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "LICENSES", "REUSE.toml", "docs", "examples"}
+    texts = {
+        "README.md",
+        "CHANGELOG.md",
+        "CODE_OF_CONDUCT.md",
+        "CONTRIBUTING.md",
+        "LICENSES",
+        "REUSE.toml",
+        "docs",
+        "examples",
+    }
     assert shipped == texts | {"galaxy.yml", "meta", "plugins", "roles", "playbooks", "changelogs"}
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))])
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+)
 def test_links_between_files_lead_somewhere(page: str) -> None:
     targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", (ROOT / page).read_text())
     assert [target for target in targets if not (ROOT / page).parent.joinpath(target).exists()] == []

@@ -30,7 +30,11 @@ def options(role: Path) -> dict[str, t.Any]:
 def test_defaults_are_the_ones_in_the_specs(role: Path) -> None:
     documented = {name: option["default"] for name, option in options(role).items() if "default" in option}
     # A default that is made of another variable cannot stand in a spec whose type is not a string.
-    defaults = {name: value for name, value in load(role / "defaults" / "main.yml").items() if name in documented or "{{" not in str(value)}
+    defaults = {
+        name: value
+        for name, value in load(role / "defaults" / "main.yml").items()
+        if name in documented or "{{" not in str(value)
+    }
     assert defaults == documented
 
 
@@ -61,7 +65,9 @@ def test_every_preset_has_its_data() -> None:
     choices = options(ROOT / "roles" / "operator")["operator_preset"]["choices"]
     files = {path.stem: load(path) for path in (ROOT / "roles" / "operator" / "vars" / "presets").iterdir()}
     assert sorted(files) == sorted(choices)
-    assert all(data.keys() == {"__operator_preset_values", "__operator_preset_critical_pods"} for data in files.values())
+    assert all(
+        data.keys() == {"__operator_preset_values", "__operator_preset_critical_pods"} for data in files.values()
+    )
 
 
 def test_preflight_knows_the_checks_of_its_module() -> None:

@@ -86,7 +86,9 @@ class Cluster:
                 reason="BadConnectionSettings",
             ) from e
         except OSError as e:
-            raise GpuOpsError(f"Cannot read the Kubernetes connection settings: {_one_line(e)}.", reason="BadConnectionSettings") from e
+            raise GpuOpsError(
+                f"Cannot read the Kubernetes connection settings: {_one_line(e)}.", reason="BadConnectionSettings"
+            ) from e
         except kubernetes.client.exceptions.ApiException as e:
             raise _error(e.status, e.body, "GET", "/version", "") from e
         except kubernetes.dynamic.exceptions.DynamicApiError as e:
@@ -170,7 +172,9 @@ class Cluster:
         """Yield a large collection's objects, `PAGE` at a time, so that memory stays bounded."""
         token = ""
         while True:
-            page = json.loads(self.request("GET", path, {"limit": PAGE, **({"continue": token} if token else {}), **selectors}))
+            page = json.loads(
+                self.request("GET", path, {"limit": PAGE, **({"continue": token} if token else {}), **selectors})
+            )
             yield from page.get("items") or []
             token = page.get("metadata", {}).get("continue") or ""
             if not token:
@@ -200,8 +204,15 @@ class Cluster:
 
         ``dry_run`` defaults to check mode. A conflict raises reason Conflict with ``causes`` naming managers and fields.
         """
-        query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "force": "true" if force else "false", **self._dry(dry_run)}
-        return t.cast(Json, json.loads(self.request("PATCH", path, query, body, content_type="application/apply-patch+yaml")))
+        query = {
+            "fieldManager": FIELD_MANAGER,
+            "fieldValidation": "Strict",
+            "force": "true" if force else "false",
+            **self._dry(dry_run),
+        }
+        return t.cast(
+            Json, json.loads(self.request("PATCH", path, query, body, content_type="application/apply-patch+yaml"))
+        )
 
     def create(self, path: str, body: Json) -> Json:
         """Create ``body`` in the collection at ``path``; return the object."""
@@ -211,7 +222,9 @@ class Cluster:
     def merge(self, path: str, body: Json) -> Json:
         """JSON merge patch (None removes a key); return the object."""
         query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", **self._dry()}
-        return t.cast(Json, json.loads(self.request("PATCH", path, query, body, content_type="application/merge-patch+json")))
+        return t.cast(
+            Json, json.loads(self.request("PATCH", path, query, body, content_type="application/merge-patch+json"))
+        )
 
     def delete(self, path: str, propagation: str = "Background", grace_period_s: int | None = None) -> bool:
         """Delete the object at ``path``; False when it was not there."""
@@ -256,23 +269,43 @@ class Cluster:
         except websocket.WebSocketBadStatusException as e:
             error = _error(e.status_code, e.resp_body, "GET", where, self.host)
             if error.reason == "Forbidden":  # the API server does not say which of the two verbs is missing
-                error = GpuOpsError(f"No permission to forward ports of pods in {namespace}. Grant get and create on pods/portforward.", **error.details)
+                error = GpuOpsError(
+                    f"No permission to forward ports of pods in {namespace}. Grant get and create on pods/portforward.",
+                    **error.details,
+                )
             raise error from e
         except (websocket.WebSocketException, OSError, ValueError) as e:
-            raise GpuOpsError(f"Port {port} of pod {pod} does not answer through the API server: {_one_line(e)}.", reason="PortForwardFailed") from e
+            raise GpuOpsError(
+                f"Port {port} of pod {pod} does not answer through the API server: {_one_line(e)}.",
+                reason="PortForwardFailed",
+            ) from e
 
     def _websocket(self, path: str, protocol: str, timeout_s: float) -> t.Any:
         """Open a websocket with this connection's credentials. The client library's own way has no time-out."""
         config = self._api.configuration
         headers: dict[str, str] = {}
         self._api.update_params_for_auth(headers, [], ["BearerToken"], path, "GET", None)
-        tls: Json = {"cert_reqs": ssl.CERT_REQUIRED if config.verify_ssl else ssl.CERT_NONE, "check_hostname": config.verify_ssl}
-        files = {"ca_certs": config.ssl_ca_cert, "certfile": config.cert_file, "keyfile": config.key_file, "server_hostname": config.tls_server_name}
+        tls: Json = {
+            "cert_reqs": ssl.CERT_REQUIRED if config.verify_ssl else ssl.CERT_NONE,
+            "check_hostname": config.verify_ssl,
+        }
+        files = {
+            "ca_certs": config.ssl_ca_cert,
+            "certfile": config.cert_file,
+            "keyfile": config.key_file,
+            "server_hostname": config.tls_server_name,
+        }
         url = f"{self.host.replace('http', 'ws', 1)}{path}"
-        options: Json = {"header": [f"{key}: {value}" for key, value in headers.items()], "subprotocols": [protocol], "timeout": timeout_s}
+        options: Json = {
+            "header": [f"{key}: {value}" for key, value in headers.items()],
+            "subprotocols": [protocol],
+            "timeout": timeout_s,
+        }
         if config.proxy or config.proxy_headers:
             options = websocket_proxycare(options, config, url, headers)
-        return websocket.create_connection(url, sslopt={**tls, **{key: value for key, value in files.items() if value}}, **options)
+        return websocket.create_connection(
+            url, sslopt={**tls, **{key: value for key, value in files.items() if value}}, **options
+        )
 
     def _dry(self, dry_run: bool | None = None) -> dict[str, str]:
         return {"dryRun": "All"} if (self.check_mode if dry_run is None else dry_run) else {}
@@ -327,7 +360,16 @@ def _unreachable(error: Exception, host: str) -> GpuOpsError:
     )
 
 
-_REASONS = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 409: "Conflict", 410: "Expired", 422: "Invalid", 400: "Invalid", 429: "TooManyRequests"}
+_REASONS = {
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Expired",
+    422: "Invalid",
+    400: "Invalid",
+    429: "TooManyRequests",
+}
 
 
 def _error(status: int, body: t.Any, method: str, path: str, host: str) -> GpuOpsError:
@@ -336,7 +378,9 @@ def _error(status: int, body: t.Any, method: str, path: str, host: str) -> GpuOp
     with contextlib.suppress(ValueError, TypeError):
         parsed = json.loads(body)
         answer = parsed if isinstance(parsed, dict) else {}
-    said = _one_line(answer.get("message") or (body.decode("utf-8", "replace") if isinstance(body, bytes) else body) or "no message")[:2000]
+    said = _one_line(
+        answer.get("message") or (body.decode("utf-8", "replace") if isinstance(body, bytes) else body) or "no message"
+    )[:2000]
     causes = (answer.get("details") or {}).get("causes") or []
     reason = _REASONS.get(status, "ServerError")
     if status == 409 and answer.get("reason") == "AlreadyExists":

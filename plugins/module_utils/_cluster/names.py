@@ -22,7 +22,9 @@ DEPLOY_PREFIX = "nvidia.com/gpu.deploy."
 OPERANDS_SWITCH = DEPLOY_PREFIX + "operands"
 WORKLOAD_CONFIG = "nvidia.com/gpu.workload.config"
 UPGRADE_STATE = "nvidia.com/gpu-driver-upgrade-state"
-NFD_GPU_LABELS = tuple(f"feature.node.kubernetes.io/pci-{device}.present" for device in ("10de", "0302_10de", "0300_10de"))
+NFD_GPU_LABELS = tuple(
+    f"feature.node.kubernetes.io/pci-{device}.present" for device in ("10de", "0302_10de", "0300_10de")
+)
 """Node Feature Discovery's labels for an NVIDIA PCI device; the operator takes any one of them for a GPU node."""
 
 OPERATOR_APP = "gpu-operator"
@@ -56,7 +58,13 @@ OPERANDS = (
     Operand("dcgm-exporter", "dcgmExporter", "nvidia-dcgm-exporter", "nvidia-dcgm-exporter"),
     Operand("gpu-feature-discovery", "gfd", "gpu-feature-discovery", "gpu-feature-discovery"),
     Operand("mig-manager", "migManager", "nvidia-mig-manager", "nvidia-mig-manager"),
-    Operand("node-status-exporter", "nodeStatusExporter", "nvidia-node-status-exporter", "nvidia-node-status-exporter", default=False),
+    Operand(
+        "node-status-exporter",
+        "nodeStatusExporter",
+        "nvidia-node-status-exporter",
+        "nvidia-node-status-exporter",
+        default=False,
+    ),
 )
 """In the order in which they depend on one another, so that the first that is not ready is the cause of the rest."""
 

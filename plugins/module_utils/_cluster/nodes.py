@@ -86,12 +86,16 @@ def runs_containers(node: Json, spec: Json) -> bool:
 
 def is_ready(node: Json) -> bool:
     """Tell whether the kubelet reports the node as Ready."""
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in (node.get("status") or {}).get("conditions") or [])
+    return any(
+        c["type"] == "Ready" and c["status"] == "True" for c in (node.get("status") or {}).get("conditions") or []
+    )
 
 
 def taints_of(node: Json) -> list[Json]:
     """Return the node's taints that keep pods away (PreferNoSchedule does not)."""
-    return [taint for taint in (node.get("spec") or {}).get("taints") or [] if taint.get("effect") != "PreferNoSchedule"]
+    return [
+        taint for taint in (node.get("spec") or {}).get("taints") or [] if taint.get("effect") != "PreferNoSchedule"
+    ]
 
 
 def tolerates(toleration: t.Mapping[str, t.Any], taint: Json) -> bool:

@@ -57,8 +57,12 @@ class GpuClaims:
         namespace = pod["metadata"]["namespace"]
         claims = [(namespace, name) for name in _claims(pod)]
         if any(claim not in self._holds for claim in claims):
-            listed = (self._cluster.get(namespaced("resource.k8s.io/v1", None, "resourceclaims")) or {}).get("items") or []
-            self._holds = dict.fromkeys(claims, False) | {(item["metadata"]["namespace"], item["metadata"]["name"]): _is_gpu(item) for item in listed}
+            listed = (self._cluster.get(namespaced("resource.k8s.io/v1", None, "resourceclaims")) or {}).get(
+                "items"
+            ) or []
+            self._holds = dict.fromkeys(claims, False) | {
+                (item["metadata"]["namespace"], item["metadata"]["name"]): _is_gpu(item) for item in listed
+            }
         return any(self._holds.get(claim) for claim in claims)
 
 
@@ -71,7 +75,9 @@ def _claims(pod: Json) -> set[str]:
 def _is_gpu(claim: Json) -> bool:
     """Tell whether a claim has a GPU for work; admin access is for monitoring."""
     devices = ((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}
-    return any(result["driver"] == DRA_DRIVER and not result.get("adminAccess") for result in devices.get("results") or [])
+    return any(
+        result["driver"] == DRA_DRIVER and not result.get("adminAccess") for result in devices.get("results") or []
+    )
 
 
 def requested_gpus(spec: Json) -> dict[str, int]:

@@ -215,7 +215,9 @@ class Host:
         if code is None:
             return Output(stdout, stderr, f"{command[0]} did not answer within {timeout_s:g} s")
         said = (stderr.strip() or stdout.strip()).splitlines()
-        return Output(stdout, stderr, f"{command[0]} ended with {code}: {said[-1] if said else 'no message'}" if code else None)
+        return Output(
+            stdout, stderr, f"{command[0]} ended with {code}: {said[-1] if said else 'no message'}" if code else None
+        )
 
     @contextlib.contextmanager
     def piped(self, command: t.Sequence[str], file: t.BinaryIO) -> t.Iterator[t.BinaryIO]:
@@ -227,7 +229,11 @@ class Host:
         os.lseek(file.fileno(), file.tell(), os.SEEK_SET)
         with (
             subprocess.Popen(  # pylint: disable=ansible-bad-function
-                [found, *command[1:]], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "PATH": PATH}
+                [found, *command[1:]],
+                stdin=file,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PATH": PATH},
             ) as process
         ):
             try:

@@ -77,15 +77,30 @@ def check_gpus(subject: Subject) -> t.Iterator[Finding]:
     """Find missing and lost GPUs, and those that the kernel log complains about."""
     check, gpus = "host_gpus", subject.facts["gpus"]
     if not gpus:
-        yield Finding(check, "failure", "There is no NVIDIA GPU on the PCI bus.", "See lspci -d 10de: and the firmware's settings, or take the host out.")
+        yield Finding(
+            check,
+            "failure",
+            "There is no NVIDIA GPU on the PCI bus.",
+            "See lspci -d 10de: and the firmware's settings, or take the host out.",
+        )
         return
     lost = [gpu["pci_address"] for gpu in gpus if gpu.get("lost")]
     if lost:
-        yield Finding(check, "failure", f"The GPUs {', '.join(lost)} have fallen off the bus.", "Take the host's power away and back; then have them replaced.")
+        yield Finding(
+            check,
+            "failure",
+            f"The GPUs {', '.join(lost)} have fallen off the bus.",
+            "Take the host's power away and back; then have them replaced.",
+        )
     errors = [event for event in subject.facts.get("xid") or [] if event["kind"] == "xid" and event["code"] in _HARD]
     if errors:
         named = ", ".join(sorted({f"{event['gpu']}: Xid {event['code']} ({event['meaning']})" for event in errors})[:5])
-        yield Finding(check, "warning", f"The kernel log of this boot has errors of GPUs: {named}.", "Follow NVIDIA's Xid catalogue before the host gets work.")
+        yield Finding(
+            check,
+            "warning",
+            f"The kernel log of this boot has errors of GPUs: {named}.",
+            "Follow NVIDIA's Xid catalogue before the host gets work.",
+        )
     if not lost and not errors:
         yield Finding(check, "ok", f"{len(gpus)} GPUs are there.")
 
@@ -94,7 +109,9 @@ def check_operating_system(subject: Subject) -> t.Iterator[Finding]:
     """Compare operating system and architecture with the compatibility data."""
     check, line = "host_operating_system", subject.line
     if subject.machine not in ("x86_64", "aarch64"):
-        yield Finding(check, "failure", f"NVIDIA has no driver for {subject.machine}.", "Use a host of x86_64 or aarch64.")
+        yield Finding(
+            check, "failure", f"NVIDIA has no driver for {subject.machine}.", "Use a host of x86_64 or aarch64."
+        )
         return
     versions = line.operating_systems.get(subject.os_release.get("ID", "")) if line else ()
     if versions is None or (versions and subject.os_release.get("VERSION_ID") not in versions):
@@ -104,7 +121,9 @@ def check_operating_system(subject: Subject) -> t.Iterator[Finding]:
             check,
             "warning",
             f"NVIDIA did not validate GPU Operator {name} on {subject.system}, and {what}.",
-            "Install the driver on the host (gpuops_driver: host), or use a validated system." if subject.in_container else "Use a validated system.",
+            "Install the driver on the host (gpuops_driver: host), or use a validated system."
+            if subject.in_container
+            else "Use a validated system.",
         )
     else:
         yield Finding(check, "ok", f"{subject.system} on {subject.machine} is fine.")
@@ -126,7 +145,10 @@ def check_kernel(subject: Subject) -> t.Iterator[Finding]:
     if not subject.in_container and not kernel["headers"]:
         found = True
         yield Finding(
-            check, "warning", f"The headers of {kernel['running']} are missing, which a driver on the host is built with.", "host_driver installs them."
+            check,
+            "warning",
+            f"The headers of {kernel['running']} are missing, which a driver on the host is built with.",
+            "host_driver installs them.",
         )
     if not found:
         yield Finding(check, "ok", f"The kernel {kernel['running']} is the one of the next boot.")
@@ -144,13 +166,27 @@ def check_secure_boot(subject: Subject) -> t.Iterator[Finding]:
     if subject.in_container and subject.precompiled and ubuntu:
         yield Finding(check, "ok", f"{why}, and Ubuntu's precompiled driver is signed.")
     elif subject.in_container:
-        ways = ["use Ubuntu's signed modules by precompiled driver containers (driver.usePrecompiled)"] if ubuntu else []
-        ways += ["install the driver on the host with modules signed by a key that the firmware knows (mokutil --import)", "turn secure boot off"]
+        ways = (
+            ["use Ubuntu's signed modules by precompiled driver containers (driver.usePrecompiled)"] if ubuntu else []
+        )
+        ways += [
+            "install the driver on the host with modules signed by a key that the firmware knows (mokutil --import)",
+            "turn secure boot off",
+        ]
         message = f"{why}, so the kernel refuses the modules that a driver container builds, which nobody has signed."
         yield Finding(check, "failure", message, f"Either {', or '.join(ways)}.")
     else:
-        signed = "Ubuntu's linux-modules-nvidia packages are signed. Modules of DKMS need" if ubuntu else "Modules of DKMS need"
-        yield Finding(check, "warning", f"{why}, so the kernel loads signed modules only.", f"{signed} a key that the firmware knows (mokutil --import).")
+        signed = (
+            "Ubuntu's linux-modules-nvidia packages are signed. Modules of DKMS need"
+            if ubuntu
+            else "Modules of DKMS need"
+        )
+        yield Finding(
+            check,
+            "warning",
+            f"{why}, so the kernel loads signed modules only.",
+            f"{signed} a key that the firmware knows (mokutil --import).",
+        )
 
 
 def check_disk(subject: Subject) -> t.Iterator[Finding]:
@@ -161,7 +197,9 @@ def check_disk(subject: Subject) -> t.Iterator[Finding]:
         if free is not None and free < enough:
             found = True
             level: Level = "failure" if free < least else "warning"
-            yield Finding("host_disk", level, f"{folder} has {free / GIB:.1f} GiB left, and needs {enough / GIB:g}.", "Make room.")
+            yield Finding(
+                "host_disk", level, f"{folder} has {free / GIB:.1f} GiB left, and needs {enough / GIB:g}.", "Make room."
+            )
     if not found:
         yield Finding("host_disk", "ok", "There is room for images and an initramfs.")
 
@@ -169,20 +207,42 @@ def check_disk(subject: Subject) -> t.Iterator[Finding]:
 def check_clock(subject: Subject) -> t.Iterator[Finding]:
     """Find a clock that nobody keeps."""
     if subject.clock is False:
-        yield Finding("host_clock", "warning", "The clock is not kept by the network, and certificates and leases fail when it drifts.", "Run chrony.")
+        yield Finding(
+            "host_clock",
+            "warning",
+            "The clock is not kept by the network, and certificates and leases fail when it drifts.",
+            "Run chrony.",
+        )
     else:
-        yield Finding("host_clock", "ok", "The clock is kept by the network." if subject.clock else "The host does not say whether its clock is kept.")
+        yield Finding(
+            "host_clock",
+            "ok",
+            "The clock is kept by the network."
+            if subject.clock
+            else "The host does not say whether its clock is kept.",
+        )
 
 
 def check_driver(subject: Subject) -> t.Iterator[Finding]:
     """Find drivers that fight each other, one that was updated under its loaded modules, and nouveau."""
     check, driver = "host_driver", subject.facts["driver"]
     packages = sorted(each["package"] for each in (subject.facts.get("services") or {}).values() if each["package"])
-    on_host = [f"the driver {driver['userspace_version']}"] if driver["userspace_version"] and not driver["containerised"] else []
+    on_host = (
+        [f"the driver {driver['userspace_version']}"]
+        if driver["userspace_version"] and not driver["containerised"]
+        else []
+    )
     found = []
     if subject.in_container and on_host + packages:
         message = f"The driver is to come from a container, and the host has {', '.join(on_host + packages)}, which would fight it."
-        found.append(Finding(check, "failure", message, "Let host_prep remove it (host_prep_remove_host_driver), or keep it (gpuops_driver: host)."))
+        found.append(
+            Finding(
+                check,
+                "failure",
+                message,
+                "Let host_prep remove it (host_prep_remove_host_driver), or keep it (gpuops_driver: host).",
+            )
+        )
     if not subject.in_container and driver["containerised"]:
         message = "The driver is to be the host's, and a driver container serves it now."
         found.append(Finding(check, "failure", message, "Set driver.enabled to false in the operator's values first."))
@@ -190,7 +250,14 @@ def check_driver(subject: Subject) -> t.Iterator[Finding]:
         message = f"The driver was updated under the loaded modules: they are {driver['version']}, the libraries {driver['userspace_version']}."
         found.append(Finding(check, "warning", message, "Reboot."))
     if subject.facts["nouveau"]["loaded"]:
-        found.append(Finding(check, "warning", "nouveau is loaded, and NVIDIA's driver cannot be beside it.", "host_prep keeps it out from the next boot on."))
+        found.append(
+            Finding(
+                check,
+                "warning",
+                "nouveau is loaded, and NVIDIA's driver cannot be beside it.",
+                "host_prep keeps it out from the next boot on.",
+            )
+        )
     yield from found
     if not found:
         yield Finding(check, "ok", "Nothing is in the driver's way.")

@@ -30,7 +30,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     def v2_runner_on_ok(self, result: t.Any) -> None:
         """One task has ended."""
         role = result.task._role
-        if role is None or role.get_name(include_role_fqcn=False) != self._role or result.task.action in NOT_ON_THE_HOST:
+        if (
+            role is None
+            or role.get_name(include_role_fqcn=False) != self._role
+            or result.task.action in NOT_ON_THE_HOST
+        ):
             return
         with open(self._log, "a", encoding="utf-8") as log:
             log.write(f"{result.task.name}\n")

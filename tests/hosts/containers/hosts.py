@@ -102,12 +102,21 @@ class ContainerHosts:
         podman = Podman()
         images.provide(podman, flavours, self._say)
         there = {host.name for host in self.hosts()}
-        wanted = [ContainerHost(f"{self.name}-{flavour}-{i + 1}", flavour, podman) for flavour, count in flavours.items() for i in range(count)]
+        wanted = [
+            ContainerHost(f"{self.name}-{flavour}-{i + 1}", flavour, podman)
+            for flavour, count in flavours.items()
+            for i in range(count)
+        ]
         for host in wanted:
             if host.name in there:
                 podman("start", host.name)  # it may have gone down with the machine; one that runs takes no notice
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda host: self._start(host, machine or Machine()), [host for host in wanted if host.name not in there]))
+            list(
+                pool.map(
+                    lambda host: self._start(host, machine or Machine()),
+                    [host for host in wanted if host.name not in there],
+                )
+            )
         return wanted
 
     def down(self) -> int:

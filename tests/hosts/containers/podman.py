@@ -82,7 +82,14 @@ class Podman:
 
     def __call__(self, *arguments: str, timeout: float = 600) -> str:
         """Run podman; what it printed. Raises HostsError with its own last words."""
-        done = subprocess.run([self.executable, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False)
+        done = subprocess.run(
+            [self.executable, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
         if done.returncode:
             raise HostsError(f"podman {arguments[0]} failed: {_end(done.stderr or done.stdout)}")
         return done.stdout.strip()
@@ -93,7 +100,9 @@ class Podman:
 
     def succeeds(self, *arguments: str) -> bool:
         """Whether podman ends with 0."""
-        return not subprocess.run([self.executable, *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode
+        return not subprocess.run(
+            [self.executable, *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False
+        ).returncode
 
     def _write_configuration(self) -> None:
         hooks = self.home / "hooks"

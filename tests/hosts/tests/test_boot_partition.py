@@ -28,7 +28,9 @@ def plays(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Plays]:
     """Hosts whose /boot is a file system of its own, of 100 MiB."""
     with running_containers("boot", dict.fromkeys(FLAVOURS, 1)) as hosts:
         for host in hosts.hosts():
-            in_mounts_of(host, "cp -a /boot /srv/boot && mount -t tmpfs -o size=100m boot /boot && cp -a /srv/boot/. /boot")
+            in_mounts_of(
+                host, "cp -a /boot /srv/boot && mount -t tmpfs -o size=100m boot /boot && cp -a /srv/boot/. /boot"
+            )
         yield Plays(hosts, tmp_path_factory.mktemp("plays"))
 
 
@@ -40,12 +42,16 @@ def in_mounts_of(host: ContainerHost, command: str) -> None:
 
 def what_boots(host: ContainerHost) -> str:
     """All that the next boot goes by, and what the role would write."""
-    return host.shell("find /boot /etc/modprobe.d /etc/modules-load.d /etc/dracut.conf.d /etc/default -type f 2>/dev/null | sort | xargs sha256sum")
+    return host.shell(
+        "find /boot /etc/modprobe.d /etc/modules-load.d /etc/dracut.conf.d /etc/default -type f 2>/dev/null | sort | xargs sha256sum"
+    )
 
 
 def fill(host: ContainerHost, leave_kib: int) -> None:
     """An old kernel in /boot that leaves only so much."""
-    host.shell(f"head -c $(($(df --output=avail --block-size=1K /boot | tail -1) - {leave_kib}))K /dev/urandom > /boot/vmlinuz-old")
+    host.shell(
+        f"head -c $(($(df --output=avail --block-size=1K /boot | tail -1) - {leave_kib}))K /dev/urandom > /boot/vmlinuz-old"
+    )
 
 
 def free(host: ContainerHost) -> None:
@@ -65,7 +71,9 @@ def test_an_initramfs_that_does_not_fit_after_all(plays: Plays, flavour: str) ->
 
     assert run.status == 2, run.output
     assert "could not be made, and the old one is kept" in run.message, run.message
-    assert "No space left on device" in run.message and "Remove kernels that are no longer used" in run.message, run.message
+    assert "No space left on device" in run.message and "Remove kernels that are no longer used" in run.message, (
+        run.message
+    )
     assert run.output.count("FAILED! =>") == 1
     assert what_boots(host) == before
 
@@ -83,7 +91,10 @@ def test_an_initramfs_that_does_not_fit_after_all(plays: Plays, flavour: str) ->
 def test_a_boot_file_system_that_takes_nothing(plays: Plays, flavour: str) -> None:
     """Nothing is touched, neither for an initramfs nor for kernel arguments, while it is full or read-only."""
     host = plays.host(flavour)
-    changes: list[dict[str, t.Any]] = [{"host_prep_modules_blacklist": ["vfio"]}, {"host_prep_kernel_args": ["init_on_alloc=0"]}]
+    changes: list[dict[str, t.Any]] = [
+        {"host_prep_modules_blacklist": ["vfio"]},
+        {"host_prep_kernel_args": ["init_on_alloc=0"]},
+    ]
     prepared = plays.run("host_prep", limit=host.name)
     assert prepared.status == 0, prepared.output
 

@@ -35,7 +35,9 @@ def add_argument(host: ContainerHost, argument: str) -> None:
     if host.flavour == "rhel":
         host.run("grubby", "--update-kernel=ALL", f"--args={argument}")
     else:
-        host.shell(f"echo 'GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {argument}\"' > /etc/default/grub.d/test.cfg && update-grub")
+        host.shell(
+            f"echo 'GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {argument}\"' > /etc/default/grub.d/test.cfg && update-grub"
+        )
 
 
 def test_shows_the_gpus_and_nouveau_on_them(host: ContainerHost) -> None:
@@ -106,7 +108,9 @@ def test_a_module_that_the_kernel_forbids_is_not_loaded(container_host: Containe
 
 
 def test_vfio_takes_the_gpus_when_it_comes_first(container_host: ContainerHost) -> None:
-    container_host.shell("echo 'options vfio-pci ids=10de:2330' > /etc/modprobe.d/vfio.conf; echo vfio-pci > /etc/modules-load.d/vfio.conf")
+    container_host.shell(
+        "echo 'options vfio-pci ids=10de:2330' > /etc/modprobe.d/vfio.conf; echo vfio-pci > /etc/modules-load.d/vfio.conf"
+    )
     container_host.reboot()
     assert container_host.run("lspci", "-k", "-d", "10de:").count("Kernel driver in use: vfio-pci") == 2
     with pytest.raises(HostsError, match="in use by: vfio_pci_core"):
@@ -133,14 +137,22 @@ def test_inventory_for_ansible(container_hosts: ContainerHosts, tmp_path: Path) 
 
     inventory = tmp_path / "inventory.yml"
     inventory.write_text(yaml.safe_dump(container_hosts.inventory()))
-    facts = _ansible(inventory, "ansible.builtin.setup", "filter=ansible_distribution,ansible_os_family,ansible_pkg_mgr,ansible_processor")
+    facts = _ansible(
+        inventory,
+        "ansible.builtin.setup",
+        "filter=ansible_distribution,ansible_os_family,ansible_pkg_mgr,ansible_processor",
+    )
     for said in ('"Debian"', '"Ubuntu"', '"Rocky"', '"RedHat"', '"dnf"', '"apt"', '"GenuineIntel"'):
         assert said in facts
 
 
 def _ansible(inventory: Path, module: str, arguments: str) -> str:
     root = Path(__file__).resolve().parents[3]
-    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(root / ".venv/share"), "ANSIBLE_HOME": str(root / "build/ansible")}
+    environment = {
+        **os.environ,
+        "ANSIBLE_COLLECTIONS_PATH": str(root / ".venv/share"),
+        "ANSIBLE_HOME": str(root / "build/ansible"),
+    }
     command: list[t.Any] = [root / ".venv/bin/ansible", "gpu_hosts", "-i", inventory, "-m", module, "-a", arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 

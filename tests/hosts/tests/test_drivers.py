@@ -53,7 +53,9 @@ def with_driver(hosts: ContainerHosts, folder: Path) -> Plays:
 
 def packages(host: ContainerHost) -> dict[str, str]:
     """NVIDIA's packages and their versions, without the distribution's revision."""
-    rows = host.shell(LIST.get(host.flavour, "dpkg-query --show --showformat '${Package} ${Version} ${db:Status-Abbrev}\\n'")).splitlines()
+    rows = host.shell(
+        LIST.get(host.flavour, "dpkg-query --show --showformat '${Package} ${Version} ${db:Status-Abbrev}\\n'")
+    ).splitlines()
     installed = [row.split() for row in rows if len(row.split()) == 2 or row.split()[2] == "ii"]
     return {row[0]: row[1].partition("-")[0] for row in installed if "nvidia" in row[0] or row[0] == "nvlsm"}
 
@@ -64,7 +66,10 @@ def state(host: ContainerHost, unit: str) -> str:
 
 def predicted_and_done(plays: Plays, *roles: str, host: ContainerHost, **variables: t.Any) -> str:
     """Check, run, and run again: the second has nothing to do. Returns what the run said."""
-    runs = [plays.run(*roles, limit=host.name, arguments=arguments, **DRIVER | variables) for arguments in (["--check"], [], [])]
+    runs = [
+        plays.run(*roles, limit=host.name, arguments=arguments, **DRIVER | variables)
+        for arguments in (["--check"], [], [])
+    ]
     assert [run.status for run in runs] == [0, 0, 0], next(run.output for run in runs if run.status)
     assert runs[0].changed > 0 and runs[1].changed > 0, runs[1].output
     assert runs[2].changed == 0, runs[2].output
@@ -94,7 +99,9 @@ def test_a_tray_whose_neighbours_are_named_runs_imex(plays: Plays) -> None:
     assert host.read("/etc/nvidia-imex/nodes_config.cfg") == "192.0.2.1\n192.0.2.2"
     before = host.shell("systemctl show --property=MainPID nvidia-imex.service")
     predicted_and_done(plays, "fabric_manager", host=host, fabric_manager_imex_nodes=["192.0.2.1", "192.0.2.3"])
-    assert host.shell("systemctl show --property=MainPID nvidia-imex.service") != before, "It reads the file at its start."
+    assert host.shell("systemctl show --property=MainPID nvidia-imex.service") != before, (
+        "It reads the file at its start."
+    )
 
 
 def test_a_fabric_manager_that_no_repository_has_for_the_driver(plays: Plays) -> None:
@@ -102,7 +109,9 @@ def test_a_fabric_manager_that_no_repository_has_for_the_driver(plays: Plays) ->
     host = plays.host("ubuntu")
     wanted = "nvidia-fabricmanager-580"
     strip = f"awk -v RS= -v ORS='\\n\\n' '!/^Package: {wanted}\\nVersion: {VERSION}/'"
-    host.shell(f"cd /usr/local/share/repository && cp Packages /srv/Packages && {strip} /srv/Packages > Packages && apt-cache gencaches")
+    host.shell(
+        f"cd /usr/local/share/repository && cp Packages /srv/Packages && {strip} /srv/Packages > Packages && apt-cache gencaches"
+    )
     before = packages(host)
 
     run = plays.run("fabric_manager", limit=host.name, **DRIVER)
@@ -120,11 +129,16 @@ def test_a_fabric_manager_that_no_repository_has_for_the_driver(plays: Plays) ->
 
 def test_a_hung_nvidia_smi_costs_its_time_out_and_its_facts(plays: Plays) -> None:
     host = plays.host("ubuntu")
-    host.shell("mv /usr/bin/nvidia-smi /srv && printf '#!/bin/sh\\nexec sleep 600\\n' > /usr/bin/nvidia-smi && chmod 755 /usr/bin/nvidia-smi")
+    host.shell(
+        "mv /usr/bin/nvidia-smi /srv && printf '#!/bin/sh\\nexec sleep 600\\n' > /usr/bin/nvidia-smi && chmod 755 /usr/bin/nvidia-smi"
+    )
     started = time.monotonic()
     facts = plays.facts(host)
     assert time.monotonic() - started < 60
-    assert [(gpu["pci_address"], gpu["uuid"]) for gpu in facts["gpus"]] == [("0000:18:00.0", None), ("0000:29:00.0", None)]
+    assert [(gpu["pci_address"], gpu["uuid"]) for gpu in facts["gpus"]] == [
+        ("0000:18:00.0", None),
+        ("0000:29:00.0", None),
+    ]
     assert facts["driver"]["version"] == VERSION
     assert "nvidia-smi did not answer within" in str(facts["sources"])
     host.shell("mv /srv/nvidia-smi /usr/bin && pkill sleep || true")
@@ -133,7 +147,10 @@ def test_a_hung_nvidia_smi_costs_its_time_out_and_its_facts(plays: Plays) -> Non
 @pytest.mark.parametrize("flavour", MACHINES)
 def test_persistence_on_and_off(plays: Plays, flavour: str) -> None:
     host = plays.host(flavour)
-    install = {"rhel": "dnf --assumeyes --quiet install nvidia-persistenced", "ubuntu": "apt-get --yes install nvidia-compute-utils-580-server"}
+    install = {
+        "rhel": "dnf --assumeyes --quiet install nvidia-persistenced",
+        "ubuntu": "apt-get --yes install nvidia-compute-utils-580-server",
+    }
     host.shell(install.get(flavour, "apt-get --yes install nvidia-persistenced"))
     predicted_and_done(plays, "host_prep/driver", host=host)
     assert state(host, "nvidia-persistenced.service") == "active"
@@ -146,7 +163,11 @@ def test_the_way_back_to_a_driver_container(plays: Plays, flavour: str) -> None:
     """Without a permission nothing goes; with it, all but the container toolkit."""
     host = plays.host(flavour)
     refused = plays.run("host_prep", limit=host.name, gpuops_driver="container")
-    assert refused.status == 2 and f"has the driver {VERSION}" in refused.message and "host_prep_remove_host_driver" in refused.message, refused.output
+    assert (
+        refused.status == 2
+        and f"has the driver {VERSION}" in refused.message
+        and "host_prep_remove_host_driver" in refused.message
+    ), refused.output
     assert packages(host)
     back = {"gpuops_driver": "container", "host_prep_remove_host_driver": True}
     said = predicted_and_done(plays, "host_prep", "fabric_manager", host=host, **back)

@@ -28,6 +28,13 @@ def test_host_roles_on_each_family() -> None:
     environment = {**os.environ, "PATH": f"{binaries}:{os.environ['PATH']}", "GPUOPS_HOSTS": f"molecule-{os.getpid()}"}
     command = [binaries / "molecule", "test", "--scenario-name", "host-containers"]
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout[-20000:]

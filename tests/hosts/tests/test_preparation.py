@@ -36,14 +36,18 @@ def plays(container_hosts: ContainerHosts, tmp_path_factory: pytest.TempPathFact
 
 def settings(host: ContainerHost) -> str:
     """Everything that the options are about: files, holds, sysctls."""
-    files = host.shell("find /etc/modules-load.d /etc/udev/rules.d /etc/sysctl.d /etc/default /boot/loader -type f 2>/dev/null | sort | xargs sha256sum")
+    files = host.shell(
+        "find /etc/modules-load.d /etc/udev/rules.d /etc/sysctl.d /etc/default /boot/loader -type f 2>/dev/null | sort | xargs sha256sum"
+    )
     holds = host.shell("apt-mark showhold 2>/dev/null || cat /etc/dnf/plugins/versionlock.list 2>/dev/null || true")
     return f"{files}\n{holds}\n{host.run('sysctl', 'kernel.numa_balancing', 'vm.max_map_count')}"
 
 
 def test_every_option_goes_back(plays: Plays) -> None:
     for host in plays.hosts:
-        host.shell("echo 3 > /proc/sys/kernel/numa_balancing; [ ! -e /etc/redhat-release ] || touch /etc/dnf/plugins/versionlock.list")
+        host.shell(
+            "echo 3 > /proc/sys/kernel/numa_balancing; [ ! -e /etc/redhat-release ] || touch /etc/dnf/plugins/versionlock.list"
+        )
     assert plays.run("host_prep").status == 0
     before = {host.name: settings(host) for host in plays.hosts}
 
@@ -64,7 +68,10 @@ def test_every_option_goes_back(plays: Plays) -> None:
     assert predicted.changed == off.changed > 0
     for host in plays.hosts:
         assert settings(host) == before[host.name]
-        assert host.read("/etc/modprobe.d/gpuops.conf").splitlines()[1:] == ["blacklist nouveau", "options nouveau modeset=0"]
+        assert host.read("/etc/modprobe.d/gpuops.conf").splitlines()[1:] == [
+            "blacklist nouveau",
+            "options nouveau modeset=0",
+        ]
     again = plays.run("host_prep", host_prep_nouveau=True)
     assert again.status == 0, again.output
     assert not any("gpuops.conf" in host.run("ls", "/etc/modprobe.d") for host in plays.hosts)
@@ -72,7 +79,12 @@ def test_every_option_goes_back(plays: Plays) -> None:
 
 def test_a_wrong_kernel_argument_and_nothing_else_happens(plays: Plays) -> None:
     before = [settings(host) for host in plays.hosts]
-    run = plays.run("host_prep", host_prep_nouveau=True, host_prep_kernel_args=["intel_iommu=yes"], host_prep_sysctls={"vm.swappiness": 1})
+    run = plays.run(
+        "host_prep",
+        host_prep_nouveau=True,
+        host_prep_kernel_args=["intel_iommu=yes"],
+        host_prep_sysctls={"vm.swappiness": 1},
+    )
     assert run.status == 2, run.output
     assert "intel_iommu=yes has no effect: intel_iommu takes" in run.message
     assert [settings(host) for host in plays.hosts] == before
@@ -82,7 +94,15 @@ def test_a_host_without_gpus_is_left_alone(tmp_path: Path) -> None:
     with running_containers("nogpu", {"debian": 1}, Machine(gpus=0)) as hosts:
         plays = Plays(hosts, tmp_path)
         before = settings(plays.hosts[0])
-        run = plays.run("host_prep", "host_driver", "fabric_manager", "host_reboot", host_reboot_allowed=True, gpuops_driver="host", **ON)
+        run = plays.run(
+            "host_prep",
+            "host_driver",
+            "fabric_manager",
+            "host_reboot",
+            host_reboot_allowed=True,
+            gpuops_driver="host",
+            **ON,
+        )
         assert (run.status, run.changed) == (0, 0), run.output
         assert "has no NVIDIA GPU on its PCI bus, so nothing was prepared" in run.output
         assert settings(plays.hosts[0]) == before
@@ -95,13 +115,21 @@ def test_hosts_that_cannot_be_served(tmp_path: Path) -> None:
     with running_containers("refused", {"ubuntu": 1}) as hosts:
         plays = Plays(hosts, tmp_path)
         [host] = plays.hosts
-        host.shell("mkdir -p /boot/efi/EFI && touch /boot/efi/EFI/systemd && mv /boot/grub /srv/menu && mv /etc/default/grub /srv")
+        host.shell(
+            "mkdir -p /boot/efi/EFI && touch /boot/efi/EFI/systemd && mv /boot/grub /srv/menu && mv /etc/default/grub /srv"
+        )
         before = settings(host)
         run = plays.run("host_prep", host_prep_nouveau=True, host_prep_kernel_args=["init_on_alloc=0"])
-        assert run.status == 2 and "boots with systemd-boot, which this module does not change. Set the arguments in /etc/kernel/cmdline" in run.message
+        assert (
+            run.status == 2
+            and "boots with systemd-boot, which this module does not change. Set the arguments in /etc/kernel/cmdline"
+            in run.message
+        )
         assert settings(host) == before
 
-        host.shell("printf 'NAME=openSUSE\\nID=opensuse-leap\\nID_LIKE=suse\\nVERSION_ID=15.6\\n' > /etc/os-release; rm /etc/debian_version /etc/lsb-release")
+        host.shell(
+            "printf 'NAME=openSUSE\\nID=opensuse-leap\\nID_LIKE=suse\\nVERSION_ID=15.6\\n' > /etc/os-release; rm /etc/debian_version /etc/lsb-release"
+        )
         run = plays.run("host_driver")
         assert run.status == 2, run.output
         assert "host_driver knows the packages of Debian, Ubuntu and the Red Hat family" in run.message, run.message
@@ -113,7 +141,9 @@ def test_a_run_after_a_killed_one_waits_for_what_goes_on_on_the_host(plays: Play
     """The controller dies while the host makes its initramfs. Nobody makes a second one beside it."""
     host = plays.host("debian")
     hook, log = "/etc/initramfs-tools/hooks/slow", "/srv/initramfs.log"
-    host.shell(f"printf '#!/bin/sh\\n[ \"$1\" = prereqs ] || {{ echo begin >> {log}; sleep 8; echo end >> {log}; }}\\n' > {hook}; chmod 755 {hook}; : > {log}")
+    host.shell(
+        f"printf '#!/bin/sh\\n[ \"$1\" = prereqs ] || {{ echo begin >> {log}; sleep 8; echo end >> {log}; }}\\n' > {hook}; chmod 755 {hook}; : > {log}"
+    )
     wish = {"host_prep_modules_blacklist": ["floppy"]}
 
     plays.cut_in("host_prep", host, lambda: "begin" in host.read(log), **wish)

@@ -37,7 +37,11 @@ TASKS = [
     "Forget the record",
 ]
 """All that the role does to a host that needs a reboot."""
-CUTS = [TASKS.index(name) + 1 for name in TASKS if name.partition(" ")[0] in ("Make", "Write", "Drain", "Reboot", "Put", "Forget")]
+CUTS = [
+    TASKS.index(name) + 1
+    for name in TASKS
+    if name.partition(" ")[0] in ("Make", "Write", "Drain", "Reboot", "Put", "Forget")
+]
 """Where a run is killed. A task that only reads leaves what the one before it has left."""
 HELD = [f"gpuops.nvidia/{name}" for name in ("initial-state.unschedulable", "maintenance.reboot")]
 
@@ -65,7 +69,9 @@ def recorded(host: ContainerHost) -> bool:
 def node(lab: Lab, name: str) -> tuple[bool, list[str]]:
     """Whether a node is cordoned, and which of our annotations it has."""
     found = json.loads(lab.kubectl("get", "node", name, "--output=json"))
-    return bool(found["spec"].get("unschedulable")), sorted(key for key in found["metadata"]["annotations"] if key.startswith("gpuops.nvidia/"))
+    return bool(found["spec"].get("unschedulable")), sorted(
+        key for key in found["metadata"]["annotations"] if key.startswith("gpuops.nvidia/")
+    )
 
 
 def test_a_run_that_is_killed_between_any_two_tasks_is_completed_by_the_next(cluster: Lab, tmp_path: Path) -> None:
@@ -78,7 +84,9 @@ def test_a_run_that_is_killed_between_any_two_tasks_is_completed_by_the_next(clu
         before = boots(plays.hosts)
 
         with ThreadPoolExecutor(2) as pool:
-            done = list(pool.map(lambda after: plays.cut("host_reboot", cuts[after], after, host_reboot_allowed=True), cuts))
+            done = list(
+                pool.map(lambda after: plays.cut("host_reboot", cuts[after], after, host_reboot_allowed=True), cuts)
+            )
 
         assert done == [TASKS[:after] for after in cuts]
         between = boots(plays.hosts)
@@ -121,7 +129,9 @@ def test_a_host_that_does_not_come_back_stops_the_rollout_and_is_named(cluster: 
         broken.shell("for image in /boot/initrd.img-*; do cp --preserve $image /srv && truncate --size=0 $image; done")
         before = boots(plays.hosts)
 
-        answers_last = f"{{{{ lookup('pipe', 'sleep 1; echo true') if inventory_hostname == '{broken.name}' else true }}}}"
+        answers_last = (
+            f"{{{{ lookup('pipe', 'sleep 1; echo true') if inventory_hostname == '{broken.name}' else true }}}}"
+        )
         run = plays.site(host_reboot_allowed=answers_last, host_reboot_timeout=10)
 
         assert run.status != 0

@@ -51,7 +51,10 @@ def test_host_driver_brings_what_configures_a_repository_of_apt(plays: Plays) ->
     host = plays.host("debian")
     assert not has_python_debian(host)
     predicted = apply(plays, "debian", "host_driver", "--check", **DRIVER)
-    assert "A run would configure the repository file:///usr/local/share/repository and install python3-debian, " in predicted.output
+    assert (
+        "A run would configure the repository file:///usr/local/share/repository and install python3-debian, "
+        in predicted.output
+    )
     assert "nvidia-kernel-open-dkms=580.95.05*" in predicted.output
     assert host.run("ls", "/etc/apt/sources.list.d") == "" and not has_python_debian(host)
 
@@ -128,4 +131,6 @@ def test_site_reboots_only_the_hosts_that_need_it_in_batches(tmp_path: Path) -> 
         again = plays.playbook(playbook, limit=due[0].name, **settings)
         assert again.status == 0, again.output
         said = again.output
-        assert "PLAY [Reboot those in batches]" in said and "skipping: no hosts matched" in said and "WARNING" not in said, said
+        assert (
+            "PLAY [Reboot those in batches]" in said and "skipping: no hosts matched" in said and "WARNING" not in said
+        ), said

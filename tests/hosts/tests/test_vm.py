@@ -42,7 +42,9 @@ sys.stdin.readline()
 print(ctypes.string_at(heap + 64, 12).hex(), ctypes.string_at(heap + 1024, 12).hex())
 """
     numbers = ",".join(map(str, HEADER))
-    with subprocess.Popen([sys.executable, "-c", code, numbers], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code, numbers], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout and process.stdin
         process.stdout.readline()
         with pytest.raises(HostsError, match="has 3 test devices, but 2"):
@@ -53,9 +55,13 @@ print(ctypes.string_at(heap + 64, 12).hex(), ctypes.string_at(heap + 1024, 12).h
 
 def test_intel_iommu_comes_before_what_it_serves() -> None:
     argv = qemu.command_line(Shape(gpus=8), Path("disk"), 2222, Path("folder"))
-    assert argv.index("intel-iommu,intremap=on,caching-mode=on") < next(i for i, word in enumerate(argv) if "virtio-blk" in word)
+    assert argv.index("intel-iommu,intremap=on,caching-mode=on") < next(
+        i for i, word in enumerate(argv) if "virtio-blk" in word
+    )
     assert sum("pci-testdev" in word for word in argv) == 8
-    assert not any("intel-iommu" in word for word in qemu.command_line(Shape(iommu="none"), Path("disk"), 2222, Path("folder")))
+    assert not any(
+        "intel-iommu" in word for word in qemu.command_line(Shape(iommu="none"), Path("disk"), 2222, Path("folder"))
+    )
 
 
 def test_before_and_after_a_reboot(vm_host: VmHost) -> None:
@@ -76,7 +82,9 @@ def test_before_and_after_a_reboot(vm_host: VmHost) -> None:
     assert vm_host.boot_id != before
     assert "iommu=pt" in vm_host.shell("cat /proc/cmdline")
     assert "nouveau" not in vm_host.shell("lsmod")
-    groups = vm_host.shell("readlink /sys/bus/pci/devices/0000:01:00.0/iommu_group /sys/bus/pci/devices/0000:02:00.0/iommu_group").split()
+    groups = vm_host.shell(
+        "readlink /sys/bus/pci/devices/0000:01:00.0/iommu_group /sys/bus/pci/devices/0000:02:00.0/iommu_group"
+    ).split()
     assert len(set(groups)) == 2
     assert vm_host.shell("cat /sys/kernel/iommu_groups/*/type | sort -u") == "identity"
 
@@ -85,7 +93,12 @@ def test_runs_that_are_killed_are_completed_by_the_next(vm_host: VmHost, tmp_pat
     """One before the kernel arguments are set, one before the reboot, and one when the host is back."""
     plays = Plays(vm_host, tmp_path, timeout=1800)
     # Its disk is too small for a driver container.
-    wanted = {"host_prep_iommu": "passthrough", "host_reboot_allowed": True, "host_reboot_timeout": 900, "preflight_tolerate": ["host_disk"]}
+    wanted = {
+        "host_prep_iommu": "passthrough",
+        "host_reboot_allowed": True,
+        "host_reboot_timeout": 900,
+        "preflight_tolerate": ["host_disk"],
+    }
     assert plays.cut("host_prep", vm_host, 2, **wanted)[-1] == "Set the kernel modules"
     prepared = plays.run("host_prep", **wanted)
     assert (prepared.status, prepared.changed) == (0, 1), prepared.output
@@ -99,6 +112,10 @@ def test_runs_that_are_killed_are_completed_by_the_next(vm_host: VmHost, tmp_pat
     assert completed.status == 0, completed.output
     assert vm_host.boots == 2
     facts = plays.facts(vm_host)
-    assert (facts["nouveau"]["loaded"], facts["iommu"]["mode"], facts["reboot"]["required"]) == (False, "passthrough", False)
+    assert (facts["nouveau"]["loaded"], facts["iommu"]["mode"], facts["reboot"]["required"]) == (
+        False,
+        "passthrough",
+        False,
+    )
     again = plays.site(**wanted)
     assert (again.status, again.changed) == (0, 0), again.output

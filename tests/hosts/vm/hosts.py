@@ -30,7 +30,16 @@ Say = t.Callable[[str], None]
 # 26 s on two idle processors, and minutes where others want them too.
 BOOT_S = 900.0
 ROOT = Path(__file__).resolve().parents[3]
-SSH_OPTIONS = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "-o", "ConnectTimeout=10")
+SSH_OPTIONS = (
+    "-o",
+    "StrictHostKeyChecking=no",
+    "-o",
+    "UserKnownHostsFile=/dev/null",
+    "-o",
+    "LogLevel=ERROR",
+    "-o",
+    "ConnectTimeout=10",
+)
 
 
 @dataclass(frozen=True)
@@ -91,9 +100,13 @@ class VmHost:
 
     def shell(self, command: str, timeout: float = 300) -> str:
         """Run a line of shell on it; what it printed."""
-        done = subprocess.run(self.ssh(command), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False)
+        done = subprocess.run(
+            self.ssh(command), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False
+        )
         if done.returncode:
-            raise HostsError(f"{self.name}: {command}: {(done.stderr or done.stdout).strip()[-800:] or done.returncode}")
+            raise HostsError(
+                f"{self.name}: {command}: {(done.stderr or done.stdout).strip()[-800:] or done.returncode}"
+            )
         return done.stdout.strip()
 
     def ssh(self, *command: str) -> list[str]:
@@ -115,7 +128,10 @@ class VmHost:
         """Wait until SSH answers: its banner, since the port is open before the guest is."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.settings.port), 5) as connection:
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(("127.0.0.1", self.settings.port), 5) as connection,
+            ):
                 connection.settimeout(2)
                 if connection.recv(4) == b"SSH-":
                     return
@@ -174,7 +190,9 @@ class VmHost:
         if saved:
             subprocess.run(["cp", "--reflink=auto", "--sparse=always", saved, disk], check=True)
         else:
-            subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", image.disk(), disk], check=True)
+            subprocess.run(
+                ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", image.disk(), disk], check=True
+            )
         Settings(shape, _free_port(), saved is not None).write(self.folder)
         command = [sys.executable, "-m", "tests.hosts.vm.supervisor", str(self.folder)]
         supervisor = Component("supervisor", command, log=self.folder / "supervisor.log", cwd=ROOT)

@@ -116,7 +116,20 @@ def _boot_loader(work: Path, root: Path, raw: Path) -> None:
     modules = root / "usr/lib/grub/i386-pc"
     core = work / "core.img"
     mkimage = root / "usr/bin/grub-mkimage"
-    _run(str(mkimage), "-d", str(modules), "-O", "i386-pc", "-p", "(hd0,gpt2)/boot/grub", "-o", str(core), "biosdisk", "part_gpt", "ext2")
+    _run(
+        str(mkimage),
+        "-d",
+        str(modules),
+        "-O",
+        "i386-pc",
+        "-p",
+        "(hd0,gpt2)/boot/grub",
+        "-o",
+        str(core),
+        "biosdisk",
+        "part_gpt",
+        "ext2",
+    )
     content, boot = bytearray(core.read_bytes()), bytearray((modules / "boot.img").read_bytes()[:440])
     if len(content) > BOOT_SECTORS * 512:
         raise HostsError(f"GRUB's core image has {len(content)} bytes and its partition only {BOOT_SECTORS * 512}.")

@@ -45,14 +45,29 @@ class Shape:
 def command_line(shape: Shape, disk: Path, port: int, folder: Path) -> list[str]:
     """How qemu is started. -no-reboot: a reset inside qemu takes two to three times as long as a new process, so a supervisor starts one."""
     virtio = ",iommu_platform=on,disable-legacy=on" if shape.iommu != "none" else ""
-    argv = ["qemu-system-x86_64", "-S", "-no-reboot", "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max,vendor=GenuineIntel"]
+    argv = [
+        "qemu-system-x86_64",
+        "-S",
+        "-no-reboot",
+        "-machine",
+        "q35",
+        "-accel",
+        "tcg,thread=multi",
+        "-cpu",
+        "max,vendor=GenuineIntel",
+    ]
     argv += ["-smp", str(shape.processors), "-m", str(shape.memory_mib), "-display", "none", "-nodefaults"]
     argv += ["-serial", f"file:{folder}/console.log", "-qmp", f"unix:{folder}/monitor,server=on,wait=off"]
     argv += ["-drive", f"file={disk},if=none,id=disk,cache=unsafe,discard=unmap"]
     if shape.iommu == "intel":  # before the devices that it is to serve
         argv += ["-device", "intel-iommu,intremap=on,caching-mode=on"]
     argv += ["-device", f"virtio-blk-pci,drive=disk,bootindex=0{virtio}", "-device", "virtio-rng-pci"]
-    argv += ["-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22", "-device", f"virtio-net-pci,netdev=net,romfile={virtio}"]
+    argv += [
+        "-netdev",
+        f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22",
+        "-device",
+        f"virtio-net-pci,netdev=net,romfile={virtio}",
+    ]
     for index in range(shape.gpus):
         argv += ["-device", f"pcie-root-port,id=port{index},chassis={index + 1}"]
         argv += ["-device", f"pci-testdev,id=gpu{index},bus=port{index},membar=64M"]
@@ -64,7 +79,9 @@ def start(shape: Shape, disk: Path, port: int, folder: Path, load: bool) -> subp
     monitor = folder / "monitor"
     monitor.unlink(missing_ok=True)
     with (folder / "qemu.log").open("ab") as log:
-        process = subprocess.Popen(command_line(shape, disk, port, folder), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command_line(shape, disk, port, folder), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+        )
     try:
         # The socket is there before the devices are; an answer means that they are too.
         ask(monitor, "query-status", process=process)
@@ -99,7 +116,11 @@ def disguise(pid: int, shape: Shape) -> None:
             memory.seek(begin)
             content = memory.read(end - begin)
             for match in TEST_DEVICE.finditer(content):
-                for offset, value in ((0, header), (8, b"\xa1" + DISPLAY_3D), (0x2C, struct.pack("<HH", NVIDIA, shape.subsystem))):
+                for offset, value in (
+                    (0, header),
+                    (8, b"\xa1" + DISPLAY_3D),
+                    (0x2C, struct.pack("<HH", NVIDIA, shape.subsystem)),
+                ):
                     memory.seek(begin + match.start() + offset)
                     memory.write(value)
                 found += 1
@@ -114,7 +135,12 @@ def human(monitor: Path, line: str) -> None:
         raise HostsError(f"qemu: {line}: {complaint.strip()}")
 
 
-def ask(monitor: Path, command: str, arguments: dict[str, t.Any] | None = None, process: subprocess.Popen[bytes] | None = None) -> t.Any:
+def ask(
+    monitor: Path,
+    command: str,
+    arguments: dict[str, t.Any] | None = None,
+    process: subprocess.Popen[bytes] | None = None,
+) -> t.Any:
     """Ask qemu's monitor."""
     with _connect(monitor, process) as connection, connection.makefile("rw") as stream:
         json.loads(stream.readline())
@@ -122,7 +148,9 @@ def ask(monitor: Path, command: str, arguments: dict[str, t.Any] | None = None, 
         for request in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments or {}}):
             stream.write(json.dumps(request) + "\n")
             stream.flush()
-            answer = next(reply for reply in map(json.loads, iter(stream.readline, "")) if "return" in reply or "error" in reply)
+            answer = next(
+                reply for reply in map(json.loads, iter(stream.readline, "")) if "return" in reply or "error" in reply
+            )
     if "error" in answer:
         raise HostsError(f"qemu: {command}: {answer['error']['desc']}")
     return answer["return"]

@@ -116,14 +116,24 @@ class Agents:
         self._gfd(node, pods)
         self._device_plugin(node, pods)
         self._mig_manager(node, pods)
-        self._metrics.serve(node, [pod for pod in pods if is_ready(pod) and label(pod, "app") == "nvidia-dcgm-exporter"])
+        self._metrics.serve(
+            node, [pod for pod in pods if is_ready(pod) and label(pod, "app") == "nvidia-dcgm-exporter"]
+        )
 
     def _kubelet_is_back(self, pods: list[Json]) -> None:
         """A kubelet that is Ready again reports its pods as ready, which the node controller had declared not ready."""
         for pod in pods:
             statuses = (pod.get("status") or {}).get("containerStatuses") or []
-            if pod["status"].get("phase") == "Running" and ready_condition(pod) == "False" and statuses and all(s["ready"] for s in statuses):
-                conditions = [{"type": kind, "status": "True", "lastTransitionTime": now()} for kind in ("Ready", "ContainersReady")]
+            if (
+                pod["status"].get("phase") == "Running"
+                and ready_condition(pod) == "False"
+                and statuses
+                and all(s["ready"] for s in statuses)
+            ):
+                conditions = [
+                    {"type": kind, "status": "True", "lastTransitionTime": now()}
+                    for kind in ("Ready", "ContainersReady")
+                ]
                 self._api.strategic(f"{path(pod)}/status", {"status": {"conditions": conditions}})
 
     def _nfd(self, node: Json, pods: list[Json]) -> None:
@@ -153,7 +163,11 @@ class Agents:
 
     def _cuda_workload(self, node: Json, pod: Json, pods: list[Json]) -> bool:
         """The validator runs a workload of its own beside it, and is content when that succeeds."""
-        mine = [item for item in pods if any(owner["uid"] == pod["metadata"]["uid"] for owner in item["metadata"].get("ownerReferences") or [])]
+        mine = [
+            item
+            for item in pods
+            if any(owner["uid"] == pod["metadata"]["uid"] for owner in item["metadata"].get("ownerReferences") or [])
+        ]
         if not mine:
             self._api.create(path(pod).rpartition("/")[0], workload(node, pod))
         return any(item["status"].get("phase") == "Succeeded" for item in mine)
@@ -162,7 +176,15 @@ class Agents:
         if not any(is_ready(pod) and label(pod, "app") == "gpu-feature-discovery" for pod in pods):
             return
         have = node["metadata"].get("labels") or {}
-        strategy = next((env["value"] for pod in pods if label(pod, "app") == "gpu-feature-discovery" for env in environment(pod, "MIG_STRATEGY")), "single")
+        strategy = next(
+            (
+                env["value"]
+                for pod in pods
+                if label(pod, "app") == "gpu-feature-discovery"
+                for env in environment(pod, "MIG_STRATEGY")
+            ),
+            "single",
+        )
         wanted = gfd_labels(node, driver_version(pods), strategy)
         # The time stamp is new each time; it is written only together with something else.
         if any(have.get(key) != value for key, value in wanted.items() if not key.endswith("timestamp")):
@@ -177,11 +199,16 @@ class Agents:
         if have == (offered, offered) or (have == (None, None) and offered == "0"):
             return
         capacity = offered if offered != "0" else have[0]
-        self._api.merge(f"{NODES}/{node['metadata']['name']}/status", {"status": {"capacity": {RESOURCE: capacity}, "allocatable": {RESOURCE: offered}}})
+        self._api.merge(
+            f"{NODES}/{node['metadata']['name']}/status",
+            {"status": {"capacity": {RESOURCE: capacity}, "allocatable": {RESOURCE: offered}}},
+        )
 
     def _mig_manager(self, node: Json, pods: list[Json]) -> None:
         labels = node["metadata"].get("labels") or {}
-        if labels.get("nvidia.com/mig.config") and any(is_ready(pod) and label(pod, "app") == "nvidia-mig-manager" for pod in pods):
+        if labels.get("nvidia.com/mig.config") and any(
+            is_ready(pod) and label(pod, "app") == "nvidia-mig-manager" for pod in pods
+        ):
             self._label(node, {"nvidia.com/mig.config.state": "success"})
 
     def _label(self, node: Json, wanted: dict[str, str]) -> None:
@@ -218,7 +245,10 @@ def is_driver(pod: Json) -> bool:
 
 def is_nfd_worker(pod: Json) -> bool:
     """Whether it is a worker of Node Feature Discovery, by either chart's labels."""
-    return label(pod, "app.kubernetes.io/name") == "node-feature-discovery" and "worker" in (label(pod, "role"), label(pod, "app.kubernetes.io/component"))
+    return label(pod, "app.kubernetes.io/name") == "node-feature-discovery" and "worker" in (
+        label(pod, "role"),
+        label(pod, "app.kubernetes.io/component"),
+    )
 
 
 def running_init(pod: Json) -> str:

@@ -68,5 +68,7 @@ def metrics(node: Json) -> str:
         lines += [f"# HELP {metric} {text}", f"# TYPE {metric} {kind}"]
         for index in range(int(note(node, "gpus"))):
             gpu = uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}-{index}")
-            lines.append(f'{metric}{{gpu="{index}",UUID="GPU-{gpu}",device="nvidia{index}",modelName="{model.product}",Hostname="{name}"}} {value}')
+            lines.append(
+                f'{metric}{{gpu="{index}",UUID="GPU-{gpu}",device="nvidia{index}",modelName="{model.product}",Hostname="{name}"}} {value}'
+            )
     return "\n".join(lines) + "\n"

@@ -18,7 +18,10 @@ _STATE = "label nvidia.com/gpu-driver-upgrade-state"
 _OWNER = "label nvidia.com/gpu-operator.driver.owner"
 _OF_DEVELOPMENT = "main-latest"
 """The version that the chart in NVIDIA's repository carries; a released one has its number there."""
-_KEPT = tuple(f"nvidia.com/{end}" for end in ("gpu.deploy.", "gpu.present", "mig.config", "gpu-driver-upgrade-enabled", "gpu-operator.driver.owner"))
+_KEPT = tuple(
+    f"nvidia.com/{end}"
+    for end in ("gpu.deploy.", "gpu.present", "mig.config", "gpu-driver-upgrade-enabled", "gpu-operator.driver.owner")
+)
 _POOL = re.compile(r"(nvidia-(?:v?gpu|vgpu-host-manager)-driver-\w[\w.]*)-[b-df-hj-np-tv-z24-9]+")
 """The name of an NVIDIADriver's DaemonSet, which ends in a hash of what is new in each cluster; and the names of its pods."""
 
@@ -53,7 +56,10 @@ def _resources(kind: str, lines: list[Json], last: dict[tuple[str, str, str], t.
         if line["kind"] == kind:
             been = states.setdefault(line["name"], [None])
             been += [line["value"]] if line["field"] == "state" else []
-    return {name: {"states": _without_repeats(been), "conditions": last[kind, name, "conditions"]} for name, been in states.items()}
+    return {
+        name: {"states": _without_repeats(been), "conditions": last[kind, name, "conditions"]}
+        for name, been in states.items()
+    }
 
 
 def _hand_overs(lines: list[Json]) -> list[list[str]]:
@@ -99,7 +105,9 @@ def _daemonsets(last: dict[tuple[str, str, str], t.Any]) -> Json:
     found: Json = {}
     for (kind, name, field), value in sorted(last.items()):
         if kind == "DaemonSet" and field == "status" and value:
-            found.setdefault(name, {})[field] = {count: number for count, number in value.items() if count != "observedGeneration"}
+            found.setdefault(name, {})[field] = {
+                count: number for count, number in value.items() if count != "observedGeneration"
+            }
         elif kind == "DaemonSet" and field != "generation":
             found.setdefault(name, {})[field] = value
     return {_POOL.sub(r"\1-*", name): entry if entry.get("containers") else None for name, entry in found.items()}
@@ -147,7 +155,12 @@ def _moments(lines: list[Json]) -> set[str]:
         watcher.see(line)
         if line["t"] >= START and watcher.ready:
             found.update(_of_policy(line, watcher))
-        if line["t"] >= START and line["kind"] == "NVIDIADriver" and line["field"] == "state" and line["value"] == "ready":
+        if (
+            line["t"] >= START
+            and line["kind"] == "NVIDIADriver"
+            and line["field"] == "state"
+            and line["value"] == "ready"
+        ):
             found.update(_of_driver(watcher))
     return found
 

@@ -67,12 +67,23 @@ def install(lab: Lab) -> None:
 
 
 def _helm(lab: Lab, command: str, *options: str) -> str:
-    words = [str(lab.helm), command, "gpu-operator", str(lab.chart), "--namespace=gpu-operator", f"--kubeconfig={lab.kubeconfig}", *_VALUES, *options]
+    words = [
+        str(lab.helm),
+        command,
+        "gpu-operator",
+        str(lab.chart),
+        "--namespace=gpu-operator",
+        f"--kubeconfig={lab.kubeconfig}",
+        *_VALUES,
+        *options,
+    ]
     return subprocess.run(words, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
 def _patch(spec: Json) -> t.Callable[[Lab], str]:
-    return lambda lab: lab.kubectl("patch", "clusterpolicy", "cluster-policy", "--type=merge", "--patch", json.dumps({"spec": spec}))
+    return lambda lab: lab.kubectl(
+        "patch", "clusterpolicy", "cluster-policy", "--type=merge", "--patch", json.dumps({"spec": spec})
+    )
 
 
 def _second_policy(lab: Lab) -> None:
@@ -113,19 +124,31 @@ def _slow_drivers(lab: Lab) -> None:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     spec = {
         "matchConstraints": {"resourceRules": [rule]},
-        "matchConditions": [{"name": "driver", "expression": "object.metadata.?labels['app.kubernetes.io/component'].orValue('') == 'nvidia-driver'"}],
+        "matchConditions": [
+            {
+                "name": "driver",
+                "expression": "object.metadata.?labels['app.kubernetes.io/component'].orValue('') == 'nvidia-driver'",
+            }
+        ],
         "reinvocationPolicy": "Never",
         "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": note}}],
     }
     version = "admissionregistration.k8s.io/v1"
     policy = {"apiVersion": version, "kind": "MutatingAdmissionPolicy", "metadata": {"name": _SLOW}, "spec": spec}
-    binding = {"apiVersion": version, "kind": "MutatingAdmissionPolicyBinding", "metadata": {"name": _SLOW}, "spec": {"policyName": _SLOW}}
+    binding = {
+        "apiVersion": version,
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": _SLOW},
+        "spec": {"policyName": _SLOW},
+    }
     for item in (policy, binding):
         lab.kubectl("create", "--filename=-", stdin=json.dumps(item))
     driver = _bare_gpu_pod("gpu-0003")
     driver["metadata"]["labels"] = {"app.kubernetes.io/component": "nvidia-driver"}
     deadline = time.monotonic() + 30
-    while "start-delay" not in lab.kubectl("create", "--dry-run=server", "--output=json", "--filename=-", stdin=json.dumps(driver)):
+    while "start-delay" not in lab.kubectl(
+        "create", "--dry-run=server", "--output=json", "--filename=-", stdin=json.dumps(driver)
+    ):
         if time.monotonic() > deadline:
             raise TimeoutError("the admission policy for slow drivers takes no effect")
         time.sleep(0.2)
@@ -142,7 +165,9 @@ def _all_operands_back(lab: Lab) -> None:
 def _to_nvidiadriver(lab: Lab) -> None:
     """The chart's default NVIDIADriver with the version that runs already, which the ClusterPolicy then leaves the driver to."""
     values = ("--set=driver.nvidiaDriverCRD.enabled=true", "--set=driver.version=595.99.02")
-    lab.kubectl("create", "--filename=-", stdin=_helm(lab, "template", "--show-only=templates/nvidiadriver.yaml", *values))
+    lab.kubectl(
+        "create", "--filename=-", stdin=_helm(lab, "template", "--show-only=templates/nvidiadriver.yaml", *values)
+    )
     lab.kubectl("wait", "nvidiadriver/default", "--for=jsonpath={.status.state}=disabled", "--timeout=30s")
     _patch({"driver": {"useNvidiaDriverCRD": True}})(lab)
 
@@ -167,9 +192,21 @@ SCENARIOS = (
         ("policies", "daemonsets", "nodes"),
         ("ready before the change was looked at", "ready with a DaemonSet that nobody has looked at"),
     ),
-    Scenario("tainted", _taint, ("policies", "daemonsets", "nodes"), ("ready before the change was looked at", "ready without any pod"), _untaint),
+    Scenario(
+        "tainted",
+        _taint,
+        ("policies", "daemonsets", "nodes"),
+        ("ready before the change was looked at", "ready without any pod"),
+        _untaint,
+    ),
     # The recording begins in the middle of another rollout: it shows the whole journey of the obstructed node alone.
-    Scenario("upgrade-slow-driver", _upgrade_with_obstacles, ("failed journeys",), ("ready while a node is cordoned",), _quick_drivers),
+    Scenario(
+        "upgrade-slow-driver",
+        _upgrade_with_obstacles,
+        ("failed journeys",),
+        ("ready while a node is cordoned",),
+        _quick_drivers,
+    ),
     Scenario("second-clusterpolicy", _second_policy, ("policies", "nodes"), undo=_without_second_policy),
     Scenario(
         "to-nvidiadriver",

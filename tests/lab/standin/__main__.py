@@ -10,8 +10,16 @@ import os
 from ..api import Api
 from .operator import Operator
 
-parser = argparse.ArgumentParser(prog="python -m tests.lab.standin", description="Act as NVIDIA's GPU operator towards a cluster.")
+parser = argparse.ArgumentParser(
+    prog="python -m tests.lab.standin", description="Act as NVIDIA's GPU operator towards a cluster."
+)
 parser.add_argument("--kubeconfig", default=os.environ.get("KUBECONFIG"), required="KUBECONFIG" not in os.environ)
-parser.add_argument("--upgrade-tick", type=float, default=120, metavar="SECONDS", help="between planned looks at driver upgrades (default: %(default)s)")
+parser.add_argument(
+    "--upgrade-tick",
+    type=float,
+    default=120,
+    metavar="SECONDS",
+    help="between planned looks at driver upgrades (default: %(default)s)",
+)
 arguments = parser.parse_args()
 Operator(Api(arguments.kubeconfig), arguments.upgrade_tick).run()

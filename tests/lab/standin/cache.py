@@ -28,7 +28,9 @@ class Cache:
         self._lock = threading.Lock()
         self._changed = changed
         self._synced = threading.Event()
-        threading.Thread(target=api.watch, args=(path, self._seen, threading.Event()), kwargs=query, name=path, daemon=True).start()
+        threading.Thread(
+            target=api.watch, args=(path, self._seen, threading.Event()), kwargs=query, name=path, daemon=True
+        ).start()
 
     def _seen(self, kind: str, item: Json) -> None:
         if kind == "SYNCED":

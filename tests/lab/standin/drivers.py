@@ -24,7 +24,14 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_NAME = 63
 _OPEN_SINCE = (2, 17, 5)
 """The first version of GPUDirect Storage that needs open kernel modules."""
-_UPGRADE_DEFAULTS: Json = {"autoUpgrade": True, "maxParallelUpgrades": 1, "maxUnavailable": "25%", "podDeletion": {}, "drain": {}, "waitForCompletion": {}}
+_UPGRADE_DEFAULTS: Json = {
+    "autoUpgrade": True,
+    "maxParallelUpgrades": 1,
+    "maxUnavailable": "25%",
+    "podDeletion": {},
+    "drain": {},
+    "waitForCompletion": {},
+}
 Problem = tuple[str, str]
 """The reason and the message of a condition."""
 
@@ -53,7 +60,10 @@ def conflict(driver: Json, drivers: t.Sequence[Json], nodes: t.Sequence[Json]) -
     """What is wrong among the drivers together, for whichever of them that one looks at it."""
     for item in (driver, *drivers):
         if OWNER in (item["spec"].get("nodeSelector") or {}):
-            return "ConflictingNodeSelector", f'NVIDIADriver "{_name(item)}" nodeSelector cannot use reserved label "{OWNER}"'
+            return (
+                "ConflictingNodeSelector",
+                f'NVIDIADriver "{_name(item)}" nodeSelector cannot use reserved label "{OWNER}"',
+            )
     defaults = _defaults(drivers)
     if len(defaults) > 1:
         return "ReconcileFailed", _too_many(defaults)
@@ -111,7 +121,10 @@ def unsupported(spec: Json) -> Problem | None:
     if gds.get("enabled") and _needs_open_modules(gds.get("version", "")) and spec.get("kernelModuleType") != "open":
         # The hint is as old as it is wrong: the field does nothing, and kernelModuleType is what counts.
         hint = "Please set 'useOpenKernelModules=true' to enable OpenRM mode"
-        return "ReconcileFailed", f"GPUDirect Storage driver '{gds.get('version', '')}' is only supported with NVIDIA OpenRM drivers. {hint}"
+        return (
+            "ReconcileFailed",
+            f"GPUDirect Storage driver '{gds.get('version', '')}' is only supported with NVIDIA OpenRM drivers. {hint}",
+        )
     return None
 
 
@@ -189,7 +202,9 @@ def driver_daemonset(driver: Json, pool: Pool, surroundings: Site) -> Json:
     try:
         made = daemonset(_DRIVER, surroundings, pool.kernel or None)
     except ReconcileError as error:
-        raise ReconcileError(f"failed to create k8s objects from manifests: failed to construct driver spec: {error}") from error
+        raise ReconcileError(
+            f"failed to create k8s objects from manifests: failed to construct driver spec: {error}"
+        ) from error
     if pool.kernel and "sha256:" in made["spec"]["template"]["spec"]["containers"][0]["image"]:
         raise ReconcileError("specifying image digest is not supported when precompiled is enabled")
     host = spec["driverType"] == "vgpu-host-manager"
@@ -199,7 +214,11 @@ def driver_daemonset(driver: Json, pool: Pool, surroundings: Site) -> Json:
         "nvidia.com/node.os-version": pool.os_tag,
         "nvidia.com/precompiled": str(bool(spec.get("usePrecompiled"))).lower(),
         **({"nvidia.com/precompiled.kernel-version": kernel_suffix(pool.kernel)} if pool.kernel else {}),
-        **{key: value for key, value in block(spec, "labels").items() if key != "app" and not key.startswith("app.kubernetes.io/")},
+        **{
+            key: value
+            for key, value in block(spec, "labels").items()
+            if key != "app" and not key.startswith("app.kubernetes.io/")
+        },
     }
     made["metadata"] |= {"name": name, "labels": {**labels, "nvidia.com/gpu-operator.state": "state-driver"}}
     made["spec"]["selector"] = {"matchLabels": {"app": name}}
@@ -209,5 +228,8 @@ def driver_daemonset(driver: Json, pool: Pool, surroundings: Site) -> Json:
     pod["serviceAccountName"] = account_name(driver, pool)
     pod["nodeSelector"] = {f"nvidia.com/gpu.deploy.{'vgpu-manager' if host else 'driver'}": "true", **pool.selector}
     # Those of an NVIDIADriver come to the built-in one, where those of a ClusterPolicy replace it.
-    pod["tolerations"] = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}, *(spec.get("tolerations") or [])]
+    pod["tolerations"] = [
+        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+        *(spec.get("tolerations") or []),
+    ]
     return hashed(made)

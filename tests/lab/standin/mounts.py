@@ -50,7 +50,12 @@ _DOWN, _BOTH = "HostToContainer", "Bidirectional"
 _DRIVER_ROOT = ("driver-install-dir", "/driver-root", _DOWN)
 _HOST = ("host-root", "/host", _DOWN)
 _VALIDATIONS = ("run-nvidia-validations", "/run/nvidia/validations", _BOTH)
-_DRIVER_VALIDATION = (_VALIDATIONS, _HOST, ("driver-install-dir", "/run/nvidia/driver", _DOWN), ("host-dev-char", "/host-dev-char"))
+_DRIVER_VALIDATION = (
+    _VALIDATIONS,
+    _HOST,
+    ("driver-install-dir", "/run/nvidia/driver", _DOWN),
+    ("host-dev-char", "/host-dev-char"),
+)
 _MELLANOX = ("run-mellanox-drivers", "/run/mellanox/drivers", _DOWN)
 
 _MOUNTS: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -93,7 +98,10 @@ _MOUNTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "mps-control-daemon-mounts": (("mps-root", "/mps", _BOTH),),
     "mps-control-daemon-ctr": (("mps-shm", "/dev/shm"), ("mps-root", "/mps")),
     "nvidia-dcgm-exporter": (("pod-gpu-resources", "/var/lib/kubelet/pod-resources"),),
-    "gpu-feature-discovery": (("output-dir", "/etc/kubernetes/node-feature-discovery/features.d"), ("host-sys", "/sys")),
+    "gpu-feature-discovery": (
+        ("output-dir", "/etc/kubernetes/node-feature-discovery/features.d"),
+        ("host-sys", "/sys"),
+    ),
     "nvidia-mig-manager": (
         ("nvidia-mig-manager-entrypoint", "/bin/entrypoint.sh"),
         _VALIDATIONS,

@@ -72,11 +72,26 @@ def label_patch(node: Json, spec: Json) -> dict[str, str | None]:
     wanted = {DEPLOY + name for name in _deployed(labels, spec)}
     patch |= {key: "true" for key in sorted(wanted) if not labels.get(key)}
     if block(spec, "sandboxWorkloads").get("enabled"):
-        known = {DEPLOY + name for name in (*_CONTAINER, *_PASSTHROUGH, *_VGPU, "mig-manager", "sandbox-device-plugin", "kata-sandbox-device-plugin")}
+        known = {
+            DEPLOY + name
+            for name in (
+                *_CONTAINER,
+                *_PASSTHROUGH,
+                *_VGPU,
+                "mig-manager",
+                "sandbox-device-plugin",
+                "kata-sandbox-device-plugin",
+            )
+        }
         patch |= dict.fromkeys(sorted((deployed & known) - wanted))
     manager = block(spec, "migManager")
     default = block(manager, "config").get("default", "all-disabled")
-    if f"{DEPLOY}mig-manager" in wanted and not labels.get("nvidia.com/mig.config") and manager.get("enabled", True) and default == "all-disabled":
+    if (
+        f"{DEPLOY}mig-manager" in wanted
+        and not labels.get("nvidia.com/mig.config")
+        and manager.get("enabled", True)
+        and default == "all-disabled"
+    ):
         patch["nvidia.com/mig.config"] = "all-disabled"
     return patch
 
@@ -91,7 +106,10 @@ def _deployed(labels: t.Mapping[str, str], spec: Json) -> tuple[str, ...]:
     if workload == "vm-vgpu":
         return _VGPU
     if workload == "vm-passthrough":
-        return (*_PASSTHROUGH, "kata-sandbox-device-plugin" if sandbox.get("mode") == "kata" else "sandbox-device-plugin")
+        return (
+            *_PASSTHROUGH,
+            "kata-sandbox-device-plugin" if sandbox.get("mode") == "kata" else "sandbox-device-plugin",
+        )
     return (*_CONTAINER, "mig-manager") if mig_capable(labels) else _CONTAINER
 
 
@@ -114,6 +132,10 @@ def concerns_labelling(before: Json | None, after: Json | None) -> bool:
 
     def relevant(node: Json | None) -> Json:
         labels = labels_of(node) if node else {}
-        return {key: value for key, value in labels.items() if key == f"{DEPLOY}operands" or not key.startswith((DEPLOY, STATE))}
+        return {
+            key: value
+            for key, value in labels.items()
+            if key == f"{DEPLOY}operands" or not key.startswith((DEPLOY, STATE))
+        }
 
     return relevant(before) != relevant(after)

@@ -69,4 +69,6 @@ def put(api: Api, path: str, wanted: Json) -> tuple[Json, bool]:
 
 def owned(item: Json, owner: Json) -> bool:
     """Whether a thing belongs to another."""
-    return any(reference["uid"] == owner["metadata"]["uid"] for reference in item["metadata"].get("ownerReferences") or [])
+    return any(
+        reference["uid"] == owner["metadata"]["uid"] for reference in item["metadata"].get("ownerReferences") or []
+    )

@@ -120,7 +120,9 @@ OPERANDS = (
             _DRIVER,
             Init("toolkit-validation", env=(("WITH_WAIT", "false"), ("COMPONENT", "toolkit"))),
             Init("cuda-validation", env=(("WITH_WAIT", "false"), ("COMPONENT", "cuda"))),
-            Init("plugin-validation", env=(("COMPONENT", "plugin"), ("WITH_WAIT", "false"), ("WITH_WORKLOAD", "false"))),
+            Init(
+                "plugin-validation", env=(("COMPONENT", "plugin"), ("WITH_WAIT", "false"), ("WITH_WORKLOAD", "false"))
+            ),
         ),
         part_of="gpu-operator",
         runtime_class=True,

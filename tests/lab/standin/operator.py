@@ -61,7 +61,9 @@ class Operator:
         if namespace != self._namespace:
             self._watch(namespace)
         containers = deployment["spec"]["template"]["spec"]["containers"]
-        env = {entry["name"]: entry.get("value", "") for container in containers for entry in container.get("env") or []}
+        env = {
+            entry["name"]: entry.get("value", "") for container in containers for entry in container.get("env") or []
+        }
         # A new process knows nothing of what the one before it has checked.
         self._runs = {
             "labels": Labeller(self._api, self._caches),
@@ -72,7 +74,10 @@ class Operator:
         }
         self._active.set()
         if not self._loops:
-            self._loops = {name: Loop(name, functools.partial(self._run, name), self._active, settle) for name, settle in LOOPS.items()}
+            self._loops = {
+                name: Loop(name, functools.partial(self._run, name), self._active, settle)
+                for name, settle in LOOPS.items()
+            }
         self._wake(*LOOPS)
 
     def _run(self, name: str) -> float | None:

@@ -33,7 +33,9 @@ def daemonset_ready(daemonset: Json, pods: t.Iterable[Json], revision: t.Callabl
 def pool_ready(daemonset: Json) -> bool:
     """Judge a DaemonSet of an NVIDIADriver as v26.7 does: by its counts, which are those of the DaemonSet before its last edit for a moment."""
     status = daemonset.get("status") or {}
-    desired, available, updated = (status.get(key, 0) for key in ("desiredNumberScheduled", "numberAvailable", "updatedNumberScheduled"))
+    desired, available, updated = (
+        status.get(key, 0) for key in ("desiredNumberScheduled", "numberAvailable", "updatedNumberScheduled")
+    )
     if desired:
         return bool(desired == available == updated)
     misplaced = status.get("numberMisscheduled", 0) or status.get("currentNumberScheduled", 0)
@@ -41,7 +43,9 @@ def pool_ready(daemonset: Json) -> bool:
 
 
 def _all_of_revision(pods: list[Json], newest: str | None) -> bool:
-    return bool(pods) and all(in_sync(pod, newest) and pod["status"].get("phase") == "Running" and containers_ready(pod) for pod in pods)
+    return bool(pods) and all(
+        in_sync(pod, newest) and pod["status"].get("phase") == "Running" and containers_ready(pod) for pod in pods
+    )
 
 
 def in_sync(pod: Json, revision: str | None) -> bool:
@@ -57,6 +61,8 @@ def containers_ready(pod: Json) -> bool:
 def newest_revision(revisions: t.Iterable[Json], daemonset: Json) -> str | None:
     """The hash of a DaemonSet's newest ControllerRevision."""
     uid = daemonset["metadata"]["uid"]
-    owned = [item for item in revisions if any(owner["uid"] == uid for owner in item["metadata"].get("ownerReferences", []))]
+    owned = [
+        item for item in revisions if any(owner["uid"] == uid for owner in item["metadata"].get("ownerReferences", []))
+    ]
     newest = max(owned, key=lambda item: int(item["revision"]), default=None)
     return newest["metadata"]["labels"].get(REVISION) if newest else None

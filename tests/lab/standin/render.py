@@ -19,7 +19,11 @@ HASH = "nvidia.com/last-applied-hash"
 DIGEST = "DRIVER_CONFIG_DIGEST"
 _BUILT_IN_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 _ONE_DRIVER = {
-    "labelSelector": {"matchExpressions": [{"key": "app.kubernetes.io/component", "operator": "In", "values": ["nvidia-driver", "nvidia-vgpu-manager"]}]},
+    "labelSelector": {
+        "matchExpressions": [
+            {"key": "app.kubernetes.io/component", "operator": "In", "values": ["nvidia-driver", "nvidia-vgpu-manager"]}
+        ]
+    },
     "topologyKey": "kubernetes.io/hostname",
 }
 """A driver pod waits until the one before it has left the node, whoever made that."""
@@ -108,7 +112,10 @@ def daemonset(operand: Operand, site: Site, kernel: str | None = None) -> Json:
 def hashed(daemonset: Json) -> Json:
     """The same DaemonSet with the annotation by which the operator knows what it has written."""
     metadata = daemonset["metadata"]
-    metadata["annotations"] = {**metadata.get("annotations", {}), HASH: _digest([metadata["labels"], daemonset["spec"]])}
+    metadata["annotations"] = {
+        **metadata.get("annotations", {}),
+        HASH: _digest([metadata["labels"], daemonset["spec"]]),
+    }
     return daemonset
 
 
@@ -116,12 +123,19 @@ def _strategy(operand: Operand, common: Json) -> Json:
     if operand.on_delete or common.get("updateStrategy") == "OnDelete":
         return {"type": "OnDelete"}
     most = (common.get("rollingUpdate") or {}).get("maxUnavailable") or "1"
-    return {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": int(most) if str(most).isdigit() else most, "maxSurge": 0}}
+    return {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxUnavailable": int(most) if str(most).isdigit() else most, "maxSurge": 0},
+    }
 
 
 def _pod_metadata(operand: Operand, spec: Json, own: Json) -> Json:
     common = block(spec, "daemonsets")
-    kept = {key: value for key, value in (common.get("labels") or {}).items() if key not in ("app", "app.kubernetes.io/part-of")}
+    kept = {
+        key: value
+        for key, value in (common.get("labels") or {}).items()
+        if key not in ("app", "app.kubernetes.io/part-of")
+    }
     annotations = {**(common.get("annotations") or {}), **(block(spec, operand.spec).get("annotations") or {})}
     return {"labels": {**own, **kept}, **({"annotations": annotations} if annotations else {})}
 
@@ -170,12 +184,21 @@ def _init(operand: Operand, entry: Init, site: Site) -> Json:
     env = [{"name": name, "value": value} for name, value in entry.env]
     part = entry.name.removesuffix("-validation")
     extra = source.get("env") if path.endswith("anager") else block(source, part).get("env")
-    return {"name": entry.name, "image": image(source, env_name, site.env), "imagePullPolicy": _pull_policy(source), "env": merged(env, extra)}
+    return {
+        "name": entry.name,
+        "image": image(source, env_name, site.env),
+        "imagePullPolicy": _pull_policy(source),
+        "env": merged(env, extra),
+    }
 
 
 def _containers(operand: Operand, site: Site, kernel: str | None) -> list[Json]:
     spec, own = site.spec, block(site.spec, operand.spec)
-    first: Json = {"name": operand.container, "image": _image(operand, site, kernel), "imagePullPolicy": _pull_policy(own)}
+    first: Json = {
+        "name": operand.container,
+        "image": _image(operand, site, kernel),
+        "imagePullPolicy": _pull_policy(own),
+    }
     first["env"] = merged(_env(operand, spec), own.get("env"))
     for key in ("args", "resources"):
         if own.get(key):
@@ -184,7 +207,9 @@ def _containers(operand: Operand, site: Site, kernel: str | None) -> list[Json]:
         first["ports"] = [{"name": name, "containerPort": port} for name, port in operand.ports]
     containers = [first]
     if operand.shares_gpus and block(spec, "devicePlugin.config").get("name"):
-        containers.append({"name": "config-manager", "image": first["image"], "imagePullPolicy": first["imagePullPolicy"]})
+        containers.append(
+            {"name": "config-manager", "image": first["image"], "imagePullPolicy": first["imagePullPolicy"]}
+        )
     if operand.state == "state-driver":
         containers += _sidecars(site, first)
         inputs = [[part.get(key) for key in ("name", "image", "env", "args")] for part in containers]
@@ -197,7 +222,12 @@ def _sidecars(site: Site, driver: Json) -> t.Iterator[Json]:
         if wanted(site.spec):
             source = block(site.spec, path) if path else site.spec["driver"]
             path_of_image = driver_image(source, env_name, site.env, site.os_tag) if path else driver["image"]
-            yield {"name": name, "image": path_of_image, "imagePullPolicy": _pull_policy(source), "env": source.get("env") or []}
+            yield {
+                "name": name,
+                "image": path_of_image,
+                "imagePullPolicy": _pull_policy(source),
+                "env": source.get("env") or [],
+            }
 
 
 def _image(operand: Operand, site: Site, kernel: str | None) -> str:
@@ -235,9 +265,19 @@ def _digest(value: t.Any) -> str:
 def companions(operand: Operand, site: Site, account: str | None = None) -> list[tuple[str, Json]]:
     """What an operand needs beside its DaemonSet, each with the collection that it belongs in."""
     core = f"/api/v1/namespaces/{site.namespace}"
-    found = [(f"{core}/serviceaccounts", {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": site.metadata(account or operand.account)})]
+    found = [
+        (
+            f"{core}/serviceaccounts",
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": site.metadata(account or operand.account)},
+        )
+    ]
     for name in operand.config_maps:
-        found.append((f"{core}/configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": site.metadata(name), "data": {}}))
+        found.append(
+            (
+                f"{core}/configmaps",
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": site.metadata(name), "data": {}},
+            )
+        )
     if operand.service:
         found.append((f"{core}/services", service(*operand.service, operand.selected, site)))
     return found
@@ -246,7 +286,12 @@ def companions(operand: Operand, site: Site, account: str | None = None) -> list
 def service(name: str, port: int, selector: Json, site: Site) -> Json:
     """A Service for one port."""
     ports = [{"name": "metrics", "port": port, "targetPort": port, "protocol": "TCP"}]
-    return {"apiVersion": "v1", "kind": "Service", "metadata": site.metadata(name, {"app": name}), "spec": {"selector": selector, "ports": ports}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": site.metadata(name, {"app": name}),
+        "spec": {"selector": selector, "ports": ports},
+    }
 
 
 def runtime_classes(site: Site) -> dict[str, Json | None]:
@@ -261,4 +306,8 @@ def runtime_classes(site: Site) -> dict[str, Json | None]:
         metadata = site.metadata(handler, labels, namespaced=False)
         return {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": metadata, "handler": handler}
 
-    return {name: None if nri else made(name), "nvidia-cdi": made("nvidia-cdi") if extra else None, "nvidia-legacy": made("nvidia-legacy") if extra else None}
+    return {
+        name: None if nri else made(name),
+        "nvidia-cdi": made("nvidia-cdi") if extra else None,
+        "nvidia-legacy": made("nvidia-legacy") if extra else None,
+    }

@@ -43,7 +43,9 @@ def test_an_expired_certificate_is_refused(lab: Lab) -> None:
 
 
 def test_tokens(lab: Lab) -> None:
-    assert "system:serviceaccount:default:default" in ask(lab, lab.kubeconfig_with_token(lab.token()), "auth", "whoami")[1]
+    assert (
+        "system:serviceaccount:default:default" in ask(lab, lab.kubeconfig_with_token(lab.token()), "auth", "whoami")[1]
+    )
     assert "Unauthorized" in ask(lab, lab.kubeconfig_with_token(lab.token(lifetime=-60)), "auth", "whoami")[1]
     assert "Unauthorized" in ask(lab, lab.kubeconfig_with_token("made-up"), "auth", "whoami")[1]
 
@@ -56,7 +58,12 @@ def test_a_kubeconfig_can_be_copied_and_is_private(lab: Lab, tmp_path: Path) -> 
 
 
 def test_unknown_fields_are_refused(lab: Lab) -> None:
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": [{"name": "x", "image": "x", "imagee": "y"}]}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "x"},
+        "spec": {"containers": [{"name": "x", "image": "x", "imagee": "y"}]},
+    }
     with pytest.raises(LabError, match=r'unknown field "spec.containers\[0\].imagee"'):
         lab.kubectl("create", "--validate=strict", "-f", "-", stdin=json.dumps(pod))
 
@@ -76,7 +83,9 @@ def test_pod_security_is_enforced(lab: Lab) -> None:
 
 def test_mutating_admission_policies_work(lab: Lab) -> None:
     """Faults are made of them."""
-    assert "mutatingadmissionpolicies" in lab.kubectl("api-resources", "--api-group=admissionregistration.k8s.io", "--output=name")
+    assert "mutatingadmissionpolicies" in lab.kubectl(
+        "api-resources", "--api-group=admissionregistration.k8s.io", "--output=name"
+    )
 
 
 def test_controllers_that_operands_need(lab: Lab) -> None:

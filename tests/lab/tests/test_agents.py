@@ -43,8 +43,14 @@ def play(api: Notes, node: Json, *pods: Json) -> dict[str, Json]:
     return dict(api.written)
 
 
-def make_node(*, gpus: int = 8, capacity: str | None = None, labels: dict[str, str] | None = None, **notes: str) -> Json:
-    quantities = {} if capacity is None else {"capacity": {"nvidia.com/gpu": capacity}, "allocatable": {"nvidia.com/gpu": capacity}}
+def make_node(
+    *, gpus: int = 8, capacity: str | None = None, labels: dict[str, str] | None = None, **notes: str
+) -> Json:
+    quantities = (
+        {}
+        if capacity is None
+        else {"capacity": {"nvidia.com/gpu": capacity}, "allocatable": {"nvidia.com/gpu": capacity}}
+    )
     notes = {"nfd": "preset", "model": "H100", "gpus": str(gpus), **notes}
     return {
         "metadata": {
@@ -56,23 +62,44 @@ def make_node(*, gpus: int = 8, capacity: str | None = None, labels: dict[str, s
     }
 
 
-def make_pod(app: str, *, ready: bool = True, init: str = "", passed: str = "", image: str = "x", container: str = "main", **labels: str) -> Json:
+def make_pod(
+    app: str,
+    *,
+    ready: bool = True,
+    init: str = "",
+    passed: str = "",
+    image: str = "x",
+    container: str = "main",
+    **labels: str,
+) -> Json:
     statuses = [{"name": init, "state": {"running": {}}}] if init else []
     return {
         "metadata": {
             "name": f"{app}-1",
             "namespace": "gpu-operator",
             "uid": app,
-            "labels": {"app": app, **{key.replace("__", "/").replace("_", "."): value for key, value in labels.items()}},
+            "labels": {
+                "app": app,
+                **{key.replace("__", "/").replace("_", "."): value for key, value in labels.items()},
+            },
             "annotations": {"lab.gpuops.nvidia/passed": passed} if passed else {},
         },
         "spec": {"containers": [{"name": container, "image": image}]},
-        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": str(ready)}], "initContainerStatuses": statuses},
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": str(ready)}],
+            "initContainerStatuses": statuses,
+        },
     }
 
 
 def driver(*, ready: bool = True) -> Json:
-    pod = make_pod("nvidia-driver-daemonset", ready=ready, image="nvcr.io/nvidia/driver:595.91.07-ubuntu24.04", container="nvidia-driver-ctr")
+    pod = make_pod(
+        "nvidia-driver-daemonset",
+        ready=ready,
+        image="nvcr.io/nvidia/driver:595.91.07-ubuntu24.04",
+        container="nvidia-driver-ctr",
+    )
     pod["metadata"]["labels"]["app.kubernetes.io/component"] = "nvidia-driver"
     return pod
 
@@ -101,7 +128,9 @@ def test_the_toolkit_is_found_when_its_pod_is_ready(api: Notes, ready: bool, fou
 
 
 def test_what_was_found_before_is_kept(api: Notes) -> None:
-    validator = make_pod("nvidia-operator-validator", ready=False, init="toolkit-validation", passed="driver-validation")
+    validator = make_pod(
+        "nvidia-operator-validator", ready=False, init="toolkit-validation", passed="driver-validation"
+    )
     assert passed(play(api, make_node(), driver(), validator), validator) == "driver-validation,toolkit-validation"
 
 
@@ -124,7 +153,13 @@ def test_the_cuda_validation_runs_a_workload_and_waits_for_it(api: Notes) -> Non
 @pytest.mark.parametrize(("capacity", "found"), [(None, None), ("0", None), ("8", "plugin-validation")])
 def test_the_plugin_is_found_by_the_nodes_capacity(api: Notes, capacity: str | None, found: str | None) -> None:
     validator = make_pod("nvidia-operator-validator", ready=False, init="plugin-validation")
-    assert passed(play(api, make_node(capacity=capacity), driver(), validator, make_pod("nvidia-device-plugin-daemonset")), validator) == found
+    assert (
+        passed(
+            play(api, make_node(capacity=capacity), driver(), validator, make_pod("nvidia-device-plugin-daemonset")),
+            validator,
+        )
+        == found
+    )
 
 
 def test_gpus_appear_with_the_device_plugin_and_stay_with_nothing_allocatable(api: Notes) -> None:
@@ -133,7 +168,9 @@ def test_gpus_appear_with_the_device_plugin_and_stay_with_nothing_allocatable(ap
         "status": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "8"}}
     }
     api.written.clear()
-    assert play(api, make_node(capacity="8"))[status] == {"status": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "0"}}}
+    assert play(api, make_node(capacity="8"))[status] == {
+        "status": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "0"}}
+    }
     api.written.clear()
     assert status not in play(api, make_node()), "A plugin that never was leaves nothing."
 
@@ -144,7 +181,10 @@ def test_gpu_feature_discovery_describes_the_gpus_once(api: Notes) -> None:
     assert labels["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3"
     assert labels["nvidia.com/cuda.driver-version.full"] == "595.91.07"
     api.written.clear()
-    assert play(api, make_node(labels=labels, capacity="8"), driver(), gfd, make_pod("nvidia-device-plugin-daemonset")) == {}
+    assert (
+        play(api, make_node(labels=labels, capacity="8"), driver(), gfd, make_pod("nvidia-device-plugin-daemonset"))
+        == {}
+    )
 
 
 def test_node_feature_discovery_labels_once_its_worker_is_ready(api: Notes) -> None:
@@ -156,13 +196,28 @@ def test_node_feature_discovery_labels_once_its_worker_is_ready(api: Notes) -> N
 
 
 def test_a_cpu_node_has_no_gpu_agents(api: Notes) -> None:
-    assert play(api, make_node(gpus=0), driver(), make_pod("gpu-feature-discovery"), make_pod("nvidia-device-plugin-daemonset")) == {}
+    assert (
+        play(
+            api,
+            make_node(gpus=0),
+            driver(),
+            make_pod("gpu-feature-discovery"),
+            make_pod("nvidia-device-plugin-daemonset"),
+        )
+        == {}
+    )
 
 
-@pytest.mark.parametrize(("model", "product", "mig"), [("A100", "NVIDIA-A100-SXM4-80GB", "true"), ("T4", "Tesla-T4", "false")])
+@pytest.mark.parametrize(
+    ("model", "product", "mig"), [("A100", "NVIDIA-A100-SXM4-80GB", "true"), ("T4", "Tesla-T4", "false")]
+)
 def test_labels_follow_the_model(model: str, product: str, mig: str) -> None:
     labels = gfd_labels(make_node(model=model, gpus=4), "595.91.07", "single")
-    assert (labels["nvidia.com/gpu.product"], labels["nvidia.com/mig.capable"], labels["nvidia.com/gpu.count"]) == (product, mig, "4")
+    assert (labels["nvidia.com/gpu.product"], labels["nvidia.com/mig.capable"], labels["nvidia.com/gpu.count"]) == (
+        product,
+        mig,
+        "4",
+    )
 
 
 def test_metrics_have_a_line_for_each_gpu() -> None:

@@ -78,7 +78,11 @@ def test_no_clusterpolicy_when_it_is_not_wanted(helm: Path) -> None:
 
 
 def test_gpucluster_instead(helm: Path) -> None:
-    objects = render(helm, "--set=clusterPolicy.deployCR=false,gpuCluster.deployCR=true,driver.nvidiaDriverCRD.enabled=true", f"--api-versions={DRA}")
+    objects = render(
+        helm,
+        "--set=clusterPolicy.deployCR=false,gpuCluster.deployCR=true,driver.nvidiaDriverCRD.enabled=true",
+        f"--api-versions={DRA}",
+    )
     assert ("GPUCluster", "gpu-cluster") in objects
 
 
@@ -87,7 +91,10 @@ def test_gpucluster_instead(helm: Path) -> None:
     [
         ("gpuCluster.deployCR=true", "exclude each other"),
         ("clusterPolicy.deployCR=false,gpuCluster.deployCR=true", "driver.nvidiaDriverCRD.enabled=true"),
-        ("clusterPolicy.deployCR=false,gpuCluster.deployCR=true,driver.nvidiaDriverCRD.enabled=true", "Dynamic Resource Allocation"),
+        (
+            "clusterPolicy.deployCR=false,gpuCluster.deployCR=true,driver.nvidiaDriverCRD.enabled=true",
+            "Dynamic Resource Allocation",
+        ),
         ("cdi.enabled=false,cdi.nriPluginEnabled=true", "cdi.enabled"),
         ("toolkit.enabled=false,cdi.nriPluginEnabled=true", "toolkit.enabled"),
         ("devicePlugin.config.create=true,devicePlugin.config.name=a", "devicePlugin.config.data"),

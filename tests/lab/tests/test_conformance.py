@@ -32,12 +32,16 @@ def performed() -> t.Iterator[dict[str, t.Any]]:
         yield {scenario.name: scenarios.perform(lab, scenario, quiet=TICK + 2) for scenario in scenarios.SCENARIOS}
 
 
-@pytest.mark.parametrize(("name", "part"), [(scenario.name, part) for scenario in scenarios.SCENARIOS for part in scenario.compared])
+@pytest.mark.parametrize(
+    ("name", "part"), [(scenario.name, part) for scenario in scenarios.SCENARIOS for part in scenario.compared]
+)
 def test_same_as_the_vendor(performed: dict[str, t.Any], name: str, part: str) -> None:
     assert performed[name][part] == VENDOR[name][part]
 
 
-@pytest.mark.parametrize(("name", "moment"), [(scenario.name, moment) for scenario in scenarios.SCENARIOS for moment in scenario.moments])
+@pytest.mark.parametrize(
+    ("name", "moment"), [(scenario.name, moment) for scenario in scenarios.SCENARIOS for moment in scenario.moments]
+)
 def test_misleading_moments_exist(performed: dict[str, t.Any], name: str, moment: str) -> None:
     assert moment in VENDOR[name]["moments"]
     assert moment in performed[name]["moments"]

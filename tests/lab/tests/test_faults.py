@@ -23,7 +23,10 @@ DAEMONSET = {
         "selector": {"matchLabels": {"app": "thing"}},
         "template": {
             "metadata": {"labels": {"app": "thing"}},
-            "spec": {"initContainers": [{"name": "first", "image": "x"}], "containers": [{"name": "main", "image": "x"}]},
+            "spec": {
+                "initContainers": [{"name": "first", "image": "x"}],
+                "containers": [{"name": "main", "image": "x"}],
+            },
         },
     },
 }

@@ -26,7 +26,9 @@ def test_default_fleet() -> None:
     assert [node["metadata"]["name"] for node in nodes] == ["gpu-0000", "gpu-0001", "gpu-0002", "gpu-0003"]
     assert {node["metadata"]["annotations"]["lab.gpuops.nvidia/gpus"] for node in nodes} == {"8"}
     assert {node["status"]["nodeInfo"]["osImage"] for node in nodes} == {"Ubuntu 24.04"}
-    assert not any("nvidia.com/gpu" in node["status"]["capacity"] for node in nodes), "A device plugin offers GPUs, a node does not."
+    assert not any("nvidia.com/gpu" in node["status"]["capacity"] for node in nodes), (
+        "A device plugin offers GPUs, a node does not."
+    )
 
 
 def test_mixed_fleet() -> None:

@@ -42,7 +42,9 @@ class Shell:
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "tests.lab", *arguments, "--name", self.name]
         env = {**os.environ, "XDG_STATE_HOME": str(self.home), **self.env}
-        return subprocess.Popen(command, cwd=REPOSITORY, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            command, cwd=REPOSITORY, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
 
     def __call__(self, *arguments: str) -> tuple[int, str, str]:
         process = self.start(*arguments)
@@ -88,7 +90,9 @@ def test_up_status_kubeconfig_down(shell: Shell) -> None:
 
     code, output, errors = shell("kubeconfig")
     kubectl = json.loads((shell.folder / "state.json").read_text())["kubectl"]
-    nodes = subprocess.run([kubectl, "--kubeconfig", output.strip(), "get", "nodes"], capture_output=True, text=True, check=True).stdout
+    nodes = subprocess.run(
+        [kubectl, "--kubeconfig", output.strip(), "get", "nodes"], capture_output=True, text=True, check=True
+    ).stdout
     assert nodes.count(" Ready ") == 2
 
     assert "is up already" in shell("up")[1]
@@ -208,7 +212,10 @@ def test_a_taken_port_is_one_clear_sentence(shell: Shell) -> None:
         port = taken.getsockname()[1]
         code, errors = shell("up", "--port", str(port))[::2]
     assert code == 1
-    assert errors == f"lab: Port {port} on 127.0.0.1 is taken by another program: choose another --port, or leave it out for a free one.\n"
+    assert (
+        errors
+        == f"lab: Port {port} on 127.0.0.1 is taken by another program: choose another --port, or leave it out for a free one.\n"
+    )
     assert not shell.folder.exists()
 
 
@@ -218,7 +225,10 @@ def test_a_port_taken_behind_our_back(monkeypatch: pytest.MonkeyPatch) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(LabError, match=f"^kube-apiserver found its port {port} on 127.0.0.1 taken by another program: run `up` again"):
+        with pytest.raises(
+            LabError,
+            match=f"^kube-apiserver found its port {port} on 127.0.0.1 taken by another program: run `up` again",
+        ):
             Lab(f"test-port-{os.getpid()}").up(Options(nodes=1, operator="none", port=port))
 
 
@@ -250,7 +260,9 @@ def test_an_external_operator(tmp_path: Path) -> None:
             "group": "example.com",
             "scope": "Cluster",
             "names": {"kind": "Thing", "plural": "things"},
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+            "versions": [
+                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+            ],
         },
     }
     (tmp_path / "crd.json").write_text(json.dumps(crd))

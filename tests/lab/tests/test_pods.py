@@ -25,9 +25,20 @@ def lab() -> t.Iterator[Lab]:
         yield lab
 
 
-def start(lab: Lab, name: str, *, containers: list[Json] | None = None, annotations: dict[str, str] | None = None, **spec: t.Any) -> None:
+def start(
+    lab: Lab,
+    name: str,
+    *,
+    containers: list[Json] | None = None,
+    annotations: dict[str, str] | None = None,
+    **spec: t.Any,
+) -> None:
     containers = containers or [{"name": "main", "image": "registry.example.com/main:1"}]
-    metadata = {"name": name, "namespace": "default", "annotations": {f"lab.gpuops.nvidia/{key}": value for key, value in (annotations or {}).items()}}
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "annotations": {f"lab.gpuops.nvidia/{key}": value for key, value in (annotations or {}).items()},
+    }
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
     lab.kubectl("create", "-f", "-", stdin=json.dumps(pod))
 
@@ -50,7 +61,9 @@ def phase(pod: Json) -> str:
 
 
 def waiting(pod: Json) -> str:
-    return str(((pod["status"].get("containerStatuses") or [{}])[0].get("state", {}).get("waiting") or {}).get("reason", ""))
+    return str(
+        ((pod["status"].get("containerStatuses") or [{}])[0].get("state", {}).get("waiting") or {}).get("reason", "")
+    )
 
 
 def test_init_containers_run_in_order_and_before_the_others(lab: Lab) -> None:
@@ -58,7 +71,10 @@ def test_init_containers_run_in_order_and_before_the_others(lab: Lab) -> None:
     states: list[tuple[str, ...]] = []
 
     def watched(pod: Json) -> bool:
-        now = tuple(next(iter(status["state"])) for status in [*pod["status"].get("initContainerStatuses", []), *pod["status"].get("containerStatuses", [])])
+        now = tuple(
+            next(iter(status["state"]))
+            for status in [*pod["status"].get("initContainerStatuses", []), *pod["status"].get("containerStatuses", [])]
+        )
         if now and (not states or states[-1] != now):
             states.append(now)
         return phase(pod) == "Running"
@@ -89,14 +105,22 @@ def test_an_image_that_is_not_there(lab: Lab) -> None:
     pod = until(lab, "pull", lambda pod: waiting(pod) == "ImagePullBackOff")
     assert "registry.example.com/main:1" in pod["status"]["containerStatuses"][0]["state"]["waiting"]["message"]
     events = lab.kubectl(
-        "get", "events", "--namespace=default", "--field-selector=involvedObject.name=pull,type=Warning", "--output=jsonpath={.items[*].message}"
+        "get",
+        "events",
+        "--namespace=default",
+        "--field-selector=involvedObject.name=pull,type=Warning",
+        "--output=jsonpath={.items[*].message}",
     )
     assert "not found" in events
 
 
 def test_a_crash_loop_counts_its_restarts(lab: Lab) -> None:
     start(lab, "crash", annotations={"fault": "crash-loop"})
-    pod = until(lab, "crash", lambda pod: waiting(pod) == "CrashLoopBackOff" and pod["status"]["containerStatuses"][0]["restartCount"] > 1)
+    pod = until(
+        lab,
+        "crash",
+        lambda pod: waiting(pod) == "CrashLoopBackOff" and pod["status"]["containerStatuses"][0]["restartCount"] > 1,
+    )
     assert pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 1
 
 
@@ -122,16 +146,25 @@ def test_what_runs_to_an_end(lab: Lab, command: list[str], end: str) -> None:
 
 
 def test_what_sleeps_stays(lab: Lab) -> None:
-    start(lab, "sleeper", containers=[{"name": "main", "image": "x", "command": ["sleep", "infinity"]}], restartPolicy="Never")
+    start(
+        lab,
+        "sleeper",
+        containers=[{"name": "main", "image": "x", "command": ["sleep", "infinity"]}],
+        restartPolicy="Never",
+    )
     until(lab, "sleeper", lambda pod: phase(pod) == "Running")
     time.sleep(1)
     assert phase(get(lab, "sleeper")) == "Running"
 
 
 def test_logs(lab: Lab) -> None:
-    start(lab, "talker", containers=[{"name": "nvidia-cuda-validator", "image": "x"}, {"name": "anything", "image": "x"}])
+    start(
+        lab, "talker", containers=[{"name": "nvidia-cuda-validator", "image": "x"}, {"name": "anything", "image": "x"}]
+    )
     until(lab, "talker", lambda pod: phase(pod) == "Running")
-    assert lab.kubectl("logs", "talker", "--container=nvidia-cuda-validator") == "cuda workload validation is successful\n"
+    assert (
+        lab.kubectl("logs", "talker", "--container=nvidia-cuda-validator") == "cuda workload validation is successful\n"
+    )
     assert "simulated" in lab.kubectl("logs", "talker", "--container=anything")
 
 

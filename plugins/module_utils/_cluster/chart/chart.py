@@ -68,13 +68,18 @@ def read_chart(path: str) -> ChartFiles:
     except (OSError, EOFError, tarfile.TarError, zlib.error, UnicodeDecodeError, YAMLError) as e:
         raise GpuOpsError(f"Cannot read the chart at {path}: {e}. Fetch it again.", reason="ChartNotFound") from e
     if not metadata:
-        raise GpuOpsError(f"{path} is not a chart: it has no Chart.yaml. Give the path of a chart's folder or archive.", reason="ChartNotFound")
+        raise GpuOpsError(
+            f"{path} is not a chart: it has no Chart.yaml. Give the path of a chart's folder or archive.",
+            reason="ChartNotFound",
+        )
     templates = "\n".join(text for name, text in files.items() if name.startswith("templates/"))
     return ChartFiles(metadata, values, templates)
 
 
 def _wanted(name: str) -> bool:
-    return name in ("Chart.yaml", "values.yaml") or (name.startswith("templates/") and name.endswith((".yaml", ".yml", ".tpl")))
+    return name in ("Chart.yaml", "values.yaml") or (
+        name.startswith("templates/") and name.endswith((".yaml", ".yml", ".tpl"))
+    )
 
 
 def _read_folder(path: str) -> dict[str, str]:
@@ -101,7 +106,10 @@ def _read_archive(path: str) -> dict[str, str]:
     return files
 
 
-_CRD_NAME = re.compile(r"^kind:\s*CustomResourceDefinition\s*$.*?^(?:  |metadata:\s*\{)name:\s*[\"']?(?P<name>[^\s\"',}]+)", re.MULTILINE | re.DOTALL)
+_CRD_NAME = re.compile(
+    r"^kind:\s*CustomResourceDefinition\s*$.*?^(?:  |metadata:\s*\{)name:\s*[\"']?(?P<name>[^\s\"',}]+)",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 def parse_manifests(text: str) -> Rendered:
@@ -124,7 +132,14 @@ def parse_manifests(text: str) -> Rendered:
 
 
 _KERNEL_MODULES = ("gds", "gdrcopy")
-_SANDBOX_OPERANDS = ("vgpuManager", "vgpuDeviceManager", "vfioManager", "sandboxDevicePlugin", "kataSandboxDevicePlugin", "ccManager")
+_SANDBOX_OPERANDS = (
+    "vgpuManager",
+    "vgpuDeviceManager",
+    "vfioManager",
+    "sandboxDevicePlugin",
+    "kataSandboxDevicePlugin",
+    "ccManager",
+)
 """Operands for virtual machines. They run with sandboxWorkloads only."""
 
 
@@ -147,7 +162,9 @@ def _operand_images(spec: Json) -> t.Iterator[str]:
     keys += [key for key in optional if (spec.get(key) or {}).get("enabled")]
     for key in keys:
         block: Json = spec.get(key) or {}
-        yield from filter(None, (image_of(part) for part in (block, block.get("manager") or {}, block.get("driverManager") or {})))
+        yield from filter(
+            None, (image_of(part) for part in (block, block.get("manager") or {}, block.get("driverManager") or {}))
+        )
 
 
 def _dicts(value: t.Any) -> t.Iterator[Json]:
@@ -198,7 +215,9 @@ def check_values(values: Json, chart: ChartFiles) -> list[tuple[str, str]]:
 
     Raises for a value that the chart would take but that cannot work.
     """
-    kernel_module_type = (values.get("driver") or {}).get("kernelModuleType") if isinstance(values.get("driver"), dict) else None
+    kernel_module_type = (
+        (values.get("driver") or {}).get("kernelModuleType") if isinstance(values.get("driver"), dict) else None
+    )
     if kernel_module_type not in (None, "auto", "open", "proprietary"):
         raise GpuOpsError(
             f"driver.kernelModuleType cannot be {kernel_module_type!r}: it is auto, open or proprietary. "
@@ -206,19 +225,27 @@ def check_values(values: Json, chart: ChartFiles) -> list[tuple[str, str]]:
             reason="ValuesRefused",
         )
     known = _known_values(chart)
-    return [(path, _WRONG_VALUES.get(path) or _suggestion(path, siblings)) for path, siblings in _unknown(values, known, "")]
+    return [
+        (path, _WRONG_VALUES.get(path) or _suggestion(path, siblings)) for path, siblings in _unknown(values, known, "")
+    ]
 
 
 def _suggestion(path: str, siblings: list[str]) -> str:
     parent, dummy, name = path.rpartition(".")
     close = difflib.get_close_matches(name, siblings, n=1, cutoff=0.6)
-    return f"Did you mean {parent + '.' if parent else ''}{close[0]}?" if close else "Helm ignores it. Remove it or correct its name."
+    return (
+        f"Did you mean {parent + '.' if parent else ''}{close[0]}?"
+        if close
+        else "Helm ignores it. Remove it or correct its name."
+    )
 
 
 Known = dict[str, t.Any]
 """A tree of value names. None means that anything may lie below."""
 
-_PATH = re.compile(r"(?P<free>(?:toYaml|with|range|toJson|tpl)\s+\(?)?(?:\$\.|\.|\$root\.)Values(?P<path>(?:\.[A-Za-z_]\w*)+)")
+_PATH = re.compile(
+    r"(?P<free>(?:toYaml|with|range|toJson|tpl)\s+\(?)?(?:\$\.|\.|\$root\.)Values(?P<path>(?:\.[A-Za-z_]\w*)+)"
+)
 
 
 def _known_values(chart: ChartFiles) -> Known:

@@ -39,7 +39,9 @@ class Applied:
         return self.result in ("created", "updated")
 
 
-def apply_crds(cluster: Cluster, crds: t.Mapping[str, str], release: str, namespace: str, timeout_s: float) -> list[Applied]:
+def apply_crds(
+    cluster: Cluster, crds: t.Mapping[str, str], release: str, namespace: str, timeout_s: float
+) -> list[Applied]:
     """Apply each CRD (name to YAML text) and wait until the API server serves them all."""
     existing = {name: cluster.get(_path(name)) for name in sorted(crds)}
     foreign = _foreign_nfd(cluster, existing, release, namespace)
@@ -50,7 +52,9 @@ def apply_crds(cluster: Cluster, crds: t.Mapping[str, str], release: str, namesp
             continue
         after = cluster.apply(_path(name), crds[name], force=True)
         changes = () if before is None else tuple(summarize(before, after))
-        outcome.append(Applied(name, "created" if before is None else "updated" if changes else "unchanged", changes=changes))
+        outcome.append(
+            Applied(name, "created" if before is None else "updated" if changes else "unchanged", changes=changes)
+        )
         if not established(after):
             waiting.append(name)
     if not cluster.check_mode:
@@ -121,7 +125,12 @@ def _facts(crd: Json) -> dict[str, str]:
     for version in crd["spec"]["versions"]:
         name = version["name"]
         facts[name] = _text({key: value for key, value in version.items() if key not in ("schema", "name")})
-        facts.update({f"{name} {path}": value for path, value in _fields((version.get("schema") or {}).get("openAPIV3Schema") or {}, "")})
+        facts.update(
+            {
+                f"{name} {path}": value
+                for path, value in _fields((version.get("schema") or {}).get("openAPIV3Schema") or {}, "")
+            }
+        )
     facts["spec"] = _text({key: value for key, value in crd["spec"].items() if key != "versions"})
     return facts
 

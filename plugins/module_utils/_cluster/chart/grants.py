@@ -33,17 +33,28 @@ class Grant:
     def __str__(self) -> str:
         if self.url:
             return f"{self.verb} {self.url}"
-        return f"{self.verb} {self.resource}{'.' if self.group else ''}{self.group}{f' {self.name}' if self.name else ''}"
+        return (
+            f"{self.verb} {self.resource}{'.' if self.group else ''}{self.group}{f' {self.name}' if self.name else ''}"
+        )
 
 
 def role_of(item: Json) -> Json:
     """Return what matters of a role: its kind, name, namespace and rules."""
-    return {"kind": item["kind"], "name": item["metadata"]["name"], "namespace": item["metadata"].get("namespace"), "rules": item.get("rules") or []}
+    return {
+        "kind": item["kind"],
+        "name": item["metadata"]["name"],
+        "namespace": item["metadata"].get("namespace"),
+        "rules": item.get("rules") or [],
+    }
 
 
 def missing_grants(rules: t.Iterable[Json], held: t.Sequence[Json]) -> list[Grant]:
     """Return what the rules give and none of the user's own rules covers, each once."""
-    return list(dict.fromkeys(grant for rule in rules for grant in _grants(rule) if not any(_covers(own, grant) for own in held)))
+    return list(
+        dict.fromkeys(
+            grant for rule in rules for grant in _grants(rule) if not any(_covers(own, grant) for own in held)
+        )
+    )
 
 
 def _grants(rule: Json) -> t.Iterator[Grant]:
@@ -63,11 +74,18 @@ def _covers(own: Json, grant: Grant) -> bool:
     if not _has(own, "verbs", grant.verb):
         return False
     if grant.url:
-        return any(url in ("*", grant.url) or (url.endswith("*") and grant.url.startswith(url[:-1])) for url in _of(own, "nonResourceURLs"))
+        return any(
+            url in ("*", grant.url) or (url.endswith("*") and grant.url.startswith(url[:-1]))
+            for url in _of(own, "nonResourceURLs")
+        )
     subresource = grant.resource.partition("/")[2]
     resources = {"*", grant.resource, *([f"*/{subresource}"] if subresource else [])}
     named = _of(own, "resourceNames")
-    return _has(own, "apiGroups", grant.group) and bool(resources & set(_of(own, "resources"))) and (not named or grant.name in named)
+    return (
+        _has(own, "apiGroups", grant.group)
+        and bool(resources & set(_of(own, "resources")))
+        and (not named or grant.name in named)
+    )
 
 
 def _has(rule: Json, key: str, value: str) -> bool:

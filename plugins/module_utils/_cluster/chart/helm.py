@@ -58,7 +58,9 @@ class Source:
     @property
     def chart_name(self) -> str:
         """The chart's name by its reference."""
-        return urlsplit(self.ref).path.rstrip("/").rsplit("/", 1)[-1] if "://" in self.ref else self.ref.rsplit("/", 1)[-1]
+        return (
+            urlsplit(self.ref).path.rstrip("/").rsplit("/", 1)[-1] if "://" in self.ref else self.ref.rsplit("/", 1)[-1]
+        )
 
     def __str__(self) -> str:
         where = f" in {self.repo_url}" if self.repo_url else ""
@@ -73,7 +75,10 @@ class Helm:
         found = shutil.which(binary_path or "helm")
         if found is None:
             where = binary_path or "PATH"
-            raise GpuOpsError(f"There is no helm executable at {where}. Install Helm {MINIMUM_HELM} or newer, or set binary_path.", reason="HelmMissing")
+            raise GpuOpsError(
+                f"There is no helm executable at {where}. Install Helm {MINIMUM_HELM} or newer, or set binary_path.",
+                reason="HelmMissing",
+            )
         self._binary = found
 
     def _run(self, arguments: list[str], subject: str, data: str | None = None) -> str:
@@ -116,18 +121,32 @@ class Helm:
                 ref = f"private/{source.ref}"
                 self._run(["repo", "update", *config], str(source))
             else:
-                raise GpuOpsError("registry_username and registry_password need an oci:// chart_ref or a chart_repo_url.", reason="Invalid")
+                raise GpuOpsError(
+                    "registry_username and registry_password need an oci:// chart_ref or a chart_repo_url.",
+                    reason="Invalid",
+                )
         elif source.repo_url:
             flags += ["--repo", source.repo_url]
         self._run(["pull", ref, "--destination", scratch, *flags], str(source))
         archives = [name for name in os.listdir(scratch) if name.endswith(".tgz")]
         if len(archives) != 1:
-            raise GpuOpsError(f"Helm said that it fetched {source}, but left no archive. Fetch it by hand and give its path.", reason="ChartNotFound")
+            raise GpuOpsError(
+                f"Helm said that it fetched {source}, but left no archive. Fetch it by hand and give its path.",
+                reason="ChartNotFound",
+            )
         return os.path.join(scratch, archives[0])
 
     def render(self, path: str, options: t.Mapping[str, t.Any]) -> str:
         """Render the chart at ``path`` with its CRDs and without its hooks; ``options`` are those of `RENDER_OPTIONS`."""
-        arguments = ["template", options["release_name"], path, "--namespace", options["release_namespace"], "--include-crds", "--no-hooks"]
+        arguments = [
+            "template",
+            options["release_name"],
+            path,
+            "--namespace",
+            options["release_namespace"],
+            "--include-crds",
+            "--no-hooks",
+        ]
         if options["kube_version"]:
             arguments += ["--kube-version", options["kube_version"]]
         for version in options["api_versions"]:
@@ -138,9 +157,14 @@ class Helm:
 def local_chart(path: str) -> str:
     """Return the absolute path of a chart that is there, else raise."""
     if not os.path.exists(path):
-        raise GpuOpsError(f"There is no chart at {path}. Give the path of a chart's folder or .tgz archive.", reason="ChartNotFound")
+        raise GpuOpsError(
+            f"There is no chart at {path}. Give the path of a chart's folder or .tgz archive.", reason="ChartNotFound"
+        )
     if os.path.isdir(path) and not os.path.exists(os.path.join(path, "Chart.yaml")):
-        raise GpuOpsError(f"{path} is not a chart: it has no Chart.yaml. Give the path of a chart's folder or .tgz archive.", reason="ChartNotFound")
+        raise GpuOpsError(
+            f"{path} is not a chart: it has no Chart.yaml. Give the path of a chart's folder or .tgz archive.",
+            reason="ChartNotFound",
+        )
     return os.path.abspath(path)
 
 
@@ -173,7 +197,13 @@ def _registry_config(source: Source, scratch: str) -> str:
 def _repository_config(source: Source, scratch: str) -> list[str]:
     """Write a Helm repository with its login that only this run uses, and return the flags that select it."""
     path = os.path.join(scratch, "repositories.yaml")
-    entry = {"name": "private", "url": source.repo_url, "username": source.username, "password": source.password, "caFile": source.ca_file or ""}
+    entry = {
+        "name": "private",
+        "url": source.repo_url,
+        "username": source.username,
+        "password": source.password,
+        "caFile": source.ca_file or "",
+    }
     _write_private(path, {"apiVersion": "v1", "repositories": [entry]})
     return ["--repository-config", path, "--repository-cache", os.path.join(scratch, "cache")]
 
@@ -194,7 +224,9 @@ def explain(stderr: str, subject: str) -> GpuOpsError:
     line = " ".join(text.split()).rstrip(".")
     refused = _refused_values(text)
     if refused:
-        return GpuOpsError(f"The chart refuses these Helm values: {refused}. Correct them in the values.", reason="ValuesRefused")
+        return GpuOpsError(
+            f"The chart refuses these Helm values: {refused}. Correct them in the values.", reason="ValuesRefused"
+        )
     for pattern, reason, sentence in _KNOWN:
         if re.search(pattern, line):
             return GpuOpsError(sentence.format(subject=subject, line=line, minimum=MINIMUM_HELM), reason=reason)
@@ -213,11 +245,19 @@ def _refused_values(text: str) -> str | None:
     if field is None:
         return None
     path, what = field["path"].lstrip("."), " ".join(field["said"].split())
-    return f"{path} lies in a block that is null" if what.startswith("nil pointer") else f"{path} has the wrong type ({what})"
+    return (
+        f"{path} lies in a block that is null"
+        if what.startswith("nil pointer")
+        else f"{path} has the wrong type ({what})"
+    )
 
 
 _KNOWN = (
-    (r"unknown (shorthand )?flag|unknown command", "HelmTooOld", "This helm is too old ({line}). Install Helm {minimum} or newer, or set binary_path."),
+    (
+        r"unknown (shorthand )?flag|unknown command",
+        "HelmTooOld",
+        "This helm is too old ({line}). Install Helm {minimum} or newer, or set binary_path.",
+    ),
     (
         r"incompatible with Kubernetes|could not parse .* as (kube|semantic) ?version|invalid kube version",
         "KubernetesVersion",

@@ -37,7 +37,11 @@ class Installation:
 def installations(daemonsets: t.Iterable[Json]) -> list[Installation]:
     """Return the workers of Node Feature Discovery among all DaemonSets of the cluster."""
     return [
-        Installation(item["metadata"]["namespace"], item["metadata"]["name"], (item["metadata"].get("annotations") or {}).get("meta.helm.sh/release-name"))
+        Installation(
+            item["metadata"]["namespace"],
+            item["metadata"]["name"],
+            (item["metadata"].get("annotations") or {}).get("meta.helm.sh/release-name"),
+        )
         for item in daemonsets
         if _is_worker(item)
     ]
@@ -47,4 +51,6 @@ def _is_worker(daemonset: Json) -> bool:
     containers = daemonset["spec"]["template"]["spec"].get("containers") or []
     from_nfd = any(word in container.get("image", "") for container in containers for word in _IMAGES)
     # The same image also runs the topology updater, which sets no labels.
-    return from_nfd and not any("topology" in str(container.get("command") or container.get("name")) for container in containers)
+    return from_nfd and not any(
+        "topology" in str(container.get("command") or container.get("name")) for container in containers
+    )

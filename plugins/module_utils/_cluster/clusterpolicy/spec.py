@@ -17,7 +17,17 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 
 Json = dict[str, t.Any]
 API_VERSION = "nvidia.com/v1"
-REQUIRED_BLOCKS = ("daemonsets", "dcgm", "dcgmExporter", "devicePlugin", "driver", "gfd", "nodeStatusExporter", "operator", "toolkit")
+REQUIRED_BLOCKS = (
+    "daemonsets",
+    "dcgm",
+    "dcgmExporter",
+    "devicePlugin",
+    "driver",
+    "gfd",
+    "nodeStatusExporter",
+    "operator",
+    "toolkit",
+)
 """Spec fields without which the API refuses the object; each may be empty."""
 
 _DEFAULTS: Json = {
@@ -58,18 +68,33 @@ def merge_spec(typed: Json, free: Json, path: str = "") -> Json:
         elif isinstance(value, dict) and isinstance(merged[key], dict):
             merged[key] = merge_spec(value, merged[key], where + ".")
         elif merged[key] != value:
-            raise GpuOpsError(f"spec.{where} is {merged[key]!r} but the option of its own says {value!r}. Set it in one place.", reason="Invalid")
+            raise GpuOpsError(
+                f"spec.{where} is {merged[key]!r} but the option of its own says {value!r}. Set it in one place.",
+                reason="Invalid",
+            )
     return merged
 
 
-def manifest(name: str, spec: Json, labels: t.Mapping[str, str], annotations: t.Mapping[str, str], existing: Json | None, manager: str) -> Json:
+def manifest(
+    name: str,
+    spec: Json,
+    labels: t.Mapping[str, str],
+    annotations: t.Mapping[str, str],
+    existing: Json | None,
+    manager: str,
+) -> Json:
     """Return the object to apply, with the blocks that the API demands."""
     metadata: Json = {"name": name}
     if labels:
         metadata["labels"] = dict(labels)
     if annotations:
         metadata["annotations"] = dict(annotations)
-    return {"apiVersion": API_VERSION, "kind": "ClusterPolicy", "metadata": metadata, "spec": {**spec, **_empty_blocks(spec, existing, manager)}}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ClusterPolicy",
+        "metadata": metadata,
+        "spec": {**spec, **_empty_blocks(spec, existing, manager)},
+    }
 
 
 def _empty_blocks(spec: Json, existing: Json | None, manager: str) -> Json:
@@ -81,10 +106,17 @@ def _empty_blocks(spec: Json, existing: Json | None, manager: str) -> Json:
     live = (existing or {}).get("spec") or {}
 
     def is_all_ours(key: str) -> bool:
-        parts = [[who for path, who in owners.items() if re.match(re.escape(f"spec.{key}.{part}") + r"(\W|$)", path)] for part in live.get(key) or {}]
+        parts = [
+            [who for path, who in owners.items() if re.match(re.escape(f"spec.{key}.{part}") + r"(\W|$)", path)]
+            for part in live.get(key) or {}
+        ]
         return bool(parts) and all(found and all(who == [manager] for who in found) for found in parts)
 
-    return {key: _DEFAULTS.get(key, {"enabled": True}) if is_all_ours(key) else {} for key in REQUIRED_BLOCKS if not spec.get(key)}
+    return {
+        key: _DEFAULTS.get(key, {"enabled": True}) if is_all_ours(key) else {}
+        for key in REQUIRED_BLOCKS
+        if not spec.get(key)
+    }
 
 
 # What is wrong with it
@@ -111,13 +143,19 @@ def warnings(spec: Json) -> list[str]:
     found = []
     daemonsets = spec.get("daemonsets") or {}
     if daemonsets.get("updateStrategy") == "OnDelete":
-        found.append("daemonsets.updateStrategy is OnDelete: no operand is ever updated until its pods are deleted by hand.")
+        found.append(
+            "daemonsets.updateStrategy is OnDelete: no operand is ever updated until its pods are deleted by hand."
+        )
     tolerations = daemonsets.get("tolerations")
     if tolerations and not any(item.get("key") in (None, "", "nvidia.com/gpu") for item in tolerations):
-        found.append("daemonsets.tolerations replaces the operator's own toleration of nvidia.com/gpu:NoSchedule, and does not list it.")
+        found.append(
+            "daemonsets.tolerations replaces the operator's own toleration of nvidia.com/gpu:NoSchedule, and does not list it."
+        )
     driver = spec.get("driver") or {}
     if driver.get("usePrecompiled") and "." in str(driver.get("version", "")):
-        found.append(f"driver.version is {driver['version']!r}: with usePrecompiled it is the driver branch alone, for example 595.")
+        found.append(
+            f"driver.version is {driver['version']!r}: with usePrecompiled it is the driver branch alone, for example 595."
+        )
     return found
 
 
@@ -203,14 +241,29 @@ def explain_refusal(error: GpuOpsError, known: Json | None) -> GpuOpsError:
     if unknown:
         fields = [a or b for a, b in unknown]
         hint = _suggest(fields[0], known) if known else ""
-        return GpuOpsError(f"The ClusterPolicy CRD has no field {', '.join(fields)}.{hint}", reason="Invalid", fields=fields)
-    causes = [f"{cause.get('field')}: {cause.get('message')}" for cause in error.details.get("causes") or [] if cause.get("field")]
-    emptied = [str(cause["field"]) for cause in error.details.get("causes") or [] if 'must be of type object: "null"' in str(cause.get("message"))]
+        return GpuOpsError(
+            f"The ClusterPolicy CRD has no field {', '.join(fields)}.{hint}", reason="Invalid", fields=fields
+        )
+    causes = [
+        f"{cause.get('field')}: {cause.get('message')}"
+        for cause in error.details.get("causes") or []
+        if cause.get("field")
+    ]
+    emptied = [
+        str(cause["field"])
+        for cause in error.details.get("causes") or []
+        if 'must be of type object: "null"' in str(cause.get("message"))
+    ]
     if emptied:
         where = ", ".join(dict.fromkeys(emptied))
-        return GpuOpsError(f"Server-side apply cannot empty {where}: give at least one of its fields, for example its default.", reason="Invalid")
+        return GpuOpsError(
+            f"Server-side apply cannot empty {where}: give at least one of its fields, for example its default.",
+            reason="Invalid",
+        )
     said = "; ".join(dict.fromkeys(causes)) or (mistyped[1].lstrip(".") if mistyped else error.msg)
-    return GpuOpsError(f"The API server refuses this ClusterPolicy: {said}", reason="Invalid", causes=error.details.get("causes"))
+    return GpuOpsError(
+        f"The API server refuses this ClusterPolicy: {said}", reason="Invalid", causes=error.details.get("causes")
+    )
 
 
 def _conflict(error: GpuOpsError) -> GpuOpsError:
@@ -261,7 +314,12 @@ def _comparable(item: Json | None, manager: str) -> Json:
     if item is None:
         return {}
     metadata = item["metadata"]
-    seen: Json = {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": {"name": metadata["name"]}, "spec": item.get("spec") or {}}
+    seen: Json = {
+        "apiVersion": item["apiVersion"],
+        "kind": item["kind"],
+        "metadata": {"name": metadata["name"]},
+        "spec": item.get("spec") or {},
+    }
     for key in ("labels", "annotations"):
         if metadata.get(key):
             seen["metadata"][key] = metadata[key]
@@ -323,4 +381,7 @@ def _leaves(fields: Json, path: str = "") -> t.Iterator[str]:
 
 def strip_managed(item: Json) -> Json:
     """Return the object without managedFields, which no reader wants, and with secrets masked."""
-    return t.cast(Json, mask({**item, "metadata": {key: value for key, value in item["metadata"].items() if key != "managedFields"}}))
+    return t.cast(
+        Json,
+        mask({**item, "metadata": {key: value for key, value in item["metadata"].items() if key != "managedFields"}}),
+    )

@@ -19,7 +19,14 @@ import typing as t
 from datetime import datetime
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import UPGRADE_STATE
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import is_ready, labels_of, matches, name_of, selector_of, tolerates
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import (
+    is_ready,
+    labels_of,
+    matches,
+    name_of,
+    selector_of,
+    tolerates,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 Json = dict[str, t.Any]
@@ -62,7 +69,9 @@ def take(node: Json, purpose: str, stamp: str) -> Json | None:
     if purpose in hold.purposes and hold.unschedulable:
         return None
     annotations = {MARK + purpose: stamp}
-    if not hold.purposes or not hold.unschedulable:  # an earlier cordon that was lifted in the meantime is not to come back
+    if (
+        not hold.purposes or not hold.unschedulable
+    ):  # an earlier cordon that was lifted in the meantime is not to come back
         annotations[INITIAL] = "true" if hold.unschedulable else "false"
     return _patch(node, annotations, {"unschedulable": True})
 
@@ -89,7 +98,10 @@ def after(node: Json, patch: Json | None) -> Json:
     changes = {} if patch is None else patch["metadata"]["annotations"]
     notes = (node["metadata"].get("annotations") or {}) | changes
     spec = node["spec"] | ((patch or {}).get("spec") or {})
-    return {"metadata": {"annotations": {key: value for key, value in notes.items() if value is not None}}, "spec": spec}
+    return {
+        "metadata": {"annotations": {key: value for key, value in notes.items() if value is not None}},
+        "spec": spec,
+    }
 
 
 # ---- which nodes ----------------------------------------------------------------------------------------------------------------
@@ -98,7 +110,10 @@ def after(node: Json, patch: Json | None) -> Json:
 def check_options(options: t.Mapping[str, t.Any]) -> None:
     """Raise when an option makes no sense."""
     if not PURPOSE.fullmatch(options["purpose"]):
-        raise GpuOpsError("purpose must be at most 40 lower-case letters, digits and dashes, without a dash at either end.", reason="Invalid")
+        raise GpuOpsError(
+            "purpose must be at most 40 lower-case letters, digits and dashes, without a dash at either end.",
+            reason="Invalid",
+        )
     for name, least in (("timeout", 1), ("parallel", 1), ("max_in_maintenance", 1), ("grace_period", 0)):
         if options[name] is not None and options[name] < least:
             raise GpuOpsError(f"{name} must be at least {least}.", reason="Invalid")
@@ -125,7 +140,11 @@ def check_nodes(nodes: list[Json], chosen: list[Json], options: t.Mapping[str, t
     """Raise when the chosen nodes may not be taken: somebody else works on one, or there would be too many."""
     if options["state"] == "restored":
         return
-    busy = [f"{name_of(node)} ({labels_of(node)[UPGRADE_STATE]})" for node in chosen if labels_of(node).get(UPGRADE_STATE, "") not in IDLE_UPGRADES]
+    busy = [
+        f"{name_of(node)} ({labels_of(node)[UPGRADE_STATE]})"
+        for node in chosen
+        if labels_of(node).get(UPGRADE_STATE, "") not in IDLE_UPGRADES
+    ]
     if busy:
         raise GpuOpsError(
             f"The operator's driver upgrade is at work on {some(busy)}, and would uncordon the node in the midst of the maintenance. "
@@ -190,7 +209,9 @@ def obstacles(pods: t.Iterable[Json], options: t.Mapping[str, t.Any]) -> list[st
 
 def refuse(found: list[str]) -> GpuOpsError:
     """Return the error about obstacles."""
-    return GpuOpsError(f"Pods are in the way: {some(found, '; ')}. Permit it, or end these pods yourself.", reason="PodsInTheWay")
+    return GpuOpsError(
+        f"Pods are in the way: {some(found, '; ')}. Permit it, or end these pods yourself.", reason="PodsInTheWay"
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -245,11 +266,17 @@ class Plan:
         return release(node, self.purpose) if self.is_ours(node) else None
 
 
-def plan(existing: tuple[list[Json], t.Mapping[str, list[Json]]], desired: t.Mapping[str, t.Any], stamp: str) -> list[Plan]:
+def plan(
+    existing: tuple[list[Json], t.Mapping[str, list[Json]]], desired: t.Mapping[str, t.Any], stamp: str
+) -> list[Plan]:
     """Compare nodes, and the pods on each that must go, with the options. Raises when a permission is missing."""
     nodes, pods = existing
     purpose = desired["purpose"]
-    make = functools.partial(release, purpose=purpose) if desired["state"] == "restored" else functools.partial(take, purpose=purpose, stamp=stamp)
+    make = (
+        functools.partial(release, purpose=purpose)
+        if desired["state"] == "restored"
+        else functools.partial(take, purpose=purpose, stamp=stamp)
+    )
     plans = [Plan(node, make, pods.get(name_of(node), []), purpose, stamp) for node in nodes]
     found = [text for each in plans for text in obstacles(each.pods, desired)]
     if found:
@@ -263,7 +290,9 @@ def plan(existing: tuple[list[Json], t.Mapping[str, list[Json]]], desired: t.Map
 def judge_refusal(error: GpuOpsError, namespace: str) -> str | None:
     """Say why the API refused an eviction for now; None when the next look at the pod tells. Raises what time does not heal."""
     causes = error.details.get("causes") or []
-    if error.reason in ("NotFound", "Conflict") or any(cause.get("reason") == "NamespaceTerminating" for cause in causes):
+    if error.reason in ("NotFound", "Conflict") or any(
+        cause.get("reason") == "NamespaceTerminating" for cause in causes
+    ):
         return None
     if "more than one PodDisruptionBudget" in error.msg:
         return "it has more than one PodDisruptionBudget, with which the API server evicts no pod"
@@ -283,7 +312,11 @@ def why_left(pod: Json, node: Json | None, refused: str | None, now: float) -> s
         if refused:
             return refused
         tolerated = any(tolerates(toleration, CORDON) for toleration in pod["spec"].get("tolerations") or [])
-        return "it tolerates the cordon, so its controller starts it here again and again" if tolerated else "it came late, and was not evicted in time"
+        return (
+            "it tolerates the cordon, so its controller starts it here again and again"
+            if tolerated
+            else "it came late, and was not evicted in time"
+        )
     grace_s = meta.get("deletionGracePeriodSeconds", DEFAULT_GRACE_S)
     over_s = now - datetime.fromisoformat(meta["deletionTimestamp"]).timestamp()
     if over_s < 0:

@@ -109,7 +109,9 @@ class Fleet:
         if len(names) <= FEW_NODES:
             return dict(zip(names, self.each(self.pods_on, names)))
         found: dict[str, list[Json]] = {name: [] for name in names}
-        for pod in self._cluster.pages(PODS, fieldSelector="spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"):
+        for pod in self._cluster.pages(
+            PODS, fieldSelector="spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+        ):
             node = pod["spec"].get("nodeName")
             if node in found and self._must_go(pod):
                 found[node].append(pod)
@@ -180,7 +182,9 @@ class _Active:
     @property
     def left(self) -> dict[str, str]:
         """The pods that are still there, each with the API's refusal of its eviction or an empty string."""
-        return {core.ref(pod): "" if core.is_ending(pod) else self.refused.get(core.uid_of(pod), "") for pod in self.pods}
+        return {
+            core.ref(pod): "" if core.is_ending(pod) else self.refused.get(core.uid_of(pod), "") for pod in self.pods
+        }
 
 
 def change(fleet: Fleet, changes: t.Mapping[str, Make]) -> tuple[dict[str, tuple[Json, bool]], dict[str, GpuOpsError]]:
@@ -246,7 +250,11 @@ class Run:
             try:
                 self._step()
                 reached = time.monotonic()
-                self._tell(core.progress(len(self.outcomes), self._drained, {name: item.left for name, item in self._active.items()}))
+                self._tell(
+                    core.progress(
+                        len(self.outcomes), self._drained, {name: item.left for name, item in self._active.items()}
+                    )
+                )
             except GpuOpsError as e:
                 patience = min([reached + OUTAGE_S, *(self._deadline(item) for item in self._active.values())])
                 if e.reason not in AWAY or time.monotonic() > patience:
@@ -308,7 +316,11 @@ class Run:
 
     def _evict(self, pairs: list[tuple[_Active, Json]]) -> None:
         now = time.monotonic()
-        due = [(item, pod) for item, pod in pairs if not core.is_ending(pod) and now >= item.retry_at.get(core.uid_of(pod), 0)]
+        due = [
+            (item, pod)
+            for item, pod in pairs
+            if not core.is_ending(pod) and now >= item.retry_at.get(core.uid_of(pod), 0)
+        ]
         for item, pod in due:
             found = core.obstacles([pod], self._options)
             if found:  # it came after the plan was made
@@ -334,7 +346,10 @@ class Run:
             del self._active[item.name]
         elif pods and now >= self._deadline(item):
             node = self._fleet.node(item.name)
-            item.outcome.left = {core.ref(pod): core.why_left(pod, node, item.refused.get(core.uid_of(pod)), self._fleet.now) for pod in pods}
+            item.outcome.left = {
+                core.ref(pod): core.why_left(pod, node, item.refused.get(core.uid_of(pod)), self._fleet.now)
+                for pod in pods
+            }
             self._fail(item, core.explain_left(item.outcome.left, self._options["timeout"]))
 
     def _fail(self, item: _Active, why: str) -> None:
@@ -360,7 +375,9 @@ class Run:
     def ending(self) -> str:
         """Say in what state a failed call left the nodes."""
         if not self._options["restore_on_failure"]:
-            return "What it took stays in maintenance (restore_on_failure is false): run it again, or with state=restored."
+            return (
+                "What it took stays in maintenance (restore_on_failure is false): run it again, or with state=restored."
+            )
         if self.not_put_back:
             left = [f"{name} ({why})" for name, why in self.not_put_back.items()]
             return f"These nodes could not be put back and stay in maintenance: {core.some(left)} Run it with state=restored."
@@ -397,7 +414,9 @@ def apply(fleet: Fleet, plans: list[core.Plan]) -> list[Outcome]:
     except GpuOpsError as e:
         raise GpuOpsError(f"{e.msg} {run.ending}", **{**e.details, **report(list(run.outcomes.values()))}) from e
     except KeyboardInterrupt as e:
-        raise GpuOpsError(f"The call was interrupted. {run.ending}", reason="Interrupted", **report(list(run.outcomes.values()))) from e
+        raise GpuOpsError(
+            f"The call was interrupted. {run.ending}", reason="Interrupted", **report(list(run.outcomes.values()))
+        ) from e
     if run.failed:
         raise _failure(list(run.outcomes.values()), run.ending)
     return list(run.outcomes.values())

@@ -16,7 +16,12 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _findings
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import nfd
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import DEPLOY_PREFIX, NFD_GPU_LABELS, OPERANDS_SWITCH, UPGRADE_STATE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import (
+    DEPLOY_PREFIX,
+    NFD_GPU_LABELS,
+    OPERANDS_SWITCH,
+    UPGRADE_STATE,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import (
     has_nfd_gpu_label,
     has_nfd_labels,
@@ -25,7 +30,15 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes impor
     labels_of,
     untolerated,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import LIFE_CYCLE, LINES, MINIMUM_DRIVERS, NEWEST, Line, Minor, line_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import (
+    LIFE_CYCLE,
+    LINES,
+    MINIMUM_DRIVERS,
+    NEWEST,
+    Line,
+    Minor,
+    line_of,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Level, worst_first
 
 Json = dict[str, t.Any]
@@ -112,7 +125,9 @@ class Snapshot:
     @functools.cached_property
     def candidates(self) -> list[Json]:
         """The GPU nodes, or while nothing has labelled them every node that runs workloads."""
-        return self.gpu_nodes or [node for node in self.nodes if "node-role.kubernetes.io/control-plane" not in labels_of(node)]
+        return self.gpu_nodes or [
+            node for node in self.nodes if "node-role.kubernetes.io/control-plane" not in labels_of(node)
+        ]
 
     @property
     def severity(self) -> Level:
@@ -154,18 +169,37 @@ def check_kubernetes_version(snapshot: Snapshot, plan: Plan) -> t.Iterator[Findi
     check, line, version = "kubernetes_version", plan.line, _minor(snapshot.version)
     if line is None:
         known = ", ".join(LINES)
-        yield Finding(check, "warning", f"There is no compatibility data for GPU Operator {plan.operator_version}; known lines are {known}.")
+        yield Finding(
+            check,
+            "warning",
+            f"There is no compatibility data for GPU Operator {plan.operator_version}; known lines are {known}.",
+        )
         return
     if LIFE_CYCLE[line.name] != "supported":
-        yield Finding(check, "warning", f"NVIDIA's status of GPU Operator {line.name} is: {LIFE_CYCLE[line.name]}.", f"Plan to move to {NEWEST.name}.")
+        yield Finding(
+            check,
+            "warning",
+            f"NVIDIA's status of GPU Operator {line.name} is: {LIFE_CYCLE[line.name]}.",
+            f"Plan to move to {NEWEST.name}.",
+        )
     oldest, newest = line.kubernetes
     range_ = f"NVIDIA validated GPU Operator {line.name} with Kubernetes {_versions(line.kubernetes)}"
     if version is None or oldest <= version <= newest:
         yield Finding(check, "ok", f"{range_}; this is {snapshot.version}.")
     elif version < oldest:
-        yield Finding(check, "failure", f"{range_}; this is {snapshot.version}, which is older.", "Upgrade Kubernetes, or install an older operator.")
+        yield Finding(
+            check,
+            "failure",
+            f"{range_}; this is {snapshot.version}, which is older.",
+            "Upgrade Kubernetes, or install an older operator.",
+        )
     else:
-        yield Finding(check, "warning", f"{range_}; this is {snapshot.version}, which is newer.", "Use a newer operator when there is one.")
+        yield Finding(
+            check,
+            "warning",
+            f"{range_}; this is {snapshot.version}, which is newer.",
+            "Use a newer operator when there is one.",
+        )
 
 
 def check_permissions(snapshot: Snapshot, dummy: Plan) -> t.Iterator[Finding]:
@@ -207,7 +241,12 @@ def check_gpu_nodes(snapshot: Snapshot, dummy: Plan) -> t.Iterator[Finding]:
     if not snapshot.nodes:
         yield Finding(check, "failure", "The cluster has no nodes.", "Join nodes first.")
     elif snapshot.gpu_nodes:
-        yield Finding(check, "ok", f"{len(snapshot.gpu_nodes)} of {len(snapshot.nodes)} nodes carry an NVIDIA GPU.", **_on(snapshot.gpu_nodes))
+        yield Finding(
+            check,
+            "ok",
+            f"{len(snapshot.gpu_nodes)} of {len(snapshot.nodes)} nodes carry an NVIDIA GPU.",
+            **_on(snapshot.gpu_nodes),
+        )
     elif snapshot.nfd_ran:
         yield Finding(
             check,
@@ -228,19 +267,38 @@ def check_nfd(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
     names = ", ".join(str(worker) for worker in foreign)
     if foreign and wanted:
         yield Finding(
-            check, "failure", f"Node Feature Discovery runs already ({names}), and a second one would fight with it over labels.", "Set nfd.enabled to false."
+            check,
+            "failure",
+            f"Node Feature Discovery runs already ({names}), and a second one would fight with it over labels.",
+            "Set nfd.enabled to false.",
         )
     elif len(found) > 1:
         everywhere = ", ".join(str(worker) for worker in found)
-        yield Finding(check, "failure", f"Node Feature Discovery runs {len(found)} times ({everywhere}).", "Keep one of them.")
+        yield Finding(
+            check, "failure", f"Node Feature Discovery runs {len(found)} times ({everywhere}).", "Keep one of them."
+        )
     elif not found and not wanted and not snapshot.gpu_nodes:
         yield Finding(
-            check, "failure", "nfd.enabled is false and no Node Feature Discovery runs, so nothing would mark the GPU nodes.", "Set nfd.enabled to true."
+            check,
+            "failure",
+            "nfd.enabled is false and no Node Feature Discovery runs, so nothing would mark the GPU nodes.",
+            "Set nfd.enabled to true.",
         )
     elif not found and not wanted:
-        yield Finding(check, "warning", "Nodes carry labels of Node Feature Discovery, but it does not run, so they go stale.", "Set nfd.enabled to true.")
+        yield Finding(
+            check,
+            "warning",
+            "Nodes carry labels of Node Feature Discovery, but it does not run, so they go stale.",
+            "Set nfd.enabled to true.",
+        )
     else:
-        yield Finding(check, "ok", f"Node Feature Discovery runs as {names}." if foreign else "The operator's chart brings Node Feature Discovery.")
+        yield Finding(
+            check,
+            "ok",
+            f"Node Feature Discovery runs as {names}."
+            if foreign
+            else "The operator's chart brings Node Feature Discovery.",
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -257,7 +315,11 @@ class _Stack:
 
 
 _STACKS = (
-    _Stack("device plugin", ("nvidia-device-plugin", "k8s-device-plugin", "nvidia-gpu-device-plugin"), "devicePlugin.enabled"),
+    _Stack(
+        "device plugin",
+        ("nvidia-device-plugin", "k8s-device-plugin", "nvidia-gpu-device-plugin"),
+        "devicePlugin.enabled",
+    ),
     _Stack("driver installer", ("nvidia-driver-installer", "nvidia-gpu-driver-installer"), "driver.enabled"),
     _Stack("container toolkit", ("nvidia-container-toolkit",), "toolkit.enabled"),
     _Stack("DCGM exporter", ("dcgm-exporter",), "dcgmExporter.enabled", "warning"),
@@ -282,16 +344,34 @@ def _other_operators(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
     others = [item for item in snapshot.operators if not _is_ours(item, plan)]
     if others:
         names = ", ".join(name_of(item) for item in others)
-        yield Finding(check, "failure", f"Another GPU Operator is installed ({names}).", "Name it in namespace and release_name, or uninstall it.")
+        yield Finding(
+            check,
+            "failure",
+            f"Another GPU Operator is installed ({names}).",
+            "Name it in namespace and release_name, or uninstall it.",
+        )
     if len(snapshot.clusterpolicies) > 1:
         names = ", ".join(name_of(item) for item in snapshot.clusterpolicies)
-        yield Finding(check, "failure", f"There are several ClusterPolicies ({names}); the operator silently ignores all but one.", "Delete the others.")
+        yield Finding(
+            check,
+            "failure",
+            f"There are several ClusterPolicies ({names}); the operator silently ignores all but one.",
+            "Delete the others.",
+        )
     wants_gpucluster = bool(plan.value("gpuCluster.deployCR", False))
     if snapshot.gpuclusters and not wants_gpucluster:
-        yield Finding(check, "failure", "There is a GPUCluster, and the operator serves it or a ClusterPolicy, never both.", "Delete the GPUCluster.")
+        yield Finding(
+            check,
+            "failure",
+            "There is a GPUCluster, and the operator serves it or a ClusterPolicy, never both.",
+            "Delete the GPUCluster.",
+        )
     if snapshot.clusterpolicies and wants_gpucluster:
         yield Finding(
-            check, "failure", "There is a ClusterPolicy, and the operator serves it or a GPUCluster, never both.", "Set gpuCluster.deployCR to false."
+            check,
+            "failure",
+            "There is a ClusterPolicy, and the operator serves it or a GPUCluster, never both.",
+            "Set gpuCluster.deployCR to false.",
         )
 
 
@@ -303,16 +383,30 @@ def _is_ours(deployment: Json, plan: Plan) -> bool:
 
 def _other_daemonsets(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
     # One that is scheduled nowhere does no harm: managed clouds keep theirs in place and steer it by node labels.
-    active = [item for item in snapshot.daemonsets if not _by_operator(item) and (item.get("status") or {}).get("desiredNumberScheduled")]
+    active = [
+        item
+        for item in snapshot.daemonsets
+        if not _by_operator(item) and (item.get("status") or {}).get("desiredNumberScheduled")
+    ]
     for stack in _STACKS:
         names = ", ".join(name_of(item) for item in active if _mentions(item, stack.words))
         if names and plan.value(stack.value, stack.default):
             remedy = f"Remove it, or set {stack.value} to false."
-            yield Finding("other_stacks", stack.level, f"A {stack.what} that is not the operator's runs already ({names}).", remedy)
+            yield Finding(
+                "other_stacks",
+                stack.level,
+                f"A {stack.what} that is not the operator's runs already ({names}).",
+                remedy,
+            )
     drivers = ", ".join(name_of(item) for item in active if _mentions(item, _DRA_WORDS))
     if drivers:
         remedy = "Keep the two off the same nodes, or remove one."
-        yield Finding("other_stacks", "warning", f"NVIDIA's DRA driver runs apart from the operator ({drivers}), and both hand out GPUs.", remedy)
+        yield Finding(
+            "other_stacks",
+            "warning",
+            f"NVIDIA's DRA driver runs apart from the operator ({drivers}), and both hand out GPUs.",
+            remedy,
+        )
 
 
 def _by_operator(daemonset: Json) -> bool:
@@ -338,9 +432,13 @@ def check_container_runtime(snapshot: Snapshot, plan: Plan) -> t.Iterator[Findin
     if unknown:
         used = ", ".join(sorted({runtime_of(node) for node in unknown}))
         message = f"These nodes run {used}; the operator supports containerd and CRI-O."
-        found.append(Finding(check, snapshot.severity, message, "Move those that carry GPUs to containerd.", **_on(unknown)))
+        found.append(
+            Finding(check, snapshot.severity, message, "Move those that carry GPUs to containerd.", **_on(unknown))
+        )
     if len(kinds) > 1 and plan.value("toolkit.enabled", True):
-        message = f"{snapshot.who} mix container runtimes ({', '.join(kinds)}), and the operator configures one for all."
+        message = (
+            f"{snapshot.who} mix container runtimes ({', '.join(kinds)}), and the operator configures one for all."
+        )
         remedy = "Use one container runtime on all GPU nodes, or set toolkit.enabled to false and prepare the hosts."
         found.append(Finding(check, snapshot.severity, message, remedy))
     odd = _outside_containerd(nodes, plan)
@@ -366,7 +464,12 @@ def _outside_containerd(nodes: list[Json], plan: Plan) -> list[Json]:
     return found
 
 
-_OS_IMAGES = (("Ubuntu", "ubuntu"), ("Red Hat Enterprise Linux CoreOS", "rhcos"), ("Red Hat Enterprise Linux", "rhel"), ("Rocky Linux", "rocky"))
+_OS_IMAGES = (
+    ("Ubuntu", "ubuntu"),
+    ("Red Hat Enterprise Linux CoreOS", "rhcos"),
+    ("Red Hat Enterprise Linux", "rhel"),
+    ("Rocky Linux", "rocky"),
+)
 
 
 def os_of(node: Json) -> tuple[str, str]:
@@ -375,7 +478,10 @@ def os_of(node: Json) -> tuple[str, str]:
         return labels_of(node)[OS_ID], labels_of(node).get(OS_VERSION, "")
     image = str(node["status"]["nodeInfo"].get("osImage") or "unknown")
     version = re.search(r"\d+(\.\d+)?", image)
-    name = next((os_id for prefix, os_id in _OS_IMAGES if image.startswith(prefix)), image.split("(", maxsplit=1)[0].strip(" 0123456789.") or image)
+    name = next(
+        (os_id for prefix, os_id in _OS_IMAGES if image.startswith(prefix)),
+        image.split("(", maxsplit=1)[0].strip(" 0123456789.") or image,
+    )
     return name, version[0] if version else ""
 
 
@@ -404,16 +510,38 @@ def check_operating_system(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding
     systems = sorted({_driver_os(node) for node in nodes})
     if len(systems) > 1 and not plan.per_pool_driver:
         message = f"{snapshot.who} run different operating systems ({', '.join(systems)}), and a ClusterPolicy installs the driver of the first one on all."
-        found.append(Finding(check, snapshot.severity, message, "Use NVIDIADriver (driver.nvidiaDriverCRD.enabled), or install the driver on the hosts."))
+        found.append(
+            Finding(
+                check,
+                snapshot.severity,
+                message,
+                "Use NVIDIADriver (driver.nvidiaDriverCRD.enabled), or install the driver on the hosts.",
+            )
+        )
     kernels = sorted({kernel_of(node) for node in nodes})
     if len(kernels) > 1 and plan.value("driver.usePrecompiled", False) and not plan.per_pool_driver:
         message = f"{snapshot.who} run different kernels ({', '.join(kernels[:EXAMPLES])}), and precompiled drivers are made for one."
-        found.append(Finding(check, snapshot.severity, message, "Use NVIDIADriver (driver.nvidiaDriverCRD.enabled), or bring the nodes to one kernel."))
+        found.append(
+            Finding(
+                check,
+                snapshot.severity,
+                message,
+                "Use NVIDIADriver (driver.nvidiaDriverCRD.enabled), or bring the nodes to one kernel.",
+            )
+        )
     unknown = [node for node in nodes if not _is_validated(node, plan)]
     if unknown and plan.line:
         names = ", ".join(sorted({_os_name(node) for node in unknown}))
         message = f"NVIDIA did not validate GPU Operator {plan.line.name} on {names}, and there may be no driver container for it."
-        found.append(Finding(check, "warning", message, "Install the driver on the hosts and set driver.enabled to false.", **_on(unknown)))
+        found.append(
+            Finding(
+                check,
+                "warning",
+                message,
+                "Install the driver on the hosts and set driver.enabled to false.",
+                **_on(unknown),
+            )
+        )
     yield from found
     if not found:
         yield Finding(check, "ok", f"The driver containers fit {', '.join(systems) or 'the nodes'}.")
@@ -436,9 +564,21 @@ def check_driver(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
         nodes = [node for node in snapshot.gpu_nodes if labels_of(node).get(PRODUCT, "").startswith(product)]
         if nodes and plan.manages_driver and re.match(r"\d+\.\d+", version) and _numbers(version) < _numbers(oldest):
             found = True
-            yield Finding(check, "failure", f"{product} needs driver {oldest} or newer, and driver.version is {version}.", "Set driver.version.", **_on(nodes))
+            yield Finding(
+                check,
+                "failure",
+                f"{product} needs driver {oldest} or newer, and driver.version is {version}.",
+                "Set driver.version.",
+                **_on(nodes),
+            )
     if not found:
-        yield Finding(check, "ok", f"The driver is {version}." if plan.manages_driver and version else "The operator does not choose the driver.")
+        yield Finding(
+            check,
+            "ok",
+            f"The driver is {version}."
+            if plan.manages_driver and version
+            else "The operator does not choose the driver.",
+        )
 
 
 def check_taints(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
@@ -464,17 +604,28 @@ def check_pod_security(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
     level = labels_of(snapshot.namespace).get(ENFORCE) if snapshot.namespace else None
     if level in (None, "privileged") or plan.value("psa.enabled", False):
         yield Finding(
-            check, "ok", f"Namespace {plan.namespace} admits privileged pods." if level else f"Namespace {plan.namespace} has no pod security level of its own."
+            check,
+            "ok",
+            f"Namespace {plan.namespace} admits privileged pods."
+            if level
+            else f"Namespace {plan.namespace} has no pod security level of its own.",
         )
         return
     message = f"Namespace {plan.namespace} enforces the pod security level {level}, which refuses the operands."
-    yield Finding(check, "warning", message, f"Label it {ENFORCE}=privileged, or set psa.enabled to true so that the operator does.")
+    yield Finding(
+        check,
+        "warning",
+        message,
+        f"Label it {ENFORCE}=privileged, or set psa.enabled to true so that the operator does.",
+    )
 
 
 def check_node_state(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
     """Find nodes that an interrupted job left in a state that does not heal by itself."""
     found = [
-        Finding("node_state", level, f"{len(nodes)} GPU node{'s' if len(nodes) > 1 else ''} {what}", remedy, **_on(nodes))
+        Finding(
+            "node_state", level, f"{len(nodes)} GPU node{'s' if len(nodes) > 1 else ''} {what}", remedy, **_on(nodes)
+        )
         for level, what, remedy, test in _NODE_STATES
         if (nodes := [node for node in snapshot.gpu_nodes if test(node, plan)])
     ]
@@ -511,27 +662,53 @@ def _own_driver(node: Json, plan: Plan) -> bool:
 
 
 _NODE_STATES: tuple[tuple[Level, str, str, t.Callable[[Json, Plan], bool]], ...] = (
-    ("warning", "not Ready.", "Repair or remove them: they also use up driver.upgradePolicy.maxUnavailable.", _not_ready),
-    ("warning", "cordoned.", "Uncordon them when that is not on purpose: they use up maxUnavailable and are upgraded first.", _cordoned),
+    (
+        "warning",
+        "not Ready.",
+        "Repair or remove them: they also use up driver.upgradePolicy.maxUnavailable.",
+        _not_ready,
+    ),
+    (
+        "warning",
+        "cordoned.",
+        "Uncordon them when that is not on purpose: they use up maxUnavailable and are upgraded first.",
+        _cordoned,
+    ),
     (
         "warning",
         "in state upgrade-failed, which holds an upgrade slot.",
         f"Remove the cause, then label them {UPGRADE_STATE}=upgrade-required.",
         _upgrade_failed,
     ),
-    ("warning", "paused by an interrupted driver or MIG change.", f"Set their paused {DEPLOY_PREFIX}* labels to true.", _stale_pause),
+    (
+        "warning",
+        "paused by an interrupted driver or MIG change.",
+        f"Set their paused {DEPLOY_PREFIX}* labels to true.",
+        _stale_pause,
+    ),
     ("warning", "left out by hand.", f"Remove the label {OPERANDS_SWITCH}=false to have operands there.", _left_out),
-    ("warning", "with a driver of their own, so the operator's does not run there.", "Set driver.enabled to false when all nodes are like this.", _own_driver),
+    (
+        "warning",
+        "with a driver of their own, so the operator's does not run there.",
+        "Set driver.enabled to false when all nodes are like this.",
+        _own_driver,
+    ),
 )
 
-_CLOUDS = (("eks", "aws://", "eks.amazonaws.com/"), ("gke", "gce://", "cloud.google.com/gke-"), ("aks", "azure://", "kubernetes.azure.com/"))
+_CLOUDS = (
+    ("eks", "aws://", "eks.amazonaws.com/"),
+    ("gke", "gce://", "cloud.google.com/gke-"),
+    ("aks", "azure://", "kubernetes.azure.com/"),
+)
 
 
 def cloud_of(nodes: list[Json]) -> str | None:
     """Return the managed cloud that the nodes belong to, by provider and node labels."""
     for name, provider, prefix in _CLOUDS:
         for node in nodes:
-            if str(node["spec"].get("providerID", "")).startswith(provider) and any(key.startswith(prefix) for key in labels_of(node)):
+            if str(node["spec"].get("providerID", "")).startswith(provider) and any(
+                key.startswith(prefix) for key in labels_of(node)
+            ):
                 return name
     return None
 
@@ -541,19 +718,43 @@ def check_cloud(snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
     check, cloud = "cloud", cloud_of(snapshot.nodes)
     if cloud == "aks" and plan.manages_driver:
         remedy = "Use the aks preset (driver.enabled and toolkit.enabled false), unless the pools were made without the GPU driver."
-        yield Finding(check, "warning", "AKS node images bring a driver and the container toolkit unless a pool was made without them.", remedy)
+        yield Finding(
+            check,
+            "warning",
+            "AKS node images bring a driver and the container toolkit unless a pool was made without them.",
+            remedy,
+        )
     elif cloud == "gke" and plan.manages_driver:
         remedy = "Use the gke preset with Google's driver installer, and label the pools gke-no-default-nvidia-gpu-device-plugin=true."
-        yield Finding(check, "warning", "GKE's Container-Optimized OS takes its driver from Google's installer, not from a driver container.", remedy)
+        yield Finding(
+            check,
+            "warning",
+            "GKE's Container-Optimized OS takes its driver from Google's installer, not from a driver container.",
+            remedy,
+        )
     elif (
         cloud == "eks"
         and plan.manages_driver
-        and any("amazon" in os_of(node)[0].lower() or "bottlerocket" in os_of(node)[0].lower() for node in snapshot.candidates)
+        and any(
+            "amazon" in os_of(node)[0].lower() or "bottlerocket" in os_of(node)[0].lower()
+            for node in snapshot.candidates
+        )
     ):
         remedy = "Use the eks preset (driver.enabled false), or node groups with Ubuntu."
-        yield Finding(check, "warning", "Amazon Linux and Bottlerocket have no driver container; their GPU images bring the driver.", remedy)
+        yield Finding(
+            check,
+            "warning",
+            "Amazon Linux and Bottlerocket have no driver container; their GPU images bring the driver.",
+            remedy,
+        )
     else:
-        yield Finding(check, "ok", f"The nodes belong to {cloud.upper()}." if cloud else "The nodes belong to no managed cloud that needs special values.")
+        yield Finding(
+            check,
+            "ok",
+            f"The nodes belong to {cloud.upper()}."
+            if cloud
+            else "The nodes belong to no managed cloud that needs special values.",
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -571,7 +772,9 @@ CHECKS = {
     "role_grants": Check(check_role_grants, frozenset({"selfsubjectrulesreviews"})),
     "gpu_nodes": Check(check_gpu_nodes, _NODES),
     "nfd": Check(check_nfd, frozenset({"daemonsets"})),
-    "other_stacks": Check(check_other_stacks, frozenset({"daemonsets", "deployments", "clusterpolicies", "gpuclusters"})),
+    "other_stacks": Check(
+        check_other_stacks, frozenset({"daemonsets", "deployments", "clusterpolicies", "gpuclusters"})
+    ),
     "container_runtime": Check(check_container_runtime, _NODES),
     "operating_system": Check(check_operating_system, _NODES),
     "driver": Check(check_driver, _NODES),
@@ -584,14 +787,21 @@ CHECKS = {
 
 def run_checks(snapshot: Snapshot, plan: Plan, skip: t.Collection[str] = ()) -> list[Finding]:
     """Run all checks but those to skip; failures come first."""
-    findings = [finding for name, check in CHECKS.items() if name not in skip for finding in _run(name, check, snapshot, plan)]
+    findings = [
+        finding for name, check in CHECKS.items() if name not in skip for finding in _run(name, check, snapshot, plan)
+    ]
     return worst_first(findings)
 
 
 def _run(name: str, check: Check, snapshot: Snapshot, plan: Plan) -> t.Iterator[Finding]:
     unreadable = sorted(check.needs & snapshot.unreadable)
     if unreadable:
-        yield Finding(name, "warning", f"Not checked, because this user may not read {', '.join(unreadable)}.", "Grant it, or skip this check.")
+        yield Finding(
+            name,
+            "warning",
+            f"Not checked, because this user may not read {', '.join(unreadable)}.",
+            "Grant it, or skip this check.",
+        )
     else:
         yield from check.function(snapshot, plan)
 
@@ -612,6 +822,12 @@ def facts(snapshot: Snapshot) -> Json:
         "kernels": dict(collections.Counter(kernel_of(node) for node in nodes)),
         "nfd": sorted({worker.namespace for worker in nfd.installations(snapshot.daemonsets)}),
         "cloud": cloud_of(snapshot.nodes),
-        "namespace": {"name": name_of(snapshot.namespace), "labels": labels_of(snapshot.namespace)} if snapshot.namespace else None,
-        "helm_clusterpolicies": [name_of(item) for item in snapshot.clusterpolicies if HELM_RELEASE in (item["metadata"].get("annotations") or {})],
+        "namespace": {"name": name_of(snapshot.namespace), "labels": labels_of(snapshot.namespace)}
+        if snapshot.namespace
+        else None,
+        "helm_clusterpolicies": [
+            name_of(item)
+            for item in snapshot.clusterpolicies
+            if HELM_RELEASE in (item["metadata"].get("annotations") or {})
+        ],
     }

@@ -79,7 +79,9 @@ class _Reader:
     def list(self, group_version: str, plural: str, selector: str = "") -> Items:
         """List a collection; empty when its kind does not exist or may not be read."""
         query = {"labelSelector": selector} if selector else {}
-        return self._permitted(plural, lambda: self._cluster.list(namespaced(group_version, None, plural), **query)) or []
+        return (
+            self._permitted(plural, lambda: self._cluster.list(namespaced(group_version, None, plural), **query)) or []
+        )
 
     def namespace(self, name: str) -> Json | None:
         """Return a namespace, or None."""
@@ -138,7 +140,9 @@ def ungranted(cluster: Cluster, namespace: str, roles: Items) -> Ungranted:
     found: Ungranted = {}
     places: dict[tuple[str, str | None], Items] = {}
     for role in roles:
-        places.setdefault((role["kind"], (role["namespace"] or namespace) if role["kind"] == "Role" else None), []).append(role)
+        places.setdefault(
+            (role["kind"], (role["namespace"] or namespace) if role["kind"] == "Role" else None), []
+        ).append(role)
     for (kind, where), there in places.items():
         if _may_grant_anything(cluster, KINDS[kind], where):
             continue
@@ -158,7 +162,11 @@ def _may_grant_anything(cluster: Cluster, plural: str, namespace: str | None) ->
 
 def _held(cluster: Cluster, namespace: str) -> Items:
     """Return the user's own rules in a namespace, those for the whole cluster included."""
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": namespace}}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": namespace},
+    }
     status = json.loads(cluster.request("POST", RULES, body=review))["status"]
     return [*(status.get("resourceRules") or []), *(status.get("nonResourceRules") or [])]
 
@@ -175,7 +183,11 @@ def _is_there(cluster: Cluster, plural: str, namespace: str | None, role: Json) 
 
 
 def _allowed(cluster: Cluster, attributes: Json) -> bool:
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": attributes}}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
     answer = json.loads(cluster.request("POST", REVIEWS, body=review))
     return bool(answer["status"].get("allowed"))
 

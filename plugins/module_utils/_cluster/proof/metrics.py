@@ -109,16 +109,28 @@ def ask_all(cluster: Cluster, options: t.Mapping[str, t.Any]) -> list[NodeMetric
         return list(pool.map(ask, chosen.items()))
 
 
-def _ask(cluster: Cluster, options: t.Mapping[str, t.Any], name: str, pod: Json | None, node: Json | None) -> NodeMetrics:
+def _ask(
+    cluster: Cluster, options: t.Mapping[str, t.Any], name: str, pod: Json | None, node: Json | None
+) -> NodeMetrics:
     expected = expected_gpus(node)
     if node is None:
         return NodeMetrics(name, reason="There is no such node.")
     if pod is None:
-        return NodeMetrics(name, reason=f"No DCGM exporter runs on this node. Is its label {DEPLOY_LABEL} true?", expected_gpus=expected)
+        return NodeMetrics(
+            name,
+            reason=f"No DCGM exporter runs on this node. Is its label {DEPLOY_LABEL} true?",
+            expected_gpus=expected,
+        )
     if not _is_ready(pod):
-        return NodeMetrics(name, reason=f"The exporter is not ready: {pod['status']}.", pod=pod["name"], expected_gpus=expected)
+        return NodeMetrics(
+            name, reason=f"The exporter is not ready: {pod['status']}.", pod=pod["name"], expected_gpus=expected
+        )
     try:
-        status, body = cluster.port_forward_get(options["namespace"], pod["name"], options["port"], "/metrics", options["timeout"])
+        status, body = cluster.port_forward_get(
+            options["namespace"], pod["name"], options["port"], "/metrics", options["timeout"]
+        )
     except GpuOpsError as e:
         return NodeMetrics(name, reason=e.msg, pod=pod["name"], expected_gpus=expected)
-    return judge(name, pod["name"], status, body.decode("utf-8", "replace"), expected=expected, wanted=options["metrics"])
+    return judge(
+        name, pod["name"], status, body.decode("utf-8", "replace"), expected=expected, wanted=options["metrics"]
+    )

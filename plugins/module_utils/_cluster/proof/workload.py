@@ -98,7 +98,9 @@ def select(nodes: list[Json], options: t.Mapping[str, t.Any]) -> Selection:
     else:
         names = [name for name, node in by_name.items() if _schedulable(node) and _offers(node, resource)]
     if not names:
-        selected = "" if options["node_selector"] is None else f" among those with the labels {options['node_selector']}"
+        selected = (
+            "" if options["node_selector"] is None else f" among those with the labels {options['node_selector']}"
+        )
         raise GpuOpsError(
             f"There is nothing to test: no schedulable node{selected} offers {resource}. "
             "Check that the device plugin runs and that the nodes are not cordoned; gpu_stack_info shows both.",
@@ -121,7 +123,9 @@ def _trouble(node: Json | None, resource: str, count: int) -> str:
     if node is None:
         return "There is no such node."
     if not is_ready(node):
-        said = next((item.get("message") for item in node["status"].get("conditions") or [] if item["type"] == "Ready"), None)
+        said = next(
+            (item.get("message") for item in node["status"].get("conditions") or [] if item["type"] == "Ready"), None
+        )
         return f"The node is not Ready: {said or 'its kubelet has not reported yet'}."
     offered = _offers(node, resource)
     if offered < count:
@@ -152,7 +156,9 @@ def manifest(node: str, run: str, options: t.Mapping[str, t.Any], now: float) ->
         "priorityClassName": options["priority_class_name"],
         "imagePullSecrets": [{"name": name} for name in options["image_pull_secrets"]],
         "tolerations": options["tolerations"],
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_only(node)]}}},
+        "affinity": {
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_only(node)]}}
+        },
         "containers": [{key: value for key, value in container.items() if value is not None}],
     }
     spec = {key: value for key, value in spec.items() if value is not None}
@@ -163,7 +169,12 @@ def manifest(node: str, run: str, options: t.Mapping[str, t.Any], now: float) ->
     if options["kind"] == "Pod":
         return {"apiVersion": "v1", "kind": "Pod", "metadata": named, "spec": spec}
     template = {"metadata": metadata, "spec": spec}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": named, "spec": {"backoffLimit": 0, "template": template}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": named,
+        "spec": {"backoffLimit": 0, "template": template},
+    }
 
 
 def _only(node: str) -> Json:
@@ -193,12 +204,23 @@ def judge(pod: Json | None, age_s: float, options: t.Mapping[str, t.Any]) -> Out
 
 
 def _failed(status: Json) -> Outcome:
-    ended: Json = next((item["state"]["terminated"] for item in status.get("containerStatuses") or [] if (item.get("state") or {}).get("terminated")), {})
+    ended: Json = next(
+        (
+            item["state"]["terminated"]
+            for item in status.get("containerStatuses") or []
+            if (item.get("state") or {}).get("terminated")
+        ),
+        {},
+    )
     code = ended.get("exitCode")
     said = status.get("message") or ended.get("message") or ""
     why = status.get("reason") or ended.get("reason") or ""
     if code is None:
-        return Outcome("", phase="Failed", reason=f"The node refused or ended the pod ({why or 'no reason given'}): {said or 'no message'}.")
+        return Outcome(
+            "",
+            phase="Failed",
+            reason=f"The node refused or ended the pod ({why or 'no reason given'}): {said or 'no message'}.",
+        )
     named = f" ({why})" if why not in ("", "Error") else ""
     return Outcome("", phase="Failed", exit_code=code, reason=f"The workload ended with status {code}{named}")
 
@@ -220,7 +242,14 @@ def _waiting(status: Json) -> Json:
 
 def _unschedulable(status: Json) -> str:
     conditions = status.get("conditions") or []
-    return next((item.get("message") or "" for item in conditions if item["type"] == "PodScheduled" and item.get("reason") == "Unschedulable"), "")
+    return next(
+        (
+            item.get("message") or ""
+            for item in conditions
+            if item["type"] == "PodScheduled" and item.get("reason") == "Unschedulable"
+        ),
+        "",
+    )
 
 
 def _no_place(message: str, options: t.Mapping[str, t.Any]) -> Outcome | None:
@@ -229,7 +258,11 @@ def _no_place(message: str, options: t.Mapping[str, t.Any]) -> Outcome | None:
         return Outcome("", reason=f"The scheduler cannot place the pod: {message}")
     if not options["skip_busy"]:
         return None
-    return Outcome("", skipped=True, reason=f"Other pods hold the node's {options['resource']}. Test it when it is idle, or wait for it with skip_busy: false.")
+    return Outcome(
+        "",
+        skipped=True,
+        reason=f"Other pods hold the node's {options['resource']}. Test it when it is idle, or wait for it with skip_busy: false.",
+    )
 
 
 @dataclasses.dataclass
@@ -293,7 +326,9 @@ class Run:
     def _look(self, node: str, started: _Started, pod: Json | None) -> None:
         age_s = time.monotonic() - started.since
         if pod is None and started.seen:
-            verdict: Outcome | None = Outcome("", reason="The pod vanished while it ran: somebody deleted it, or evicted it from the node.")
+            verdict: Outcome | None = Outcome(
+                "", reason="The pod vanished while it ran: somebody deleted it, or evicted it from the node."
+            )
         else:
             verdict = judge(pod, age_s, self._options)
         started.seen = started.seen or pod is not None
@@ -335,7 +370,10 @@ class Run:
             while self._left(self._pods) and time.monotonic() < deadline:
                 time.sleep(POLL_S)
         except GpuOpsError as e:
-            raise GpuOpsError(f"{e.msg} Pods of the test may be left; they end by themselves, and the next run deletes them.", **e.details) from e
+            raise GpuOpsError(
+                f"{e.msg} Pods of the test may be left; they end by themselves, and the next run deletes them.",
+                **e.details,
+            ) from e
 
     def _left(self, path: str) -> list[str]:
         """Return the names of this run's objects, read from storage rather than from a cache that may lag."""
@@ -349,6 +387,7 @@ def _explain(error: GpuOpsError, namespace: str) -> GpuOpsError:
         return GpuOpsError(f"Namespace {namespace} does not exist. Create it, or set namespace.", reason="NotFound")
     if "violates PodSecurity" in error.msg:
         return GpuOpsError(
-            f"The pod security of namespace {namespace} refuses the workload. Change security_context or namespace. {error.msg}", reason="Forbidden"
+            f"The pod security of namespace {namespace} refuses the workload. Change security_context or namespace. {error.msg}",
+            reason="Forbidden",
         )
     return error

@@ -40,7 +40,14 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes impor
     runs_containers,
     untolerated,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Json, Observation, PodRow, Reason, Rollout, Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
+    Json,
+    Observation,
+    PodRow,
+    Reason,
+    Rollout,
+    Verdict,
+)
 
 SETTLE_S = 3
 """How old an edit must be before a `ready` can be about it: recordings show the operator answer an edit within 0.3 s."""
@@ -77,10 +84,17 @@ def judge(seen: Observation) -> Verdict:
     rollouts = list(_rollouts(seen, gpu_nodes))
     reasons = [*_policy_reasons(seen)]
     if seen.policy is not None:
-        reasons += [*_node_reasons(seen, gpu_nodes), *_operand_reasons(seen, rollouts, gpu_nodes), *_upgrade_reasons(gpu_nodes)]
+        reasons += [
+            *_node_reasons(seen, gpu_nodes),
+            *_operand_reasons(seen, rollouts, gpu_nodes),
+            *_upgrade_reasons(gpu_nodes),
+        ]
         reasons += [*_gpu_reasons(seen, gpu_nodes), *_state_reasons(seen)]
     if seen.policy is not None and seen.now - last_write(seen.policy) < CORRECTED_S:
-        reasons = [dataclasses.replace(reason, level="progressing") if reason.operand and reason.level == "failed" else reason for reason in reasons]
+        reasons = [
+            dataclasses.replace(reason, level="progressing") if reason.operand and reason.level == "failed" else reason
+            for reason in reasons
+        ]
     order = {"failed": 0, "progressing": 1, "note": 2}
     reasons.sort(key=lambda reason: order[reason.level])
     usable = sum(1 for node in gpu_nodes if is_ready(node) and any(gpu_quantities(node, "allocatable").values()))
@@ -110,7 +124,9 @@ def _verdict(reasons: list[Reason], rollouts: tuple[Rollout, ...], usable: int, 
     first = blocking[0]
     more = f" ({len(blocking) - 1} more)" if len(blocking) > 1 else ""
     message = f"{first.message}{more}" + (f" {first.remedy}" if first.remedy else "")
-    return Verdict("failed" if first.level == "failed" else "progressing", message, tuple(reasons), rollouts, usable, total)
+    return Verdict(
+        "failed" if first.level == "failed" else "progressing", message, tuple(reasons), rollouts, usable, total
+    )
 
 
 # The ClusterPolicy itself
@@ -118,7 +134,12 @@ def _verdict(reasons: list[Reason], rollouts: tuple[Rollout, ...], usable: int, 
 
 def _policy_reasons(seen: Observation) -> Reasons:
     if seen.policies is None:
-        yield Reason("failed", "CRDMissing", "The ClusterPolicy CRD is not installed.", "Apply the CRDs of the GPU Operator's chart first.")
+        yield Reason(
+            "failed",
+            "CRDMissing",
+            "The ClusterPolicy CRD is not installed.",
+            "Apply the CRDs of the GPU Operator's chart first.",
+        )
         return
     if seen.gpuclusters:
         yield Reason(
@@ -128,7 +149,12 @@ def _policy_reasons(seen: Observation) -> Reasons:
             "Delete one of the two.",
         )
     if seen.policy is None:
-        yield Reason("progressing", "NoClusterPolicy", f"There is no ClusterPolicy {seen.name}.", "Create it with gpuops.nvidia.clusterpolicy.")
+        yield Reason(
+            "progressing",
+            "NoClusterPolicy",
+            f"There is no ClusterPolicy {seen.name}.",
+            "Create it with gpuops.nvidia.clusterpolicy.",
+        )
         return
     oldest = min(seen.policies, key=lambda item: (item["metadata"]["creationTimestamp"], name_of(item)))
     if oldest is not seen.policy:
@@ -140,7 +166,9 @@ def _policy_reasons(seen: Observation) -> Reasons:
         )
     elif len(seen.policies) > 1:
         others = ", ".join(sorted(name_of(item) for item in seen.policies if item is not seen.policy))
-        yield Reason("note", "IgnoredClusterPolicy", f"The operator ignores another ClusterPolicy: {others}.", "Delete it.")
+        yield Reason(
+            "note", "IgnoredClusterPolicy", f"The operator ignores another ClusterPolicy: {others}.", "Delete it."
+        )
     yield from _operator_reasons(seen)
 
 
@@ -170,17 +198,27 @@ def _state_reasons(seen: Observation) -> Reasons:
         # An error from before the last edit may be about what that edit has corrected.
         old = seen.now - max(_timestamp(error.get("lastTransitionTime")), last_write(policy)) > RECONCILE_ERROR_S
         message = f"The operator cannot reconcile: {error.get('message') or error.get('reason')}."
-        yield Reason("failed" if old else "progressing", str(error.get("reason")), message, "Correct what the message names.")
+        yield Reason(
+            "failed" if old else "progressing", str(error.get("reason")), message, "Correct what the message names."
+        )
     elif status.get("state") != "ready":
         said = (error or {}).get("message") or f"state is {status.get('state') or 'not set yet'}"
         yield Reason("progressing", "StateNotReady", f"The operator does not call the ClusterPolicy ready: {said}.")
     if seen.now - last_write(policy) < SETTLE_S:
-        yield Reason("progressing", "JustChanged", "The ClusterPolicy was changed a moment ago, and its status may be about the time before.")
+        yield Reason(
+            "progressing",
+            "JustChanged",
+            "The ClusterPolicy was changed a moment ago, and its status may be about the time before.",
+        )
 
 
 def last_write(policy: Json) -> float:
     """Return when the object was last changed other than by a status update, in seconds since the epoch."""
-    writes = [_timestamp(entry.get("time")) for entry in policy["metadata"].get("managedFields") or [] if entry.get("subresource") != "status"]
+    writes = [
+        _timestamp(entry.get("time"))
+        for entry in policy["metadata"].get("managedFields") or []
+        if entry.get("subresource") != "status"
+    ]
     return max([*writes, _timestamp(policy["metadata"].get("creationTimestamp"))])
 
 
@@ -200,17 +238,37 @@ def _node_reasons(seen: Observation, gpu_nodes: list[Json]) -> Reasons:
     off = [node for node in gpu_nodes if is_switched_off(node)]
     if off:
         every = len(off) == len(gpu_nodes)
-        yield _about(level if every else "note", "OperandsSwitchedOff", off, gpu_nodes, "label nvidia.com/gpu.deploy.operands=false keeps the operands away")
+        yield _about(
+            level if every else "note",
+            "OperandsSwitchedOff",
+            off,
+            gpu_nodes,
+            "label nvidia.com/gpu.deploy.operands=false keeps the operands away",
+        )
     tolerations = _daemonset_tolerations(seen.spec)
     tainted = [node for node in gpu_nodes if untolerated(node, tolerations)]
     if tainted:
         taint = format_taint(untolerated(tainted[0], tolerations)[0])
         every = len(tainted) == len(gpu_nodes)
         what = f"taint {taint} is not tolerated by the operands"
-        yield _about(level if every else "note", "NodesTainted", tainted, gpu_nodes, what, "Add a toleration to daemonsets.tolerations, or remove the taint.")
+        yield _about(
+            level if every else "note",
+            "NodesTainted",
+            tainted,
+            gpu_nodes,
+            what,
+            "Add a toleration to daemonsets.tolerations, or remove the taint.",
+        )
     down = [node for node in gpu_nodes if not is_ready(node)]
     if down:
-        yield _about("progressing", "NodesNotReady", down, gpu_nodes, "the kubelet does not report Ready", "See `kubectl describe node`.")
+        yield _about(
+            "progressing",
+            "NodesNotReady",
+            down,
+            gpu_nodes,
+            "the kubelet does not report Ready",
+            "See `kubectl describe node`.",
+        )
 
 
 def _no_gpu_node(seen: Observation, level: t.Literal["failed", "progressing"]) -> Reason:
@@ -236,7 +294,13 @@ def _daemonset_tolerations(spec: Json) -> list[Json]:
 
 
 def _about(
-    level: t.Literal["failed", "progressing", "note"], code: str, nodes: list[Json], of: list[Json], what: str, remedy: str = "", operand: str | None = None
+    level: t.Literal["failed", "progressing", "note"],
+    code: str,
+    nodes: list[Json],
+    of: list[Json],
+    what: str,
+    remedy: str = "",
+    operand: str | None = None,
 ) -> Reason:
     """Make a reason about some of the GPU nodes, with one example by name."""
     example = name_of(nodes[0])
@@ -254,12 +318,18 @@ def _rollouts(seen: Observation, gpu_nodes: list[Json]) -> t.Iterator[Rollout]:
             yield _rollout(seen, operand, item, gpu_nodes)
         if not mine:
             wanted = enabled(operand, seen.spec) and seen.policy is not None
-            yield Rollout(operand.name, None, "progressing" if wanted else "disabled", expected=len(gpu_nodes) if wanted else 0)
+            yield Rollout(
+                operand.name, None, "progressing" if wanted else "disabled", expected=len(gpu_nodes) if wanted else 0
+            )
 
 
 def _rollout(seen: Observation, operand: Operand, item: Json, gpu_nodes: list[Json]) -> Rollout:
     template, status = item["spec"]["template"]["spec"], item.get("status") or {}
-    expected = sum(1 for node in gpu_nodes if matches(template.get("nodeSelector"), node) and not untolerated(node, template.get("tolerations") or []))
+    expected = sum(
+        1
+        for node in gpu_nodes
+        if matches(template.get("nodeSelector"), node) and not untolerated(node, template.get("tolerations") or [])
+    )
     desired = int(status.get("desiredNumberScheduled", 0))
     broken = any(_never_starts(row) for row in seen.troubled.get(name_of(item), ()))
     fine = _rolled_out(item) and desired == expected
@@ -271,7 +341,9 @@ def _rollout(seen: Observation, operand: Operand, item: Json, gpu_nodes: list[Js
         desired=desired,
         updated=int(status.get("updatedNumberScheduled", 0)),
         available=int(status.get("numberAvailable", 0)),
-        images=tuple(container["image"] for container in template["containers"] if container["name"] == operand.container),
+        images=tuple(
+            container["image"] for container in template["containers"] if container["name"] == operand.container
+        ),
     )
 
 
@@ -281,7 +353,9 @@ def _rolled_out(item: Json) -> bool:
     desired = status.get("desiredNumberScheduled", 0)
     seen_by_controller = status.get("observedGeneration", 0) >= item["metadata"].get("generation", 0)
     # updatedNumberScheduled counts pods of the newest revision whatever the update strategy is.
-    return bool(seen_by_controller and status.get("updatedNumberScheduled", 0) == desired == status.get("numberAvailable", 0))
+    return bool(
+        seen_by_controller and status.get("updatedNumberScheduled", 0) == desired == status.get("numberAvailable", 0)
+    )
 
 
 def _operand_reasons(seen: Observation, rollouts: list[Rollout], gpu_nodes: list[Json]) -> Reasons:
@@ -304,7 +378,12 @@ def _operand_reasons(seen: Observation, rollouts: list[Rollout], gpu_nodes: list
 
 def _missing(operand: Operand, rollout: Rollout, seen: Observation) -> Reasons:
     if rollout.state != "disabled":
-        yield Reason("progressing", "OperandMissing", f"{operand.name}: the operator has not made DaemonSet {operand.daemonset} yet.", operand=operand.name)
+        yield Reason(
+            "progressing",
+            "OperandMissing",
+            f"{operand.name}: the operator has not made DaemonSet {operand.daemonset} yet.",
+            operand=operand.name,
+        )
     elif operand.key == "driver" and (seen.spec.get("driver") or {}).get("useNvidiaDriverCRD"):
         yield Reason(
             "progressing",
@@ -325,7 +404,9 @@ def _rollout_reasons(seen: Observation, operand: Operand, rollout: Rollout, item
         yield from _pod_reasons(operand, rollout, rows)
     elif rollout.desired != rollout.expected:
         message = f"{operand.name}: {rollout.desired} pods are scheduled for {rollout.expected} nodes, the DaemonSet controller is behind."
-        yield Reason("progressing", "NotScheduled", message, operand=operand.name, count=rollout.desired, total=rollout.expected)
+        yield Reason(
+            "progressing", "NotScheduled", message, operand=operand.name, count=rollout.desired, total=rollout.expected
+        )
     elif rollout.state != "ready":
         yield _outdated(seen, operand, rollout, item)
 
@@ -346,14 +427,18 @@ def _outdated(seen: Observation, operand: Operand, rollout: Rollout, item: Json)
         remedy = "These pods are replaced only when somebody deletes them: set driver.upgradePolicy.autoUpgrade, or delete them node by node."
         if operand.key != "driver":
             remedy = "Set daemonsets.updateStrategy to RollingUpdate, or delete the pods node by node."
-        return Reason("failed", "PodsOutdated", message, remedy, operand=operand.name, count=done, total=rollout.expected)
+        return Reason(
+            "failed", "PodsOutdated", message, remedy, operand=operand.name, count=done, total=rollout.expected
+        )
     return Reason("progressing", "RollingOut", message, operand=operand.name, count=done, total=rollout.expected)
 
 
 def _replaces_pods(operand: Operand, spec: Json) -> bool:
     """Tell whether the operator deletes outdated OnDelete pods by itself: only its upgrade controller does, for the driver."""
     policy = (spec.get("driver") or {}).get("upgradePolicy") or {}
-    return operand.key == "driver" and (bool(policy.get("autoUpgrade")) or bool((spec.get("driver") or {}).get("useNvidiaDriverCRD")))
+    return operand.key == "driver" and (
+        bool(policy.get("autoUpgrade")) or bool((spec.get("driver") or {}).get("useNvidiaDriverCRD"))
+    )
 
 
 def _never_starts(row: PodRow) -> bool:
@@ -371,10 +456,26 @@ def _pod_reasons(operand: Operand, rollout: Rollout, rows: tuple[PodRow, ...]) -
     for status, group in kinds.items():
         fatal, row = _never_starts(group[0]), _explained(group)
         where = f"pod {row.name}" + (f" on {row.node}" if row.node else "")
-        message = f"{operand.name}: {rollout.available} of {rollout.expected} nodes ready; {where} is {status}" + (f": {row.cause}" if row.cause else "") + "."
-        remedy = NEVER_STARTS.get(status.removeprefix("Init:"), f"See `kubectl logs {row.name} --all-containers`." if fatal else "")
+        message = (
+            f"{operand.name}: {rollout.available} of {rollout.expected} nodes ready; {where} is {status}"
+            + (f": {row.cause}" if row.cause else "")
+            + "."
+        )
+        remedy = NEVER_STARTS.get(
+            status.removeprefix("Init:"), f"See `kubectl logs {row.name} --all-containers`." if fatal else ""
+        )
         code = status.removeprefix("Init:") if fatal else "PodsNotReady"
-        yield Reason("failed" if fatal else "progressing", code, message, remedy, operand.name, row.node or None, row.name, len(group), rollout.expected)
+        yield Reason(
+            "failed" if fatal else "progressing",
+            code,
+            message,
+            remedy,
+            operand.name,
+            row.node or None,
+            row.name,
+            len(group),
+            rollout.expected,
+        )
 
 
 def _explained(rows: list[PodRow]) -> PodRow:
@@ -386,14 +487,39 @@ def _label_reasons(gpu_nodes: list[Json], spec: Json) -> Reasons:
     mine = [node for node in gpu_nodes if not is_switched_off(node)]
     unlabelled = [node for node in mine if not any(key.startswith(DEPLOY_PREFIX) for key in labels_of(node))]
     if unlabelled:
-        yield _about("progressing", "NodesNotLabelled", unlabelled, gpu_nodes, "the operator has not labelled them for the operands yet")
-    paused = [node for node in mine if any("paused-for-" in value for key, value in labels_of(node).items() if key.startswith(DEPLOY_PREFIX))]
+        yield _about(
+            "progressing",
+            "NodesNotLabelled",
+            unlabelled,
+            gpu_nodes,
+            "the operator has not labelled them for the operands yet",
+        )
+    paused = [
+        node
+        for node in mine
+        if any("paused-for-" in value for key, value in labels_of(node).items() if key.startswith(DEPLOY_PREFIX))
+    ]
     if paused:
-        remedy = "If no driver upgrade or MIG change is running there, set its nvidia.com/gpu.deploy.* labels back to true."
-        yield _about("progressing", "OperandsPaused", paused, gpu_nodes, "operands are paused for a driver upgrade or a MIG change", remedy)
+        remedy = (
+            "If no driver upgrade or MIG change is running there, set its nvidia.com/gpu.deploy.* labels back to true."
+        )
+        yield _about(
+            "progressing",
+            "OperandsPaused",
+            paused,
+            gpu_nodes,
+            "operands are paused for a driver upgrade or a MIG change",
+            remedy,
+        )
     refused = [node for node in mine if labels_of(node).get(DEPLOY_PREFIX + "device-plugin") == "false"]
     if refused and (spec.get("devicePlugin") or {}).get("enabled") is not False:
-        yield _about("note", "DevicePluginSwitchedOff", refused, gpu_nodes, "label nvidia.com/gpu.deploy.device-plugin=false keeps the device plugin away")
+        yield _about(
+            "note",
+            "DevicePluginSwitchedOff",
+            refused,
+            gpu_nodes,
+            "label nvidia.com/gpu.deploy.device-plugin=false keeps the device plugin away",
+        )
 
 
 # Driver upgrades and GPUs
@@ -407,24 +533,46 @@ def _upgrade_reasons(gpu_nodes: list[Json]) -> Reasons:
         if state in ("", "upgrade-done"):
             continue
         if state == "upgrade-failed":
-            remedy = (
-                f"Remove the cause (see the events of node {name_of(nodes[0])}, reason GPUDriverUpgrade), then set its label {UPGRADE_STATE}=upgrade-required."
+            remedy = f"Remove the cause (see the events of node {name_of(nodes[0])}, reason GPUDriverUpgrade), then set its label {UPGRADE_STATE}=upgrade-required."
+            yield _about(
+                "failed",
+                "DriverUpgradeFailed",
+                nodes,
+                gpu_nodes,
+                "the driver upgrade failed and the node stays cordoned",
+                remedy,
+                "driver",
             )
-            yield _about("failed", "DriverUpgradeFailed", nodes, gpu_nodes, "the driver upgrade failed and the node stays cordoned", remedy, "driver")
         else:
-            yield _about("progressing", "DriverUpgrade", nodes, gpu_nodes, f"the driver upgrade is at {state}", operand="driver")
+            yield _about(
+                "progressing", "DriverUpgrade", nodes, gpu_nodes, f"the driver upgrade is at {state}", operand="driver"
+            )
 
 
 def _gpu_reasons(seen: Observation, gpu_nodes: list[Json]) -> Reasons:
     if not enabled(DEVICE_PLUGIN, seen.spec):
         return
     tolerations = _daemonset_tolerations(seen.spec)
-    serving = [node for node in gpu_nodes if labels_of(node).get(DEPLOY_PREFIX + "device-plugin") == "true" and not untolerated(node, tolerations)]
+    serving = [
+        node
+        for node in gpu_nodes
+        if labels_of(node).get(DEPLOY_PREFIX + "device-plugin") == "true" and not untolerated(node, tolerations)
+    ]
     empty = [node for node in serving if not any(gpu_quantities(node, "allocatable").values())]
     if empty:
         what = "no nvidia.com/gpu or nvidia.com/mig-* is allocatable"
         remedy = "See the log of the device plugin's pod there."
         yield _about("progressing", "NoAllocatableGPUs", empty, gpu_nodes, what, remedy, DEVICE_PLUGIN.name)
-    short = [node for node in serving if node not in empty and gpu_quantities(node, "allocatable") != gpu_quantities(node, "capacity")]
+    short = [
+        node
+        for node in serving
+        if node not in empty and gpu_quantities(node, "allocatable") != gpu_quantities(node, "capacity")
+    ]
     if short:
-        yield _about("note", "UnhealthyGPUs", short, gpu_nodes, "fewer GPUs are allocatable than there are, the device plugin calls some unhealthy")
+        yield _about(
+            "note",
+            "UnhealthyGPUs",
+            short,
+            gpu_nodes,
+            "fewer GPUs are allocatable than there are, the device plugin calls some unhealthy",
+        )

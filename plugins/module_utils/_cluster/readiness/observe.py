@@ -21,8 +21,18 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import OPERATOR_APP
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.judge import judge, suspects
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Json, Observation, PodRow, Verdict
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import AWAY, OUTAGE_S, POLL_S, timeout_message
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
+    Json,
+    Observation,
+    PodRow,
+    Verdict,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import (
+    AWAY,
+    OUTAGE_S,
+    POLL_S,
+    timeout_message,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 CLUSTERPOLICIES = namespaced("nvidia.com/v1", None, "clusterpolicies")
@@ -34,7 +44,9 @@ EXAMPLES = 8
 
 def observe(cluster: Cluster, namespace: str, name: str) -> Observation:
     """Read everything that the judge looks at."""
-    with ThreadPoolExecutor(1) as beside:  # the nodes are nearly all of the bytes: the rest arrives while the API server writes them
+    with ThreadPoolExecutor(
+        1
+    ) as beside:  # the nodes are nearly all of the bytes: the rest arrives while the API server writes them
         nodes = beside.submit(cluster.list, namespaced("v1", None, "nodes"))
         seen = Observation(
             name=name,
@@ -42,7 +54,11 @@ def observe(cluster: Cluster, namespace: str, name: str) -> Observation:
             policies=read_policies(cluster),
             gpuclusters=cluster.list(GPUCLUSTERS) or [],
             daemonsets=cluster.list(namespaced("apps/v1", namespace, "daemonsets")) or [],
-            operators=[item for item in cluster.list(namespaced("apps/v1", namespace, "deployments")) or [] if _is_operator(item)],
+            operators=[
+                item
+                for item in cluster.list(namespaced("apps/v1", namespace, "deployments")) or []
+                if _is_operator(item)
+            ],
             nodes=nodes.result() or [],
             now=cluster.now(),
         )
@@ -62,7 +78,9 @@ def _with_troubles(cluster: Cluster, seen: Observation) -> Observation:
     troubled = suspects(seen)
     if not troubled:
         return seen
-    rows = _rows_by_daemonset(cluster.table(namespaced("v1", seen.namespace, "pods")), [name_of(item) for item in seen.daemonsets])
+    rows = _rows_by_daemonset(
+        cluster.table(namespaced("v1", seen.namespace, "pods")), [name_of(item) for item in seen.daemonsets]
+    )
     by_name = {name_of(item): item for item in troubled}
     explained: dict[str, tuple[PodRow, ...]] = {}
     left = EXAMPLES
@@ -83,10 +101,16 @@ def _rows_by_daemonset(table: list[dict[str, t.Any]], names: list[str]) -> dict[
         ready, dummy, total = str(cells["ready"]).partition("/")
         if cells["status"] == "Running" and ready == total:
             continue
-        owner = max((name for name in names if re.fullmatch(re.escape(name) + r"-[a-z0-9]{5}", cells["name"])), key=len, default=None)
+        owner = max(
+            (name for name in names if re.fullmatch(re.escape(name) + r"-[a-z0-9]{5}", cells["name"])),
+            key=len,
+            default=None,
+        )
         if owner:
             node = "" if cells.get("node") in (None, "<none>") else str(cells["node"])
-            rows.setdefault(owner, []).append(PodRow(cells["name"], node, cells["status"], int(str(cells["restarts"]).split(" ", 1)[0])))
+            rows.setdefault(owner, []).append(
+                PodRow(cells["name"], node, cells["status"], int(str(cells["restarts"]).split(" ", 1)[0]))
+            )
     return rows
 
 
@@ -103,7 +127,9 @@ def _explain(cluster: Cluster, namespace: str, row: PodRow, daemonset: Json) -> 
 def _shape(spec: Json) -> list[Json]:
     """What tells revisions of an operand apart and what the API server copies from the template to the pod unchanged."""
     containers = [*(spec.get("initContainers") or []), *spec["containers"]]
-    return [{key: container.get(key) for key in ("name", "image", "command", "args", "env")} for container in containers]
+    return [
+        {key: container.get(key) for key in ("name", "image", "command", "args", "env")} for container in containers
+    ]
 
 
 def waiting_for(pod: Json) -> str:
@@ -116,15 +142,22 @@ def waiting_for(pod: Json) -> str:
             return f"container {item['name']}: {_short(waiting['message'])}"
         crash = (item.get("lastState") or {}).get("terminated") or state.get("terminated") or {}
         if crash.get("exitCode"):
-            return f"container {item['name']} exited with {crash['exitCode']}" + (f": {_short(crash['message'])}" if crash.get("message") else "")
+            return f"container {item['name']} exited with {crash['exitCode']}" + (
+                f": {_short(crash['message'])}" if crash.get("message") else ""
+            )
         if "running" in state and not item.get("ready"):
             return f"container {item['name']} is still running"
-    unscheduled = next((c for c in status.get("conditions") or [] if c["type"] == "PodScheduled" and c["status"] == "False"), None)
+    unscheduled = next(
+        (c for c in status.get("conditions") or [] if c["type"] == "PodScheduled" and c["status"] == "False"), None
+    )
     return _short((unscheduled or {}).get("message") or "")
 
 
 def _last_warning(cluster: Cluster, namespace: str, pod: str) -> str:
-    events = cluster.list(namespaced("v1", namespace, "events"), fieldSelector=f"involvedObject.name={pod},type=Warning") or []
+    events = (
+        cluster.list(namespaced("v1", namespace, "events"), fieldSelector=f"involvedObject.name={pod},type=Warning")
+        or []
+    )
     latest = max(events, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "", default=None)
     return _short(latest.get("message") or "") if latest else ""
 
@@ -151,14 +184,18 @@ def wait_until_ready(cluster: Cluster, namespace: str, name: str, timeout_s: flo
                 raise
             away = time.monotonic() - last_answer
             if away > OUTAGE_S or time.monotonic() - start > timeout_s:
-                raise GpuOpsError(f"{e.msg} Its last answer was {int(away)} s ago.", **{**e.details, **outcome(seen, judge(seen))}) from e
+                raise GpuOpsError(
+                    f"{e.msg} Its last answer was {int(away)} s ago.", **{**e.details, **outcome(seen, judge(seen))}
+                ) from e
             time.sleep(POLL_S)
             continue
         if verdict.state == "ready":
             return seen, verdict
         waited = time.monotonic() - start
         if verdict.state == "failed":
-            raise GpuOpsError(f"The GPU stack cannot become ready: {verdict.message}", reason="NotReady", **outcome(seen, verdict))
+            raise GpuOpsError(
+                f"The GPU stack cannot become ready: {verdict.message}", reason="NotReady", **outcome(seen, verdict)
+            )
         if waited >= timeout_s:
             raise GpuOpsError(timeout_message(verdict.message, timeout_s), reason="TimedOut", **outcome(seen, verdict))
         time.sleep(min(POLL_S, max(0.1, timeout_s - waited)))
@@ -166,4 +203,7 @@ def wait_until_ready(cluster: Cluster, namespace: str, name: str, timeout_s: flo
 
 def outcome(seen: Observation, verdict: Verdict) -> Json:
     """Return the verdict and the operands as result keys."""
-    return {"verdict": verdict.as_result(), "operands": [vars(rollout) | {"images": list(rollout.images)} for rollout in verdict.operands]}
+    return {
+        "verdict": verdict.as_result(),
+        "operands": [vars(rollout) | {"images": list(rollout.images)} for rollout in verdict.operands],
+    }

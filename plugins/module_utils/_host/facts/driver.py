@@ -11,7 +11,13 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Json, Section, either, known, missing
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import (
+    Json,
+    Section,
+    either,
+    known,
+    missing,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 
 VERSION_FILE = "/proc/driver/nvidia/version"
@@ -26,7 +32,13 @@ _LIBRARY = "libnvidia-ml.so.1"
 # Debian's is called nvidia-current; nvidiafb and nvidia-wmi-ec-backlight are the kernel's own.
 _MODULE_FILE = re.compile(r"^(\S*/nvidia(?:-current|-(?:tesla|legacy)[-\w]*)?(?:-open)?\.ko(?:\.\w+)?):", re.MULTILINE)
 _DEVICE = re.compile(r"nvidia(\d+|ctl|-uvm|-uvm-tools|-modeset|-nvswitch\d+|-caps)$")
-_MODPROBE_FOLDERS = ("/usr/lib/modprobe.d", "/lib/modprobe.d", "/usr/local/lib/modprobe.d", "/run/modprobe.d", "/etc/modprobe.d")
+_MODPROBE_FOLDERS = (
+    "/usr/lib/modprobe.d",
+    "/lib/modprobe.d",
+    "/usr/local/lib/modprobe.d",
+    "/run/modprobe.d",
+    "/etc/modprobe.d",
+)
 _COMMAND_LINE_BLACKLISTS = ("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist")
 
 
@@ -133,7 +145,12 @@ def nouveau(host: Host, cmdline: t.Sequence[str]) -> Section:
     """Return whether nouveau is loaded, and whether and where it is kept from loading."""
     files = [path for path in modprobe_files(host) if bars_module(host.read(path) or "", "nouveau")]
     by_argument = any(barred_by_argument(argument, "nouveau") for argument in cmdline)
-    facts = {"loaded": host.exists("/sys/module/nouveau"), "blacklisted": bool(files) or by_argument, "in_initramfs": None, "files": files}
+    facts = {
+        "loaded": host.exists("/sys/module/nouveau"),
+        "blacklisted": bool(files) or by_argument,
+        "in_initramfs": None,
+        "files": files,
+    }
     return Section(
         facts,
         {
@@ -147,14 +164,22 @@ def nouveau(host: Host, cmdline: t.Sequence[str]) -> Section:
 
 def modprobe_files(host: Host) -> list[str]:
     """Return modprobe's configuration files that count: of the same name, the one in the folder with the highest precedence."""
-    by_name = {name: f"{folder}/{name}" for folder in _MODPROBE_FOLDERS for name in host.names(folder) if name.endswith(".conf")}
+    by_name = {
+        name: f"{folder}/{name}"
+        for folder in _MODPROBE_FOLDERS
+        for name in host.names(folder)
+        if name.endswith(".conf")
+    }
     return [by_name[name] for name in sorted(by_name)]
 
 
 def bars_module(text: str, module: str) -> bool:
     """Whether a modprobe configuration keeps a module from loading for a device: blacklisted, or installed by a command that does nothing."""
     words = (line.split() for line in text.splitlines())
-    return any(line[:2] == ["blacklist", module] or (line[:2] == ["install", module] and line[2:3] in _DO_NOTHING) for line in words)
+    return any(
+        line[:2] == ["blacklist", module] or (line[:2] == ["install", module] and line[2:3] in _DO_NOTHING)
+        for line in words
+    )
 
 
 _DO_NOTHING = (["/bin/false"], ["/bin/true"], ["/usr/bin/false"], ["/usr/bin/true"], ["false"], ["true"])
@@ -169,7 +194,10 @@ def barred_by_argument(argument: str, module: str) -> bool:
 def nouveau_in_initramfs(host: Host, kernel: str) -> tuple[bool | None, str]:
     """Whether the kernel's initramfs brings nouveau, and the command that says so or the reason why nobody does."""
     reason = f"There is no initramfs of the kernel {kernel} in /boot"
-    for command, image in (("lsinitramfs", f"/boot/initrd.img-{kernel}"), ("lsinitrd", f"/boot/initramfs-{kernel}.img")):
+    for command, image in (
+        ("lsinitramfs", f"/boot/initrd.img-{kernel}"),
+        ("lsinitrd", f"/boot/initramfs-{kernel}.img"),
+    ):
         if host.exists(image):
             output = host.run([command, image], timeout_s=60)
             if output.ok:

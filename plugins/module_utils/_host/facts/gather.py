@@ -55,12 +55,16 @@ def chosen(asked: t.Sequence[str]) -> set[str]:
     """Return the subsets that ``gather_subset`` asks for. It reads as in ``setup``, whose own code would bring all of its collectors along."""
     unknown = [name for name in asked if name.lstrip("!") not in (*SUBSETS, "all", "min")]
     if unknown:
-        raise GpuOpsError(f"There is no subset {', '.join(unknown)}. gather_subset knows all, min, {', '.join(SUBSETS)}, each also with a ! before it.")
+        raise GpuOpsError(
+            f"There is no subset {', '.join(unknown)}. gather_subset knows all, min, {', '.join(SUBSETS)}, each also with a ! before it."
+        )
     groups = {"all": set(SUBSETS) - ONLY_BY_NAME, "min": set(MINIMUM)}
     named = {name for name in asked if name in SUBSETS}
     wanted = named | groups["min"] | (groups["all"] if "all" in asked else set())
     refused = {name[1:] for name in asked if name.startswith("!")}
-    refused |= (groups["all"] - groups["min"] if "all" in refused else set()) | (groups["min"] if "min" in refused else set())
+    refused |= (groups["all"] - groups["min"] if "all" in refused else set()) | (
+        groups["min"] if "min" in refused else set()
+    )
     return wanted - (refused - named)
 
 
@@ -162,7 +166,9 @@ class Gatherer:
             return section
         kernel = self.kernel.facts["next_boot"] or self.kernel.facts["running"]
         found, source = _driver.nouveau_in_initramfs(self._host, kernel)
-        return Section({**section.facts, "in_initramfs": found}, {**section.sources, "in_initramfs": either(found, source, source)})
+        return Section(
+            {**section.facts, "in_initramfs": found}, {**section.sources, "in_initramfs": either(found, source, source)}
+        )
 
     @functools.cached_property
     def kernel(self) -> Section:
@@ -182,7 +188,9 @@ class Gatherer:
     @functools.cached_property
     def services(self) -> Section:
         """NVIDIA's services."""
-        return _services.services(self._host, self._output("packages"), self._output("units"), self.driver.facts["version"])
+        return _services.services(
+            self._host, self._output("packages"), self._output("units"), self.driver.facts["version"]
+        )
 
     @functools.cached_property
     def runtimes(self) -> Section:

@@ -13,7 +13,13 @@ import os
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Json, Section, either, known, missing
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import (
+    Json,
+    Section,
+    either,
+    known,
+    missing,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 
 GRUB_DEFAULTS = "/etc/default/grub"
@@ -41,7 +47,9 @@ def split_arguments(text: str) -> list[str]:
 def version_key(version: str) -> list[tuple[int, int, str]]:
     """Return a key that sorts kernel versions as ``sort -V`` does, with a release candidate before its release."""
     parts = re.findall(r"\d+|[a-zA-Z]+|~", version)
-    return [(1, int(part), "") if part.isdigit() else (-1 if part in ("~", "rc") else 0, 0, part) for part in parts] + [(0, 0, "")]
+    return [(1, int(part), "") if part.isdigit() else (-1 if part in ("~", "rc") else 0, 0, part) for part in parts] + [
+        (0, 0, "")
+    ]
 
 
 def newest(versions: t.Iterable[str]) -> str | None:
@@ -53,14 +61,19 @@ def installed_kernels(host: Host) -> list[str]:
     """Return the kernels that can be booted: an image in /boot, or beside the modules where the boot loader has folders of its own."""
     images = (path.partition("vmlinuz-")[2] for path in host.glob("/boot/vmlinuz-*"))
     beside = (path.split("/")[-2] for path in host.glob("/lib/modules/*/vmlinuz"))
-    return sorted({version for version in (*images, *beside) if version[:1].isdigit() and "-rescue-" not in version}, key=version_key)
+    return sorted(
+        {version for version in (*images, *beside) if version[:1].isdigit() and "-rescue-" not in version},
+        key=version_key,
+    )
 
 
 def shell_assignments(text: str, before: t.Mapping[str, str] | None = None) -> dict[str, str]:
     """Read the assignments of a shell fragment such as /etc/default/grub, with variables and ``+=``; other commands are not run."""
     values = dict(before or {})
     joined = re.sub(r"\\\n", "", text)
-    for match in re.finditer(r"^[ \t]*(?:export[ \t]+)?(\w+)(\+?)=((?:'[^']*'|\"(?:\\.|[^\"\\])*\"|[^\s'\";#])*)", joined, re.MULTILINE):
+    for match in re.finditer(
+        r"^[ \t]*(?:export[ \t]+)?(\w+)(\+?)=((?:'[^']*'|\"(?:\\.|[^\"\\])*\"|[^\s'\";#])*)", joined, re.MULTILINE
+    ):
         name, add, raw = match.groups()
         value = "".join(_unquoted(piece, values) for piece in re.findall(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|[^'\"]+", raw))
         values[name] = (values.get(name, "") if add else "") + value
@@ -129,9 +142,17 @@ def next_entry(host: Host) -> tuple[Entry | None, str]:
         environment = {**environment_block(host.read(path) or ""), **environment}
     # The first one counts once: grub-reboot sets it.
     saved = environment.get("next_entry") or environment.get("saved_entry", "")
-    bls = {os.path.basename(path)[: -len(".conf")]: path for folder in _ENTRY_FOLDERS for path in host.glob(f"{folder}/*.conf")}
+    bls = {
+        os.path.basename(path)[: -len(".conf")]: path
+        for folder in _ENTRY_FOLDERS
+        for path in host.glob(f"{folder}/*.conf")
+    }
     if bls:
-        entries = {name: bls_entry(host.read(path) or "", path, environment) for name, path in bls.items() if "rescue" not in name}
+        entries = {
+            name: bls_entry(host.read(path) or "", path, environment)
+            for name, path in bls.items()
+            if "rescue" not in name
+        }
         return _default_bls_entry(entries, saved)
     for path in _GRUB_CONFIGURATIONS:
         entries_of_grub = grub_menu_entries(host.read(path) or "", path)
@@ -154,7 +175,11 @@ def _default_grub_entry(entries: list[Entry], default: str, saved: str) -> tuple
     if wanted in ("", "0"):
         return entries[0], ""
     # A title or an id of an entry, with its submenu before a ">", ends in or holds the kernel's version.
-    named = [entry for entry in entries if re.search(rf"(^|[ -]){re.escape(entry.version)}($|[ -])", wanted.rpartition(">")[2])]
+    named = [
+        entry
+        for entry in entries
+        if re.search(rf"(^|[ -]){re.escape(entry.version)}($|[ -])", wanted.rpartition(">")[2])
+    ]
     return (named[0], "") if named else (None, f"GRUB boots the entry {wanted!r}, whose kernel cannot be told")
 
 
@@ -223,7 +248,9 @@ def secure_boot(host: Host) -> Section:
     )
 
 
-def arguments_to_come(cmdline: t.Sequence[str], configured: t.Sequence[str], source: str | None) -> tuple[list[str], list[str]]:
+def arguments_to_come(
+    cmdline: t.Sequence[str], configured: t.Sequence[str], source: str | None
+) -> tuple[list[str], list[str]]:
     """Return the arguments that the next boot adds and those that it drops. GRUB's defaults name only some, so nothing is known of drops."""
     added = [argument for argument in configured if argument not in cmdline and not _of_the_loader(argument)]
     if source == GRUB_DEFAULTS:
@@ -241,10 +268,14 @@ def reboot(host: Host, kernel_facts: Json, nouveau_facts: Json, driver_facts: Js
     if nouveau_facts["loaded"] and nouveau_facts["blacklisted"]:
         reasons.append("nouveau is loaded although it is blacklisted")
     if driver_facts["matches"] is False and not driver_facts["containerised"]:
-        reasons.append(f"The loaded driver is {driver_facts['version']}, its installed libraries are {driver_facts['userspace_version']}")
+        reasons.append(
+            f"The loaded driver is {driver_facts['version']}, its installed libraries are {driver_facts['userspace_version']}"
+        )
     if driver_facts["loaded"] and driver_facts["module_installed"] is False:
         reasons.append("The NVIDIA kernel module is loaded although it is not installed any more")
-    return Section({"required": bool(reasons), "reasons": reasons}, {"": known("kernel, nouveau, driver, /run/reboot-required")})
+    return Section(
+        {"required": bool(reasons), "reasons": reasons}, {"": known("kernel, nouveau, driver, /run/reboot-required")}
+    )
 
 
 def _asked_for(host: Host) -> list[str]:

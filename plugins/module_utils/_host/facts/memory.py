@@ -23,12 +23,20 @@ def hugepages(host: Host) -> Section:
     for name in host.names(_HUGEPAGES):
         size = re.fullmatch(r"hugepages-(\d+)kB", name)
         if size:
-            total, free = (_number(host.read(f"{_HUGEPAGES}/{name}/{field}")) for field in ("nr_hugepages", "free_hugepages"))
+            total, free = (
+                _number(host.read(f"{_HUGEPAGES}/{name}/{field}")) for field in ("nr_hugepages", "free_hugepages")
+            )
             sizes.append({"size_kib": int(size[1]), "total": total, "free": free})
     transparent = re.search(r"\[(\w+)\]", host.read("/sys/kernel/mm/transparent_hugepage/enabled") or "")
     return Section(
-        {"sizes": sorted(sizes, key=lambda entry: entry["size_kib"] or 0), "transparent": transparent[1] if transparent else None},
-        {"sizes": known("sysfs"), "transparent": either(transparent, "sysfs", "This kernel has no transparent huge pages")},
+        {
+            "sizes": sorted(sizes, key=lambda entry: entry["size_kib"] or 0),
+            "transparent": transparent[1] if transparent else None,
+        },
+        {
+            "sizes": known("sysfs"),
+            "transparent": either(transparent, "sysfs", "This kernel has no transparent huge pages"),
+        },
     )
 
 
@@ -38,10 +46,19 @@ def numa(host: Host) -> Section:
     for name in host.names(_NODES):
         if re.fullmatch(r"node\d+", name):
             memory = re.search(r"MemTotal:\s+(\d+) kB", host.read(f"{_NODES}/{name}/meminfo") or "")
-            nodes.append({"id": int(name[4:]), "cpus": host.read(f"{_NODES}/{name}/cpulist"), "memory_mib": int(memory[1]) // 1024 if memory else None})
+            nodes.append(
+                {
+                    "id": int(name[4:]),
+                    "cpus": host.read(f"{_NODES}/{name}/cpulist"),
+                    "memory_mib": int(memory[1]) // 1024 if memory else None,
+                }
+            )
     balancing = host.read("/proc/sys/kernel/numa_balancing")
     return Section(
-        {"nodes": sorted(nodes, key=lambda node: node["id"]), "balancing": None if balancing is None else balancing != "0"},
+        {
+            "nodes": sorted(nodes, key=lambda node: node["id"]),
+            "balancing": None if balancing is None else balancing != "0",
+        },
         {"nodes": known("sysfs"), "balancing": either(balancing, "procfs", "This kernel has no NUMA balancing")},
     )
 

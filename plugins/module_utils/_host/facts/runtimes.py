@@ -14,7 +14,11 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Json, Section, known, missing
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.services import is_active, parse_packages, parse_units
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.services import (
+    is_active,
+    parse_packages,
+    parse_units,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 
 
@@ -31,8 +35,18 @@ class Runtime:
 
 RUNTIMES = (
     Runtime("containerd", None, ("/etc/containerd/config.toml",), ("containerd.service",), r"containerd(\.io)?"),
-    Runtime("containerd", "k3s", ("/var/lib/rancher/k3s/agent/etc/containerd/config.toml",), ("k3s.service", "k3s-agent.service")),
-    Runtime("containerd", "rke2", ("/var/lib/rancher/rke2/agent/etc/containerd/config.toml",), ("rke2-server.service", "rke2-agent.service")),
+    Runtime(
+        "containerd",
+        "k3s",
+        ("/var/lib/rancher/k3s/agent/etc/containerd/config.toml",),
+        ("k3s.service", "k3s-agent.service"),
+    ),
+    Runtime(
+        "containerd",
+        "rke2",
+        ("/var/lib/rancher/rke2/agent/etc/containerd/config.toml",),
+        ("rke2-server.service", "rke2-agent.service"),
+    ),
     Runtime(
         "containerd",
         "microk8s",
@@ -66,7 +80,9 @@ def parse_toml(text: str) -> Configuration:
     lines = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     tables = re.findall(r"^\s*\[([^\[\]]+)\]", lines, re.MULTILINE)
     # The handler is the component after "runtimes"; tables of its options follow after a further dot.
-    handlers = (re.search(r"\.runtimes\.[\"']?([\w.-]+?)[\"']?(\.(options|cni\w*))?$", table.strip()) for table in tables)
+    handlers = (
+        re.search(r"\.runtimes\.[\"']?([\w.-]+?)[\"']?(\.(options|cni\w*))?$", table.strip()) for table in tables
+    )
     default = re.findall(r"^\s*default_runtime(?:_name)?\s*=\s*[\"']([^\"']*)[\"']", lines, re.MULTILINE)
     imports = re.search(r"^\s*imports\s*=\s*\[([^\]]*)\]", lines, re.MULTILINE)
     return Configuration(
@@ -108,9 +124,17 @@ def runtimes(host: Host, packages: Output, units: Output) -> Section:
     return Section(facts, {"": missing(reason) if reason and not facts else known("files, systemd, packages")})
 
 
-def _runtime(host: Host, runtime: Runtime, installed: t.Mapping[str, str], states: t.Mapping[str, t.Mapping[str, str]], units_known: bool) -> Json | None:
+def _runtime(
+    host: Host,
+    runtime: Runtime,
+    installed: t.Mapping[str, str],
+    states: t.Mapping[str, t.Mapping[str, str]],
+    units_known: bool,
+) -> Json | None:
     config, said = configuration(host, runtime)
-    package = next((name for name in sorted(installed) if runtime.packages and re.fullmatch(runtime.packages, name)), None)
+    package = next(
+        (name for name in sorted(installed) if runtime.packages and re.fullmatch(runtime.packages, name)), None
+    )
     present = any(states.get(unit, {}).get("LoadState") == "loaded" for unit in runtime.units)
     if not (config or package or present):
         return None

@@ -56,10 +56,14 @@ _PROPERTIES = "Id,LoadState,ActiveState,UnitFileState"
 def package_query(host: Host) -> Output:
     """Ask the package manager for every package of interest at once, one line each: name, version, state."""
     if host.which("dpkg-query"):
-        output = host.run(["dpkg-query", "--show", "--showformat=${Package}\t${Version}\t${db:Status-Status}\n", *PACKAGES])
+        output = host.run(
+            ["dpkg-query", "--show", "--showformat=${Package}\t${Version}\t${db:Status-Status}\n", *PACKAGES]
+        )
         # It ends with 1 when a pattern matches nothing, which is no failure here.
         return Output(output.stdout) if output.stdout or "no packages found" in output.stderr else output
-    return host.run(["rpm", "--query", "--all", "--queryformat=%{NAME}\t%{EPOCH}:%{VERSION}-%{RELEASE}\tinstalled\n", *PACKAGES])
+    return host.run(
+        ["rpm", "--query", "--all", "--queryformat=%{NAME}\t%{EPOCH}:%{VERSION}-%{RELEASE}\tinstalled\n", *PACKAGES]
+    )
 
 
 def unit_query(host: Host) -> Output:
@@ -82,7 +86,9 @@ def upstream_version(version: str) -> str:
 
 def parse_units(text: str) -> dict[str, dict[str, str]]:
     """Return the properties of each unit by its name, from the blocks that ``systemctl show`` prints."""
-    blocks = (dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in text.strip().split("\n\n"))
+    blocks = (
+        dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in text.strip().split("\n\n")
+    )
     return {block["Id"]: block for block in blocks if "Id" in block}
 
 
@@ -113,4 +119,6 @@ def services(host: Host, packages: Output, units: Output, driver_version: str | 
 
 def _runs(host: Host, name: str) -> bool:
     process = _PROCESSES.get(name)
-    return process is not None and any(host.read(f"/proc/{pid}/comm") == process for pid in host.names("/proc") if pid.isdigit())
+    return process is not None and any(
+        host.read(f"/proc/{pid}/comm") == process for pid in host.names("/proc") if pid.isdigit()
+    )

@@ -159,7 +159,10 @@ XIDS: dict[int, tuple[str, str | None]] = {
 }
 
 _PREFIX = r"^(?:\[\s*(?P<uptime>[\d.]+)\]|(?P<time>\d{4}-\d\d-\d\d[T ][\d:.,]+(?:[+-]\d\d:?\d\d|Z)?))?\s*(?:\S+ kernel: |kernel: )?\s*"
-_MESSAGE = re.compile(_PREFIX + r"(?:NVRM: (?P<kind>Xid)|nvidia-nvswitch\d+: SXid) \((?:PCI:)?(?P<gpu>[0-9a-fA-F:.]+)\): (?P<code>\d+)(?:, )?(?P<message>.*)$")
+_MESSAGE = re.compile(
+    _PREFIX
+    + r"(?:NVRM: (?P<kind>Xid)|nvidia-nvswitch\d+: SXid) \((?:PCI:)?(?P<gpu>[0-9a-fA-F:.]+)\): (?P<code>\d+)(?:, )?(?P<message>.*)$"
+)
 # A GPU that is gone when the driver loads gets a message of several lines instead of an Xid.
 _GONE_GPU = re.compile(_PREFIX + r"NVRM: The NVIDIA GPU (?P<gpu>[0-9a-fA-F]+:[0-9a-fA-F:.]+)")
 _GONE = "fallen off the bus and is not responding"
@@ -187,7 +190,9 @@ def parse(text: str) -> list[Event]:
         message = _MESSAGE.match(line) if "Xid (" in line else None
         gone = _GONE_GPU.match(line) or gone
         if message:
-            events.append(_event(message, "xid" if message["kind"] else "sxid", int(message["code"]), message["message"]))
+            events.append(
+                _event(message, "xid" if message["kind"] else "sxid", int(message["code"]), message["message"])
+            )
         elif gone and _GONE in line:
             events.append(_event(gone, "xid", _OFF_THE_BUS, f"{_GONE} to commands"))
             gone = None
@@ -202,7 +207,19 @@ def _event(match: re.Match[str], kind: str, code: int, message: str) -> Event:
 
 def kernel_log(host: Host) -> tuple[Output, str]:
     """Return this boot's messages of the driver, and the command that read them: the journal, or the ring buffer without one."""
-    journal = host.run(["journalctl", "--dmesg", "--boot", "--output=short-iso", "--no-hostname", "--no-pager", "--quiet", "--grep=NVRM|SXid", "--lines=5000"])
+    journal = host.run(
+        [
+            "journalctl",
+            "--dmesg",
+            "--boot",
+            "--output=short-iso",
+            "--no-hostname",
+            "--no-pager",
+            "--quiet",
+            "--grep=NVRM|SXid",
+            "--lines=5000",
+        ]
+    )
     # It ends with 1 and says nothing when no message matches.
     nothing_found = not journal.stdout and not journal.stderr and "ended with 1:" in str(journal.error)
     if (journal.ok or nothing_found) and "No journal files" not in journal.stderr:

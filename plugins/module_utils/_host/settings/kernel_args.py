@@ -47,8 +47,33 @@ _SIZES = {"2M", "16M", "32M", "64K", "512M", "1G", "2G", "16G"}
 _SWITCH = {"0", "1"}
 KNOWN_VALUES: dict[str, set[str]] = {
     "intel_iommu": {"on", "off", "igfx_off", "forcedac", "strict", "sp_off", "sm_on", "sm_off", "tboot_noforce"},
-    "amd_iommu": {"off", "fullflush", "force_enable", "force_isolation", "pgtbl_v1", "pgtbl_v2", "irtcachedis", "nohugepages", "v2_pgsizes_only"},
-    "iommu": {"off", "force", "noforce", "biomerge", "panic", "nopanic", "merge", "nomerge", "soft", "pt", "nopt", "memaper", "allowed", "noagp"},
+    "amd_iommu": {
+        "off",
+        "fullflush",
+        "force_enable",
+        "force_isolation",
+        "pgtbl_v1",
+        "pgtbl_v2",
+        "irtcachedis",
+        "nohugepages",
+        "v2_pgsizes_only",
+    },
+    "iommu": {
+        "off",
+        "force",
+        "noforce",
+        "biomerge",
+        "panic",
+        "nopanic",
+        "merge",
+        "nomerge",
+        "soft",
+        "pt",
+        "nopt",
+        "memaper",
+        "allowed",
+        "noagp",
+    },
     "iommu.passthrough": _SWITCH,
     "iommu.strict": _SWITCH,
     "init_on_alloc": _SWITCH,
@@ -82,22 +107,30 @@ def problems(arguments: t.Sequence[str]) -> list[str]:
         name, _sign, value = argument.partition("=")
         wrong = set(value.split(",")) - KNOWN_VALUES[name] if name in KNOWN_VALUES else set()
         if not _ARGUMENT.fullmatch(argument):
-            found.append(f"{argument!r} is not a kernel argument: write name or name=value, one in each item, without blanks, quotes and shell characters.")
+            found.append(
+                f"{argument!r} is not a kernel argument: write name or name=value, one in each item, without blanks, quotes and shell characters."
+            )
         elif name in _OF_THE_BOOT:
-            found.append(f"{argument} belongs to the boot loader or the installer, and a wrong one keeps the host from booting; it cannot be set here.")
+            found.append(
+                f"{argument} belongs to the boot loader or the installer, and a wrong one keeps the host from booting; it cannot be set here."
+            )
         elif wrong:
             known = ", ".join(sorted(KNOWN_VALUES[name]))
             found.append(f"{argument} has no effect: {name} takes {known}.{_HINTS.get(argument, '')}")
         elif name == "hugepages" and not re.fullmatch(r"\d+|\d+:\d+(,\d+:\d+)*", value):
             found.append(f"{argument} has no effect: hugepages takes a number, or node:number for each NUMA node.")
-    doubled = sorted({argument for argument in arguments if list(arguments).count(argument) > 1 and name_of(argument) != "hugepages"})
+    doubled = sorted(
+        {argument for argument in arguments if list(arguments).count(argument) > 1 and name_of(argument) != "hugepages"}
+    )
     return found + [f"{argument} is given twice." for argument in doubled]
 
 
 def cpu_vendor(cpuinfo: str) -> str:
     """Return intel, amd or arm. What is neither of the first two gets the arguments that any IOMMU understands."""
     vendor = re.search(r"^vendor_id\s*:\s*(\S+)", cpuinfo, re.MULTILINE)
-    return {"GenuineIntel": "intel", "AuthenticAMD": "amd", "HygonGenuine": "amd"}.get(vendor[1] if vendor else "", "arm")
+    return {"GenuineIntel": "intel", "AuthenticAMD": "amd", "HygonGenuine": "amd"}.get(
+        vendor[1] if vendor else "", "arm"
+    )
 
 
 def without(arguments: t.Sequence[str], taken: t.Sequence[str]) -> Args:
@@ -207,7 +240,10 @@ class GrubDropIn(Loader):
         try:
             output = self.host.run(["update-grub"], LOADER_TIMEOUT_S)
             if not output.ok:
-                raise GpuOpsError(f"update-grub failed, and the kernel arguments are left as they were: {output.error}.", reason="BootLoader")
+                raise GpuOpsError(
+                    f"update-grub failed, and the kernel arguments are left as they were: {output.error}.",
+                    reason="BootLoader",
+                )
             lacking = self.lacking(wanted)
             if lacking:
                 raise GpuOpsError(
@@ -232,7 +268,9 @@ class GrubDropIn(Loader):
     def _text(self, arguments: Args, was: Args | None = None) -> str:
         lines = ["# Written by gpuops.nvidia.kernel_args. Do not edit: change the owner's arguments in the inventory."]
         lines += [] if was is None else [f"{self._PENDING}{' '.join(was)}"]
-        lines += [f'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT {" ".join(arguments)}"'] if arguments else []
+        lines += (
+            [f'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT {" ".join(arguments)}"'] if arguments else []
+        )
         return "".join(f"{line}\n" for line in lines)
 
 
@@ -262,7 +300,9 @@ class Grubby(Loader):
         try:
             return Record(**json.loads(self.host.read(self.path) or "{}"))
         except (ValueError, TypeError) as e:
-            raise GpuOpsError(f"{self.path} is damaged: {e}. Remove it, and remove the arguments with grubby.", reason="Invalid") from e
+            raise GpuOpsError(
+                f"{self.path} is damaged: {e}. Remove it, and remove the arguments with grubby.", reason="Invalid"
+            ) from e
 
     def entries(self) -> list[Args]:
         output = self.host.run(["grubby", "--info=ALL"], LOADER_TIMEOUT_S)
@@ -272,7 +312,11 @@ class Grubby(Loader):
 
     def predict(self, arguments: t.Sequence[str], old: t.Sequence[str], new: t.Sequence[str]) -> Args:
         names = {name_of(argument) for argument in (*old, *new)}
-        back = [argument for argument in self._replaced(self.record(), new) if name_of(argument) not in set(map(name_of, new))]
+        back = [
+            argument
+            for argument in self._replaced(self.record(), new)
+            if name_of(argument) not in set(map(name_of, new))
+        ]
         return [argument for argument in arguments if name_of(argument) not in names] + back + list(new)
 
     def apply(self, before: Record, wanted: Args) -> None:
@@ -290,10 +334,15 @@ class Grubby(Loader):
         output = self.host.run(command, LOADER_TIMEOUT_S)
         if not output.ok:
             # The entries are files of their own, so some may be done: the record stays pending, and the next run completes it.
-            raise GpuOpsError(f"grubby failed: {output.error}. The next run sets the arguments again on every boot entry.", reason="BootLoader")
+            raise GpuOpsError(
+                f"grubby failed: {output.error}. The next run sets the arguments again on every boot entry.",
+                reason="BootLoader",
+            )
         lacking = self.lacking(wanted)
         if lacking:
-            raise GpuOpsError(f"grubby ran, and a boot entry is still without {' '.join(lacking)}.", reason="BootLoader")
+            raise GpuOpsError(
+                f"grubby ran, and a boot entry is still without {' '.join(lacking)}.", reason="BootLoader"
+            )
         if wanted:
             self._write(Record(args=wanted, replaced=[argument for argument in replaced if name_of(argument) in names]))
         else:
@@ -303,7 +352,10 @@ class Grubby(Loader):
         """Return other people's arguments that the owner's displaced, also the ones that it is about to displace."""
         mine = set(map(name_of, before.ever))
         first = next(iter(self.entries()), [])
-        return [*before.replaced, *(argument for argument in first if name_of(argument) in set(map(name_of, wanted)) - mine)]
+        return [
+            *before.replaced,
+            *(argument for argument in first if name_of(argument) in set(map(name_of, wanted)) - mine),
+        ]
 
     def _write(self, record: Record) -> None:
         self.host.write(self.path, json.dumps(dataclasses.asdict(record), indent=2) + "\n")
@@ -347,17 +399,27 @@ def loader_of(host: Host, owner: str) -> Loader:
         return Grubby(host, owner)
     if host.which("update-grub") and host.exists(GRUB_DEFAULTS):
         return GrubDropIn(host, owner)
-    return Unknown(host, owner, "No boot loader was found that this module can change: GRUB with update-grub (Debian, Ubuntu), or grubby (the Red Hat family).")
+    return Unknown(
+        host,
+        owner,
+        "No boot loader was found that this module can change: GRUB with update-grub (Debian, Ubuntu), or grubby (the Red Hat family).",
+    )
 
 
 def wanted_arguments(host: Host, options: t.Mapping[str, t.Any]) -> Args:
     """Return the owner's arguments, those of the IOMMU for this host's CPU first."""
     if not OWNER.fullmatch(options["owner"]):
-        raise GpuOpsError("owner must be at most 40 lower-case letters, digits, dashes and underscores.", reason="Invalid")
+        raise GpuOpsError(
+            "owner must be at most 40 lower-case letters, digits, dashes and underscores.", reason="Invalid"
+        )
     if options["state"] == "absent":
         return []
     iommu = IOMMU[options["iommu"]][cpu_vendor(host.read("/proc/cpuinfo") or "")] if options["iommu"] else []
-    pages = [argument for size, count in options["hugepages"].items() for argument in (f"hugepagesz={size}", f"hugepages={count}")]
+    pages = [
+        argument
+        for size, count in options["hugepages"].items()
+        for argument in (f"hugepagesz={size}", f"hugepages={count}")
+    ]
     arguments = [*(argument for argument in iommu if argument not in options["args"]), *pages, *options["args"]]
     wrong = problems(arguments)
     if wrong:
@@ -390,7 +452,9 @@ def set_arguments(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) 
     return {**_result(before, wanted, loader, facts, configured), "changed": changed, "elsewhere": elsewhere}
 
 
-def _result(before: Record, wanted: Args, loader: Loader, facts: dict[str, t.Any], configured: Args) -> dict[str, t.Any]:
+def _result(
+    before: Record, wanted: Args, loader: Loader, facts: dict[str, t.Any], configured: Args
+) -> dict[str, t.Any]:
     added, dropped = arguments_to_come(facts["cmdline"], configured, facts["cmdline_source"])
     return {
         "changed": False,
@@ -399,7 +463,12 @@ def _result(before: Record, wanted: Args, loader: Loader, facts: dict[str, t.Any
         "running": facts["cmdline"],
         "reboot_required": bool(added or dropped),
         "elsewhere": [],
-        "diff": {"before": _lines(before.args), "after": _lines(wanted), "before_header": loader.path, "after_header": loader.path},
+        "diff": {
+            "before": _lines(before.args),
+            "after": _lines(wanted),
+            "before_header": loader.path,
+            "after_header": loader.path,
+        },
     }
 
 

@@ -49,10 +49,16 @@ class Wanted:
 
     def files(self, dracut: bool) -> dict[str, str | None]:
         """Return every file that the owner may have, with its text, or None where it is not to be there."""
-        options = [f"options {module} {' '.join(f'{key}={value}' for key, value in given.items())}" for module, given in self.options.items()]
+        options = [
+            f"options {module} {' '.join(f'{key}={value}' for key, value in given.items())}"
+            for module, given in self.options.items()
+        ]
         modprobe = [*(f"blacklist {module}" for module in self.blacklist), *options]
         # dracut leaves /etc/modprobe.d out of images that are not made for one host only.
-        items = [f'install_items+=" {self.modprobe_path} "', *([f'omit_drivers+=" {" ".join(self.blacklist)} "'] if self.blacklist else [])]
+        items = [
+            f'install_items+=" {self.modprobe_path} "',
+            *([f'omit_drivers+=" {" ".join(self.blacklist)} "'] if self.blacklist else []),
+        ]
         return {
             self.modprobe_path: _text(modprobe),
             f"/etc/modules-load.d/{self.owner}.conf": _text(self.load),
@@ -67,24 +73,40 @@ def _text(lines: t.Sequence[str]) -> str | None:
 def wanted_modules(options: t.Mapping[str, t.Any]) -> Wanted:
     """Read the module's options, or raise with everything that is wrong about them."""
     if not OWNER.fullmatch(options["owner"]):
-        raise GpuOpsError("owner must be at most 40 lower-case letters, digits, dashes and underscores.", reason="Invalid")
+        raise GpuOpsError(
+            "owner must be at most 40 lower-case letters, digits, dashes and underscores.", reason="Invalid"
+        )
     if options["state"] == "absent":
         return Wanted(options["owner"])
     given = {module: values for module, values in options["options"].items() if values}
-    wrong = [f"{name!r} is not the name of a kernel module." for name in (*options["blacklist"], *options["load"], *given) if not _NAME.fullmatch(name)]
-    wrong += [f"{name} cannot be loaded and blacklisted at once." for name in options["load"] if name in options["blacklist"]]
+    wrong = [
+        f"{name!r} is not the name of a kernel module."
+        for name in (*options["blacklist"], *options["load"], *given)
+        if not _NAME.fullmatch(name)
+    ]
+    wrong += [
+        f"{name} cannot be loaded and blacklisted at once." for name in options["load"] if name in options["blacklist"]
+    ]
     for module, values in given.items():
         pairs = values.items() if isinstance(values, dict) else ()
-        bad = [f"{key}={value}" for key, value in pairs if not _NAME.fullmatch(str(key)) or not _VALUE.fullmatch(_plain(value))]
+        bad = [
+            f"{key}={value}"
+            for key, value in pairs
+            if not _NAME.fullmatch(str(key)) or not _VALUE.fullmatch(_plain(value))
+        ]
         if bad or not isinstance(values, dict):
-            wrong.append(f"The options of {module} must be a dictionary of parameters and values without blanks, quotes and #; see {', '.join(bad) or values}.")
+            wrong.append(
+                f"The options of {module} must be a dictionary of parameters and values without blanks, quotes and #; see {', '.join(bad) or values}."
+            )
     if wrong:
         raise GpuOpsError(" ".join(dict.fromkeys(wrong)), reason="Invalid")
     return Wanted(
         owner=options["owner"],
         blacklist=list(dict.fromkeys(options["blacklist"])),
         load=list(dict.fromkeys(options["load"])),
-        options={module: {str(key): _plain(value) for key, value in values.items()} for module, values in given.items()},
+        options={
+            module: {str(key): _plain(value) for key, value in values.items()} for module, values in given.items()
+        },
     )
 
 
@@ -109,7 +131,11 @@ class Initramfs:
     def __init__(self, host: Host) -> None:
         self.host = host
         self.images = images(host)
-        tools = [name for name, command in (("initramfs-tools", "update-initramfs"), ("dracut", "dracut")) if host.which(command)]
+        tools = [
+            name
+            for name, command in (("initramfs-tools", "update-initramfs"), ("dracut", "dracut"))
+            if host.which(command)
+        ]
         self.tool = tools[0] if tools else None
         if self.images and not self.tool:
             raise GpuOpsError(
@@ -162,16 +188,27 @@ class Initramfs:
     def _assert_holds(self, image: Image, built: str, path: str, text: str | None) -> None:
         inside = file_in_image(self.host, built, path)
         if (inside is None) != (text is None):
-            raise GpuOpsError(f"The new initramfs for {image.kernel} {'is without' if text else 'still holds'} {path}.", reason="Initramfs")
+            raise GpuOpsError(
+                f"The new initramfs for {image.kernel} {'is without' if text else 'still holds'} {path}.",
+                reason="Initramfs",
+            )
         if inside != text:
-            raise GpuOpsError(f"The new initramfs for {image.kernel} holds another {path} than the host.", reason="Initramfs")
+            raise GpuOpsError(
+                f"The new initramfs for {image.kernel} holds another {path} than the host.", reason="Initramfs"
+            )
 
 
 def _not_made(what: str, output: Output) -> GpuOpsError:
     # The tools say it long before their last line.
     full = _NO_SPACE in output.stdout + output.stderr
-    remedy = f"{_NO_SPACE}. Remove kernels that are no longer used, or make room in /var/tmp, and run this again" if full else f"{output.error}"
-    return GpuOpsError(f"{what} could not be made, and the old one is kept: {remedy}.", reason="NoSpace" if full else "Initramfs")
+    remedy = (
+        f"{_NO_SPACE}. Remove kernels that are no longer used, or make room in /var/tmp, and run this again"
+        if full
+        else f"{output.error}"
+    )
+    return GpuOpsError(
+        f"{what} could not be made, and the old one is kept: {remedy}.", reason="NoSpace" if full else "Initramfs"
+    )
 
 
 def images(host: Host) -> list[Image]:
@@ -203,7 +240,11 @@ def is_there(host: Host, module: str, modules: set[str]) -> bool:
 def reboot_reasons(host: Host, wanted: Wanted) -> list[str]:
     """Say what of the owner's wishes only a reboot fulfils."""
     modules = loaded(host) or set()
-    reasons = [f"{module} is loaded although it is blacklisted" for module in wanted.blacklist if module.replace("-", "_") in modules]
+    reasons = [
+        f"{module} is loaded although it is blacklisted"
+        for module in wanted.blacklist
+        if module.replace("-", "_") in modules
+    ]
     for module, values in wanted.options.items():
         for key, value in values.items():
             now = host.read(f"/sys/module/{module.replace('-', '_')}/parameters/{key}")
@@ -221,7 +262,10 @@ def load(host: Host, names: t.Sequence[str], dry_run: bool) -> None:
     for name in names:
         output = host.run(["modprobe", *(["--dry-run"] if dry_run else []), name], 60.0)
         if not output.ok:
-            raise GpuOpsError(f"The kernel module {name} cannot be loaded, and nothing was changed: {output.error}.", reason="ModuleNotLoaded")
+            raise GpuOpsError(
+                f"The kernel module {name} cannot be loaded, and nothing was changed: {output.error}.",
+                reason="ModuleNotLoaded",
+            )
 
 
 # ---- all of it ------------------------------------------------------------------------------------------------------------------
@@ -251,7 +295,15 @@ class Files:
 
     def diff(self) -> list[dict[str, str]]:
         """Return one part for each file that differs."""
-        return [{"before": self.before[path] or "", "after": self.after[path] or "", "before_header": path, "after_header": path} for path in self.changed]
+        return [
+            {
+                "before": self.before[path] or "",
+                "after": self.after[path] or "",
+                "before_header": path,
+                "after_header": path,
+            }
+            for path in self.changed
+        ]
 
 
 def _with_newline(text: str | None) -> str | None:
@@ -268,7 +320,11 @@ def set_modules(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) ->
     stale = bool(for_boot) or host.exists(mark) or initramfs.older_than(wanted.modprobe_path)
     rebuild = stale and bool(initramfs.images)
     modules = loaded(host)
-    to_load = [] if modules is None or not options["load_now"] else [name for name in wanted.load if not is_there(host, name, modules)]
+    to_load = (
+        []
+        if modules is None or not options["load_now"]
+        else [name for name in wanted.load if not is_there(host, name, modules)]
+    )
     changed = bool(files.changed or rebuild or to_load or host.exists(mark))
     if rebuild:
         initramfs.assert_room()

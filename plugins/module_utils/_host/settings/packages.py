@@ -26,7 +26,9 @@ INSTALL_TIMEOUT_S = 600.0
 
 def matching(names: t.Iterable[str], patterns: t.Sequence[str]) -> list[str]:
     """Return the names that any of the patterns matches, sorted. Debian's names may end in an architecture."""
-    return sorted({name for name in names for pattern in patterns if fnmatch.fnmatchcase(name.partition(":")[0], pattern)})
+    return sorted(
+        {name for name in names for pattern in patterns if fnmatch.fnmatchcase(name.partition(":")[0], pattern)}
+    )
 
 
 def _asked(host: Host, command: list[str]) -> list[list[str]]:
@@ -42,13 +44,17 @@ class Dpkg:
     def __init__(self, host: Host, owner: str) -> None:
         self.host = host
         self.path = f"{RECORDS}/{owner}.json"
-        rows = _asked(host, ["dpkg-query", "--show", "--showformat=${binary:Package}\t${db:Status-Want}\t${db:Status-Status}\n"])
+        rows = _asked(
+            host, ["dpkg-query", "--show", "--showformat=${binary:Package}\t${db:Status-Want}\t${db:Status-Status}\n"]
+        )
         self.installed = {name for name, dummy, status in rows if status == "installed"}
         self.on_hold = {name for name, want, dummy in rows if want == "hold"}
         try:
             self.recorded: list[str] = sorted(json.loads(host.read(self.path) or "[]"))
         except ValueError as e:
-            raise GpuOpsError(f"{self.path} is damaged: {e}. Remove it; apt-mark showhold lists what is on hold.", reason="Invalid") from e
+            raise GpuOpsError(
+                f"{self.path} is damaged: {e}. Remove it; apt-mark showhold lists what is on hold.", reason="Invalid"
+            ) from e
 
     @property
     def held(self) -> list[str]:
@@ -66,7 +72,10 @@ class Dpkg:
     def apply(self, target: list[str]) -> None:
         """Hold what is wanted and let go what is not. The record names all of it until that is done."""
         self._record(sorted({*self.recorded, *target}))
-        for action, names in (("unhold", sorted(set(self.held) - set(target))), ("hold", sorted(set(target) - self.on_hold))):
+        for action, names in (
+            ("unhold", sorted(set(self.held) - set(target))),
+            ("hold", sorted(set(target) - self.on_hold)),
+        ):
             if names:
                 _asked(self.host, ["apt-mark", action, *names])
         self._record(target)
@@ -87,24 +96,38 @@ class Versionlock:
         rows = _asked(host, ["rpm", "--query", "--all", "--queryformat=%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n"])
         self.installed = {name: [each[1] for each in rows if each[0] == name] for name, dummy in rows}
         self.text = host.read(LOCKS)
-        found = re.search(rf"^{re.escape(self.begin)}\n(.*?)^{re.escape(self.end)}$\n?", f"{self.text or ''}\n", re.MULTILINE | re.DOTALL)
+        found = re.search(
+            rf"^{re.escape(self.begin)}\n(.*?)^{re.escape(self.end)}$\n?",
+            f"{self.text or ''}\n",
+            re.MULTILINE | re.DOTALL,
+        )
         self.held = found[1].splitlines() if found else []
 
     def target(self, patterns: t.Sequence[str]) -> list[str]:
         """Return the lines that lock the installed versions."""
-        return sorted(f"{name}-{version}.*" for name in matching(self.installed, patterns) for version in self.installed[name])
+        return sorted(
+            f"{name}-{version}.*" for name in matching(self.installed, patterns) for version in self.installed[name]
+        )
 
     def differs(self, target: list[str]) -> bool:
         """Whether there is something to do."""
         if target and self.text is None and not self.host.which("dnf-3"):
-            raise GpuOpsError(f"Packages are locked by the plugin versionlock of dnf 4 ({PLUGIN}), which this host does not have.", reason="Unsupported")
+            raise GpuOpsError(
+                f"Packages are locked by the plugin versionlock of dnf 4 ({PLUGIN}), which this host does not have.",
+                reason="Unsupported",
+            )
         return self.held != target
 
     def apply(self, target: list[str]) -> None:
         """Put the lines in the owner's block, and leave all others alone. Without the plugin dnf would not read them, so it comes first."""
         if self.text is None:
             self._install_plugin()
-        others = re.sub(rf"^{re.escape(self.begin)}\n.*?^{re.escape(self.end)}\n", "", f"{self.text or ''}\n", flags=re.MULTILINE | re.DOTALL).strip("\n")
+        others = re.sub(
+            rf"^{re.escape(self.begin)}\n.*?^{re.escape(self.end)}\n",
+            "",
+            f"{self.text or ''}\n",
+            flags=re.MULTILINE | re.DOTALL,
+        ).strip("\n")
         block = [self.begin, *target, self.end] if target else []
         self.host.write(LOCKS, "".join(f"{line}\n" for line in [*others.splitlines(), *block]))
 
@@ -113,13 +136,18 @@ class Versionlock:
         self.text = self.host.read(LOCKS)
         if self.text is None:
             said = output.error or f"it brought no {LOCKS}"
-            raise GpuOpsError(f"{PLUGIN}, with which dnf holds packages, could not be installed, and nothing is held: {said}.", reason="PluginMissing")
+            raise GpuOpsError(
+                f"{PLUGIN}, with which dnf holds packages, could not be installed, and nothing is held: {said}.",
+                reason="PluginMissing",
+            )
 
 
 def hold(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
     """Hold the packages that are installed and wanted, in check mode only say what would come of it."""
     if not OWNER.fullmatch(options["owner"]):
-        raise GpuOpsError("owner must be at most 40 lower-case letters, digits, dashes and underscores.", reason="Invalid")
+        raise GpuOpsError(
+            "owner must be at most 40 lower-case letters, digits, dashes and underscores.", reason="Invalid"
+        )
     manager: Dpkg | Versionlock
     if host.which("apt-mark") and not host.exists("/etc/redhat-release"):
         manager = Dpkg(host, options["owner"])

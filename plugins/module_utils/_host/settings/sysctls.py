@@ -38,10 +38,16 @@ def live_path(name: str) -> str:
 def wanted_values(options: t.Mapping[str, t.Any]) -> Values:
     """Read the module's options, or raise with everything that is wrong about them."""
     if not OWNER.fullmatch(options["owner"]):
-        raise GpuOpsError("owner must be at most 40 lower-case letters, digits, dashes and underscores.", reason="Invalid")
+        raise GpuOpsError(
+            "owner must be at most 40 lower-case letters, digits, dashes and underscores.", reason="Invalid"
+        )
     if options["state"] == "absent":
         return {}
-    wrong = [name for name, value in options["values"].items() if not _NAME.fullmatch(name) or not plain(value) or "\n" in str(value).strip()]
+    wrong = [
+        name
+        for name, value in options["values"].items()
+        if not _NAME.fullmatch(name) or not plain(value) or "\n" in str(value).strip()
+    ]
     if wrong:
         raise GpuOpsError(f"These are not sysctls with a value on one line: {', '.join(wrong)}.", reason="Invalid")
     return {name: plain(value) for name, value in options["values"].items()}
@@ -71,7 +77,11 @@ class Sysctls:
     def file(self, wanted: Values) -> str:
         """Return the text of the owner's file."""
         before = {name: self.original.get(name) or self.live(name) or "" for name in wanted}
-        lines = [line for name, value in wanted.items() for line in (f"# before: {name} = {before[name]}", f"{name} = {value}")]
+        lines = [
+            line
+            for name, value in wanted.items()
+            for line in (f"# before: {name} = {before[name]}", f"{name} = {value}")
+        ]
         return HEADER + "".join(f"{line}\n" for line in lines) if lines else ""
 
     def assert_known(self, wanted: Values) -> None:
@@ -79,7 +89,8 @@ class Sysctls:
         unknown = [name for name in wanted if self.live(name) is None]
         if unknown:
             raise GpuOpsError(
-                f"The kernel has no sysctl {', '.join(unknown)}, so none was set. Correct the name, or load the module that brings it.", reason="NotFound"
+                f"The kernel has no sysctl {', '.join(unknown)}, so none was set. Correct the name, or load the module that brings it.",
+                reason="NotFound",
             )
 
     def set(self, values: Values) -> None:
@@ -114,7 +125,12 @@ def set_sysctls(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) ->
         "pending": sorted(set(differing) - set(settable)),
         "diff": [
             {"before": sysctls.text, "after": text, "before_header": sysctls.path, "after_header": sysctls.path},
-            {"before": {name: before[name] for name in settable}, "after": settable, "before_header": "kernel", "after_header": "kernel"},
+            {
+                "before": {name: before[name] for name in settable},
+                "after": settable,
+                "before_header": "kernel",
+                "after_header": "kernel",
+            },
         ],
     }
 

@@ -51,17 +51,35 @@ class Labeller:
     def _hand_over(self, nodes: list[Json]) -> None:
         drivers = self._caches["nvidiadrivers"].items()
         wanted = owners(drivers, nodes)
-        changed = [node for node in nodes if wanted.get(node["metadata"]["name"], labels_of(node).get(OWNER)) != labels_of(node).get(OWNER)]
+        changed = [
+            node
+            for node in nodes
+            if wanted.get(node["metadata"]["name"], labels_of(node).get(OWNER)) != labels_of(node).get(OWNER)
+        ]
         self._write("labels", [(node, {OWNER: wanted[node["metadata"]["name"]]}) for node in changed])
         names = {driver["metadata"]["name"] for driver in drivers if not driver["metadata"].get("deletionTimestamp")}
-        orphaned = {pod["spec"].get("nodeName") for pod in self._caches["drivers"].items() if orphan(pod) and pod["status"].get("phase") == "Running"}
-        self._write("labels", [(node, {STATE: "upgrade-required"}) for node in nodes if node["metadata"]["name"] in orphaned and _to_be_replaced(node, names)])
+        orphaned = {
+            pod["spec"].get("nodeName")
+            for pod in self._caches["drivers"].items()
+            if orphan(pod) and pod["status"].get("phase") == "Running"
+        }
+        self._write(
+            "labels",
+            [
+                (node, {STATE: "upgrade-required"})
+                for node in nodes
+                if node["metadata"]["name"] in orphaned and _to_be_replaced(node, names)
+            ],
+        )
 
     def _annotations(self, spec: Json, nodes: list[Json]) -> list[tuple[Json, Patch]]:
         if not delegated(spec) or block(spec, "sandboxWorkloads").get("enabled"):
             return [(node, annotation_patch(node, spec)) for node in nodes]
         # Nodes that belong to no driver keep what they have.
-        automatic = {driver["metadata"]["name"]: upgrade_policy(driver)["autoUpgrade"] for driver in self._caches["nvidiadrivers"].items()}
+        automatic = {
+            driver["metadata"]["name"]: upgrade_policy(driver)["autoUpgrade"]
+            for driver in self._caches["nvidiadrivers"].items()
+        }
         found: list[tuple[Json, Patch]] = []
         for node in nodes:
             owner = labels_of(node).get(OWNER)

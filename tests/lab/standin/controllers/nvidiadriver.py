@@ -37,7 +37,9 @@ class DriverReconciler:
         """One pass over all of them; the seconds until the next one is due without a reason."""
         # What the nodes are called when the pass begins: before they have an owner, no driver has a node, and one without nodes is ready.
         drivers, nodes = self._caches["nvidiadrivers"].items(), self._caches["nodes"].items()
-        pauses = [self._one(driver, drivers, nodes) for driver in drivers if not driver["metadata"].get("deletionTimestamp")]
+        pauses = [
+            self._one(driver, drivers, nodes) for driver in drivers if not driver["metadata"].get("deletionTimestamp")
+        ]
         return min(filter(None, pauses), default=None)
 
     def _one(self, driver: Json, drivers: list[Json], nodes: list[Json]) -> float | None:
@@ -68,12 +70,21 @@ class DriverReconciler:
         try:
             complete = self._sync(driver, nodes)
         except (ReconcileError, ApiError) as error:
-            report(self._api, path, {"state": "notReady"}, failing("ReconcileFailed", f"Error syncing state state-driver: {error}"))
+            report(
+                self._api,
+                path,
+                {"state": "notReady"},
+                failing("ReconcileFailed", f"Error syncing state state-driver: {error}"),
+            )
             return _AGAIN
         if not complete:
-            report(self._api, path, {"state": "notReady"}, failing("DriverNotReady", "Waiting for driver pod to be ready"))
+            report(
+                self._api, path, {"state": "notReady"}, failing("DriverNotReady", "Waiting for driver pod to be ready")
+            )
             return _AGAIN
-        report(self._api, path, {"state": "ready"}, ready("Reconciled", "All resources have been successfully reconciled"))
+        report(
+            self._api, path, {"state": "ready"}, ready("Reconciled", "All resources have been successfully reconciled")
+        )
         return None
 
     def _sync(self, driver: Json, nodes: list[Json]) -> bool:
@@ -87,7 +98,9 @@ class DriverReconciler:
         for pool in wanted:
             surroundings = site(driver, pool, self._namespace, self._env)
             made = driver_daemonset(driver, pool, surroundings)
-            for collection, companion in companions(OPERANDS[0], surroundings, made["spec"]["template"]["spec"]["serviceAccountName"]):
+            for collection, companion in companions(
+                OPERANDS[0], surroundings, made["spec"]["template"]["spec"]["serviceAccountName"]
+            ):
                 ensure(self._api, collection, companion["metadata"]["name"], companion)
             present, was_there = put(self._api, self._daemonsets, made)
             states.append(was_there and pool_ready(present))

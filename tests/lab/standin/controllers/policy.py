@@ -27,7 +27,9 @@ _PRIVILEGED = {f"pod-security.kubernetes.io/{mode}": "privileged" for mode in ("
 
 def oldest(policies: t.Iterable[Json]) -> Json | None:
     """The one ClusterPolicy that counts."""
-    return min(policies, key=lambda item: (item["metadata"]["creationTimestamp"], item["metadata"]["name"]), default=None)
+    return min(
+        policies, key=lambda item: (item["metadata"]["creationTimestamp"], item["metadata"]["name"]), default=None
+    )
 
 
 class Reconciler:
@@ -64,7 +66,9 @@ class Reconciler:
     def _refuse(self, policy: Json) -> None:
         for cluster in self._caches["gpuclusters"].items():
             name = cluster["metadata"]["name"]
-            raise ReconcileError(f'conflicting GPUCluster resource "{name}" detected; ClusterPolicy and GPUCluster cannot co-exist')
+            raise ReconcileError(
+                f'conflicting GPUCluster resource "{name}" detected; ClusterPolicy and GPUCluster cannot co-exist'
+            )
         if not self._initialised:
             self._validate(policy["spec"])
             # Only the first pass of a process looks at this: what is edited into the spec later goes through.
@@ -76,9 +80,13 @@ class Reconciler:
         if not cdi.get("nriPluginEnabled"):
             return
         if not cdi.get("enabled", True):
-            raise ReconcileError("error validating clusterpolicy: the NRI Plugin cannot be enabled when CDI is disabled")
+            raise ReconcileError(
+                "error validating clusterpolicy: the NRI Plugin cannot be enabled when CDI is disabled"
+            )
         if not block(spec, "toolkit").get("enabled", True):
-            raise ReconcileError("error validating clusterpolicy: the NRI Plugin cannot be enabled when the Container Toolkit is disabled")
+            raise ReconcileError(
+                "error validating clusterpolicy: the NRI Plugin cannot be enabled when the Container Toolkit is disabled"
+            )
 
     def _site(self, policy: Json) -> Site:
         if block(policy["spec"], "psa").get("enabled"):
@@ -100,7 +108,9 @@ class Reconciler:
                 raise ReconcileError(f"kernel label {KERNEL} not found")
             system = labels[OS_ID] + labels[OS_VERSION]
             if kernels.setdefault(kernel, system) != system:
-                raise ReconcileError(f"different OS versions found for the same kernel version {kernel}, unsupported configuration")
+                raise ReconcileError(
+                    f"different OS versions found for the same kernel version {kernel}, unsupported configuration"
+                )
         return kernels
 
     # ---- deploying --------------------------------------------------------------------------------------------------------------
@@ -155,7 +165,9 @@ class Reconciler:
     def _remove(self, operand: Operand, keep: t.Container[str] = (), **options: t.Any) -> None:
         for item in self._caches["daemonsets"].items():
             name = item["metadata"]["name"]
-            ours = name == operand.daemonset or (operand.state == "state-driver" and name.startswith(f"{operand.daemonset}-"))
+            ours = name == operand.daemonset or (
+                operand.state == "state-driver" and name.startswith(f"{operand.daemonset}-")
+            )
             if ours and name not in keep and not item["metadata"].get("deletionTimestamp"):
                 self._api.delete(f"{self._daemonsets}/{name}", **options)
 
@@ -179,7 +191,12 @@ class Reconciler:
         return 45.0 if reason == "NFDLabelsMissing" else None
 
     def _report(self, policy: Json, state: str, conditions: Conditions) -> None:
-        report(self._api, f"{POLICIES}/{policy['metadata']['name']}", {"state": state, "namespace": self._namespace}, conditions)
+        report(
+            self._api,
+            f"{POLICIES}/{policy['metadata']['name']}",
+            {"state": state, "namespace": self._namespace},
+            conditions,
+        )
 
 
 def _upgrading(labels: t.Mapping[str, str]) -> bool:

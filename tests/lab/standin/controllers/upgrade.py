@@ -110,7 +110,9 @@ class Driver:
     @property
     def same_configuration(self) -> bool:
         """Whether a new pod would install the same driver."""
-        return self.daemonset is not None and digest(self.pod["spec"]) == digest(self.daemonset["spec"]["template"]["spec"])
+        return self.daemonset is not None and digest(self.pod["spec"]) == digest(
+            self.daemonset["spec"]["template"]["spec"]
+        )
 
 
 class Upgrader:
@@ -140,7 +142,9 @@ class Upgrader:
     def _nvidiadrivers(self) -> float | None:
         """Each NVIDIADriver's nodes by its own policy."""
         nodes = self._caches["nodes"].items()
-        policies = {driver["metadata"]["name"]: upgrade_policy(driver) for driver in self._caches["nvidiadrivers"].items()}
+        policies = {
+            driver["metadata"]["name"]: upgrade_policy(driver) for driver in self._caches["nvidiadrivers"].items()
+        }
         if not any(policy["autoUpgrade"] for policy in policies.values()):
             self._forget(nodes)
             return None
@@ -261,7 +265,9 @@ class Upgrader:
 
         def work() -> None:
             pods = [pod for pod in self._pods_on(node) if _alive(pod) and uses_gpu(pod)]
-            if any(undeletable(pod, deletion) for pod in pods) or not self._evict(pods, deletion.get("timeoutSeconds", 300)):
+            if any(undeletable(pod, deletion) for pod in pods) or not self._evict(
+                pods, deletion.get("timeoutSeconds", 300)
+            ):
                 self._event(node, "Failed to delete workload pods on the node for the driver upgrade", "Warning")
                 self._set(node, fallback)
                 return
@@ -274,10 +280,14 @@ class Upgrader:
         if not drain.get("enable"):
             self._set(node, "pod-restart-required")
             return
-        selector = ",".join(part for part in (drain.get("podSelector"), "nvidia.com/gpu-driver-upgrade-drain.skip!=true") if part)
+        selector = ",".join(
+            part for part in (drain.get("podSelector"), "nvidia.com/gpu-driver-upgrade-drain.skip!=true") if part
+        )
 
         def work() -> None:
-            pods = [pod for pod in self._pods_on(node, labelSelector=selector) if _alive(pod) and not _of_daemonset(pod)]
+            pods = [
+                pod for pod in self._pods_on(node, labelSelector=selector) if _alive(pod) and not _of_daemonset(pod)
+            ]
             if any(undeletable(pod, drain) for pod in pods) or not self._evict(pods, drain.get("timeoutSeconds", 300)):
                 self._event(node, "Failed to drain the node", "Warning")
                 self._set(node, "upgrade-failed")
@@ -317,7 +327,10 @@ class Upgrader:
         pods = self._validators.get(node["metadata"]["name"], [])
         if not pods:
             return
-        if all(pod["status"].get("phase") == "Running" and containers_ready(pod) and pod["status"].get("containerStatuses") for pod in pods):
+        if all(
+            pod["status"].get("phase") == "Running" and containers_ready(pod) and pod["status"].get("containerStatuses")
+            for pod in pods
+        ):
             self._event(node, f"Successfully updated node annotation to {VALIDATION_STARTED}=null")
             self._leave_validation(node)
             return
@@ -340,7 +353,10 @@ class Upgrader:
     def _evict(self, pods: list[Json], timeout: int) -> bool:
         """Evict pods and wait until they are gone; False when that takes longer than it may."""
         deadline = time.monotonic() + (timeout or math.inf)
-        left = {f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}": pod["metadata"]["uid"] for pod in pods}
+        left = {
+            f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}": pod["metadata"]["uid"]
+            for pod in pods
+        }
         while left and time.monotonic() < deadline:
             for path, uid in list(left.items()):
                 present = self._api.get(path)

@@ -9,7 +9,11 @@ from ansible_collections.gpuops.nvidia.plugins.filter.driver_flavour import Filt
 
 
 def gpu(architecture: str | None, device_id: str = "10de:0001") -> dict[str, str | None]:
-    return {"architecture": architecture, "device_id": device_id, "name": f"{architecture} card" if architecture else None}
+    return {
+        "architecture": architecture,
+        "device_id": device_id,
+        "name": f"{architecture} card" if architecture else None,
+    }
 
 
 @pytest.mark.parametrize(
@@ -32,7 +36,11 @@ def test_the_generation_decides(gpus: list[dict[str, str | None]], wanted: str, 
     ("gpus", "wanted", "sentence"),
     [
         ([gpu("Kepler")], "auto", "No driver that is still supported knows Kepler card."),
-        ([gpu("Volta"), gpu("Blackwell")], "auto", "Volta card needs the proprietary modules and Blackwell card the open ones"),
+        (
+            [gpu("Volta"), gpu("Blackwell")],
+            "auto",
+            "Volta card needs the proprietary modules and Blackwell card the open ones",
+        ),
         ([gpu("Pascal")], "open", "The open modules do not know Pascal card."),
         ([gpu("Hopper", "10de:2342")], "proprietary", "The proprietary modules do not know Hopper card."),
     ],

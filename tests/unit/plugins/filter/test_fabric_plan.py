@@ -19,17 +19,27 @@ SWITCH = "10de:22a3"
 CONNECTX = "15b3:1021"
 
 
-def facts(gpu: str, *switches: str, version: str | None = "580.95.05", containerised: bool = False, **services: t.Any) -> dict[str, t.Any]:
+def facts(
+    gpu: str, *switches: str, version: str | None = "580.95.05", containerised: bool = False, **services: t.Any
+) -> dict[str, t.Any]:
     return {
         "gpus": [{"device_id": gpu}] * 8,
         "nvswitches": [{"device_id": switch} for switch in switches],
         "driver": {"version": version, "containerised": containerised},
-        "services": {name: {**NOTHING, **services.get(name, {})} for name in ("fabric_manager", "nvlsm", "imex", "persistenced")},
+        "services": {
+            name: {**NOTHING, **services.get(name, {})} for name in ("fabric_manager", "nvlsm", "imex", "persistenced")
+        },
     }
 
 
 def running(version: str) -> dict[str, t.Any]:
-    return {"package": "nvidia-fabricmanager-580", "version": version, "active": True, "enabled": True, "matches_driver": version == "580.95.05"}
+    return {
+        "package": "nvidia-fabricmanager-580",
+        "version": version,
+        "active": True,
+        "enabled": True,
+        "matches_driver": version == "580.95.05",
+    }
 
 
 @pytest.mark.parametrize(
@@ -38,7 +48,12 @@ def running(version: str) -> dict[str, t.Any]:
         (facts(L40S), "none", [], []),
         (facts(A100, SWITCH), "nvswitch", ["fabric_manager"], ["nvidia-fabricmanager.service"]),
         (facts(H100, SWITCH, fabric_manager=running("580.95.05")), "nvswitch", [], ["nvidia-fabricmanager.service"]),
-        (facts(H100, SWITCH, fabric_manager=running("580.65.06")), "nvswitch", ["fabric_manager"], ["nvidia-fabricmanager.service"]),
+        (
+            facts(H100, SWITCH, fabric_manager=running("580.65.06")),
+            "nvswitch",
+            ["fabric_manager"],
+            ["nvidia-fabricmanager.service"],
+        ),
         (facts(B200), "nvlink5", ["fabric_manager", "nvlsm"], ["nvidia-fabricmanager.service"]),
         (facts("10de:ffff", CONNECTX), "nvlink5", ["fabric_manager", "nvlsm"], ["nvidia-fabricmanager.service"]),
         (facts(GB200), "nvl72", ["imex"], ["nvidia-imex.service"]),
@@ -46,7 +61,13 @@ def running(version: str) -> dict[str, t.Any]:
 )
 def test_the_hardware_decides(given: dict[str, t.Any], fabric: str, missing: list[str], units: list[str]) -> None:
     plan = FilterModule().filters()["fabric_plan"](given)
-    assert (plan["fabric"], plan["missing"], plan["services"], plan["conflicts"], plan["failure"]) == (fabric, missing, units, [], "")
+    assert (plan["fabric"], plan["missing"], plan["services"], plan["conflicts"], plan["failure"]) == (
+        fabric,
+        missing,
+        units,
+        [],
+        "",
+    )
 
 
 def test_packages_go_by_several_names() -> None:
@@ -64,7 +85,9 @@ def test_without_a_driver_no_version_is_right() -> None:
 @pytest.mark.parametrize("how", [{"driver": "container"}, {"containerised": True}])
 def test_a_driver_container_is_left_alone_by_the_host(how: dict[str, t.Any]) -> None:
     driver = how.pop("driver", "host")
-    plan = fabric_plan(facts(H100, SWITCH, fabric_manager=running("580.95.05"), persistenced={"active": True}, **how), driver)
+    plan = fabric_plan(
+        facts(H100, SWITCH, fabric_manager=running("580.95.05"), persistenced={"active": True}, **how), driver
+    )
     # The persistence daemon has no package on the host: it is the container's own.
     assert (plan["conflicts"], plan["services"], plan["missing"]) == (["nvidia-fabricmanager.service"], [], [])
     assert fabric_plan(facts(H100, SWITCH), "container")["conflicts"] == []

@@ -47,10 +47,16 @@ def cells(**changes: t.Any) -> list[str]:
         ({}, ["-", "2/8", "Ready"]),
         ({"mig": None}, ["-", "2/8", "Ready"]),
         ({"mig": {"capable": True, "config": "all-1g.10gb", "state": "success"}}, ["all-1g.10gb", "2/8", "Ready"]),
-        ({"mig": {"capable": True, "config": "all-1g.10gb", "state": "pending"}}, ["all-1g.10gb (pending)", "2/8", "Ready"]),
+        (
+            {"mig": {"capable": True, "config": "all-1g.10gb", "state": "pending"}},
+            ["all-1g.10gb (pending)", "2/8", "Ready"],
+        ),
         ({"mig": {"capable": True, "config": "all-1g.10gb"}}, ["all-1g.10gb (unknown)", "2/8", "Ready"]),
         (
-            {"allocatable": {"nvidia.com/gpu": 0, "nvidia.com/mig-1g.10gb": 56}, "allocated": {"nvidia.com/mig-1g.10gb": 7}},
+            {
+                "allocatable": {"nvidia.com/gpu": 0, "nvidia.com/mig-1g.10gb": 56},
+                "allocated": {"nvidia.com/mig-1g.10gb": 7},
+            },
             ["-", "mig-1g.10gb 7/56", "Ready"],
         ),
         ({"allocatable": {"nvidia.com/mig-1g.10gb": 0}}, ["-", "0/0", "no GPU"]),
@@ -65,7 +71,11 @@ def test_cells(changes: dict, expected: list[str]) -> None:
 
 
 def test_a_node_before_feature_discovery() -> None:
-    assert gpu_table([{"name": "a"}]).splitlines() == ["NODE  PRODUCT  DRIVER  MIG  IN USE  STATE", "a     -        -       -       0/0  no GPU", "1 node"]
+    assert gpu_table([{"name": "a"}]).splitlines() == [
+        "NODE  PRODUCT  DRIVER  MIG  IN USE  STATE",
+        "a     -        -       -       0/0  no GPU",
+        "1 node",
+    ]
 
 
 def test_a_limit_keeps_what_is_not_well() -> None:

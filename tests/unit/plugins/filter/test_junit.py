@@ -23,7 +23,14 @@ def test_counts_and_order_follow_the_checks() -> None:
             "fleet",
         )
     )
-    assert suite.attrib == {"name": "fleet", "tests": "4", "failures": "2", "errors": "0", "skipped": "1", "time": "1.250"}
+    assert suite.attrib == {
+        "name": "fleet",
+        "tests": "4",
+        "failures": "2",
+        "errors": "0",
+        "skipped": "1",
+        "time": "1.250",
+    }
     assert [case.get("name") for case in suite] == ["a", "b", "c", "d"]
     assert suite[0].attrib == {"classname": "smoke", "name": "a", "time": "1.250"} and len(suite[0]) == 0
     assert suite.find("testcase[@name='b']/failure").get("message") == "no GPU"
@@ -37,7 +44,15 @@ def test_no_checks_is_an_empty_suite() -> None:
 
 
 def test_what_xml_does_not_allow_is_left_out() -> None:
-    text = junit([{"name": 'n<>&"', "failure": "\x1b[31mred\x1b[0m", "output": "nul\x00 bell\x07 \ufffe emoji \U0001f600\n\ttab"}])
+    text = junit(
+        [
+            {
+                "name": 'n<>&"',
+                "failure": "\x1b[31mred\x1b[0m",
+                "output": "nul\x00 bell\x07 \ufffe emoji \U0001f600\n\ttab",
+            }
+        ]
+    )
     case = ET.fromstring(text)[0]
     assert case.get("name") == 'n<>&"'
     assert case.find("failure").get("message") == "red"

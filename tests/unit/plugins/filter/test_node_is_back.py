@@ -13,7 +13,12 @@ back = FilterModule().filters()["node_is_back"]
 
 
 def node(ready: str, boot_id: str = "new") -> dict[str, t.Any]:
-    return {"status": {"conditions": [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": ready}], "nodeInfo": {"bootID": boot_id}}}
+    return {
+        "status": {
+            "conditions": [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": ready}],
+            "nodeInfo": {"bootID": boot_id},
+        }
+    }
 
 
 @pytest.mark.parametrize(

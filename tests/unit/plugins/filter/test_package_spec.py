@@ -17,7 +17,10 @@ NAMES = ["nvidia-fabricmanager-580", "nvidia-fabricmanager", "nvidia-fabric-mana
 
 def test_the_version_decides_and_then_the_name() -> None:
     find = FilterModule().filters()["package_spec"]
-    assert find(MADISON, NAMES, "580.65.06") == {"spec": "nvidia-fabricmanager-580=580.65.06-0ubuntu0.24.04.1", "failure": ""}
+    assert find(MADISON, NAMES, "580.65.06") == {
+        "spec": "nvidia-fabricmanager-580=580.65.06-0ubuntu0.24.04.1",
+        "failure": "",
+    }
     assert find(MADISON, NAMES[1:], "580.95.05")["spec"] == "nvidia-fabricmanager=580.95.05-1"
     assert find(REPOQUERY, NAMES, "580.95.05", "-")["spec"] == "nvidia-fabric-manager-580.95.05-1"
     assert find(MADISON, NAMES)["spec"] == "nvidia-fabricmanager-580=580.95.05-0ubuntu0.24.04.1"
@@ -29,8 +32,14 @@ def test_what_is_not_offered_is_told_with_what_is() -> None:
         "It offers nvidia-fabricmanager-580 580.95.05-0ubuntu0.24.04.1, nvidia-fabricmanager-580 580.65.06-0ubuntu0.24.04.1, "
         "nvidia-fabricmanager 580.95.05-1."
     )
-    assert package_spec("", ["nvlsm"])["failure"] == "No repository of the host offers nvlsm. It offers none of them in any version."
+    assert (
+        package_spec("", ["nvlsm"])["failure"]
+        == "No repository of the host offers nvlsm. It offers none of them in any version."
+    )
 
 
 def test_an_epoch_is_not_part_of_the_version() -> None:
-    assert package_spec("nvidia-driver | 3:580.95.05-1", ["nvidia-driver"], "580.95.05", "-")["spec"] == "nvidia-driver-3:580.95.05-1"
+    assert (
+        package_spec("nvidia-driver | 3:580.95.05-1", ["nvidia-driver"], "580.95.05", "-")["spec"]
+        == "nvidia-driver-3:580.95.05-1"
+    )

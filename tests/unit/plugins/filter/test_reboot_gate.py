@@ -17,7 +17,13 @@ def test_a_fit_host_passes() -> None:
 def test_everything_that_is_wrong_is_told() -> None:
     facts = {
         "gpus": [{"pci_address": "0000:18:00.0", "lost": True}],
-        "reboot": {"required": True, "reasons": ["The kernel runs without the configured arguments iommu=pt", "nouveau is loaded although it is blacklisted"]},
+        "reboot": {
+            "required": True,
+            "reasons": [
+                "The kernel runs without the configured arguments iommu=pt",
+                "nouveau is loaded although it is blacklisted",
+            ],
+        },
     }
     assert FilterModule().filters()["reboot_gate"](facts, {"gpus": ["0000:18:00.0", "0000:9a:00.0"]}) == [
         "The GPUs 0000:9a:00.0 are no longer on the PCI bus.",

@@ -19,12 +19,20 @@ def node(name: str = "gpu-0000", gpus: int | None = 8, capacity: int = 8, **allo
 
 
 def failures(stack: dict[str, t.Any], **other: t.Any) -> dict[str, str]:
-    return {f"{check['classname']} {check['name']}": check["failure"] for check in verification(stack, **other) if check["failure"]}
+    return {
+        f"{check['classname']} {check['name']}": check["failure"]
+        for check in verification(stack, **other)
+        if check["failure"]
+    }
 
 
 def test_a_whole_stack_passes() -> None:
     stack = {"verdict": READY, "nodes": [node(gpu=8), node("gpu-0001", gpu=8)]}
-    smoke = {"results": [{"node": "gpu-0000", "passed": True, "skipped": False, "reason": "", "seconds": 1.5, "log": "PASSED"}]}
+    smoke = {
+        "results": [
+            {"node": "gpu-0000", "passed": True, "skipped": False, "reason": "", "seconds": 1.5, "log": "PASSED"}
+        ]
+    }
     dcgm = {"reason": "", "results": [{"node": "gpu-0000", "ok": True, "reason": ""}]}
     checks = verification(stack, smoke, dcgm)
     assert [(check["classname"], check["name"]) for check in checks] == [
@@ -87,8 +95,12 @@ def test_a_workload_that_fails_and_one_that_is_skipped() -> None:
 
 def test_metrics_that_are_missing() -> None:
     stack = {"verdict": READY, "nodes": [node(gpu=8)]}
-    assert failures(stack, dcgm={"reason": "x", "results": [{"node": "gpu-0000", "ok": False, "reason": "7 of 8."}]}) == {"dcgm gpu-0000": "7 of 8."}
-    assert failures(stack, dcgm={"reason": "No exporter runs.", "results": []}) == {"dcgm exporter": "No exporter runs."}
+    assert failures(
+        stack, dcgm={"reason": "x", "results": [{"node": "gpu-0000", "ok": False, "reason": "7 of 8."}]}
+    ) == {"dcgm gpu-0000": "7 of 8."}
+    assert failures(stack, dcgm={"reason": "No exporter runs.", "results": []}) == {
+        "dcgm exporter": "No exporter runs."
+    }
 
 
 def test_a_test_that_could_not_begin_has_failed() -> None:

@@ -22,7 +22,10 @@ def shape(options: dict[str, dict[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
     """Reduce documented or coded options to what both must say; ``str`` and ``False`` are what nothing means."""
     shaped = {}
     for name, option in options.items():
-        facts = {key: option.get(key) for key in DOCUMENTED} | {"type": option.get("type", "str"), "required": bool(option.get("required"))}
+        facts = {key: option.get(key) for key in DOCUMENTED} | {
+            "type": option.get("type", "str"),
+            "required": bool(option.get("required")),
+        }
         shaped[name] = {**facts, "suboptions": shape(option.get("suboptions") or option.get("options") or {})}
     return shaped
 
@@ -39,4 +42,8 @@ def test_options_are_documented_by_value(name: str) -> None:
 def test_every_option_that_could_hold_a_secret_says_whether_it_does(name: str) -> None:
     module = importlib.import_module(f"{modules.__name__}.{name}")
     words = ("pass", "token", "secret", "key")
-    assert [option for option, spec in module.OPTIONS.items() if any(word in option for word in words) and "no_log" not in spec] == []
+    assert [
+        option
+        for option, spec in module.OPTIONS.items()
+        if any(word in option for word in words) and "no_log" not in spec
+    ] == []

@@ -43,7 +43,10 @@ def test_create_then_nothing_to_do(api: FakeApi, module: Run, check: bool) -> No
     run = module(spec=SPEC, wait=False, _ansible_check_mode=check, _ansible_diff=True)
     assert run.rc == 0 and run.result["changed"] is True and run.result["diff"]["before"] == {}
     assert "spec.mig" not in str(run.result["diff"]) and "nvapi" not in str(run.result)
-    assert len(api.lists[POLICIES]) == (0 if check else 1) and writes(api) == [("PATCH", True), ("PATCH", False)][: 1 if check else 2]
+    assert (
+        len(api.lists[POLICIES]) == (0 if check else 1)
+        and writes(api) == [("PATCH", True), ("PATCH", False)][: 1 if check else 2]
+    )
     assert ("verdict" in run.result) is not check
     if not check:
         again = module(spec=SPEC, wait=False)
@@ -53,7 +56,11 @@ def test_create_then_nothing_to_do(api: FakeApi, module: Run, check: bool) -> No
 def test_an_edit_shows_what_it_changes_and_no_status(api: FakeApi, module: Run) -> None:
     run = module(mig={"strategy": "mixed"}, labels={"team": "ml"}, wait=False, _ansible_diff=True)
     before, after = run.result["diff"]["before"], run.result["diff"]["after"]
-    assert "mig" not in before["spec"] and after["spec"]["mig"] == {"strategy": "mixed"} and after["metadata"]["labels"] == {"team": "ml"}
+    assert (
+        "mig" not in before["spec"]
+        and after["spec"]["mig"] == {"strategy": "mixed"}
+        and after["metadata"]["labels"] == {"team": "ml"}
+    )
     assert "status" not in after and "spec.mig.strategy" in after["fields owned by gpuops.nvidia"]
     assert "managedFields" not in run.result["clusterpolicy"]["metadata"]
 
@@ -61,12 +68,16 @@ def test_an_edit_shows_what_it_changes_and_no_status(api: FakeApi, module: Run) 
 def test_every_write_is_strict_and_in_one_name(api: FakeApi, module: Run) -> None:
     module(mig={"strategy": "mixed"}, wait=False, force=True)
     queries = [query for method, dummy, query in api.log if method == "PATCH"]
-    assert {(query["fieldManager"], query["fieldValidation"], query["force"]) for query in queries} == {("gpuops.nvidia", "Strict", "true")}
+    assert {(query["fieldManager"], query["fieldValidation"], query["force"]) for query in queries} == {
+        ("gpuops.nvidia", "Strict", "true")
+    }
 
 
 def test_the_wait_reports_the_verdict(module: Run) -> None:
     run = module(mig={"strategy": "single"})
-    assert run.rc == 0 and run.result["verdict"]["state"] == "ready" and run.result["operands"][0]["operand"] == "driver"
+    assert (
+        run.rc == 0 and run.result["verdict"]["state"] == "ready" and run.result["operands"][0]["operand"] == "driver"
+    )
 
 
 def test_a_wait_that_fails_keeps_what_was_done(api: FakeApi, module: Run) -> None:
@@ -125,34 +136,70 @@ def test_an_image_may_be_completed_by_what_others_set(api: FakeApi, module: Run)
 
 
 def test_a_number_of_nodes_is_sent_as_a_number(api: FakeApi, module: Run) -> None:
-    upgrades: Json = {"auto_upgrade": True, "max_unavailable": "2", "wait_for_completion": {}, "pod_deletion": {}, "drain": {}}
-    assert module(driver={"upgrade_policy": upgrades}, wait=False).result["clusterpolicy"]["spec"]["driver"]["upgradePolicy"]["maxUnavailable"] == 2
+    upgrades: Json = {
+        "auto_upgrade": True,
+        "max_unavailable": "2",
+        "wait_for_completion": {},
+        "pod_deletion": {},
+        "drain": {},
+    }
+    assert (
+        module(driver={"upgrade_policy": upgrades}, wait=False).result["clusterpolicy"]["spec"]["driver"][
+            "upgradePolicy"
+        ]["maxUnavailable"]
+        == 2
+    )
     upgrades["max_unavailable"] = "25%"
-    assert module(driver={"upgrade_policy": upgrades}, wait=False).result["clusterpolicy"]["spec"]["driver"]["upgradePolicy"]["maxUnavailable"] == "25%"
+    assert (
+        module(driver={"upgrade_policy": upgrades}, wait=False).result["clusterpolicy"]["spec"]["driver"][
+            "upgradePolicy"
+        ]["maxUnavailable"]
+        == "25%"
+    )
 
 
 def test_an_unknown_field_is_an_error_with_a_suggestion(api: FakeApi, module: Run) -> None:
     schema = {"properties": {"spec": {"properties": {"migManager": {}}}}}
-    api.lists[CRD.rpartition("/")[0]] = [{"metadata": {"name": "clusterpolicies.nvidia.com"}, "spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}}]
+    api.lists[CRD.rpartition("/")[0]] = [
+        {
+            "metadata": {"name": "clusterpolicies.nvidia.com"},
+            "spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]},
+        }
+    ]
     say(api, "PATCH", 400, 'strict decoding error: unknown field "spec.migManger"')
     run = module(spec={"migManger": {}})
-    assert run.rc == 1 and run.result["msg"] == "The ClusterPolicy CRD has no field spec.migManger. Did you mean spec.migManager?"
+    assert (
+        run.rc == 1
+        and run.result["msg"] == "The ClusterPolicy CRD has no field spec.migManger. Did you mean spec.migManager?"
+    )
 
 
 def test_a_suggestion_is_no_reason_to_fail_otherwise(api: FakeApi, module: Run) -> None:
     api.answer = lambda method, path: (
-        refusal(400, 'unknown field "spec.x"') if method == "PATCH" else refusal(403, "crds are forbidden") if path == CRD else None
+        refusal(400, 'unknown field "spec.x"')
+        if method == "PATCH"
+        else refusal(403, "crds are forbidden")
+        if path == CRD
+        else None
     )
     assert module(spec={"x": {}}).result["msg"] == "The ClusterPolicy CRD has no field spec.x."
 
 
 def test_a_conflict(api: FakeApi, module: Run) -> None:
-    say(api, "PATCH", 409, "Apply failed", [{"field": ".spec.mig.strategy", "message": 'conflict with "kubectl-edit" using nvidia.com/v1'}])
+    say(
+        api,
+        "PATCH",
+        409,
+        "Apply failed",
+        [{"field": ".spec.mig.strategy", "message": 'conflict with "kubectl-edit" using nvidia.com/v1'}],
+    )
     run = module(mig={"strategy": "single"})
     assert run.rc == 1 and run.result["conflicts"] == [{"field": "spec.mig.strategy", "manager": "kubectl-edit"}]
 
 
-@pytest.mark.parametrize(("status", "words"), [(401, "refused the credentials"), (403, "No permission: clusterpolicies is forbidden")])
+@pytest.mark.parametrize(
+    ("status", "words"), [(401, "refused the credentials"), (403, "No permission: clusterpolicies is forbidden")]
+)
 def test_no_access(api: FakeApi, module: Run, status: int, words: str) -> None:
     say(api, "GET", status, "clusterpolicies is forbidden")
     run = module(spec={})
@@ -178,7 +225,12 @@ def gpu_pod() -> Json:
 def test_delete_then_nothing_to_do(api: FakeApi, module: Run, check: bool) -> None:
     api.lists[DAEMONSETS] = []
     run = module(state="absent", _ansible_check_mode=check, _ansible_diff=True)
-    assert run.rc == 0 and run.result["changed"] is True and run.result["gpu_pods"] == 0 and run.result["diff"]["after"] == {}
+    assert (
+        run.rc == 0
+        and run.result["changed"] is True
+        and run.result["gpu_pods"] == 0
+        and run.result["diff"]["after"] == {}
+    )
     assert writes(api) == [("DELETE", check)] and len(api.lists[POLICIES]) == int(check)
     if not check:
         assert module(state="absent").result["changed"] is False

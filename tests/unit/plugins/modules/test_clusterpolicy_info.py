@@ -21,11 +21,20 @@ def module(api: FakeApi, run_module: Run) -> Run:
 
 @pytest.mark.parametrize("wait", [True, False])
 def test_a_stack_in_order(api: FakeApi, module: Run, wait: bool) -> None:
-    api.lists[POLICIES][0]["metadata"]["managedFields"] = [{"manager": "helm", "fieldsV1": {"f:spec": {"f:mig": {"f:strategy": {}}}}}]
+    api.lists[POLICIES][0]["metadata"]["managedFields"] = [
+        {"manager": "helm", "fieldsV1": {"f:spec": {"f:mig": {"f:strategy": {}}}}}
+    ]
     run = module(wait=wait)
-    assert run.rc == 0 and run.result["changed"] is False and run.result["exists"] is True and run.result["state"] == "ready"
+    assert (
+        run.rc == 0
+        and run.result["changed"] is False
+        and run.result["exists"] is True
+        and run.result["state"] == "ready"
+    )
     assert run.result["owners"] == {"spec.mig.strategy": ["helm"]} and run.result["versions"]["driver"] == "1.0"
-    assert [item["type"] for item in run.result["conditions"]] == ["Ready", "Error"] and run.result["verdict"]["state"] == "ready"
+    assert [item["type"] for item in run.result["conditions"]] == ["Ready", "Error"] and run.result["verdict"][
+        "state"
+    ] == "ready"
     assert "managedFields" not in run.result["clusterpolicy"]["metadata"]
     assert run.result["operands"][0]["images"] == ["nvcr.io/nvidia/driver:1.0"]
 
@@ -33,7 +42,12 @@ def test_a_stack_in_order(api: FakeApi, module: Run, wait: bool) -> None:
 def test_there_is_none(api: FakeApi, module: Run) -> None:
     api.lists[POLICIES] = []
     run = module()
-    assert run.rc == 0 and run.result["exists"] is False and run.result["clusterpolicy"] == {} and run.result["owners"] == {}
+    assert (
+        run.rc == 0
+        and run.result["exists"] is False
+        and run.result["clusterpolicy"] == {}
+        and run.result["owners"] == {}
+    )
     assert run.result["verdict"]["reasons"][0]["code"] == "NoClusterPolicy"
 
 
@@ -51,7 +65,11 @@ def test_no_permission(api: FakeApi, module: Run) -> None:
 
 @pytest.mark.parametrize(
     ("image", "version"),
-    [("nvcr.io/nvidia/driver:595-ubuntu24.04", "595-ubuntu24.04"), ("localhost:5000/driver@sha256:abc", "sha256:abc"), ("localhost:5000/driver", "")],
+    [
+        ("nvcr.io/nvidia/driver:595-ubuntu24.04", "595-ubuntu24.04"),
+        ("localhost:5000/driver@sha256:abc", "sha256:abc"),
+        ("localhost:5000/driver", ""),
+    ],
 )
 def test_versions(image: str, version: str) -> None:
     assert version_of(image) == version

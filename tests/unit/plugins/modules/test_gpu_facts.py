@@ -106,7 +106,9 @@ def test_every_fact_has_a_source_or_a_reason(facts: Facts, tmp_path: Path, nvml:
 def test_nvidia_smi_without_nvidia_ml_py(facts: Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_nvml, "HAS_PYNVML", False)
     plant(tmp_path, H100, 2)
-    xml = recorded("nvidia-smi/h100-550.xml").replace("00000000:19", "00000000:18").replace("00000000:3B", "00000000:2A")
+    xml = (
+        recorded("nvidia-smi/h100-550.xml").replace("00000000:19", "00000000:18").replace("00000000:3B", "00000000:2A")
+    )
     found = facts(RecordedHost(tmp_path, nvidia_smi=xml), gather_subset=["!all", "!min", "gpus"])
     assert set(found) == {"gpus", "nvswitches", "sources"}
     assert [gpu["serial"] for gpu in found["gpus"]] == ["1653723052734", "1653723051180"]
@@ -118,7 +120,9 @@ def test_nvidia_smi_without_nvidia_ml_py(facts: Facts, tmp_path: Path, monkeypat
 
 def test_nvidia_smi_where_nvml_has_no_library(facts: Facts, tmp_path: Path, nvml: SetNvml) -> None:
     plant(tmp_path, H100, 2)
-    found = facts(RecordedHost(tmp_path, nvidia_smi=recorded("nvidia-smi/h100-550.xml").replace("00000000:19", "00000000:18")))
+    found = facts(
+        RecordedHost(tmp_path, nvidia_smi=recorded("nvidia-smi/h100-550.xml").replace("00000000:19", "00000000:18"))
+    )
     assert found["gpus"][0]["serial"] == "1653723052734"
     assert found["sources"]["gpus.uuid"]["source"] == "nvidia-smi"
 
@@ -137,7 +141,9 @@ def test_a_hung_nvml_gives_the_other_gpus_and_asks_nobody_else(facts: Facts, tmp
     nvml(gpus)
     host = RecordedHost(tmp_path, nvidia_smi=recorded("nvidia-smi/h100-550.xml"))
     found = facts(host, gather_subset=["gpus"], gather_timeout=1)
-    assert [gpu["reason"] for gpu in found["gpus"]] == [None] * 6 + ["NVML did not answer in time: a driver in trouble hangs"] * 2
+    assert [gpu["reason"] for gpu in found["gpus"]] == [None] * 6 + [
+        "NVML did not answer in time: a driver in trouble hangs"
+    ] * 2
     assert found["gpus"][7]["name"] == "GH100 [H100 SXM5 80GB]"
     assert host.ran == []
 
@@ -162,7 +168,9 @@ def test_a_lost_gpu(facts: Facts, tmp_path: Path, nvml: SetNvml) -> None:
     write(tmp_path / "sys/bus/pci/devices/0000:5d:00.0/config", b"\xff" * 256)
     found = facts(RecordedHost(tmp_path))
     lost = [gpu for gpu in found["gpus"] if gpu["lost"]]
-    assert [(gpu["pci_address"], gpu["uuid"], gpu["reason"]) for gpu in lost] == [("0000:5d:00.0", None, "The GPU fell off the bus (NVML: GPU is lost)")]
+    assert [(gpu["pci_address"], gpu["uuid"], gpu["reason"]) for gpu in lost] == [
+        ("0000:5d:00.0", None, "The GPU fell off the bus (NVML: GPU is lost)")
+    ]
     assert len([gpu for gpu in found["gpus"] if gpu["uuid"]]) == 7
 
 
@@ -174,14 +182,18 @@ def test_a_driver_that_was_updated_under_its_module(facts: Facts, tmp_path: Path
     found = facts(RecordedHost(tmp_path, nvidia_smi=error))
     assert found["driver"]["matches"] is False
     assert found["reboot"]["reasons"] == ["The loaded driver is 570.158.01, its installed libraries are 580.95.05"]
-    assert found["gpus"][0]["reason"].startswith("NVML: RM has detected an NVML/RM version mismatch.; nvidia-smi ended with 18")
+    assert found["gpus"][0]["reason"].startswith(
+        "NVML: RM has detected an NVML/RM version mismatch.; nvidia-smi ended with 18"
+    )
 
 
 def test_a_gpu_without_a_driver(facts: Facts, tmp_path: Path) -> None:
     plant(tmp_path, L4, 2, driver=None, bound=None)
     host = RecordedHost(tmp_path)
     found = facts(host, gather_subset=["gpus"])
-    assert [(gpu["device_id"], gpu["bound_driver"], gpu["uuid"]) for gpu in found["gpus"]] == [("10de:27b8", None, None)] * 2
+    assert [(gpu["device_id"], gpu["bound_driver"], gpu["uuid"]) for gpu in found["gpus"]] == [
+        ("10de:27b8", None, None)
+    ] * 2
     assert found["sources"]["gpus.uuid"]["reason"] == "The module nvidia is not loaded"
     assert host.ran == []
 
@@ -195,7 +207,9 @@ def test_a_host_without_anything(facts: Facts, tmp_path: Path) -> None:
     assert found["sources"]["gpus"]["reason"] == "/sys/bus/pci/devices is empty"
 
 
-def test_a_driver_container_is_asked_by_its_own_library(facts: Facts, tmp_path: Path, nvml: SetNvml, nvml_library: Path) -> None:
+def test_a_driver_container_is_asked_by_its_own_library(
+    facts: Facts, tmp_path: Path, nvml: SetNvml, nvml_library: Path
+) -> None:
     plant(tmp_path, H100, 1)
     nvml(machine(H100, 1))
     write(tmp_path / "run/nvidia/driver/usr/bin/nvidia-smi", "")
@@ -251,7 +265,9 @@ def test_an_unknown_subset_is_named(run_module: t.Any) -> None:
 def test_the_subsets_chosen_are_those_that_setups_own_code_chooses(length: int) -> None:
     ours = frozenset(gather.SUBSETS) - gather.ONLY_BY_NAME
     for asked in itertools.product(["all", "min", "!all", "!min", "xid", "!xid", "kernel", "!kernel"], repeat=length):
-        theirs = get_collector_names(valid_subsets=ours, minimal_gather_subset=gather.MINIMUM, gather_subset=list(asked))
+        theirs = get_collector_names(
+            valid_subsets=ours, minimal_gather_subset=gather.MINIMUM, gather_subset=list(asked)
+        )
         assert gather.chosen(asked) == theirs, asked
 
 
@@ -279,7 +295,11 @@ def own_imports(tree: ast.Module) -> list[str]:
     names: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(prefix):
-            names += [(node.module or "").removeprefix(prefix + ".")] if node.module != prefix else [alias.name for alias in node.names]
+            names += (
+                [(node.module or "").removeprefix(prefix + ".")]
+                if node.module != prefix
+                else [alias.name for alias in node.names]
+            )
     return names
 
 
@@ -287,7 +307,12 @@ def test_a_managed_host_needs_python_3_9_and_nothing_else() -> None:
     files = closure(PLUGINS / "modules" / "gpu_facts.py")
     assert len(files) > 10
     for path, tree in files.items():
-        roots = {alias.name.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        roots = {
+            alias.name.partition(".")[0]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import)
+            for alias in node.names
+        }
         roots |= {str(node.module).partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         allowed = {"ansible", "ansible_collections"} | ({"pynvml"} if path.name == "_nvml.py" else set())
         assert roots - set(sys.stdlib_module_names) <= allowed, path.name

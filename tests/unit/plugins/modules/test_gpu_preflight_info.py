@@ -19,7 +19,17 @@ def info(run_module: t.Callable, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
             if error:
                 raise error
             missing = ["list nodes"] if review else []
-            return Snapshot("v1.36.3", [], [], [], [], [], None, missing, {f"{role['kind']} {role['name']}": ["get pods"] for role in roles})
+            return Snapshot(
+                "v1.36.3",
+                [],
+                [],
+                [],
+                [],
+                [],
+                None,
+                missing,
+                {f"{role['kind']} {role['name']}": ["get pods"] for role in roles},
+            )
 
         monkeypatch.setattr(gpu_preflight_info, "Cluster", lambda options: None)
         monkeypatch.setattr(gpu_preflight_info, "read", read)
@@ -52,7 +62,11 @@ def test_the_charts_roles_reach_their_check(info: t.Callable) -> None:
 def test_options_reach_the_checks(info: t.Callable) -> None:
     run = info(operator_version="v25.10.1", values={"driver": {"enabled": False}}, namespace="other")
     messages = {finding["check"]: finding["message"] for finding in run.result["findings"]}
-    assert "25.10" in messages["kubernetes_version"] and "installed on the hosts" in messages["operating_system"] and "other" in messages["pod_security"]
+    assert (
+        "25.10" in messages["kubernetes_version"]
+        and "installed on the hosts" in messages["operating_system"]
+        and "other" in messages["pod_security"]
+    )
 
 
 def test_errors_are_sentences(info: t.Callable) -> None:

@@ -68,7 +68,10 @@ def test_a_failure_fails_the_task_and_returns_everything(test: t.Callable, monke
     monkeypatch.setattr(FakeCluster, "exit_code", 7)
     run = test()
     assert run.rc == 1 and run.result["passed"] is False
-    assert run.result["msg"] == "1 of 2 nodes passed the GPU smoke test. gpu-1: The workload ended with status 7: log of gpu-1"
+    assert (
+        run.result["msg"]
+        == "1 of 2 nodes passed the GPU smoke test. gpu-1: The workload ended with status 7: log of gpu-1"
+    )
     assert [row["passed"] for row in run.result["results"]] == [True, False]
 
 
@@ -81,7 +84,12 @@ def test_a_failure_may_be_left_to_the_caller(test: t.Callable, monkeypatch: pyte
 def test_check_mode_names_the_nodes_and_makes_nothing(test: t.Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeCluster, "interrupted", True)
     run = test(_ansible_check_mode=True)
-    assert run.rc == 0 and run.result["nodes"] == ["gpu-1", "gpu-0"] and run.result["results"] == [] and "passed" not in run.result
+    assert (
+        run.rc == 0
+        and run.result["nodes"] == ["gpu-1", "gpu-0"]
+        and run.result["results"] == []
+        and "passed" not in run.result
+    )
 
 
 def test_an_interruption_is_one_sentence(test: t.Callable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,4 +115,8 @@ def test_an_error_is_one_sentence(test: t.Callable, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(FakeCluster, "__init__", fail)
     run = test()
-    assert (run.rc, run.result["reason"], run.result["msg"]) == (1, "Unauthorized", "The Kubernetes API refused the credentials.")
+    assert (run.rc, run.result["reason"], run.result["msg"]) == (
+        1,
+        "Unauthorized",
+        "The Kubernetes API refused the credentials.",
+    )

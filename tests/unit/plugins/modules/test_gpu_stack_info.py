@@ -25,7 +25,9 @@ def test_the_fleet(api: FakeApi, module: Run) -> None:
     api.lists[NODES][1]["spec"] = {"unschedulable": True, "taints": [{"key": "a", "value": "b", "effect": "NoExecute"}]}
     workload = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "2"}}}]}
     metadata = {"name": "train", "namespace": "ml"}
-    api.lists[ALL_PODS] = [{"metadata": metadata, "spec": {**workload, "nodeName": "gpu-0001"}}] * 2 + [{"metadata": metadata, "spec": workload}]
+    api.lists[ALL_PODS] = [{"metadata": metadata, "spec": {**workload, "nodeName": "gpu-0001"}}] * 2 + [
+        {"metadata": metadata, "spec": workload}
+    ]
     result = module().result
     assert [row["name"] for row in result["nodes"]] == ["gpu-0000", "gpu-0001"]
     assert result["nodes"][0] == {
@@ -48,8 +50,16 @@ def test_the_fleet(api: FakeApi, module: Run) -> None:
         "waiting_for": {},
     }
     second = result["nodes"][1]
-    assert (second["cordoned"], second["taints"], second["allocated"]) == (True, ["a=b:NoExecute"], {"nvidia.com/gpu": 4})
-    assert result["summary"] == {"nodes": 2, "nodes_ready": 2, "gpus": {"nvidia.com/gpu": {"capacity": 16, "allocatable": 16, "allocated": 4}}}
+    assert (second["cordoned"], second["taints"], second["allocated"]) == (
+        True,
+        ["a=b:NoExecute"],
+        {"nvidia.com/gpu": 4},
+    )
+    assert result["summary"] == {
+        "nodes": 2,
+        "nodes_ready": 2,
+        "gpus": {"nvidia.com/gpu": {"capacity": 16, "allocatable": 16, "allocated": 4}},
+    }
     assert result["operands"][0]["operand"] == "driver" and result["changed"] is False
 
 
@@ -65,15 +75,23 @@ def test_a_node_of_which_the_stack_has_told_nothing_yet(api: FakeApi, module: Ru
 
 
 def test_a_node_whose_operands_are_not_fine(api: FakeApi, module: Run) -> None:
-    daemonset = next(item for item in api.lists[DAEMONSETS] if item["metadata"]["name"] == "nvidia-device-plugin-daemonset")
+    daemonset = next(
+        item for item in api.lists[DAEMONSETS] if item["metadata"]["name"] == "nvidia-device-plugin-daemonset"
+    )
     daemonset["status"]["numberAvailable"] = 1
-    api.table = [["nvidia-device-plugin-daemonset-abcd1", "0/1", "CrashLoopBackOff", "7 (3m ago)", "5m", "10.0.0.1", "gpu-0001"]]
+    api.table = [
+        ["nvidia-device-plugin-daemonset-abcd1", "0/1", "CrashLoopBackOff", "7 (3m ago)", "5m", "10.0.0.1", "gpu-0001"]
+    ]
     first, second = module().result["nodes"]
     assert (first["waiting_for"], second["waiting_for"]) == ({}, {"device-plugin": "CrashLoopBackOff"})
 
 
 def test_the_drivers_version_in_its_old_spelling() -> None:
-    labels = {"nvidia.com/cuda.driver.major": "570", "nvidia.com/cuda.driver.minor": "86", "nvidia.com/cuda.driver.rev": "10"}
+    labels = {
+        "nvidia.com/cuda.driver.major": "570",
+        "nvidia.com/cuda.driver.minor": "86",
+        "nvidia.com/cuda.driver.rev": "10",
+    }
     assert driver_version(labels) == "570.86.10" and driver_version({}) is None
 
 

@@ -24,7 +24,11 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
 
 def test_names_what_is_wrong_first(run_module: RunModule) -> None:
     done = run_module("host_preflight_info", facts={**FACTS, "gpus": []})
-    assert (done.rc, done.result["changed"], done.result["summary"]) == (0, False, {"failures": 1, "warnings": 0, "ok": 6})
+    assert (done.rc, done.result["changed"], done.result["summary"]) == (
+        0,
+        False,
+        {"failures": 1, "warnings": 0, "ok": 6},
+    )
     assert done.result["findings"][0]["check"] == "host_gpus"
 
 

@@ -25,7 +25,12 @@ def test_sets_shows_and_takes_away(host: FakeHost, run_module: RunModule) -> Non
     assert host.ran == []
     done = run_module("kernel_args", args=["iommu=pt"], _ansible_diff=True)
     assert predicted.result == done.result
-    assert (done.rc, done.result["changed"], done.result["diff"]["after"], done.result["bootloader"]) == (0, True, "iommu=pt\n", "grub")
+    assert (done.rc, done.result["changed"], done.result["diff"]["after"], done.result["bootloader"]) == (
+        0,
+        True,
+        "iommu=pt\n",
+        "grub",
+    )
     assert not run_module("kernel_args", args=["iommu=pt"]).result["changed"]
     assert run_module("kernel_args", state="absent").result["configured"] == ["root=UUID=2f0c", "ro", "quiet"]
 
@@ -41,4 +46,7 @@ def test_warns_of_another_value_elsewhere(host: FakeHost, run_module: RunModule)
 def test_a_wrong_argument_is_one_message(host: FakeHost, run_module: RunModule) -> None:
     failed = run_module("kernel_args", args=["amd_iommu=on", "a b"])
     assert (failed.rc, failed.result["reason"]) == (1, "Invalid")
-    assert "amd_iommu=on has no effect" in failed.result["msg"] and "'a b' is not a kernel argument" in failed.result["msg"]
+    assert (
+        "amd_iommu=on has no effect" in failed.result["msg"]
+        and "'a b' is not a kernel argument" in failed.result["msg"]
+    )

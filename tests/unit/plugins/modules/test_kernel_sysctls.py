@@ -22,7 +22,9 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
 
 
 def test_sets_shows_and_gives_back(host: FakeHost, run_module: RunModule) -> None:
-    predicted = run_module("kernel_sysctls", values={"kernel.numa_balancing": 0}, _ansible_check_mode=True, _ansible_diff=True)
+    predicted = run_module(
+        "kernel_sysctls", values={"kernel.numa_balancing": 0}, _ansible_check_mode=True, _ansible_diff=True
+    )
     assert host.read("/proc/sys/kernel/numa_balancing") == "1"
     done = run_module("kernel_sysctls", values={"kernel.numa_balancing": 0}, _ansible_diff=True)
     assert predicted.result == done.result and done.result["changed"]
@@ -37,7 +39,9 @@ def test_sets_shows_and_gives_back(host: FakeHost, run_module: RunModule) -> Non
     assert host.read("/proc/sys/kernel/numa_balancing") == "1"
 
 
-def test_warns_of_what_has_to_wait_for_the_boot(host: FakeHost, run_module: RunModule, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warns_of_what_has_to_wait_for_the_boot(
+    host: FakeHost, run_module: RunModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(host, "writable", lambda path: False)
     (warning,) = run_module("kernel_sysctls", values={"kernel.numa_balancing": 0}).warnings
     assert "kernel.numa_balancing from here; the next boot sets it" in warning

@@ -69,7 +69,9 @@ def forbid(api: FakeApi, times: int = 10**6) -> None:
     def answer(method: str, path: str) -> t.Any:
         if path.endswith("/eviction") and left[0] > 0:
             left[0] -= 1
-            return refusal(429, "Cannot evict pod as it would violate the pod's disruption budget.", "TooManyRequests", [BUDGET])
+            return refusal(
+                429, "Cannot evict pod as it would violate the pod's disruption budget.", "TooManyRequests", [BUDGET]
+            )
         return None
 
     api.answer = answer
@@ -79,7 +81,12 @@ def forbid(api: FakeApi, times: int = 10**6) -> None:
 
 
 def test_drain_takes_gpu_pods_only_and_marks_the_node(maintain: t.Callable, api: FakeApi) -> None:
-    api.lists[ALL_PODS] = [workload("train"), workload("web", gpus=0), workload("dcgm", controller="DaemonSet"), workload("elsewhere", 1)]
+    api.lists[ALL_PODS] = [
+        workload("train"),
+        workload("web", gpus=0),
+        workload("dcgm", controller="DaemonSet"),
+        workload("elsewhere", 1),
+    ]
     api.end = api.lists[ALL_PODS].remove
     run = maintain(state="drained", nodes=["gpu-0000"], purpose="reboot", _ansible_diff=True)
     assert run.rc == 0 and run.result["changed"] is True and run.warnings == []
@@ -87,7 +94,11 @@ def test_drain_takes_gpu_pods_only_and_marks_the_node(maintain: t.Callable, api:
     assert cordoned(api) and not cordoned(api, 1)
     assert notes(api)[INITIAL] == "false" and notes(api)[MARK + "reboot"].count(" ") == 2
     assert run.result["summary"] == {"nodes": 1, "changed": 1, "failed": 0, "evicted": 1}
-    assert row(run)["evicted"] == ["default/train"] and row(run)["purposes"] == ["reboot"] and row(run)["unschedulable"] is True
+    assert (
+        row(run)["evicted"] == ["default/train"]
+        and row(run)["purposes"] == ["reboot"]
+        and row(run)["unschedulable"] is True
+    )
     assert run.result["diff"] == {
         "before": {"gpu-0000": {"unschedulable": False, "purposes": [], "pods": ["default/train"]}},
         "after": {"gpu-0000": {"unschedulable": True, "purposes": ["reboot"], "pods": []}},
@@ -103,12 +114,16 @@ def test_a_drain_writes_down_how_far_it_is(maintain: t.Callable, api: FakeApi, t
     said = path.read_text().splitlines()
     # The nodes are cordoned side by side, and either may be first.
     first, pod, last = ("gpu-0000", "web", "gpu-0001") if "gpu-0000" in said[0] else ("gpu-0001", "train", "gpu-0000")
-    assert said[0] == f"0/2 nodes drained; {first}: 1 pod left, default/{pod}: the PodDisruptionBudget default/web forbids its eviction: " + (
-        "it needs 2 healthy pods and has 2 currently"
+    assert (
+        said[0]
+        == f"0/2 nodes drained; {first}: 1 pod left, default/{pod}: the PodDisruptionBudget default/web forbids its eviction: "
+        + ("it needs 2 healthy pods and has 2 currently")
     )
     assert f"1/2 nodes drained; {last}: 1 pod left" in said and said[-1] == "2/2 nodes drained"
     assert all(line != following for line, following in itertools.pairwise(said))
-    nowhere = maintain(state="drained", nodes=["gpu-0000"], purpose="other", progress_path=str(tmp_path / "no" / "folder"))
+    nowhere = maintain(
+        state="drained", nodes=["gpu-0000"], purpose="other", progress_path=str(tmp_path / "no" / "folder")
+    )
     assert nowhere.rc == 0, "That nobody can read it is no reason to stop."
 
 
@@ -152,7 +167,9 @@ def test_the_last_purpose_gives_the_node_back(maintain: t.Callable, api: FakeApi
     assert not cordoned(api)
 
 
-def test_many_nodes_are_read_in_one_list_of_pods(maintain: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_nodes_are_read_in_one_list_of_pods(
+    maintain: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_drain, "FEW_NODES", 1)
     api.lists[ALL_PODS] = [workload("a"), workload("b", 1), workload("c", 1, gpus=0), workload("d", 7)]
     run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], _ansible_check_mode=True)
@@ -164,9 +181,16 @@ def test_a_gpu_that_is_held_by_a_claim_counts(maintain: t.Callable, api: FakeApi
     claims = "/apis/resource.k8s.io/v1/resourceclaims"
 
     def claim(name: str, **result: t.Any) -> dict:
-        return {"metadata": {"namespace": "default", "name": name}, "status": {"allocation": {"devices": {"results": [result]}}}}
+        return {
+            "metadata": {"namespace": "default", "name": name},
+            "status": {"allocation": {"devices": {"results": [result]}}},
+        }
 
-    api.lists[claims] = [claim("gpu", driver="gpu.nvidia.com"), claim("nic", driver="dra.net"), claim("admin", driver="gpu.nvidia.com", adminAccess=True)]
+    api.lists[claims] = [
+        claim("gpu", driver="gpu.nvidia.com"),
+        claim("nic", driver="dra.net"),
+        claim("admin", driver="gpu.nvidia.com", adminAccess=True),
+    ]
     made = {name: workload(name, gpus=0) for name in ("gpu", "nic", "admin", "gone")}
     for name, pod in made.items():
         pod["spec"]["resourceClaims"] = [{"name": "x", "resourceClaimTemplateName": "y"}]
@@ -174,7 +198,9 @@ def test_a_gpu_that_is_held_by_a_claim_counts(maintain: t.Callable, api: FakeApi
     api.lists[ALL_PODS] = list(made.values())
     run = maintain(state="drained", nodes=["gpu-0000"], _ansible_check_mode=True)
     assert row(run)["evicted"] == ["default/gpu"]
-    assert [path for _method, path, _query in api.log].count(claims) == 2, "Once, and once more for the claim that was not there."
+    assert [path for _method, path, _query in api.log].count(claims) == 2, (
+        "Once, and once more for the claim that was not there."
+    )
 
 
 def test_an_empty_list_is_no_node_also_when_restoring(maintain: t.Callable, api: FakeApi) -> None:
@@ -191,7 +217,11 @@ def test_an_empty_list_is_no_node_also_when_restoring(maintain: t.Callable, api:
 def test_a_bare_pod_is_refused_before_any_node_is_touched(maintain: t.Callable, api: FakeApi, check_mode: bool) -> None:
     api.lists[ALL_PODS] = [workload("train"), workload("bare", 1, controller="")]
     run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], _ansible_check_mode=check_mode)
-    assert run.rc == 1 and run.result["reason"] == "PodsInTheWay" and "default/bare on gpu-0001 has no controller" in run.result["msg"]
+    assert (
+        run.rc == 1
+        and run.result["reason"] == "PodsInTheWay"
+        and "default/bare on gpu-0001 has no controller" in run.result["msg"]
+    )
     assert writes(api) == [] and evictions(api) == []
 
 
@@ -235,16 +265,28 @@ def test_at_the_deadline_the_budget_is_named_and_every_node_put_back(maintain: t
     run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], timeout=1)
     why = "the PodDisruptionBudget default/web forbids its eviction: it needs 2 healthy pods and has 2 currently"
     assert run.rc == 1 and run.result["reason"] == "NodesFailed"
-    assert run.result["msg"] == f"gpu-0000: After 1 s these pods are still there: default/train ({why}). What this call took is put back."
+    assert (
+        run.result["msg"]
+        == f"gpu-0000: After 1 s these pods are still there: default/train ({why}). What this call took is put back."
+    )
     assert row(run)["left"] == {"default/train": why} and row(run)["failed"] is True and row(run, 1)["failed"] is False
-    assert run.result["changed"] is False and not cordoned(api) and not cordoned(api, 1) and notes(api) == notes(api, 1) == {}
+    assert (
+        run.result["changed"] is False
+        and not cordoned(api)
+        and not cordoned(api, 1)
+        and notes(api) == notes(api, 1) == {}
+    )
 
 
 def test_check_mode_says_what_a_budget_forbids_now(maintain: t.Callable, api: FakeApi) -> None:
     api.lists[ALL_PODS] = [workload("train")]
     forbid(api)
     run = maintain(state="drained", nodes=["gpu-0000"], _ansible_check_mode=True)
-    assert run.rc == 0 and run.result["changed"] is True and "PodDisruptionBudget default/web" in row(run)["left"]["default/train"]
+    assert (
+        run.rc == 0
+        and run.result["changed"] is True
+        and "PodDisruptionBudget default/web" in row(run)["left"]["default/train"]
+    )
     assert run.warnings == [
         f"Pod default/train on gpu-0000 could not be evicted now: {row(run)['left']['default/train']}. A run would ask again until timeout."
     ]
@@ -289,7 +331,11 @@ def test_a_pod_that_does_not_go_is_named(maintain: t.Callable, api: FakeApi) -> 
     told = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     api.end = lambda pod: pod["metadata"].update(deletionTimestamp=told, deletionGracePeriodSeconds=0)
     run = maintain(state="drained", nodes=["gpu-0000"], timeout=1, grace_period=0)
-    assert run.rc == 1 and "default/stuck (it was told to go" in run.result["msg"] and "finalizers example.com/keep" in run.result["msg"]
+    assert (
+        run.rc == 1
+        and "default/stuck (it was told to go" in run.result["msg"]
+        and "finalizers example.com/keep" in run.result["msg"]
+    )
     assert not cordoned(api) and run.result["changed"] is True, "The pod has been evicted, whatever came after."
 
 
@@ -308,7 +354,9 @@ def test_a_cache_that_lags_behind_is_not_believed(maintain: t.Callable, api: Fak
     """Only the read that comes from no cache shows the pod."""
     api.lists[ALL_PODS] = [workload("train")]
     api.end = api.lists[ALL_PODS].remove
-    api.answer = lambda method, path: (200, {"items": []}) if path == ALL_PODS and api.log[-1][2].get("resourceVersion") == "0" else None
+    api.answer = lambda method, path: (
+        (200, {"items": []}) if path == ALL_PODS and api.log[-1][2].get("resourceVersion") == "0" else None
+    )
     assert row(maintain(state="drained", nodes=["gpu-0000"]))["evicted"] == ["default/train"]
 
 
@@ -332,12 +380,16 @@ def test_a_signal_puts_everything_back(maintain: t.Callable, api: FakeApi, numbe
 
     api.answer = answer
     run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], timeout=20)
-    assert run.rc == 1 and run.result["reason"] == "Interrupted" and "What this call took is put back" in run.result["msg"]
+    assert (
+        run.rc == 1 and run.result["reason"] == "Interrupted" and "What this call took is put back" in run.result["msg"]
+    )
     assert sent and not cordoned(api) and not cordoned(api, 1) and notes(api) == {}
     assert signal.getsignal(number) == before
 
 
-def test_ctrl_c_before_anything_is_touched_is_one_sentence(maintain: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_before_anything_is_touched_is_one_sentence(
+    maintain: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt(self: object) -> t.NoReturn:
         raise KeyboardInterrupt
 
@@ -404,7 +456,12 @@ def test_missing_permission_is_named_and_everything_put_back(maintain: t.Callabl
     said = 'pods "train" is forbidden: User "bob" cannot create resource "pods/eviction"'
     api.answer = lambda method, path: refusal(403, said, "Forbidden") if path.endswith("/eviction") else None
     run = maintain(state="drained", nodes=["gpu-0000"])
-    assert run.rc == 1 and run.result["reason"] == "Forbidden" and "pods/eviction" in run.result["msg"] and not cordoned(api)
+    assert (
+        run.rc == 1
+        and run.result["reason"] == "Forbidden"
+        and "pods/eviction" in run.result["msg"]
+        and not cordoned(api)
+    )
     assert maintain(state="drained", nodes=["gpu-0000"], _ansible_check_mode=True).result["reason"] == "Forbidden"
 
 
@@ -412,7 +469,9 @@ def test_missing_permission_is_named_and_everything_put_back(maintain: t.Callabl
 def test_missing_permission_to_cordon_is_named(maintain: t.Callable, api: FakeApi, check_mode: bool) -> None:
     api.answer = lambda method, path: refusal(403, "nodes is forbidden", "Forbidden") if method == "PATCH" else None
     run = maintain(state="cordoned", nodes=["gpu-0000"], _ansible_check_mode=check_mode)
-    assert run.rc == 1 and run.result["reason"] == "Forbidden" and "No permission: nodes is forbidden" in run.result["msg"]
+    assert (
+        run.rc == 1 and run.result["reason"] == "Forbidden" and "No permission: nodes is forbidden" in run.result["msg"]
+    )
 
 
 def test_a_conflict_is_read_again(maintain: t.Callable, api: FakeApi) -> None:
@@ -432,7 +491,9 @@ def test_a_conflict_is_read_again(maintain: t.Callable, api: FakeApi) -> None:
 
 
 def test_a_node_that_never_keeps_still_is_an_error(maintain: t.Callable, api: FakeApi) -> None:
-    api.answer = lambda method, path: refusal(409, "the object has been modified", "Conflict") if method == "PATCH" else None
+    api.answer = lambda method, path: (
+        refusal(409, "the object has been modified", "Conflict") if method == "PATCH" else None
+    )
     assert "changes faster than it can be patched" in maintain(state="cordoned", nodes=["gpu-0000"]).result["msg"]
 
 

@@ -34,7 +34,12 @@ def info(run_module: t.Callable, helm_binary: str) -> t.Callable:
 def test_a_folder(info: t.Callable, chart: Path) -> None:
     run = info(chart_ref=str(chart), values={"driver": {"version": "580.1.2"}})
     assert run.rc == 0 and run.result["changed"] is False and run.warnings == []
-    assert run.result["chart"] == {"name": "gpu-operator", "version": "v26.7.0", "app_version": "v26.7.0", "kube_version": ">= 1.16.0-0"}
+    assert run.result["chart"] == {
+        "name": "gpu-operator",
+        "version": "v26.7.0",
+        "app_version": "v26.7.0",
+        "kube_version": ">= 1.16.0-0",
+    }
     assert run.result["chart_path"] == str(chart) and run.result["supports_deploy_cr"] is True
     assert run.result["clusterpolicy"]["spec"]["driver"]["version"] == "580.1.2"
     assert run.result["crds"] == ["clusterpolicies.nvidia.com", "nodefeatures.nfd.k8s-sigs.io"]
@@ -77,18 +82,29 @@ def test_values_that_nobody_reads_are_warned_of(info: t.Callable, chart: Path) -
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"cdi": {"enabled": False, "nriPluginEnabled": True}}, "the NRI Plugin cannot be enabled when CDI is disabled"),
+        (
+            {"cdi": {"enabled": False, "nriPluginEnabled": True}},
+            "the NRI Plugin cannot be enabled when CDI is disabled",
+        ),
         ({"node-feature-discovery": {"worker": "x"}}, "node-feature-discovery: at '/worker': got string, want object"),
         ({"driver": {"kernelModuleType": "precompiled"}}, "driver.usePrecompiled"),
     ],
 )
 def test_refused_values(info: t.Callable, chart: Path, values: dict, words: str) -> None:
     run = info(chart_ref=str(chart), values=values)
-    assert run.rc == 1 and run.result["reason"] == "ValuesRefused" and words in run.result["msg"] and "\n" not in run.result["msg"]
+    assert (
+        run.rc == 1
+        and run.result["reason"] == "ValuesRefused"
+        and words in run.result["msg"]
+        and "\n" not in run.result["msg"]
+    )
 
 
 def test_what_is_not_the_operators_chart(info: t.Callable, tmp_path: Path) -> None:
-    other = write_chart(tmp_path, **{"Chart.yaml": "apiVersion: v2\nname: other\nversion: 1.0.0\n", "crds/nvidia.com_clusterpolicies.yaml": None})
+    other = write_chart(
+        tmp_path,
+        **{"Chart.yaml": "apiVersion: v2\nname: other\nversion: 1.0.0\n", "crds/nvidia.com_clusterpolicies.yaml": None},
+    )
     run = info(chart_ref=str(other))
     assert run.rc == 1 and "is not a GPU Operator chart" in run.result["msg"]
 
@@ -142,7 +158,10 @@ def digest(data: bytes) -> str:
 
 def oci_pages(archive: bytes) -> dict[str, tuple[str, bytes]]:
     config = json.dumps({"name": "gpu-operator", "version": "v26.7.0", "apiVersion": "v2"}).encode()
-    blobs = {"application/vnd.cncf.helm.config.v1+json": config, "application/vnd.cncf.helm.chart.content.v1.tar+gzip": archive}
+    blobs = {
+        "application/vnd.cncf.helm.config.v1+json": config,
+        "application/vnd.cncf.helm.chart.content.v1.tar+gzip": archive,
+    }
     first, second = ({"mediaType": kind, "digest": digest(data), "size": len(data)} for kind, data in blobs.items())
     kind = "application/vnd.oci.image.manifest.v1+json"
     manifest = json.dumps({"schemaVersion": 2, "mediaType": kind, "config": first, "layers": [second]}).encode()
@@ -186,7 +205,9 @@ def test_a_private_source(info: t.Callable, site: str, tmp_path: Path, kind: str
     assert SECRET not in json.dumps({**run.result, "invocation": None})
 
     refused = info(**source, chart_version="v26.7.0")
-    assert refused.rc == 1 and refused.result["reason"] == "Unauthorized" and "registry_password" in refused.result["msg"]
+    assert (
+        refused.rc == 1 and refused.result["reason"] == "Unauthorized" and "registry_password" in refused.result["msg"]
+    )
 
     again = info(**source, chart_version="v26.7.0", dest=str(dest))
     assert again.rc == 0 and again.result["chart_path"] == run.result["chart_path"]

@@ -44,7 +44,9 @@ class FakeCluster:
 def apply(run_module: t.Callable, helm_binary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
     monkeypatch.setattr(operator_crds, "Cluster", FakeCluster)
     monkeypatch.setattr(FakeCluster, "stored", {})
-    return functools.partial(run_module, "operator_crds", binary_path=helm_binary, chart_path=str(write_chart(tmp_path)))
+    return functools.partial(
+        run_module, "operator_crds", binary_path=helm_binary, chart_path=str(write_chart(tmp_path))
+    )
 
 
 def test_check_run_check_run(apply: t.Callable) -> None:
@@ -56,19 +58,25 @@ def test_check_run_check_run(apply: t.Callable) -> None:
         ("clusterpolicies.nvidia.com", "created"),
         ("nodefeatures.nfd.k8s-sigs.io", "created"),
     ]
-    assert done.result["diff"]["after"] == "clusterpolicies.nvidia.com (created)\nnodefeatures.nfd.k8s-sigs.io (created)\n"
+    assert (
+        done.result["diff"]["after"] == "clusterpolicies.nvidia.com (created)\nnodefeatures.nfd.k8s-sigs.io (created)\n"
+    )
     for run in (apply(_ansible_check_mode=True), apply()):
         assert run.result["changed"] is False and run.result["diff"] == {"before": "", "after": ""}
 
 
 def test_the_diff_names_what_changes(apply: t.Callable) -> None:
     apply()
-    FakeCluster.stored["clusterpolicies.nvidia.com"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] = {"old": {"type": "string"}}
+    FakeCluster.stored["clusterpolicies.nvidia.com"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"][
+        "properties"
+    ] = {"old": {"type": "string"}}
     assert apply().result["diff"]["after"] == "clusterpolicies.nvidia.com (updated)\n  - v1 old\n"
 
 
 def test_values_decide_which_crds_there_are(apply: t.Callable) -> None:
-    assert [crd["name"] for crd in apply(values={"nfd": {"enabled": False}}).result["crds"]] == ["clusterpolicies.nvidia.com"]
+    assert [crd["name"] for crd in apply(values={"nfd": {"enabled": False}}).result["crds"]] == [
+        "clusterpolicies.nvidia.com"
+    ]
 
 
 def test_errors_are_sentences(apply: t.Callable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,4 +84,8 @@ def test_errors_are_sentences(apply: t.Callable, monkeypatch: pytest.MonkeyPatch
     assert gone.rc == 1 and gone.result["msg"].startswith("There is no chart at /nowhere/chart.")
     monkeypatch.setattr(FakeCluster, "errors", [GpuOpsError("Cannot reach the Kubernetes API.", reason="Unreachable")])
     unreachable = apply()
-    assert (unreachable.rc, unreachable.result["msg"], unreachable.result["reason"]) == (1, "Cannot reach the Kubernetes API.", "Unreachable")
+    assert (unreachable.rc, unreachable.result["msg"], unreachable.result["reason"]) == (
+        1,
+        "Cannot reach the Kubernetes API.",
+        "Unreachable",
+    )

@@ -25,7 +25,10 @@ def test_holds_shows_and_lets_go(host: FakeHost, run_module: RunModule) -> None:
     predicted = run_module("package_hold", packages=["linux-*"], _ansible_check_mode=True, _ansible_diff=True)
     assert not host.exists("/holds")
     done = run_module("package_hold", packages=["linux-*"], _ansible_diff=True)
-    assert predicted.result == done.result and done.result["diff"] == {"before": "", "after": "linux-image-6.8.0-60-generic\n"}
+    assert predicted.result == done.result and done.result["diff"] == {
+        "before": "",
+        "after": "linux-image-6.8.0-60-generic\n",
+    }
     assert not run_module("package_hold", packages=["linux-*"]).result["changed"]
     assert run_module("package_hold", state="absent").result["held"] == []
 

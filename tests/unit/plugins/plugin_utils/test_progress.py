@@ -17,7 +17,14 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils import _progress
-from ansible_collections.gpuops.nvidia.plugins.plugin_utils._progress import INFO, OUTAGE_S, SLICE_S, Progress, WaitingAction, WatchingAction
+from ansible_collections.gpuops.nvidia.plugins.plugin_utils._progress import (
+    INFO,
+    OUTAGE_S,
+    SLICE_S,
+    Progress,
+    WaitingAction,
+    WatchingAction,
+)
 
 Json = dict[str, t.Any]
 MODULE = "gpuops.nvidia.clusterpolicy"
@@ -28,8 +35,19 @@ def reason(operand: str, message: str, level: str = "progressing") -> Json:
 
 
 def waiting(*reasons: Json, **more: t.Any) -> Json:
-    operands = [{"operand": "driver", "state": "ready"}, {"operand": "dcgm", "state": "progressing"}, {"operand": "x", "state": "disabled"}]
-    return {"failed": True, "reason": "TimedOut", "msg": "", "verdict": {"message": "m", "reasons": list(reasons)}, "operands": operands, **more}
+    operands = [
+        {"operand": "driver", "state": "ready"},
+        {"operand": "dcgm", "state": "progressing"},
+        {"operand": "x", "state": "disabled"},
+    ]
+    return {
+        "failed": True,
+        "reason": "TimedOut",
+        "msg": "",
+        "verdict": {"message": "m", "reasons": list(reasons)},
+        "operands": operands,
+        **more,
+    }
 
 
 READY = {"changed": False, "verdict": {"state": "ready", "reasons": []}, "operands": []}
@@ -107,9 +125,17 @@ def test_what_is_ready_at_once_takes_one_call(play: t.Callable[..., Play]) -> No
 
 def test_later_slices_only_read(play: t.Callable[..., Play]) -> None:
     first = waiting(reason("driver", "slow."), changed=True, clusterpolicy={"a": 1}, diff={"before": {}})
-    done = play([first, waiting(reason("driver", "slow.")), READY], spec={"x": {}}, name="p", kubeconfig="k", wait_timeout=100)
+    done = play(
+        [first, waiting(reason("driver", "slow.")), READY], spec={"x": {}}, name="p", kubeconfig="k", wait_timeout=100
+    )
     assert done.calls[1:] == [(INFO, {"name": "p", "kubeconfig": "k", "wait": True, "wait_timeout": SLICE_S})] * 2
-    assert done.result == {"changed": True, "clusterpolicy": {"a": 1}, "diff": {"before": {}}, "verdict": READY["verdict"], "operands": []}
+    assert done.result == {
+        "changed": True,
+        "clusterpolicy": {"a": 1},
+        "diff": {"before": {}},
+        "verdict": READY["verdict"],
+        "operands": [],
+    }
     assert len(done.lines) == 1
 
 
@@ -153,7 +179,14 @@ def test_the_reading_module_waits_too(play: t.Callable[..., Play]) -> None:
 
 @pytest.mark.parametrize(
     "args",
-    [{"wait": False}, {"state": "absent"}, {"wait_timeout": 5}, {"wait_timeout": "soon"}, {"wait": "perhaps"}, {"check": True}],
+    [
+        {"wait": False},
+        {"state": "absent"},
+        {"wait_timeout": 5},
+        {"wait_timeout": "soon"},
+        {"wait": "perhaps"},
+        {"check": True},
+    ],
 )
 def test_what_needs_no_slices_is_one_call_as_given(play: t.Callable[..., Play], args: Json) -> None:
     done = play([READY], **args)
@@ -168,7 +201,9 @@ DRAIN = "gpuops.nvidia.node_maintenance"
 def watch(monkeypatch: pytest.MonkeyPatch, tmp_path: t.Any) -> t.Callable[..., Play]:
     """A drain whose module writes ``written``, one after the other, and takes a little longer than a look for each."""
 
-    def run(written: list[str], transport: str = "local", check: bool = False, async_val: int = 0, **args: t.Any) -> Play:
+    def run(
+        written: list[str], transport: str = "local", check: bool = False, async_val: int = 0, **args: t.Any
+    ) -> Play:
         calls: list[tuple[str, Json]] = []
         lines: list[str] = []
         monkeypatch.setattr(_progress, "Display", lambda: types.SimpleNamespace(display=lines.append))

@@ -29,13 +29,22 @@ def merge(inventory: Inventory, readings: Readings) -> Section:
     gpus = [_gpu(gpu_facts(device), by_address.get(device.address), readings) for device in inventory.gpus]
     on_the_bus = {device.address for device in inventory.gpus}
     # A container or a virtual machine may hide the bus from us, and not the driver.
-    gpus += [_gpu({"pci_address": reading.address}, reading, readings) for reading in readings.gpus if reading.address and reading.address not in on_the_bus]
+    gpus += [
+        _gpu({"pci_address": reading.address}, reading, readings)
+        for reading in readings.gpus
+        if reading.address and reading.address not in on_the_bus
+    ]
     return Section(gpus, _sources(gpus, by_address, inventory, readings))
 
 
 def _gpu(facts: Json, reading: Reading | None, readings: Readings) -> Json:
     said = reading.values if reading else {}
-    gpu: Json = {**dict.fromkeys(_PCI_FIELDS), **dict.fromkeys(_SHARED_FIELDS), **facts, **{field: said.get(field) for field in FIELDS}}
+    gpu: Json = {
+        **dict.fromkeys(_PCI_FIELDS),
+        **dict.fromkeys(_SHARED_FIELDS),
+        **facts,
+        **{field: said.get(field) for field in FIELDS},
+    }
     for field in _SHARED_FIELDS:
         gpu[field] = said.get(field) or gpu[field]
     gpu["lost"] = bool(gpu["lost"] or (reading and reading.lost))
@@ -49,14 +58,24 @@ def _reason(lost: bool, reading: Reading | None, readings: Readings) -> str | No
         return "The configuration space reads as ones: the GPU fell off the bus" if lost else None
     if lost:
         words = next(iter(reading.reasons.values()), None) if reading else None
-        return f"The GPU fell off the bus ({words})" if words else "The GPU fell off the bus: its configuration space reads as ones"
+        return (
+            f"The GPU fell off the bus ({words})"
+            if words
+            else "The GPU fell off the bus: its configuration space reads as ones"
+        )
     if reading and reading.reasons:
         return next(iter(reading.reasons.values()))
     return readings.reason or f"{readings.source} does not know this GPU"
 
 
-def _sources(gpus: list[Json], by_address: t.Mapping[str | None, Reading], inventory: Inventory, readings: Readings) -> dict[str, dict[str, str | None]]:
-    sources = {"": known("sysfs" if inventory.readable else readings.source) if gpus or inventory.readable else missing(f"{DEVICES} is empty")}
+def _sources(
+    gpus: list[Json], by_address: t.Mapping[str | None, Reading], inventory: Inventory, readings: Readings
+) -> dict[str, dict[str, str | None]]:
+    sources = {
+        "": known("sysfs" if inventory.readable else readings.source)
+        if gpus or inventory.readable
+        else missing(f"{DEVICES} is empty")
+    }
     for field in (*_SHARED_FIELDS, *FIELDS):
         if any(reading.values.get(field) is not None for reading in readings.gpus):
             sources[field] = known(readings.source)

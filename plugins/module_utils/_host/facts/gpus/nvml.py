@@ -34,7 +34,17 @@ except (ImportError, ValueError):
     HAS_PYNVML = False
 
 SOURCE = "nvml"
-_ARCHITECTURES = {2: "Kepler", 3: "Maxwell", 4: "Pascal", 5: "Volta", 6: "Turing", 7: "Ampere", 8: "Ada Lovelace", 9: "Hopper", 10: "Blackwell"}
+_ARCHITECTURES = {
+    2: "Kepler",
+    3: "Maxwell",
+    4: "Pascal",
+    5: "Volta",
+    6: "Turing",
+    7: "Ampere",
+    8: "Ada Lovelace",
+    9: "Hopper",
+    10: "Blackwell",
+}
 _FABRIC_STATES = {1: "Not Started", 2: "In Progress", 3: "Completed"}
 _MEBIBYTE = 1024 * 1024
 _END = "done"
@@ -65,7 +75,11 @@ class Child:
                 os.kill(self._pid, signal.SIGKILL)
         # One that hangs in the kernel is not waited for.
         status = os.waitpid(self._pid, 0 if ended else os.WNOHANG)[1]
-        return readings_of(text.decode("utf-8", "replace"), timed_out=not ended, signal_number=os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0)
+        return readings_of(
+            text.decode("utf-8", "replace"),
+            timed_out=not ended,
+            signal_number=os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
+        )
 
 
 def readings_of(text: str, timed_out: bool, signal_number: int) -> Readings:
@@ -159,7 +173,8 @@ def _optional(nvml: t.Any, call: t.Callable[..., t.Any], *arguments: t.Any) -> t
 def _pcie(nvml: t.Any, handle: t.Any) -> dict[str, int | None]:
     return {
         "generation": nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle),
-        "generation_max": _optional(nvml, nvml.nvmlDeviceGetGpuMaxPcieLinkGeneration, handle) or nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle),
+        "generation_max": _optional(nvml, nvml.nvmlDeviceGetGpuMaxPcieLinkGeneration, handle)
+        or nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle),
         "width": nvml.nvmlDeviceGetCurrPcieLinkWidth(handle),
         "width_max": nvml.nvmlDeviceGetMaxPcieLinkWidth(handle),
     }
@@ -184,7 +199,12 @@ def _ecc(nvml: t.Any, handle: t.Any) -> dict[str, t.Any]:
 
 def _remapped_rows(nvml: t.Any, handle: t.Any) -> dict[str, t.Any]:
     correctable, uncorrectable, pending, failure = nvml.nvmlDeviceGetRemappedRows(handle)
-    return {"correctable": correctable, "uncorrectable": uncorrectable, "pending": bool(pending), "failure": bool(failure)}
+    return {
+        "correctable": correctable,
+        "uncorrectable": uncorrectable,
+        "pending": bool(pending),
+        "failure": bool(failure),
+    }
 
 
 def _mig(nvml: t.Any, handle: t.Any) -> dict[str, t.Any]:
@@ -218,7 +238,11 @@ def _nvlink(nvml: t.Any, handle: t.Any) -> dict[str, t.Any]:
         if state is None:
             break
         states.append(state)
-    return {"links": len(states), "active": sum(map(bool, states)), "version": _optional(nvml, nvml.nvmlDeviceGetNvLinkVersion, handle, 0)}
+    return {
+        "links": len(states),
+        "active": sum(map(bool, states)),
+        "version": _optional(nvml, nvml.nvmlDeviceGetNvLinkVersion, handle, 0),
+    }
 
 
 def _fabric(nvml: t.Any, handle: t.Any) -> dict[str, t.Any] | None:
@@ -227,7 +251,13 @@ def _fabric(nvml: t.Any, handle: t.Any) -> dict[str, t.Any] | None:
     state = _FABRIC_STATES.get(info.state)
     if state is None:
         return None
-    status = None if info.state != nvml.NVML_GPU_FABRIC_STATE_COMPLETED else "Success" if info.status == nvml.NVML_SUCCESS else str(nvml.NVMLError(info.status))
+    status = (
+        None
+        if info.state != nvml.NVML_GPU_FABRIC_STATE_COMPLETED
+        else "Success"
+        if info.status == nvml.NVML_SUCCESS
+        else str(nvml.NVMLError(info.status))
+    )
     cluster = bytes(info.clusterUuid).hex()
     return {
         "state": state,

@@ -12,7 +12,12 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci_ids import MELLANOX, NVIDIA, architecture_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci_ids import (
+    MELLANOX,
+    NVIDIA,
+    architecture_of,
+    name_of,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Json, Section, known, missing
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 
@@ -24,7 +29,19 @@ _SWITCH_CLASS = "0x0680"
 _CONNECTX_7 = "1021"
 # What the driver's own fabric manager looks for in the vital product data: the ConnectX-7 behind which the switches of NVLink 5 lie.
 _SWITCH_MANAGEMENT = b"SW_MNG"
-_GENERATION_OF_SPEED = {"2.5": 1, "5.0": 2, "5": 2, "8.0": 3, "8": 3, "16.0": 4, "16": 4, "32.0": 5, "32": 5, "64.0": 6, "64": 6}
+_GENERATION_OF_SPEED = {
+    "2.5": 1,
+    "5.0": 2,
+    "5": 2,
+    "8.0": 3,
+    "8": 3,
+    "16.0": 4,
+    "16": 4,
+    "32.0": 5,
+    "32": 5,
+    "64.0": 6,
+    "64": 6,
+}
 _NO_ANSWER = b"\xff\xff\xff\xff"
 
 
@@ -146,7 +163,10 @@ def gpu_facts(device: Device) -> Json:
 
 def nvswitches(inventory: Inventory) -> Section:
     """Return the NVSwitches."""
-    facts = [{"pci_address": device.address, "device_id": device.device_id, "name": device.name} for device in inventory.switches]
+    facts = [
+        {"pci_address": device.address, "device_id": device.device_id, "name": device.name}
+        for device in inventory.switches
+    ]
     return Section(facts, {"": known("sysfs") if inventory.readable else missing(f"{DEVICES} is empty")})
 
 
@@ -157,10 +177,21 @@ def iommu(host: Host, inventory: Inventory, cmdline: t.Sequence[str]) -> Section
     gpu_groups = []
     for device in inventory.gpus:
         members = [] if device.iommu_group is None else host.names(f"{root}/{device.iommu_group}/devices")
-        gpu_groups.append({"gpu": device.address, "group": device.iommu_group, "shared_with": [other for other in members if other != device.address]})
+        gpu_groups.append(
+            {
+                "gpu": device.address,
+                "group": device.iommu_group,
+                "shared_with": [other for other in members if other != device.address],
+            }
+        )
     first = next((entry["group"] for entry in gpu_groups if entry["group"] is not None), groups[0] if groups else None)
     kind = host.read(f"{root}/{first}/type")
-    facts = {"enabled": bool(groups), "mode": iommu_mode(kind, cmdline) if groups else None, "groups": len(groups), "gpu_groups": gpu_groups}
+    facts = {
+        "enabled": bool(groups),
+        "mode": iommu_mode(kind, cmdline) if groups else None,
+        "groups": len(groups),
+        "gpu_groups": gpu_groups,
+    }
     mode = missing("The IOMMU is off") if not groups else known("sysfs" if kind else "/proc/cmdline")
     return Section(facts, {"": known("sysfs"), "mode": mode})
 

@@ -11,7 +11,19 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-FIELDS = ("product", "uuid", "serial", "memory_mib", "power_w", "power_limit_w", "ecc", "remapped_rows", "mig", "nvlink", "fabric")
+FIELDS = (
+    "product",
+    "uuid",
+    "serial",
+    "memory_mib",
+    "power_w",
+    "power_limit_w",
+    "ecc",
+    "remapped_rows",
+    "mig",
+    "nvlink",
+    "fabric",
+)
 """What only the driver knows of a GPU. It also knows ``architecture`` and ``pcie``, and better than sysfs does."""
 
 

@@ -28,7 +28,9 @@ _POWER_LIMIT = (
     "power_readings/power_limit",
 )
 _PROFILE = re.compile(r"^\s+MIG (?P<profile>\S+)\s+Device\s+(?P<index>\d+): \(UUID: (?P<uuid>[^)]+)\)")
-_LOST = re.compile(r"Unable to determine the device handle for (?:GPU|gpu)\s*(?:\d+: )?(?P<gpu>[0-9a-fA-F:.]+?): (?P<message>.+)")
+_LOST = re.compile(
+    r"Unable to determine the device handle for (?:GPU|gpu)\s*(?:\d+: )?(?P<gpu>[0-9a-fA-F:.]+?): (?P<message>.+)"
+)
 
 
 def read(host: Host, root: str, timeout_s: float) -> Readings:
@@ -36,14 +38,19 @@ def read(host: Host, root: str, timeout_s: float) -> Readings:
     command = ["chroot", root, "nvidia-smi"] if root else ["nvidia-smi"]
     output = host.run([*command, "-q", "-x"], timeout_s)
     readings = parse(output)
-    if any(instance for reading in readings.gpus for instance in (reading.values.get("mig") or {}).get("instances", [])):
+    if any(
+        instance for reading in readings.gpus for instance in (reading.values.get("mig") or {}).get("instances", [])
+    ):
         name_instances(readings, host.run([*command, "-L"], timeout_s).stdout)
     return readings
 
 
 def parse(output: Output) -> Readings:
     """Read the answer. GPUs that are gone stand before the XML, or in its place, as a sentence each."""
-    lost = [Reading(normal_address(match["gpu"]), lost=True, reasons=_all(match["message"])) for match in _LOST.finditer(output.stdout)]
+    lost = [
+        Reading(normal_address(match["gpu"]), lost=True, reasons=_all(match["message"]))
+        for match in _LOST.finditer(output.stdout)
+    ]
     start, end = output.stdout.find("<?xml"), output.stdout.rfind("</nvidia_smi_log>")
     if start < 0 or end < 0:
         return Readings(SOURCE, gpus=lost, reason=output.error or "nvidia-smi printed no XML")
@@ -80,7 +87,13 @@ def _gpu(gpu: ET.Element) -> Reading:
 def _text(element: ET.Element, path: str) -> str | None:
     text = (element.findtext(path) or "").strip()
     # N/A: the GPU has no such thing. The others in brackets: the driver could not say.
-    return None if text in ("", "N/A", "None") or text.startswith("[") or text in ("Unknown Error", "Insufficient Permissions", "GPU is lost") else text
+    return (
+        None
+        if text in ("", "N/A", "None")
+        or text.startswith("[")
+        or text in ("Unknown Error", "Insufficient Permissions", "GPU is lost")
+        else text
+    )
 
 
 def _decimal(element: ET.Element, path: str) -> float | None:
@@ -106,7 +119,9 @@ def _pcie(gpu: ET.Element) -> dict[str, int | None] | None:
     link = "pci/pci_gpu_link_info"
     values = {
         "generation": _whole(gpu, f"{link}/pcie_gen/current_link_gen"),
-        "generation_max": _first(_whole(gpu, f"{link}/pcie_gen/{name}") for name in ("max_device_link_gen", "max_link_gen")),
+        "generation_max": _first(
+            _whole(gpu, f"{link}/pcie_gen/{name}") for name in ("max_device_link_gen", "max_link_gen")
+        ),
         "width": _whole(gpu, f"{link}/link_widths/current_link_width"),
         "width_max": _whole(gpu, f"{link}/link_widths/max_link_width"),
     }
@@ -132,7 +147,11 @@ def _errors(gpu: ET.Element, counter: str, kind: str, old_kind: str) -> int | No
     if old is not None:
         return old
     # sram_uncorrectable became sram_uncorrectable_parity and _secded with Hopper's drivers.
-    memories = [name for name in (child.tag for child in gpu.findall(f"ecc_errors/{counter}/*")) if re.match(rf"(sram|dram)_{kind}(_|$)", name)]
+    memories = [
+        name
+        for name in (child.tag for child in gpu.findall(f"ecc_errors/{counter}/*"))
+        if re.match(rf"(sram|dram)_{kind}(_|$)", name)
+    ]
     counts = [_whole(gpu, f"ecc_errors/{counter}/{name}") for name in memories]
     present = [count for count in counts if count is not None]
     return sum(present) if present else None

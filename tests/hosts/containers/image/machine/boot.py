@@ -99,15 +99,26 @@ def _hugepages(arguments: list[str]) -> None:
         if key == "hugepagesz":
             size = value
         elif key == "hugepages":
-            target = "/proc/sys/vm/nr_hugepages" if size == "2M" else f"/sys/kernel/mm/hugepages/{HUGEPAGES[size]}/nr_hugepages"
+            target = (
+                "/proc/sys/vm/nr_hugepages"
+                if size == "2M"
+                else f"/sys/kernel/mm/hugepages/{HUGEPAGES[size]}/nr_hugepages"
+            )
             files.write(target, value + "\n")
 
 
 def _load_from_initramfs(path: str, arguments: list[str]) -> None:
     """nouveau, when the initramfs has it and nothing in the initramfs forbids it: long before the root file system's opinion counts."""
-    if not any(name.endswith(("/nouveau.ko", "/nouveau.ko.zst", "/nouveau.ko.xz")) for name in _initramfs_content(path)):
+    if not any(
+        name.endswith(("/nouveau.ko", "/nouveau.ko.zst", "/nouveau.ko.xz")) for name in _initramfs_content(path)
+    ):
         return
-    forbidden = {name for argument in arguments if argument.startswith("rd.driver.blacklist=") for name in argument.partition("=")[2].split(",")}
+    forbidden = {
+        name
+        for argument in arguments
+        if argument.startswith("rd.driver.blacklist=")
+        for name in argument.partition("=")[2].split(",")
+    }
     if "nouveau" in forbidden or not pci.gpus():
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -116,7 +127,11 @@ def _load_from_initramfs(path: str, arguments: list[str]) -> None:
         else:
             subprocess.run(["/usr/bin/lsinitrd", "--unpack", path], cwd=folder, check=True, capture_output=True)
         root = f"{folder}/main" if os.path.isdir(f"{folder}/main") else folder
-        config = [f"{root}/{name}" for name in ("etc/modprobe.d", "lib/modprobe.d", "usr/lib/modprobe.d") if os.path.isdir(f"{root}/{name}")]
+        config = [
+            f"{root}/{name}"
+            for name in ("etc/modprobe.d", "lib/modprobe.d", "usr/lib/modprobe.d")
+            if os.path.isdir(f"{root}/{name}")
+        ]
         _try("nouveau", config)
 
 
@@ -127,7 +142,9 @@ def _load_from_root() -> None:
                 if line.strip() and line.strip()[0] not in "#;":
                     _try(line.strip())
     for modalias in pci.modaliases():
-        answer = subprocess.run([modules.REAL, "--resolve-alias", modalias], capture_output=True, text=True, check=False)
+        answer = subprocess.run(
+            [modules.REAL, "--resolve-alias", modalias], capture_output=True, text=True, check=False
+        )
         for name in answer.stdout.split():
             _try(name)
 

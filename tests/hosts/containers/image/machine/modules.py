@@ -79,7 +79,14 @@ def loaded() -> list[str]:
 
 def load(name: str, *options: str, blacklist: bool = False, config: list[str] | None = None) -> None:
     """Load a module and what it depends on, as kmod resolves it."""
-    argv = [REAL, "--show-depends", *(["--use-blacklist"] if blacklist else []), *(f"--config={path}" for path in config or []), name, *options]
+    argv = [
+        REAL,
+        "--show-depends",
+        *(["--use-blacklist"] if blacklist else []),
+        *(f"--config={path}" for path in config or []),
+        name,
+        *options,
+    ]
     answer = subprocess.run(argv, capture_output=True, text=True, check=False)
     if answer.returncode:
         raise RefusedError(answer.stderr.strip().removeprefix("modprobe: ") or f"FATAL: Module {name} not found.")
@@ -93,7 +100,9 @@ def load(name: str, *options: str, blacklist: bool = False, config: list[str] | 
 
 def _run_install_line(name: str, command: str) -> None:
     if subprocess.run(["/bin/sh", "-c", command], check=False).returncode:
-        raise RefusedError(f"ERROR: ../libkmod/libkmod-module.c: Error running install command '{command}' for module {name}")
+        raise RefusedError(
+            f"ERROR: ../libkmod/libkmod-module.c: Error running install command '{command}' for module {name}"
+        )
 
 
 def _insert(path: str, options: list[str]) -> None:
@@ -131,7 +140,9 @@ def _forbidden() -> set[str]:
 
 def _modinfo(path: str) -> dict[str, list[str]]:
     fields: dict[str, list[str]] = {}
-    for line in subprocess.run(["/usr/sbin/modinfo", path], capture_output=True, text=True, check=True).stdout.splitlines():
+    for line in subprocess.run(
+        ["/usr/sbin/modinfo", path], capture_output=True, text=True, check=True
+    ).stdout.splitlines():
         key, _colon, value = line.partition(":")
         fields.setdefault(key.strip(), []).append(value.strip())
     return fields
@@ -141,7 +152,10 @@ def _probe(name: str, info: dict[str, list[str]], options: list[str]) -> None:
     patterns = list(info.get("alias", []))
     for option in options:
         if option.startswith("ids="):
-            patterns += [f"pci:v0000{vendor.upper()}d0000{device.upper()}*" for vendor, device in (i.split(":")[:2] for i in option[4:].split(","))]
+            patterns += [
+                f"pci:v0000{vendor.upper()}d0000{device.upper()}*"
+                for vendor, device in (i.split(":")[:2] for i in option[4:].split(","))
+            ]
     taken = pci.bind(PCI_DRIVERS[name], patterns)
     if name != "nvidia":
         return
@@ -151,7 +165,10 @@ def _probe(name: str, info: dict[str, list[str]], options: list[str]) -> None:
         raise RefusedError("ERROR: could not insert 'nvidia': No such device")
     flavour = "Open Kernel Module" if "MIT" in info["license"][0] else "x86_64 Kernel Module"
     version = info["version"][0]
-    files.write("/proc/driver/nvidia/version", f"NVRM version: NVIDIA UNIX {flavour}  {version}  Release Build  (stand-in)\nGCC version:  stand-in\n")
+    files.write(
+        "/proc/driver/nvidia/version",
+        f"NVRM version: NVIDIA UNIX {flavour}  {version}  Release Build  (stand-in)\nGCC version:  stand-in\n",
+    )
 
 
 def unload(name: str) -> None:
@@ -186,5 +203,8 @@ def _holders(name: str) -> list[str]:
 
 def _list_in_proc() -> None:
     if os.path.exists("/proc/modules"):
-        lines = [f"{name} 16384 {len(_holders(name))} {','.join(_holders(name)) or '-'}{',' if _holders(name) else ''} Live 0x0" for name in loaded()]
+        lines = [
+            f"{name} 16384 {len(_holders(name))} {','.join(_holders(name)) or '-'}{',' if _holders(name) else ''} Live 0x0"
+            for name in loaded()
+        ]
         files.write("/proc/modules", "\n".join(lines) + "\n")

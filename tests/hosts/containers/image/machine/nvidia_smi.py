@@ -27,7 +27,9 @@ def main(arguments: list[str]) -> int:
         return 9
     library = next(os.readlink(path).partition(".so.")[2] for path in LIBRARIES if os.path.islink(path))
     if version != library:
-        print(f"Failed to initialize NVML: Driver/library version mismatch\nNVML library version: {library.rpartition('.')[0]}")
+        print(
+            f"Failed to initialize NVML: Driver/library version mismatch\nNVML library version: {library.rpartition('.')[0]}"
+        )
         return 18
     gpus = [_gpu(index, address) for index, address in enumerate(a for a in pci.gpus() if pci.driver(a) == "nvidia")]
     query = next((a.partition("=")[2] for a in arguments if a.startswith("--query-gpu=")), None)
@@ -83,13 +85,25 @@ def _csv(fields: list[str], gpus: list[dict[str, str]], version: str, arguments:
         print(", ".join(fields))
     for gpu in gpus:
         values = [{**gpu, "driver_version": version}[field] for field in fields]
-        print(", ".join(value.removesuffix(" MiB").removesuffix(" W") if "nounits" in style else value for value in values))
+        print(
+            ", ".join(
+                value.removesuffix(" MiB").removesuffix(" W") if "nounits" in style else value for value in values
+            )
+        )
     return 0
 
 
 def _xml(gpus: list[dict[str, str]], version: str) -> str:
     log = ET.Element("nvidia_smi_log")
-    _fill(log, {"timestamp": "Thu Jan  1 00:00:00 2026", "driver_version": version, "cuda_version": "13.0", "attached_gpus": str(len(gpus))})
+    _fill(
+        log,
+        {
+            "timestamp": "Thu Jan  1 00:00:00 2026",
+            "driver_version": version,
+            "cuda_version": "13.0",
+            "attached_gpus": str(len(gpus)),
+        },
+    )
     for gpu in gpus:
         element = ET.SubElement(log, "gpu", id=gpu["pci.bus_id"])
         _fill(element, _report(gpu))
@@ -112,11 +126,20 @@ def _report(gpu: dict[str, str]) -> dict[str, object]:
         "pci": {
             "pci_bus_id": gpu["pci.bus_id"],
             "pci_gpu_link_info": {
-                "pcie_gen": {"max_link_gen": generation, "current_link_gen": generation, "max_device_link_gen": generation},
+                "pcie_gen": {
+                    "max_link_gen": generation,
+                    "current_link_gen": generation,
+                    "max_device_link_gen": generation,
+                },
                 "link_widths": width,
             },
         },
-        "fb_memory_usage": {"total": gpu["memory.total"], "reserved": "551 MiB", "used": "0 MiB", "free": gpu["memory.total"]},
+        "fb_memory_usage": {
+            "total": gpu["memory.total"],
+            "reserved": "551 MiB",
+            "used": "0 MiB",
+            "free": gpu["memory.total"],
+        },
         "ecc_mode": {"current_ecc": "Enabled", "pending_ecc": "Enabled"},
         "remapped_rows": {
             "remapped_row_corr": "0",
@@ -124,7 +147,11 @@ def _report(gpu: dict[str, str]) -> dict[str, object]:
             "remapped_row_pending": "No",
             "remapped_row_failure": "No",
         },
-        "gpu_power_readings": {"power_state": "P0", "instant_power_draw": gpu["power.draw"], "current_power_limit": gpu["power.limit"]},
+        "gpu_power_readings": {
+            "power_state": "P0",
+            "instant_power_draw": gpu["power.draw"],
+            "current_power_limit": gpu["power.limit"],
+        },
         "fabric": {"state": gpu["fabric.state"], "status": gpu["fabric.status"]},
         "processes": "",
     }

@@ -32,9 +32,19 @@ def build(spec: Spec, arguments: list[str]) -> None:
     for index in range(spec.gpus):
         numa = index * 2 // spec.gpus
         _device(f"0000:00:{index + 1:02x}.0", INTEL, 0x352A, 0, ROOT_PORT, numa)
-        _device(f"0000:{_bus(index):02x}:00.0", NVIDIA, model.device, model.subsystem, DISPLAY_3D, numa, model.pcie_generation)
+        _device(
+            f"0000:{_bus(index):02x}:00.0",
+            NVIDIA,
+            model.device,
+            model.subsystem,
+            DISPLAY_3D,
+            numa,
+            model.pcie_generation,
+        )
     for index in range(spec.nvswitches):
-        _device(f"0000:{0xC0 + index:02x}:00.0", NVIDIA, NVSWITCHES[spec.model], 0x1796, BRIDGE_OTHER, numa=1, generation=4)
+        _device(
+            f"0000:{0xC0 + index:02x}:00.0", NVIDIA, NVSWITCHES[spec.model], 0x1796, BRIDGE_OTHER, numa=1, generation=4
+        )
     kind = iommu(spec.cpu, arguments)
     if kind:
         _group_all(spec.cpu, kind)
@@ -88,7 +98,10 @@ def iommu(cpu: str, arguments: list[str]) -> str | None:
 
 
 def _group_all(cpu: str, kind: str) -> None:
-    files.write(f"{IOMMUS}/{'dmar0' if cpu == 'intel' else 'ivhd0'}/{'intel-iommu' if cpu == 'intel' else 'amd-iommu'}/version", "1\n")
+    files.write(
+        f"{IOMMUS}/{'dmar0' if cpu == 'intel' else 'ivhd0'}/{'intel-iommu' if cpu == 'intel' else 'amd-iommu'}/version",
+        "1\n",
+    )
     for number, address in enumerate(sorted(os.listdir(DEVICES))):
         files.write(f"{GROUPS}/{number}/type", kind + "\n")
         files.link(f"{GROUPS}/{number}/devices/{address}", f"{DEVICES}/{address}")
@@ -97,7 +110,11 @@ def _group_all(cpu: str, kind: str) -> None:
 
 def gpus() -> list[str]:
     """Addresses of the GPUs."""
-    return [address for address in sorted(os.listdir(DEVICES)) if files.read(f"{DEVICES}/{address}/class").startswith("0x0302")]
+    return [
+        address
+        for address in sorted(os.listdir(DEVICES))
+        if files.read(f"{DEVICES}/{address}/class").startswith("0x0302")
+    ]
 
 
 def modaliases() -> list[str]:

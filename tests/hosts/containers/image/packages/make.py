@@ -76,13 +76,19 @@ def main(flavour: str, kernel: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for package in _packages(flavour, kernel, folder):
             build(package)
-        kernel_package = Package("kernel-core" if flavour == "rhel" else f"linux-image-{kernel}", _kernel_version(kernel), _root(folder, "kernel"))
+        kernel_package = Package(
+            "kernel-core" if flavour == "rhel" else f"linux-image-{kernel}",
+            _kernel_version(kernel),
+            _root(folder, "kernel"),
+        )
         for name in (f"vmlinuz-{kernel}", f"config-{kernel}"):
             _copy(f"/boot/{name}", kernel_package.root, f"/boot/{name}")
         installer = ["rpm", "--install", "--nodeps", "--replacefiles"] if flavour == "rhel" else ["dpkg", "--install"]
         subprocess.run([*installer, build(kernel_package)], check=True)
         if flavour == "rhel":  # for the scripts of packages, whose shell rpm looks for in its database
-            subprocess.run([*installer, build(Package("bash", "5.1.8", _root(folder, "bash"), provides="/bin/sh"))], check=True)
+            subprocess.run(
+                [*installer, build(Package("bash", "5.1.8", _root(folder, "bash"), provides="/bin/sh"))], check=True
+            )
             build(_versionlock(folder), DISTRIBUTION)
     for repository in (REPOSITORY, DISTRIBUTION):
         index(repository)
@@ -91,7 +97,11 @@ def main(flavour: str, kernel: str) -> None:
 def _versionlock(folder: str) -> Package:
     """The plugin as it is, which Debian has in one package with others, and EL in its own."""
     root = _root(folder, "versionlock")
-    for path in ("/etc/dnf/plugins/versionlock.conf", "/etc/dnf/plugins/versionlock.list", "/usr/lib/python3/dist-packages/dnf-plugins/versionlock.py"):
+    for path in (
+        "/etc/dnf/plugins/versionlock.conf",
+        "/etc/dnf/plugins/versionlock.list",
+        "/usr/lib/python3/dist-packages/dnf-plugins/versionlock.py",
+    ):
         os.makedirs(os.path.dirname(root + path), exist_ok=True)
         shutil.move(path, root + path)
     return Package("python3-dnf-plugin-versionlock", "4.3.0", root)
@@ -105,7 +115,11 @@ def _packages(flavour: str, kernel: str, folder: str) -> t.Iterator[Package]:
                 root = _root(folder, f"{name}-{version}")
                 script = CONTENT[kind](root, version, kernel, libraries, kind)
                 yield Package(name, version, root, script or "")
-    for name, version, unit_of in (("nvlsm", SUBNET_MANAGER, None), ("nvidia-container-toolkit", TOOLKIT, None), ("containerd.io", CONTAINERD, "containerd")):
+    for name, version, unit_of in (
+        ("nvlsm", SUBNET_MANAGER, None),
+        ("nvidia-container-toolkit", TOOLKIT, None),
+        ("containerd.io", CONTAINERD, "containerd"),
+    ):
         root = _root(folder, name)
         tool = {"nvlsm": "nvlsm", "nvidia-container-toolkit": "nvidia-ctk", "containerd.io": "containerd"}[name]
         _copy(f"{HERE}/{tool}", root, f"/usr/bin/{tool}", executable=True)
@@ -119,7 +133,9 @@ def _packages(flavour: str, kernel: str, folder: str) -> t.Iterator[Package]:
     modules = f"{headers}/{'usr/' if flavour == 'rhel' else ''}lib/modules/{kernel}"
     os.symlink(f"/usr/src/linux-headers-{kernel}", f"{modules}/build")
     # EL's is asked for as kernel-devel-$(uname -r), which on EL is its name and version.
-    name, provides = ("kernel-devel", f"kernel-devel-{kernel}") if flavour == "rhel" else (f"linux-headers-{kernel}", "")
+    name, provides = (
+        ("kernel-devel", f"kernel-devel-{kernel}") if flavour == "rhel" else (f"linux-headers-{kernel}", "")
+    )
     yield Package(name, _kernel_version(kernel), headers, provides=provides)
 
 
@@ -134,7 +150,9 @@ def _kernel_module(root: str, version: str, kernel: str, libraries: str, kind: s
         "nvidia-modeset": ("depends=nvidia",),
         "nvidia-drm": ("depends=nvidia-modeset,drm",),
     }.items():
-        subprocess.run([MODULE, f"{folder}/{name}.ko", f"license={license_}", f"version={version}", *fields], check=True)
+        subprocess.run(
+            [MODULE, f"{folder}/{name}.ko", f"license={license_}", f"version={version}", *fields], check=True
+        )
     return f"depmod {kernel}"
 
 
@@ -174,14 +192,25 @@ def _deb(package: Package, repository: str = REPOSITORY) -> str:
     if package.script:
         _write(f"{scripts}/postinst", f"#!/bin/sh\n{package.script}\n", executable=True)
     path = f"{repository}/{package.name}_{package.version}-1_amd64.deb"
-    subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", package.root, path], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["dpkg-deb", "--root-owner-group", "-Znone", "--build", package.root, path],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     return path
 
 
 def _rpm(package: Package, repository: str = REPOSITORY) -> str:
-    files = [os.path.join(folder, name).removeprefix(package.root) for folder, dummy, names in os.walk(package.root) for name in names]
+    files = [
+        os.path.join(folder, name).removeprefix(package.root)
+        for folder, dummy, names in os.walk(package.root)
+        for name in names
+    ]
     links = [
-        f"{folder}/{name}".removeprefix(package.root) for folder, names, dummy in os.walk(package.root) for name in names if os.path.islink(f"{folder}/{name}")
+        f"{folder}/{name}".removeprefix(package.root)
+        for folder, names, dummy in os.walk(package.root)
+        for name in names
+        if os.path.islink(f"{folder}/{name}")
     ]
     spec = f"{package.root}.spec"
     _write(
@@ -202,7 +231,9 @@ def _rpm(package: Package, repository: str = REPOSITORY) -> str:
     options = [word for name, value in defines.items() for word in ("--define", f"{name} {value}")]
     copied = f"{package.root}.buildroot"
     shutil.copytree(package.root, copied, symlinks=True)
-    subprocess.run(["rpmbuild", "-bb", "--quiet", "--target=x86_64", f"--buildroot={copied}", *options, spec], check=True)
+    subprocess.run(
+        ["rpmbuild", "-bb", "--quiet", "--target=x86_64", f"--buildroot={copied}", *options, spec], check=True
+    )
     return f"{repository}/{package.name}-{package.version}.rpm"
 
 
@@ -219,7 +250,10 @@ def _index_debs(repository: str) -> None:
     _write(f"{repository}/Packages", index)
     data = index.encode()
     digest = hashlib.sha256(data).hexdigest()
-    _write(f"{repository}/Release", f"Suite: stand-in\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nSHA256:\n {digest} {len(data)} Packages\n")
+    _write(
+        f"{repository}/Release",
+        f"Suite: stand-in\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nSHA256:\n {digest} {len(data)} Packages\n",
+    )
 
 
 def _index_rpms(repository: str) -> None:

@@ -57,7 +57,10 @@ def test_tolerations(toleration: Json, covers: bool) -> None:
 
 def test_what_the_daemonset_controller_tolerates_by_itself() -> None:
     item = node()
-    item["spec"]["taints"] = [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}, {"key": "soft", "effect": "PreferNoSchedule"}]
+    item["spec"]["taints"] = [
+        {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
+        {"key": "soft", "effect": "PreferNoSchedule"},
+    ]
     assert nodes.untolerated(item, []) == []
     item["spec"]["taints"].append(TAINT)
     assert [nodes.format_taint(taint) for taint in nodes.untolerated(item, [])] == ["dedicated=training:NoSchedule"]
@@ -74,8 +77,21 @@ def test_a_selector_that_yaml_has_read_is_labels_again() -> None:
 
 
 def test_quantities() -> None:
-    item = {"status": {"capacity": {"nvidia.com/gpu": "8", "nvidia.com/mig-1g.10gb": "7", "nvidia.com/gpu.shared": "1k", "nvidia.com/hostdev": "1"}}}
-    assert nodes.gpu_quantities(item, "capacity") == {"nvidia.com/gpu": 8, "nvidia.com/mig-1g.10gb": 7, "nvidia.com/gpu.shared": 1000}
+    item = {
+        "status": {
+            "capacity": {
+                "nvidia.com/gpu": "8",
+                "nvidia.com/mig-1g.10gb": "7",
+                "nvidia.com/gpu.shared": "1k",
+                "nvidia.com/hostdev": "1",
+            }
+        }
+    }
+    assert nodes.gpu_quantities(item, "capacity") == {
+        "nvidia.com/gpu": 8,
+        "nvidia.com/mig-1g.10gb": 7,
+        "nvidia.com/gpu.shared": 1000,
+    }
     assert nodes.gpu_quantities({}, "capacity") == {}
 
 

@@ -17,7 +17,12 @@ FACTS: dict[str, t.Any] = {
     "gpus": [{"pci_address": "0000:18:00.0", "lost": False}],
     "driver": {"version": None, "userspace_version": None, "matches": None, "containerised": False},
     "nouveau": {"loaded": False},
-    "kernel": {"running": "6.8.0-60-generic", "next_boot": "6.8.0-60-generic", "newest_installed": "6.8.0-60-generic", "headers": True},
+    "kernel": {
+        "running": "6.8.0-60-generic",
+        "next_boot": "6.8.0-60-generic",
+        "newest_installed": "6.8.0-60-generic",
+        "headers": True,
+    },
     "secure_boot": {"enabled": False, "lockdown": "none"},
     "services": {"fabric_manager": {"package": None}},
     "xid": [],
@@ -35,7 +40,10 @@ FIT = core.Subject(
 
 
 def subject(facts: dict[str, t.Any] | None = None, **changes: t.Any) -> core.Subject:
-    merged = {key: {**value, **(facts or {}).get(key, {})} if isinstance(value, dict) else (facts or {}).get(key, value) for key, value in FACTS.items()}
+    merged = {
+        key: {**value, **(facts or {}).get(key, {})} if isinstance(value, dict) else (facts or {}).get(key, value)
+        for key, value in FACTS.items()
+    }
     return dataclasses.replace(FIT, facts=merged, **changes)
 
 
@@ -57,30 +65,79 @@ SECURE = {"secure_boot": {"enabled": True}}
     ("given", "check", "level", "sentence"),
     [
         (subject({"gpus": []}), "host_gpus", "failure", "no NVIDIA GPU on the PCI bus"),
-        (subject({"gpus": [{"pci_address": "0000:18:00.0", "lost": True}]}), "host_gpus", "failure", "0000:18:00.0 have fallen off"),
         (
-            subject({"xid": [{"kind": "xid", "gpu": "0000:18:00.0", "code": 79, "meaning": "GPU has fallen off the bus"}]}),
+            subject({"gpus": [{"pci_address": "0000:18:00.0", "lost": True}]}),
+            "host_gpus",
+            "failure",
+            "0000:18:00.0 have fallen off",
+        ),
+        (
+            subject(
+                {"xid": [{"kind": "xid", "gpu": "0000:18:00.0", "code": 79, "meaning": "GPU has fallen off the bus"}]}
+            ),
             "host_gpus",
             "warning",
             "0000:18:00.0: Xid 79 (GPU has fallen off the bus)",
         ),
         (subject(machine="ppc64le"), "host_operating_system", "failure", "no driver for ppc64le"),
-        (subject(os_release={"ID": "debian", "VERSION_ID": "12"}), "host_operating_system", "warning", "did not validate GPU Operator 26.7 on debian 12"),
-        (subject(os_release={"ID": "ubuntu", "VERSION_ID": "23.10"}, driver="host"), "host_operating_system", "warning", "its packages may not fit"),
-        (subject(os_release={"ID": "ubuntu", "VERSION_ID": "26.04"}, operator_version="v25.10.1"), "host_operating_system", "warning", "25.10 on ubuntu 26.04"),
-        (subject({"kernel": {"next_boot": "6.8.0-87-generic"}}), "host_kernel", "warning", "the next boot takes 6.8.0-87-generic"),
-        (subject({"kernel": {"headers": False}}, driver="host"), "host_kernel", "warning", "headers of 6.8.0-60-generic are missing"),
+        (
+            subject(os_release={"ID": "debian", "VERSION_ID": "12"}),
+            "host_operating_system",
+            "warning",
+            "did not validate GPU Operator 26.7 on debian 12",
+        ),
+        (
+            subject(os_release={"ID": "ubuntu", "VERSION_ID": "23.10"}, driver="host"),
+            "host_operating_system",
+            "warning",
+            "its packages may not fit",
+        ),
+        (
+            subject(os_release={"ID": "ubuntu", "VERSION_ID": "26.04"}, operator_version="v25.10.1"),
+            "host_operating_system",
+            "warning",
+            "25.10 on ubuntu 26.04",
+        ),
+        (
+            subject({"kernel": {"next_boot": "6.8.0-87-generic"}}),
+            "host_kernel",
+            "warning",
+            "the next boot takes 6.8.0-87-generic",
+        ),
+        (
+            subject({"kernel": {"headers": False}}, driver="host"),
+            "host_kernel",
+            "warning",
+            "headers of 6.8.0-60-generic are missing",
+        ),
         (subject(SECURE), "host_secure_boot", "failure", "Secure boot is on, so the kernel refuses"),
         (subject({"secure_boot": {"lockdown": "integrity"}}), "host_secure_boot", "failure", "locked down (integrity)"),
         (subject(SECURE, driver="host"), "host_secure_boot", "warning", "loads signed modules only"),
         (subject(free={"/var/lib": 4 * core.GIB}), "host_disk", "failure", "/var/lib has 4.0 GiB left, and needs 20"),
         (subject(free={"/boot": 2**20}), "host_disk", "warning", "/boot has 0.0 GiB left"),
         (subject(clock=False), "host_clock", "warning", "not kept by the network"),
-        (subject({"driver": {"userspace_version": "580.95.05"}}), "host_driver", "failure", "the host has the driver 580.95.05, which would fight it"),
-        (subject({"services": {"fabric_manager": {"package": "nvidia-fabricmanager"}}}), "host_driver", "failure", "the host has nvidia-fabricmanager"),
-        (subject({"driver": {"containerised": True}}, driver="host"), "host_driver", "failure", "a driver container serves it now"),
         (
-            subject({"driver": {"version": "580.65.06", "userspace_version": "580.95.05", "matches": False}}, driver="host"),
+            subject({"driver": {"userspace_version": "580.95.05"}}),
+            "host_driver",
+            "failure",
+            "the host has the driver 580.95.05, which would fight it",
+        ),
+        (
+            subject({"services": {"fabric_manager": {"package": "nvidia-fabricmanager"}}}),
+            "host_driver",
+            "failure",
+            "the host has nvidia-fabricmanager",
+        ),
+        (
+            subject({"driver": {"containerised": True}}, driver="host"),
+            "host_driver",
+            "failure",
+            "a driver container serves it now",
+        ),
+        (
+            subject(
+                {"driver": {"version": "580.65.06", "userspace_version": "580.95.05", "matches": False}}, driver="host"
+            ),
             "host_driver",
             "warning",
             "they are 580.65.06, the libraries 580.95.05",

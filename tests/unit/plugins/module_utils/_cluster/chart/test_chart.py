@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import chart as _chart
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.chart import ChartFiles, check_values, image_of, images, parse_manifests, read_chart
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.chart import (
+    ChartFiles,
+    check_values,
+    image_of,
+    images,
+    parse_manifests,
+    read_chart,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 METADATA = """
@@ -133,13 +140,19 @@ def test_manifests_are_split_and_crds_stay_text() -> None:
 
 
 def test_images_of_workloads_and_their_variables() -> None:
-    assert images(parse_manifests(RENDERED)) == ["nvcr.io/nvidia/cloud-native/k8s-driver-manager:v0.12.0", "nvcr.io/nvidia/gpu-operator:v26.7.0"]
+    assert images(parse_manifests(RENDERED)) == [
+        "nvcr.io/nvidia/cloud-native/k8s-driver-manager:v0.12.0",
+        "nvcr.io/nvidia/gpu-operator:v26.7.0",
+    ]
 
 
 @pytest.mark.parametrize(
     ("block", "image"),
     [
-        ({"repository": "nvcr.io/nvidia", "image": "driver", "version": "595.91.07"}, "nvcr.io/nvidia/driver:595.91.07"),
+        (
+            {"repository": "nvcr.io/nvidia", "image": "driver", "version": "595.91.07"},
+            "nvcr.io/nvidia/driver:595.91.07",
+        ),
         ({"repository": "r", "image": "i", "version": "sha256:ab"}, "r/i@sha256:ab"),
         ({"image": "mirror/driver@sha256:cd"}, "mirror/driver@sha256:cd"),
         ({"image": "driver", "version": "1"}, None),
@@ -172,7 +185,9 @@ def test_disabled_operands_pull_nothing() -> None:
 
 def test_driver_comes_from_nvidiadrivers_when_they_are_used() -> None:
     rendered = policy(driver={"useNvidiaDriverCRD": True})
-    rendered.objects.append({"kind": "NVIDIADriver", "spec": {"repository": "r", "image": "pool", "version": "2", "env": [{"name": "a"}]}})
+    rendered.objects.append(
+        {"kind": "NVIDIADriver", "spec": {"repository": "r", "image": "pool", "version": "2", "env": [{"name": "a"}]}}
+    )
     assert images(rendered) == ["r/dcgm:1", "r/pool:2", "r/toolkit:1", "r/validator:1"]
 
 
@@ -187,7 +202,12 @@ def unknown(values: dict, folder: Path) -> dict[str, str]:
 
 def test_known_values_pass(folder: Path) -> None:
     values = {
-        "driver": {"version": "1", "livenessProbe": {"periodSeconds": 1}, "nodeSelector": {"any": "thing"}, "env": [{"name": "a"}]},
+        "driver": {
+            "version": "1",
+            "livenessProbe": {"periodSeconds": 1},
+            "nodeSelector": {"any": "thing"},
+            "env": [{"name": "a"}],
+        },
         "operator": {"annotations": {"mine": "x"}, "resources": {"requests": {"cpu": 1}}},
         "validator": {"cuda": {"env": []}},
         "node-feature-discovery": {"worker": {"anything": 1}},
@@ -199,7 +219,9 @@ def test_known_values_pass(folder: Path) -> None:
 
 
 def test_misspelt_values_are_named_with_what_was_meant(folder: Path) -> None:
-    found = unknown({"driver": {"verison": "1"}, "drivers": {}, "operator": {"logging": {"lvel": "x"}}, "zzz": 1}, folder)
+    found = unknown(
+        {"driver": {"verison": "1"}, "drivers": {}, "operator": {"logging": {"lvel": "x"}}, "zzz": 1}, folder
+    )
     assert found == {
         "driver.verison": "Did you mean driver.version?",
         "drivers": "Did you mean driver?",
@@ -209,7 +231,10 @@ def test_misspelt_values_are_named_with_what_was_meant(folder: Path) -> None:
 
 
 def test_wrong_advice_meets_the_right_field(folder: Path) -> None:
-    assert "driver.kernelModuleType" in unknown({"driver": {"useOpenKernelModules": True}}, folder)["driver.useOpenKernelModules"]
+    assert (
+        "driver.kernelModuleType"
+        in unknown({"driver": {"useOpenKernelModules": True}}, folder)["driver.useOpenKernelModules"]
+    )
 
 
 @pytest.mark.parametrize("value", ["precompiled", True, ["open"]])
@@ -225,9 +250,16 @@ def test_odd_blocks_do_not_trip_the_check(values: dict) -> None:
 
 
 @pytest.mark.parametrize(
-    "metadata", ["metadata:\n  name: things.example.com", "metadata: {name: things.example.com}", "metadata: {labels: {a: b}, name: things.example.com}"]
+    "metadata",
+    [
+        "metadata:\n  name: things.example.com",
+        "metadata: {name: things.example.com}",
+        "metadata: {labels: {a: b}, name: things.example.com}",
+    ],
 )
 def test_crds_are_found_in_any_style(metadata: str) -> None:
-    rendered = parse_manifests(f"---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n{metadata}\nspec: {{group: example.com}}\n")
+    rendered = parse_manifests(
+        f"---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n{metadata}\nspec: {{group: example.com}}\n"
+    )
     assert list(rendered.crds) == ["things.example.com"]
     assert rendered.objects == []

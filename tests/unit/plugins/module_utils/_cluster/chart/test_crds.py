@@ -9,7 +9,12 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import crds
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.crds import Applied, apply_crds, established, summarize
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.crds import (
+    Applied,
+    apply_crds,
+    established,
+    summarize,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 
@@ -17,8 +22,13 @@ def crd(name: str = "things.nvidia.com", **fields: t.Any) -> dict:
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
     return {
         "metadata": {"name": name, "labels": {"app": "x"}},
-        "spec": {"scope": "Cluster", "versions": [{"name": "v1", "served": True, "schema": {"openAPIV3Schema": schema}}]},
-        "status": {"conditions": [{"type": "NamesAccepted", "status": "True"}, {"type": "Established", "status": "True"}]},
+        "spec": {
+            "scope": "Cluster",
+            "versions": [{"name": "v1", "served": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+        "status": {
+            "conditions": [{"type": "NamesAccepted", "status": "True"}, {"type": "Established", "status": "True"}]
+        },
     }
 
 
@@ -28,7 +38,13 @@ STRING = {"type": "string"}
 class FakeCluster:
     """CRDs in memory. ``applied`` maps a name to what the API server makes of it."""
 
-    def __init__(self, existing: dict[str, dict], applied: dict[str, dict], daemonsets: list[dict] | None = None, check_mode: bool = False) -> None:
+    def __init__(
+        self,
+        existing: dict[str, dict],
+        applied: dict[str, dict],
+        daemonsets: list[dict] | None = None,
+        check_mode: bool = False,
+    ) -> None:
         self.check_mode = check_mode
         self._existing = existing
         self._applied = applied
@@ -50,7 +66,11 @@ class FakeCluster:
 
 def test_created_updated_and_unchanged() -> None:
     before = {"b.nvidia.com": crd("b.nvidia.com", old=STRING), "c.nvidia.com": crd("c.nvidia.com", same=STRING)}
-    after = {"a.nvidia.com": crd("a.nvidia.com"), "b.nvidia.com": crd("b.nvidia.com", new=STRING), "c.nvidia.com": crd("c.nvidia.com", same=STRING)}
+    after = {
+        "a.nvidia.com": crd("a.nvidia.com"),
+        "b.nvidia.com": crd("b.nvidia.com", new=STRING),
+        "c.nvidia.com": crd("c.nvidia.com", same=STRING),
+    }
     after["c.nvidia.com"]["metadata"]["resourceVersion"] = "2"
     cluster = FakeCluster(before, after)
     outcome = apply_crds(cluster, {name: f"text of {name}" for name in after}, "gpu-operator", "gpu-operator", 1)
@@ -82,7 +102,9 @@ def test_crds_of_another_nfd_are_left_alone() -> None:
 @pytest.mark.parametrize("existing", [{}, {NFD_CRD: crd(NFD_CRD)}])
 def test_our_own_nfd_gets_its_crds(existing: dict) -> None:
     workers = [nfd("gpu-operator", "gpu-operator")] if existing else [nfd("elsewhere", "nfd")]
-    outcome = apply_crds(FakeCluster(existing, {NFD_CRD: crd(NFD_CRD)}, workers), {NFD_CRD: ""}, "gpu-operator", "gpu-operator", 1)
+    outcome = apply_crds(
+        FakeCluster(existing, {NFD_CRD: crd(NFD_CRD)}, workers), {NFD_CRD: ""}, "gpu-operator", "gpu-operator", 1
+    )
     assert outcome[0].result in ("created", "unchanged")
 
 
@@ -113,7 +135,10 @@ def test_check_mode_does_not_wait_for_what_it_did_not_make() -> None:
 
 
 def test_summarize_names_only_the_topmost_of_what_is_new() -> None:
-    inner = {"type": "object", "properties": {"a": STRING, "b": {"type": "array", "items": {"type": "object", "properties": {"c": STRING}}}}}
+    inner = {
+        "type": "object",
+        "properties": {"a": STRING, "b": {"type": "array", "items": {"type": "object", "properties": {"c": STRING}}}},
+    }
     assert summarize(crd(), crd(block=inner, blocks=STRING)) == ["+ v1 spec.block", "+ v1 spec.blocks"]
 
 

@@ -12,7 +12,12 @@ def rule(verbs: str, resources: str = "", groups: tuple[str, ...] = ("",), names
     """A rule as the API has it: what is empty is absent."""
     if urls:
         return {"verbs": verbs.split(), "nonResourceURLs": urls.split()}
-    return {"verbs": verbs.split(), "apiGroups": list(groups), "resources": resources.split(), **({"resourceNames": names.split()} if names else {})}
+    return {
+        "verbs": verbs.split(),
+        "apiGroups": list(groups),
+        "resources": resources.split(),
+        **({"resourceNames": names.split()} if names else {}),
+    }
 
 
 APPS = ("apps",)
@@ -24,16 +29,29 @@ APPS = ("apps",)
         pytest.param([], rule("get list", "pods"), ["get pods", "list pods"], id="nothing"),
         pytest.param([rule("get", "pods nodes"), rule("list", "pods")], rule("get list", "pods"), [], id="together"),
         pytest.param([rule("*", "*", ("*",))], rule("get", "deployments/scale", APPS), [], id="everything"),
-        pytest.param([rule("*", "*", ("*",))], rule("get", urls="/metrics"), ["get /metrics"], id="everything but URLs"),
+        pytest.param(
+            [rule("*", "*", ("*",))], rule("get", urls="/metrics"), ["get /metrics"], id="everything but URLs"
+        ),
         pytest.param([rule("get", "pods")], rule("get", "pods", APPS), ["get pods.apps"], id="group"),
         pytest.param([rule("get", "pods")], rule("get", "pods/log"), ["get pods/log"], id="subresource"),
-        pytest.param([rule("get", "*/scale", APPS)], rule("get", "deployments/scale deployments", APPS), ["get deployments.apps"], id="of any"),
+        pytest.param(
+            [rule("get", "*/scale", APPS)],
+            rule("get", "deployments/scale deployments", APPS),
+            ["get deployments.apps"],
+            id="of any",
+        ),
         pytest.param([rule("get", "pods")], rule("get", "*"), ["get *"], id="a star needs a star"),
         pytest.param([rule("get list", "pods")], rule("*", "pods"), ["* pods"], id="a verb's too"),
         pytest.param([rule("get", "secrets")], rule("get", "secrets", names="a"), [], id="all objects cover one"),
-        pytest.param([rule("get", "secrets", names="a")], rule("get", "secrets", names="a b"), ["get secrets b"], id="one object"),
-        pytest.param([rule("get", "secrets", names="a")], rule("get", "secrets"), ["get secrets"], id="one does not cover all"),
-        pytest.param([rule("get", urls="/healthz/*")], rule("get", urls="/healthz/etcd /metrics"), ["get /metrics"], id="urls"),
+        pytest.param(
+            [rule("get", "secrets", names="a")], rule("get", "secrets", names="a b"), ["get secrets b"], id="one object"
+        ),
+        pytest.param(
+            [rule("get", "secrets", names="a")], rule("get", "secrets"), ["get secrets"], id="one does not cover all"
+        ),
+        pytest.param(
+            [rule("get", urls="/healthz/*")], rule("get", urls="/healthz/etcd /metrics"), ["get /metrics"], id="urls"
+        ),
         pytest.param([rule("get", urls="*")], rule("get", urls="/metrics"), [], id="all urls"),
         pytest.param([rule("get", urls="/x")], rule("get", "pods"), ["get pods"], id="a URL is no resource"),
     ],
@@ -43,5 +61,10 @@ def test_what_is_not_covered(held: list[dict], wanted: dict, missing: list[str])
 
 
 def test_a_role_without_rules() -> None:
-    item = {"kind": "ClusterRole", "metadata": {"name": "aggregated", "labels": {}}, "rules": None, "aggregationRule": {}}
+    item = {
+        "kind": "ClusterRole",
+        "metadata": {"name": "aggregated", "labels": {}},
+        "rules": None,
+        "aggregationRule": {},
+    }
     assert role_of(item) == {"kind": "ClusterRole", "name": "aggregated", "namespace": None, "rules": []}

@@ -13,7 +13,12 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import Helm, Source, explain, local_chart
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import (
+    Helm,
+    Source,
+    explain,
+    local_chart,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 FAKE_HELM = """#!/bin/sh
@@ -138,7 +143,9 @@ def test_without_dest_the_chart_does_not_stay(bench: Bench) -> None:
 
 
 def test_a_registry_password_goes_through_a_file(bench: Bench) -> None:
-    bench.helm.fetch(Source("oci://example.com:5000/nvidia/gpu-operator", username="$oauthtoken", password="s3cret"), None)
+    bench.helm.fetch(
+        Source("oci://example.com:5000/nvidia/gpu-operator", username="$oauthtoken", password="s3cret"), None
+    )
     assert bench.written("registry.json") == {"auths": {"example.com:5000": {"auth": "JG9hdXRodG9rZW46czNjcmV0"}}}
     assert "s3cret" not in "".join(bench.calls)
     assert not list((bench.path / "module-tmp").glob("**/registry.json"))
@@ -209,13 +216,21 @@ MESSAGES = [
         "ValuesRefused",
         "driver.upgradePolicy.gpuPodDeletion.force lies in a block that is null",
     ),
-    ("Error: unknown flag: --take-ownership\n", "HelmTooOld", "This helm is too old (unknown flag: --take-ownership). Install Helm"),
+    (
+        "Error: unknown flag: --take-ownership\n",
+        "HelmTooOld",
+        "This helm is too old (unknown flag: --take-ownership). Install Helm",
+    ),
     (
         "Error: chart requires kubeVersion: >= 1.16.0-0 which is incompatible with Kubernetes v1.10.0\n",
         "KubernetesVersion",
         "The chart does not fit the Kubernetes version",
     ),
-    ("Error: invalid kube version 'abc': could not parse \"abc\" as version\n", "KubernetesVersion", "Check kube_version"),
+    (
+        "Error: invalid kube version 'abc': could not parse \"abc\" as version\n",
+        "KubernetesVersion",
+        "Check kube_version",
+    ),
     (
         "Error: failed to fetch https://helm.ngc.nvidia.com/x/charts/y.tgz : 401 Unauthorized\n",
         "Unauthorized",
@@ -227,15 +242,29 @@ MESSAGES = [
         "Unreachable",
         "Cannot reach the source of the chart CHART",
     ),
-    ("Error: repo foo not found\n", "ChartNotFound", "There is no usable chart CHART: repo foo not found. Check chart_ref"),
-    ("Error: file '/etc/passwd' does not appear to be a gzipped archive; got 'text/plain'\n", "ChartNotFound", "does not appear to be"),
-    ("Error: failed to fetch http://127.0.0.1:18999/none.tgz : 404 File not found\n", "ChartNotFound", "There is no usable chart"),
+    (
+        "Error: repo foo not found\n",
+        "ChartNotFound",
+        "There is no usable chart CHART: repo foo not found. Check chart_ref",
+    ),
+    (
+        "Error: file '/etc/passwd' does not appear to be a gzipped archive; got 'text/plain'\n",
+        "ChartNotFound",
+        "does not appear to be",
+    ),
+    (
+        "Error: failed to fetch http://127.0.0.1:18999/none.tgz : 404 File not found\n",
+        "ChartNotFound",
+        "There is no usable chart",
+    ),
     ("Error: something new\n", "HelmFailed", "Helm failed on CHART: something new."),
     ("", "HelmFailed", "Helm failed on CHART"),
 ]
 
 
-@pytest.mark.parametrize(("stderr", "reason", "sentence"), MESSAGES, ids=[f"{number}-{case[1]}" for number, case in enumerate(MESSAGES)])
+@pytest.mark.parametrize(
+    ("stderr", "reason", "sentence"), MESSAGES, ids=[f"{number}-{case[1]}" for number, case in enumerate(MESSAGES)]
+)
 def test_explain_says_in_one_sentence_what_helm_means(stderr: str, reason: str, sentence: str) -> None:
     error = explain(stderr, "CHART")
     assert error.reason == reason

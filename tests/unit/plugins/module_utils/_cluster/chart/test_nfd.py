@@ -7,7 +7,14 @@ from __future__ import annotations
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.nfd import Installation, installations
 
 
-def worker(image: str, *, name: str = "nfd-worker", release: str | None = None, command: list[str] | None = None, container: str = "worker") -> dict:
+def worker(
+    image: str,
+    *,
+    name: str = "nfd-worker",
+    release: str | None = None,
+    command: list[str] | None = None,
+    container: str = "worker",
+) -> dict:
     annotations = {"meta.helm.sh/release-name": release} if release else {}
     containers = [{"name": container, "image": image, "command": command or []}]
     return {
@@ -17,7 +24,9 @@ def worker(image: str, *, name: str = "nfd-worker", release: str | None = None, 
 
 
 def test_a_worker_is_told_by_its_image_and_its_release_by_helms_annotation() -> None:
-    found = installations([worker("registry.k8s.io/nfd/node-feature-discovery:v0.19.0", release="gpu-operator"), worker("busybox")])
+    found = installations(
+        [worker("registry.k8s.io/nfd/node-feature-discovery:v0.19.0", release="gpu-operator"), worker("busybox")]
+    )
     assert found == [Installation("nfd", "nfd-worker", "gpu-operator")]
     assert found[0].belongs_to("gpu-operator", "nfd")
     assert not found[0].belongs_to("gpu-operator", "gpu-operator")
@@ -33,4 +42,7 @@ def test_without_helm_there_is_no_release() -> None:
 
 def test_the_topology_updater_sets_no_labels() -> None:
     image = "registry.k8s.io/nfd/node-feature-discovery:v0.19.0"
-    assert installations([worker(image, command=["nfd-topology-updater"]), worker(image, container="topology-updater")]) == []
+    assert (
+        installations([worker(image, command=["nfd-topology-updater"]), worker(image, container="topology-updater")])
+        == []
+    )

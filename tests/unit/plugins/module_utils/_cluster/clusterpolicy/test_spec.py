@@ -49,7 +49,10 @@ def test_typed_options_become_fields() -> None:
 
 
 def test_options_and_spec_are_merged() -> None:
-    merged = merge_spec({"driver": {"version": "595", "enabled": True}, "mig": {"strategy": "mixed"}}, {"driver": {"enabled": True, "args": ["a"]}})
+    merged = merge_spec(
+        {"driver": {"version": "595", "enabled": True}, "mig": {"strategy": "mixed"}},
+        {"driver": {"enabled": True, "args": ["a"]}},
+    )
     assert merged == {"driver": {"version": "595", "enabled": True, "args": ["a"]}, "mig": {"strategy": "mixed"}}
 
 
@@ -61,13 +64,29 @@ def test_a_field_with_two_values_is_an_error() -> None:
 def test_manifest() -> None:
     made = manifest("cluster-policy", {"driver": {"version": "595"}}, {"team": "ml"}, {}, None, "us")
     assert made["metadata"] == {"name": "cluster-policy", "labels": {"team": "ml"}}
-    assert set(made["spec"]) == set(REQUIRED_BLOCKS) and made["spec"]["driver"] == {"version": "595"} and made["spec"]["toolkit"] == {}
+    assert (
+        set(made["spec"]) == set(REQUIRED_BLOCKS)
+        and made["spec"]["driver"] == {"version": "595"}
+        and made["spec"]["toolkit"] == {}
+    )
     assert manifest("x", {}, {}, {"a": "b"}, None, "us")["metadata"] == {"name": "x", "annotations": {"a": "b"}}
 
 
 def test_a_block_whose_last_field_goes_keeps_a_default() -> None:
-    live = {"toolkit": {"version": "1"}, "gfd": {"env": [1]}, "dcgm": {"version": "1"}, "operator": {"a": 1}, "daemonsets": {"labels": {}, "by": 1}}
-    mine = {"f:toolkit": {"f:version": {}}, "f:gfd": {"f:env": {}}, "f:dcgm": {}, "f:operator": {"f:a": {}}, "f:daemonsets": {"f:labels": {}}}
+    live = {
+        "toolkit": {"version": "1"},
+        "gfd": {"env": [1]},
+        "dcgm": {"version": "1"},
+        "operator": {"a": 1},
+        "daemonsets": {"labels": {}, "by": 1},
+    }
+    mine = {
+        "f:toolkit": {"f:version": {}},
+        "f:gfd": {"f:env": {}},
+        "f:dcgm": {},
+        "f:operator": {"f:a": {}},
+        "f:daemonsets": {"f:labels": {}},
+    }
     made = manifest("x", {"gfd": {"version": "2"}, "operator": {}}, {}, {}, item(live, mine), "us")["spec"]
     assert made["toolkit"] == {"enabled": True} and made["operator"] == {"runtimeClass": "nvidia"}
     # Given, somebody else's, or with a field that nobody owns: nothing is emptied.
@@ -97,12 +116,21 @@ COMPLETE = {"autoUpgrade": True, "waitForCompletion": {}, "podDeletion": {}, "dr
 @pytest.mark.parametrize(
     ("spec", "named"),
     [
-        ({"driver": {"upgradePolicy": {"autoUpgrade": True}}}, "upgradePolicy.waitForCompletion, driver.upgradePolicy.podDeletion, driver.upgradePolicy.drain"),
+        (
+            {"driver": {"upgradePolicy": {"autoUpgrade": True}}},
+            "upgradePolicy.waitForCompletion, driver.upgradePolicy.podDeletion, driver.upgradePolicy.drain",
+        ),
         ({"driver": {"upgradePolicy": {**COMPLETE, "drain": None}}}, "driver.upgradePolicy.drain"),
         ({"cdi": {"nriPluginEnabled": True, "enabled": False}}, "cdi.enabled: true"),
         ({"cdi": {"nriPluginEnabled": True}, "toolkit": {"enabled": False}}, "toolkit.enabled: true"),
-        ({"driver": {"usePrecompiled": True}, "gds": {"enabled": True}}, "gds.enabled does not work with driver.usePrecompiled"),
-        ({"driver": {"usePrecompiled": True}, "gdrcopy": {"enabled": True}}, "gdrcopy.enabled does not work with driver.usePrecompiled"),
+        (
+            {"driver": {"usePrecompiled": True}, "gds": {"enabled": True}},
+            "gds.enabled does not work with driver.usePrecompiled",
+        ),
+        (
+            {"driver": {"usePrecompiled": True}, "gdrcopy": {"enabled": True}},
+            "gdrcopy.enabled does not work with driver.usePrecompiled",
+        ),
         ({"toolkit": {"version": "v1", "image": "x"}}, "toolkit: repository, image and version go together"),
     ],
 )
@@ -132,7 +160,10 @@ def test_what_makes_sense_is_let_through(spec: Json) -> None:
 def test_warnings() -> None:
     assert warnings({}) == [] and warnings({"daemonsets": {"tolerations": [{"operator": "Exists"}]}}) == []
     assert "OnDelete" in warnings({"daemonsets": {"updateStrategy": "OnDelete"}})[0]
-    assert "nvidia.com/gpu:NoSchedule" in warnings({"daemonsets": {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}})[0]
+    assert (
+        "nvidia.com/gpu:NoSchedule"
+        in warnings({"daemonsets": {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}})[0]
+    )
     assert "branch alone" in warnings({"driver": {"usePrecompiled": True, "version": "595.91.07"}})[0]
 
 
@@ -142,7 +173,13 @@ def test_warnings() -> None:
 SCHEMA = {"properties": {"driver": {"properties": {"kernelModuleType": {}, "version": {}}}, "toolkit": {}}}
 
 
-@pytest.mark.parametrize("said", ['strict decoding error: unknown field "spec.driver.versoin"', ".spec.driver.versoin: field not declared in schema"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        'strict decoding error: unknown field "spec.driver.versoin"',
+        ".spec.driver.versoin: field not declared in schema",
+    ],
+)
 def test_an_unknown_field_gets_a_suggestion(said: str) -> None:
     found = explain_refusal(GpuOpsError(said, reason="Invalid"), SCHEMA)
     assert "spec.driver.versoin" in found.msg and "Did you mean spec.driver.version?" in found.msg
@@ -150,7 +187,10 @@ def test_an_unknown_field_gets_a_suggestion(said: str) -> None:
 
 def test_an_unknown_field_without_a_schema_or_a_likeness() -> None:
     error = GpuOpsError('unknown field "spec.nothingLikeIt"', reason="Invalid")
-    assert "Did you mean" not in explain_refusal(error, None).msg and "Did you mean" not in explain_refusal(error, SCHEMA).msg
+    assert (
+        "Did you mean" not in explain_refusal(error, None).msg
+        and "Did you mean" not in explain_refusal(error, SCHEMA).msg
+    )
 
 
 def test_a_wrong_value_is_named() -> None:
@@ -161,7 +201,12 @@ def test_a_wrong_value_is_named() -> None:
 
 
 def test_a_block_that_cannot_be_emptied_is_named() -> None:
-    causes = [{"field": "spec.driver.upgradePolicy.podDeletion", "message": 'Invalid value: "null": in body must be of type object: "null"'}]
+    causes = [
+        {
+            "field": "spec.driver.upgradePolicy.podDeletion",
+            "message": 'Invalid value: "null": in body must be of type object: "null"',
+        }
+    ]
     said = explain_refusal(GpuOpsError("long story", reason="Invalid", causes=causes), None).msg
     assert "cannot empty spec.driver.upgradePolicy.podDeletion: give at least one of its fields" in said
 
@@ -170,14 +215,21 @@ PATCH = "The Kubernetes API failed on PATCH /x (500): failed to create typed pat
 
 
 def test_what_does_not_fit_the_schema_is_the_users_to_correct() -> None:
-    found = explain_refusal(GpuOpsError(PATCH + ".spec.driver.versoin: field not declared in schema.", reason="ServerError"), SCHEMA)
+    found = explain_refusal(
+        GpuOpsError(PATCH + ".spec.driver.versoin: field not declared in schema.", reason="ServerError"), SCHEMA
+    )
     assert found.reason == "Invalid" and found.msg.endswith("spec.driver.versoin. Did you mean spec.driver.version?")
-    found = explain_refusal(GpuOpsError(PATCH + ".spec.driver.enabled: expected bool, got &{yes}.", reason="ServerError"), SCHEMA)
+    found = explain_refusal(
+        GpuOpsError(PATCH + ".spec.driver.enabled: expected bool, got &{yes}.", reason="ServerError"), SCHEMA
+    )
     assert found.msg == "The API server refuses this ClusterPolicy: spec.driver.enabled: expected bool, got &{yes}."
 
 
 def test_a_conflict_names_manager_and_field() -> None:
-    causes = [{"field": ".spec.mig.strategy", "message": 'conflict with "helm" using nvidia.com/v1'}, {"field": ".spec.a", "message": "?"}]
+    causes = [
+        {"field": ".spec.mig.strategy", "message": 'conflict with "helm" using nvidia.com/v1'},
+        {"field": ".spec.a", "message": "?"},
+    ]
     found = explain_refusal(GpuOpsError("long story", reason="Conflict", causes=causes), None)
     assert "spec.mig.strategy (helm), spec.a (unknown manager)" in found.msg and "force: true" in found.msg
     assert found.details["conflicts"][0] == {"field": "spec.mig.strategy", "manager": "helm"}
@@ -233,7 +285,9 @@ def test_taking_over_a_field_is_a_change() -> None:
 
 def test_secrets_are_hidden() -> None:
     spec = {"driver": {"env": [TOKEN, {"name": "INTERVAL", "value": "15000"}]}}
-    assert mask(spec) == {"driver": {"env": [{"name": "NGC_API_KEY", "value": MASK}, {"name": "INTERVAL", "value": "15000"}]}}
+    assert mask(spec) == {
+        "driver": {"env": [{"name": "NGC_API_KEY", "value": MASK}, {"name": "INTERVAL", "value": "15000"}]}
+    }
     assert list(secrets_in({"spec": spec, "name": "x"})) == ["nvapi-very-secret"]
     assert list(secrets_in([{"name": "A_TOKEN", "value": "true"}, {"name": "A_TOKEN"}])) == []
     change = plan(None, item(spec, {}), "us")

@@ -15,7 +15,10 @@ from ansible_collections.gpuops.nvidia.plugins.modules.node_maintenance import O
 
 from tests.unit.stack import node, workload
 
-DEFAULTS: dict[str, t.Any] = {name: option.get("default") for name, option in OPTIONS.items()} | {"state": "drained", "purpose": "reboot"}
+DEFAULTS: dict[str, t.Any] = {name: option.get("default") for name, option in OPTIONS.items()} | {
+    "state": "drained",
+    "purpose": "reboot",
+}
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC).timestamp()
 
 
@@ -68,8 +71,14 @@ def test_a_left_over_memory_without_a_purpose_counts_for_nothing() -> None:
 
 
 def test_the_last_purpose_gives_the_node_back_as_it_was() -> None:
-    assert changes(core.release(held(reboot="x"), "reboot")) == ({MARK + "reboot": None, INITIAL: None}, {"unschedulable": None})
-    assert changes(core.release(held(reboot="x", initially="true"), "reboot")) == ({MARK + "reboot": None, INITIAL: None}, {})
+    assert changes(core.release(held(reboot="x"), "reboot")) == (
+        {MARK + "reboot": None, INITIAL: None},
+        {"unschedulable": None},
+    )
+    assert changes(core.release(held(reboot="x", initially="true"), "reboot")) == (
+        {MARK + "reboot": None, INITIAL: None},
+        {},
+    )
 
 
 def test_a_purpose_that_is_not_the_last_leaves_the_cordon() -> None:
@@ -104,7 +113,10 @@ def names(nodes: list[dict]) -> list[str]:
 
 
 def test_nodes_by_name_once_each_and_in_their_order() -> None:
-    assert names(core.select([node(0), node(1), node(2)], options(nodes=["gpu-0002", "gpu-0000", "gpu-0002"]))) == ["gpu-0002", "gpu-0000"]
+    assert names(core.select([node(0), node(1), node(2)], options(nodes=["gpu-0002", "gpu-0000", "gpu-0002"]))) == [
+        "gpu-0002",
+        "gpu-0000",
+    ]
     assert core.select([node(0)], options(nodes=[])) == []
 
 
@@ -126,7 +138,10 @@ def test_without_a_choice_it_is_the_nodes_that_are_held_for_the_purpose() -> Non
     assert names(core.select(nodes, options(state="restored"))) == ["gpu-0000"]
 
 
-@pytest.mark.parametrize(("state", "fine"), [("upgrade-required", True), ("upgrade-failed", True), ("upgrade-done", True), ("drain-required", False)])
+@pytest.mark.parametrize(
+    ("state", "fine"),
+    [("upgrade-required", True), ("upgrade-failed", True), ("upgrade-done", True), ("drain-required", False)],
+)
 def test_a_node_that_the_operator_works_on_is_refused(state: str, fine: bool) -> None:
     busy = node(0)
     busy["metadata"]["labels"]["nvidia.com/gpu-driver-upgrade-state"] = state
@@ -143,7 +158,10 @@ def test_no_more_nodes_in_maintenance_than_permitted() -> None:
     core.check_nodes(nodes, nodes[1:3], options(max_in_maintenance=3))
     core.check_nodes(nodes, nodes[:1], options(max_in_maintenance=1))
     core.check_nodes([held(0, reboot="x"), held(1, reboot="x")], [held(1, reboot="x")], options(max_in_maintenance=1))
-    with pytest.raises(GpuOpsError, match=r"^4 nodes would be in maintenance at once; 1 of them already are \(gpu-0000\), and max_in_maintenance is 3"):
+    with pytest.raises(
+        GpuOpsError,
+        match=r"^4 nodes would be in maintenance at once; 1 of them already are \(gpu-0000\), and max_in_maintenance is 3",
+    ):
         core.check_nodes(nodes, nodes[1:], options(max_in_maintenance=3))
     with pytest.raises(GpuOpsError, match=r"^3 nodes would be in maintenance at once, and max_in_maintenance is 2"):
         core.check_nodes(nodes[1:], nodes[1:], options(max_in_maintenance=2))
@@ -189,14 +207,18 @@ def test_pods_that_need_a_permission() -> None:
 
 def test_the_plan_stops_at_obstacles_and_names_a_few() -> None:
     pods = [workload(f"bare-{number}", controller="") for number in range(7)]
-    with pytest.raises(GpuOpsError, match=r"^Pods are in the way: default/bare-0 .*default/bare-4 on .*; and 2 more\. Permit it") as caught:
+    with pytest.raises(
+        GpuOpsError, match=r"^Pods are in the way: default/bare-0 .*default/bare-4 on .*; and 2 more\. Permit it"
+    ) as caught:
         core.plan(([node(0)], {"gpu-0000": pods}), options(), "me")
     assert caught.value.reason == "PodsInTheWay" and "bare-5" not in caught.value.msg
 
 
 def test_a_plan_says_what_changes() -> None:
     going = workload("going", deletionTimestamp="2026-11-21T10:00:00Z")
-    plan = core.plan(([held(cordoned=False, initially=None)], {"gpu-0000": [workload("b"), going, workload("a")]}), options(), "me")[0]
+    plan = core.plan(
+        ([held(cordoned=False, initially=None)], {"gpu-0000": [workload("b"), going, workload("a")]}), options(), "me"
+    )[0]
     assert plan.changed and [core.ref(pod) for pod in plan.evictions] == ["default/b", "default/a"]
     assert plan.facts(False) == {"unschedulable": False, "purposes": [], "pods": ["default/a", "default/b"]}
     assert plan.facts(True) == {"unschedulable": True, "purposes": ["reboot"], "pods": []}
@@ -219,14 +241,26 @@ def refusal(reason: str, msg: str = "no.") -> GpuOpsError:
 def test_refusals_that_the_next_look_settles() -> None:
     assert core.judge_refusal(refusal("NotFound"), "default") is None
     assert core.judge_refusal(refusal("Conflict"), "default") is None
-    assert core.judge_refusal(GpuOpsError("no", reason="Forbidden", causes=[{"reason": "NamespaceTerminating"}]), "default") is None
+    assert (
+        core.judge_refusal(
+            GpuOpsError("no", reason="Forbidden", causes=[{"reason": "NamespaceTerminating"}]), "default"
+        )
+        is None
+    )
 
 
 def test_a_disruption_budget_is_named() -> None:
-    cause = {"reason": "DisruptionBudget", "message": "The disruption budget web needs 2 healthy pods and has 2 currently"}
+    cause = {
+        "reason": "DisruptionBudget",
+        "message": "The disruption budget web needs 2 healthy pods and has 2 currently",
+    }
     said = core.judge_refusal(GpuOpsError("no", reason="TooManyRequests", causes=[cause]), "default")
-    assert said == "the PodDisruptionBudget default/web forbids its eviction: it needs 2 healthy pods and has 2 currently"
-    assert core.judge_refusal(refusal("TooManyRequests", "The API server is busy."), "default") == "The API server is busy"
+    assert (
+        said == "the PodDisruptionBudget default/web forbids its eviction: it needs 2 healthy pods and has 2 currently"
+    )
+    assert (
+        core.judge_refusal(refusal("TooManyRequests", "The API server is busy."), "default") == "The API server is busy"
+    )
 
 
 def test_two_disruption_budgets_are_named() -> None:
@@ -250,8 +284,18 @@ def ending(seconds_ago: float, **metadata: t.Any) -> dict:
     [
         pytest.param(workload("a"), "the budget forbids it", "the budget forbids it", id="refused"),
         pytest.param(workload("a"), None, "it came late, and was not evicted in time", id="late"),
-        pytest.param(ending(-20), "old answer", "may take 20 s more of its grace period of 60 s: raise timeout, or set grace_period", id="grace"),
-        pytest.param(ending(5, finalizers=["example.com/keep"]), None, "did not within its grace period of 60 s: the finalizers example.com", id="finalizer"),
+        pytest.param(
+            ending(-20),
+            "old answer",
+            "may take 20 s more of its grace period of 60 s: raise timeout, or set grace_period",
+            id="grace",
+        ),
+        pytest.param(
+            ending(5, finalizers=["example.com/keep"]),
+            None,
+            "did not within its grace period of 60 s: the finalizers example.com",
+            id="finalizer",
+        ),
         pytest.param(ending(5), None, "look at the kubelet of its node", id="kubelet"),
     ],
 )
@@ -279,7 +323,13 @@ def test_a_node_without_a_kubelet_ends_no_pod() -> None:
         ({"gpu-0001": {}}, "12/50 nodes drained"),
         ({"gpu-0001": {"a/b": ""}}, "12/50 nodes drained; gpu-0001: 1 pod left"),
         (
-            {"gpu-0001": {"a/b": ""}, "gpu-0007": {"default/db-0": "", "default/web-0": "the PodDisruptionBudget default/web forbids its eviction"}},
+            {
+                "gpu-0001": {"a/b": ""},
+                "gpu-0007": {
+                    "default/db-0": "",
+                    "default/web-0": "the PodDisruptionBudget default/web forbids its eviction",
+                },
+            },
             "12/50 nodes drained; gpu-0007: 2 pods left, default/web-0: the PodDisruptionBudget default/web forbids its eviction",
         ),
     ],

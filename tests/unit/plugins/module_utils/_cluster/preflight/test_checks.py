@@ -7,7 +7,15 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import CHECKS, Finding, Plan, Snapshot, facts, os_of, run_checks
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import (
+    CHECKS,
+    Finding,
+    Plan,
+    Snapshot,
+    facts,
+    os_of,
+    run_checks,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import NEWEST
 
 NFD_LABELS = {
@@ -22,7 +30,11 @@ def node(name: str = "gpu-0", labels: dict | None = None, **changes: t.Any) -> d
     merged = {**NFD_LABELS, **(labels or {})}
     return {
         "metadata": {"name": name, "labels": {key: value for key, value in merged.items() if value is not None}},
-        "spec": {"taints": changes.get("taints"), "unschedulable": changes.get("cordoned", False), "providerID": changes.get("provider", "")},
+        "spec": {
+            "taints": changes.get("taints"),
+            "unschedulable": changes.get("cordoned", False),
+            "providerID": changes.get("provider", ""),
+        },
         "status": {
             "conditions": [{"type": "Ready", "status": changes.get("ready", "True")}],
             "nodeInfo": {
@@ -39,7 +51,15 @@ def bare(name: str = "gpu-0", image: str = "Ubuntu 24.04.3 LTS", labels: dict | 
     return node(name, {**dict.fromkeys(NFD_LABELS), **(labels or {})}, image=image, **changes)
 
 
-def daemonset(name: str, image: str = "x", namespace: str = "kube-system", *, owner: str | None = None, desired: int = 1, release: str | None = None) -> dict:
+def daemonset(
+    name: str,
+    image: str = "x",
+    namespace: str = "kube-system",
+    *,
+    owner: str | None = None,
+    desired: int = 1,
+    release: str | None = None,
+) -> dict:
     return {
         "metadata": {
             "name": name,
@@ -102,9 +122,16 @@ def test_failures_come_first_and_skipped_checks_are_left_out() -> None:
 
 
 def test_roles_that_give_away_too_much() -> None:
-    found = only("role_grants", snapshot(ungranted={"ClusterRole gpu-operator": [f"get r{number}" for number in range(9)], "Role nfd": ["list pods"]}))
+    found = only(
+        "role_grants",
+        snapshot(
+            ungranted={"ClusterRole gpu-operator": [f"get r{number}" for number in range(9)], "Role nfd": ["list pods"]}
+        ),
+    )
     assert found.level == "failure" and "escalate and bind" in found.remedy
-    assert found.message.endswith(": ClusterRole gpu-operator (get r0, get r1, get r2, get r3, and 5 more); Role nfd (list pods).")
+    assert found.message.endswith(
+        ": ClusterRole gpu-operator (get r0, get r1, get r2, get r3, and 5 more); Role nfd (list pods)."
+    )
 
 
 def test_what_may_not_be_read_is_never_called_fine() -> None:
@@ -126,7 +153,10 @@ def test_kubernetes_version(version: str, level: str) -> None:
 
 def test_operator_lines() -> None:
     assert levels(check("kubernetes_version", snapshot(), plan(None))) == ["ok"]
-    assert "no compatibility data for GPU Operator v99.1.0" in only("kubernetes_version", snapshot(), plan("v99.1.0")).message
+    assert (
+        "no compatibility data for GPU Operator v99.1.0"
+        in only("kubernetes_version", snapshot(), plan("v99.1.0")).message
+    )
     old = check("kubernetes_version", snapshot(version="v1.33.0"), plan("25.10.1"))
     assert levels(old) == ["warning", "ok"] and "end of support" in old[0].message
 
@@ -166,7 +196,11 @@ def test_nfd(daemonsets: list[dict], enabled: bool, nodes: list[dict], level: st
 @pytest.mark.parametrize(
     ("other", "value", "level"),
     [
-        (daemonset("nvidia-device-plugin-daemonset", "nvcr.io/nvidia/k8s-device-plugin:v0.17.0"), "devicePlugin", "failure"),
+        (
+            daemonset("nvidia-device-plugin-daemonset", "nvcr.io/nvidia/k8s-device-plugin:v0.17.0"),
+            "devicePlugin",
+            "failure",
+        ),
         (daemonset("nvidia-driver-installer"), "driver", "failure"),
         (daemonset("x", "nvcr.io/nvidia/k8s/dcgm-exporter:4"), "dcgmExporter", "warning"),
         (daemonset("gpu-feature-discovery"), "gfd", "failure"),
@@ -180,13 +214,21 @@ def test_other_stacks(other: dict, value: str, level: str) -> None:
 
 
 def test_our_own_operands_and_idle_ones_are_no_other_stack() -> None:
-    mine = daemonset("nvidia-device-plugin-daemonset", "nvcr.io/nvidia/k8s-device-plugin:v0.20.0", "gpu-operator", owner="ClusterPolicy")
+    mine = daemonset(
+        "nvidia-device-plugin-daemonset",
+        "nvcr.io/nvidia/k8s-device-plugin:v0.20.0",
+        "gpu-operator",
+        owner="ClusterPolicy",
+    )
     idle = daemonset("nvidia-gpu-device-plugin-large", desired=0)
     assert only("other_stacks", snapshot(daemonsets=[mine, idle])).level == "ok"
 
 
 def test_dra_driver_apart_from_the_operator() -> None:
-    assert "hand out GPUs" in only("other_stacks", snapshot(daemonsets=[daemonset("nvidia-dra-driver-gpu-kubelet-plugin")])).message
+    assert (
+        "hand out GPUs"
+        in only("other_stacks", snapshot(daemonsets=[daemonset("nvidia-dra-driver-gpu-kubelet-plugin")])).message
+    )
 
 
 def deployment(namespace: str, release: str | None = None) -> dict:
@@ -229,7 +271,10 @@ def test_our_own_operator_is_fine(operators: list[dict]) -> None:
     ],
 )
 def test_container_runtime(runtimes: list[str], level: str, words: str) -> None:
-    finding = only("container_runtime", snapshot(nodes=[node(f"g{number}", runtime=runtime) for number, runtime in enumerate(runtimes)]))
+    finding = only(
+        "container_runtime",
+        snapshot(nodes=[node(f"g{number}", runtime=runtime) for number, runtime in enumerate(runtimes)]),
+    )
     assert finding.level == level and words in finding.message
 
 
@@ -241,8 +286,13 @@ def test_container_runtimes_are_no_failure_while_gpus_are_unknown() -> None:
 
 def test_container_runtime_without_what_it_needs() -> None:
     mixed = snapshot(nodes=[node("a"), node("b", runtime="cri-o://1.33.0")])
-    assert only("container_runtime", mixed, plan(toolkit={"enabled": False})).message == "The container runtime is containerd and cri-o."
-    assert only("container_runtime", snapshot(nodes=[node(runtime="containerd://9.9.9")]), plan("v99.1.0")).level == "ok"
+    assert (
+        only("container_runtime", mixed, plan(toolkit={"enabled": False})).message
+        == "The container runtime is containerd and cri-o."
+    )
+    assert (
+        only("container_runtime", snapshot(nodes=[node(runtime="containerd://9.9.9")]), plan("v99.1.0")).level == "ok"
+    )
     assert only("container_runtime", snapshot(nodes=[])).message == "The container runtime is not known yet."
 
 
@@ -277,7 +327,12 @@ ON_HOSTS = {"driver": {"enabled": False}}
     ("nodes", "values", "level", "words"),
     [
         ([node()], {}, "ok", "fit ubuntu 24.04"),
-        ([node("a"), other_os("b", "ubuntu", "22.04")], {}, "failure", "different operating systems (ubuntu 22.04, ubuntu 24.04)"),
+        (
+            [node("a"), other_os("b", "ubuntu", "22.04")],
+            {},
+            "failure",
+            "different operating systems (ubuntu 22.04, ubuntu 24.04)",
+        ),
         ([bare("a"), bare("b", "Ubuntu 22.04.5 LTS")], {}, "warning", "different operating systems"),
         ([node("a"), other_os("b", "ubuntu", "22.04")], PER_POOL, "ok", "fit"),
         ([node("a"), other_os("b", "ubuntu", "22.04")], ON_HOSTS, "ok", "any operating system"),
@@ -316,21 +371,32 @@ def test_nothing_is_said_of_systems_without_compatibility_data() -> None:
     ],
 )
 def test_driver(product: str, values: dict, level: str) -> None:
-    assert only("driver", snapshot(nodes=[node(labels={"nvidia.com/gpu.product": product})]), plan(**values)).level == level
+    assert (
+        only("driver", snapshot(nodes=[node(labels={"nvidia.com/gpu.product": product})]), plan(**values)).level
+        == level
+    )
 
 
 TAINT = {"key": "team", "value": "a", "effect": "NoSchedule"}
 
 
 def test_taints() -> None:
-    mild = [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}, {"key": "soft", "effect": "PreferNoSchedule"}]
+    mild = [
+        {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
+        {"key": "soft", "effect": "PreferNoSchedule"},
+    ]
     gpu = [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
     assert only("taints", snapshot(nodes=[node(taints=mild), node(taints=gpu)])).level == "ok"
     some = only("taints", snapshot(nodes=[node("a", taints=[TAINT]), node("b")]))
     assert (some.level, some.nodes) == ("warning", ("a",)) and "(team)" in some.message
     every = only("taints", snapshot(nodes=[node("a", taints=[TAINT]), node("b", taints=[TAINT])]))
     assert every.level == "failure" and every.message.startswith("Every GPU node has a taint")
-    assert only("taints", snapshot(nodes=[node(taints=[TAINT])]), plan(daemonsets={"tolerations": [{"operator": "Exists"}]})).level == "ok"
+    assert (
+        only(
+            "taints", snapshot(nodes=[node(taints=[TAINT])]), plan(daemonsets={"tolerations": [{"operator": "Exists"}]})
+        ).level
+        == "ok"
+    )
     assert only("taints", snapshot(nodes=[node(taints=gpu)]), plan(daemonsets={"tolerations": []})).level == "failure"
 
 
@@ -373,7 +439,10 @@ def test_node_state(item: dict, words: str) -> None:
 @pytest.mark.parametrize(
     "labels",
     [
-        {"nvidia.com/gpu.deploy.driver": "paused-for-driver-upgrade", "nvidia.com/gpu-driver-upgrade-state": "pod-restart-required"},
+        {
+            "nvidia.com/gpu.deploy.driver": "paused-for-driver-upgrade",
+            "nvidia.com/gpu-driver-upgrade-state": "pod-restart-required",
+        },
         {"nvidia.com/gpu.deploy.driver": "paused-for-mig-change", "nvidia.com/mig.config.state": "pending"},
     ],
 )
@@ -382,7 +451,14 @@ def test_a_pause_with_a_reason_is_fine(labels: dict) -> None:
 
 
 def test_a_driver_on_the_host_is_fine_when_the_operator_brings_none() -> None:
-    assert only("node_state", snapshot(nodes=[node(labels={"nvidia.com/gpu.deploy.driver": "pre-installed"})]), plan(**ON_HOSTS)).level == "ok"
+    assert (
+        only(
+            "node_state",
+            snapshot(nodes=[node(labels={"nvidia.com/gpu.deploy.driver": "pre-installed"})]),
+            plan(**ON_HOSTS),
+        ).level
+        == "ok"
+    )
 
 
 EKS = {"labels": {"eks.amazonaws.com/nodegroup": "g"}, "provider": "aws:///eu-central-1a/i-0"}
@@ -426,7 +502,9 @@ def test_facts() -> None:
         "helm_clusterpolicies": [],
     }
     assert facts(snapshot(nodes=[bare()]))["gpu_nodes"] is None
-    assert facts(snapshot(nodes=[node(labels={"feature.node.kubernetes.io/pci-10de.present": None})]))["gpu_nodes"] == []
+    assert (
+        facts(snapshot(nodes=[node(labels={"feature.node.kubernetes.io/pci-10de.present": None})]))["gpu_nodes"] == []
+    )
 
 
 @pytest.mark.parametrize("labels", [{}, {"a": "b"}])

@@ -7,7 +7,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.read import NEEDED, missing_permissions, read, ungranted
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.read import (
+    NEEDED,
+    missing_permissions,
+    read,
+    ungranted,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 
@@ -15,7 +20,11 @@ class FakeCluster:
     """An API server that knows what its user may do: ``rules`` are (verb, resource with group, namespace or None)."""
 
     def __init__(
-        self, *rules: tuple[str, str, str | None], forbidden: tuple[str, ...] = (), broken: bool = False, held: dict[str, list[dict]] | None = None
+        self,
+        *rules: tuple[str, str, str | None],
+        forbidden: tuple[str, ...] = (),
+        broken: bool = False,
+        held: dict[str, list[dict]] | None = None,
     ) -> None:
         self.rules = set(rules)
         self.held = held or {}
@@ -31,11 +40,20 @@ class FakeCluster:
             if "rules" in self.forbidden:
                 raise GpuOpsError("No permission", reason="Forbidden")
             namespace = body["spec"]["namespace"]
-            return json.dumps({"status": {"resourceRules": self.held.get("", []) + self.held.get(namespace, []), "nonResourceRules": None}}).encode()
+            return json.dumps(
+                {
+                    "status": {
+                        "resourceRules": self.held.get("", []) + self.held.get(namespace, []),
+                        "nonResourceRules": None,
+                    }
+                }
+            ).encode()
         assert (method, path) == ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
         self.reviews += 1
         asked = body["spec"]["resourceAttributes"]
-        resource = "/".join(filter(None, (asked["resource"], asked.get("subresource")))) + (f".{asked['group']}" if asked["group"] else "")
+        resource = "/".join(filter(None, (asked["resource"], asked.get("subresource")))) + (
+            f".{asked['group']}" if asked["group"] else ""
+        )
         allowed = (asked["verb"], resource, asked.get("namespace")) in self.rules
         return json.dumps({"status": {"allowed": allowed}}).encode()
 
@@ -111,7 +129,9 @@ GROUP = "rbac.authorization.k8s.io"
 
 
 def test_who_may_escalate_and_bind_costs_two_reviews_for_each_kind() -> None:
-    rules = [(verb, f"clusterroles.{GROUP}", None) for verb in ("escalate", "bind")] + [(verb, f"roles.{GROUP}", "ns") for verb in ("escalate", "bind")]
+    rules = [(verb, f"clusterroles.{GROUP}", None) for verb in ("escalate", "bind")] + [
+        (verb, f"roles.{GROUP}", "ns") for verb in ("escalate", "bind")
+    ]
     cluster = FakeCluster(*rules)
     assert ungranted(cluster, "ns", ROLES) == {}
     assert cluster.reviews == 4
@@ -122,7 +142,9 @@ def test_without_bind_roles_can_be_made_and_not_handed_out() -> None:
 
 
 def test_what_a_user_has_in_the_namespace_does_not_cover_a_role_for_the_whole_cluster() -> None:
-    assert ungranted(FakeCluster(held={"ns": [READ_PODS]}), "ns", ROLES) == {"ClusterRole wide": ["get pods", "list pods"]}
+    assert ungranted(FakeCluster(held={"ns": [READ_PODS]}), "ns", ROLES) == {
+        "ClusterRole wide": ["get pods", "list pods"]
+    }
     assert ungranted(FakeCluster(held={"": [READ_PODS]}), "ns", ROLES) == {}
     assert list(ungranted(FakeCluster(), "ns", ROLES)) == ["ClusterRole wide", "Role narrow", "Role nfd"]
 
@@ -137,7 +159,9 @@ def test_a_role_that_is_there_as_it_is_to_be_is_left_alone() -> None:
 def test_rules_that_may_not_be_read_are_never_called_fine() -> None:
     found = read(FakeCluster(forbidden=("rules",)), "ns", review=False, roles=ROLES)
     assert found.ungranted == {} and found.unreadable == {"selfsubjectrulesreviews"}
-    assert read(FakeCluster(), "ns", review=False, roles=ROLES[:1]).ungranted == {"ClusterRole wide": ["get pods", "list pods"]}
+    assert read(FakeCluster(), "ns", review=False, roles=ROLES[:1]).ungranted == {
+        "ClusterRole wide": ["get pods", "list pods"]
+    }
 
 
 def test_without_roles_nothing_is_asked() -> None:

@@ -36,7 +36,12 @@ def test_parse_counts_gpus_not_samples() -> None:
 
 
 def node(name: str = "a", **labels: str) -> dict:
-    return {"metadata": {"name": name, "labels": {key.replace("__", "/").replace("_", "."): value for key, value in labels.items()}}}
+    return {
+        "metadata": {
+            "name": name,
+            "labels": {key.replace("__", "/").replace("_", "."): value for key, value in labels.items()},
+        }
+    }
 
 
 @pytest.mark.parametrize(
@@ -62,7 +67,13 @@ def test_expected_gpus(item: dict | None, count: int | None) -> None:
         (503, SAMPLE, 2, [], "The exporter answered with HTTP status 503."),
         (200, "go_goroutines 1", 2, [], "The exporter reports no GPU. Look at its log; DCGM may not reach the driver."),
         (200, SAMPLE, 8, [], "The exporter reports 2 GPUs, the node has 8."),
-        (200, SAMPLE, 2, ["DCGM_X", "DCGM_Y"], "The exporter does not report DCGM_X, DCGM_Y. Check dcgmExporter.config."),
+        (
+            200,
+            SAMPLE,
+            2,
+            ["DCGM_X", "DCGM_Y"],
+            "The exporter does not report DCGM_X, DCGM_Y. Check dcgmExporter.config.",
+        ),
     ],
 )
 def test_judge(status: int, text: str, expected: int | None, wanted: list[str], reason: str) -> None:
@@ -75,9 +86,17 @@ def row(name: str, node_name: str, ready: str = "1/1", status: str = "Running") 
 
 
 def test_targets_are_the_labelled_nodes_and_those_with_a_pod() -> None:
-    nodes = {name: {"metadata": {"name": name, "labels": {DEPLOY_LABEL: value}}} for name, value in (("a", "true"), ("b", "false"), ("c", "true"))}
+    nodes = {
+        name: {"metadata": {"name": name, "labels": {DEPLOY_LABEL: value}}}
+        for name, value in (("a", "true"), ("b", "false"), ("c", "true"))
+    }
     nodes["d"] = {"metadata": {"name": "d"}}
-    pods = [row("new", "a"), row("old", "a", "0/1", "Terminating"), row("extra", "d"), row("nowhere", "<none>", "0/1", "Pending")]
+    pods = [
+        row("new", "a"),
+        row("old", "a", "0/1", "Terminating"),
+        row("extra", "d"),
+        row("nowhere", "<none>", "0/1", "Pending"),
+    ]
     found = targets(nodes, pods, None)
     assert {name: pod and pod["name"] for name, pod in found.items()} == {"a": "new", "c": None, "d": "extra"}
     assert list(targets(nodes, pods, ["b"])) == ["b"]
@@ -88,12 +107,17 @@ class FakeCluster:
 
     answers: dict[str, t.Any] = {
         "good": (200, SAMPLE.encode()),
-        "denied": GpuOpsError('No permission: pods "denied" is forbidden: User "x" cannot create resource "pods/portforward".'),
+        "denied": GpuOpsError(
+            'No permission: pods "denied" is forbidden: User "x" cannot create resource "pods/portforward".'
+        ),
     }
 
     def list(self, path: str) -> list[dict]:
         assert path == "/api/v1/nodes"
-        return [{"metadata": {"name": name, "labels": {DEPLOY_LABEL: "true", "nvidia.com/gpu.count": "2"}}} for name in ("good", "denied", "bare", "crashing")]
+        return [
+            {"metadata": {"name": name, "labels": {DEPLOY_LABEL: "true", "nvidia.com/gpu.count": "2"}}}
+            for name in ("good", "denied", "bare", "crashing")
+        ]
 
     def table(self, path: str, **query: str) -> list[dict]:
         assert (path, query) == ("/api/v1/namespaces/ns/pods", {"labelSelector": "app=x"})
@@ -107,7 +131,15 @@ class FakeCluster:
 
 
 def ask(nodes: list[str] | None = None) -> dict[str, NodeMetrics]:
-    options = {"namespace": "ns", "label_selector": "app=x", "nodes": nodes, "parallel": 2, "port": 9400, "timeout": 5, "metrics": []}
+    options = {
+        "namespace": "ns",
+        "label_selector": "app=x",
+        "nodes": nodes,
+        "parallel": 2,
+        "port": 9400,
+        "timeout": 5,
+        "metrics": [],
+    }
     return {item.node: item for item in ask_all(FakeCluster(), options)}
 
 

@@ -57,7 +57,9 @@ class Handler(socketserver.StreamRequestHandler):
         if server.answer.refusal:
             self.wfile.write(server.answer.refusal)
             return
-        key = next(line.split(b": ")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key"))
+        key = next(
+            line.split(b": ")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key")
+        )
         accept = base64.b64encode(hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
         self.wfile.write(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n")
         self.wfile.write(b"Sec-WebSocket-Accept: " + accept + b"\r\nSec-WebSocket-Protocol: v4.channel.k8s.io\r\n\r\n")
@@ -99,7 +101,9 @@ def get(server: Server, answer: Answer, timeout_s: float = 5) -> tuple[int, byte
 
 def test_an_answer_with_a_length_ends_without_a_close(server: Server) -> None:
     http = b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello"
-    assert get(server, Answer(OPENED + frame(b"\x00" + http[:20]) + frame(b"ping", 9) + frame(b"\x00" + http[20:]))) == (200, b"hello")
+    assert get(
+        server, Answer(OPENED + frame(b"\x00" + http[:20]) + frame(b"ping", 9) + frame(b"\x00" + http[20:]))
+    ) == (200, b"hello")
     assert server.requests == [b"\x00GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n"]
     upgrade = server.heads[-1]
     assert upgrade.startswith("GET /api/v1/namespaces/ns/pods/pod-1/portforward?ports=9400 HTTP/1.1\r\n")
@@ -121,14 +125,20 @@ def test_an_answer_without_a_length_ends_with_the_close(server: Server) -> None:
     ids=["refused", "closed", "not-http", "silent"],
 )
 def test_what_goes_wrong_behind_the_api_server_is_said(server: Server, frames: bytes, words: str) -> None:
-    with pytest.raises(GpuOpsError, match=rf"Port 9400 of pod pod-1 does not answer through the API server: .*{words}") as e:
+    with pytest.raises(
+        GpuOpsError, match=rf"Port 9400 of pod pod-1 does not answer through the API server: .*{words}"
+    ) as e:
         get(server, Answer(frames), timeout_s=0.5)
     assert e.value.reason == "PortForwardFailed"
 
 
 def test_a_refusal_names_the_missing_permission(server: Server) -> None:
     said = b'{"kind":"Status","message":"pods \\"pod-1\\" is forbidden: "}'  # all that the API server says when only `create` is missing
-    head = b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: " + str(len(said)).encode() + b"\r\n\r\n"
+    head = (
+        b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: "
+        + str(len(said)).encode()
+        + b"\r\n\r\n"
+    )
     with pytest.raises(GpuOpsError, match=r"ports of pods in ns. Grant get and create on pods/portforward") as e:
         get(server, Answer(refusal=head + said))
     assert e.value.reason == "Forbidden" and e.value.details["status"] == 403

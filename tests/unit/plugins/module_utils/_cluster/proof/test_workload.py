@@ -10,7 +10,13 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import workload
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import Outcome, Run, judge, manifest, select
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import (
+    Outcome,
+    Run,
+    judge,
+    manifest,
+    select,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules.gpu_smoke_test import OPTIONS, failure, summary
 
@@ -21,13 +27,18 @@ def options(**changes: t.Any) -> dict[str, t.Any]:
     return {**DEFAULTS, **changes}
 
 
-def node(name: str, gpus: int | None = 8, *, ready: str = "True", cordoned: bool = False, labels: dict | None = None) -> dict:
+def node(
+    name: str, gpus: int | None = 8, *, ready: str = "True", cordoned: bool = False, labels: dict | None = None
+) -> dict:
     return {
         "metadata": {"name": name, "labels": labels},
         "spec": {"unschedulable": True} if cordoned else {},
         "status": {
             "allocatable": {} if gpus is None else {"nvidia.com/gpu": str(gpus)},
-            "conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": ready, "message": "container runtime is down"}],
+            "conditions": [
+                {"type": "MemoryPressure", "status": "False"},
+                {"type": "Ready", "status": ready, "message": "container runtime is down"},
+            ],
         },
     }
 
@@ -45,7 +56,13 @@ def test_named_nodes_are_tested_also_when_cordoned_and_only_once() -> None:
 
 def test_a_selector_leaves_out_cordoned_nodes_but_not_broken_ones() -> None:
     labels = {"pool": "1"}
-    nodes = [node("a", labels=labels), node("b", 0, labels=labels), node("c", labels=labels, cordoned=True), node("d", labels={"pool": "2"}), node("e")]
+    nodes = [
+        node("a", labels=labels),
+        node("b", 0, labels=labels),
+        node("c", labels=labels, cordoned=True),
+        node("d", labels={"pool": "2"}),
+        node("e"),
+    ]
     selection = select(nodes, options(node_selector={"pool": 1}))
     assert selection.testable == ["a"]
     assert [outcome.reason for outcome in selection.outcomes] == [
@@ -56,7 +73,10 @@ def test_a_selector_leaves_out_cordoned_nodes_but_not_broken_ones() -> None:
 def test_what_no_workload_can_run_on_is_settled_without_a_pod() -> None:
     unreported = node("new")
     unreported["status"]["conditions"] = []
-    outcomes = select([node("down", ready="Unknown"), unreported, node("small", 2)], options(nodes=["down", "new", "small", "gone"], count=4)).outcomes
+    outcomes = select(
+        [node("down", ready="Unknown"), unreported, node("small", 2)],
+        options(nodes=["down", "new", "small", "gone"], count=4),
+    ).outcomes
     assert {outcome.node: outcome.reason for outcome in outcomes} == {
         "down": "The node is not Ready: container runtime is down.",
         "new": "The node is not Ready: its kubelet has not reported yet.",
@@ -67,7 +87,8 @@ def test_what_no_workload_can_run_on_is_settled_without_a_pod() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"), [({}, "no schedulable node offers nvidia.com/gpu"), ({"node_selector": {"a": "b"}}, "among those with the labels")]
+    ("changes", "words"),
+    [({}, "no schedulable node offers nvidia.com/gpu"), ({"node_selector": {"a": "b"}}, "among those with the labels")],
 )
 def test_nothing_to_test_is_an_error(changes: dict, words: str) -> None:
     with pytest.raises(GpuOpsError, match=words) as e:
@@ -80,13 +101,17 @@ def test_the_pod_is_placed_by_the_scheduler_and_meets_the_restricted_standard() 
     spec = pod["spec"]
     terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert pod["kind"] == "Pod" and pod["metadata"]["generateName"] == "gpu-smoke-test-"
-    assert "nodeName" not in spec and terms == [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gpu-0000"]}]}]
+    assert "nodeName" not in spec and terms == [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gpu-0000"]}]}
+    ]
     assert spec["tolerations"] == [{"operator": "Exists"}]
     assert spec["containers"][0]["resources"] == {"limits": {"nvidia.com/gpu": "1"}}
     assert spec["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert spec["activeDeadlineSeconds"] == 300
     assert pod["metadata"]["annotations"] == {"gpuops.nvidia/node": "gpu-0000", "gpuops.nvidia/expires": "1360"}
-    assert not {"runtimeClassName", "priorityClassName"} & set(spec) and not {"command", "args"} & set(spec["containers"][0])
+    assert not {"runtimeClassName", "priorityClassName"} & set(spec) and not {"command", "args"} & set(
+        spec["containers"][0]
+    )
 
 
 def test_every_option_reaches_the_pod() -> None:
@@ -104,7 +129,12 @@ def test_every_option_reaches_the_pod() -> None:
         tolerations=[],
     )
     spec = manifest("n", "r", chosen, 0)["spec"]
-    assert (spec["runtimeClassName"], spec["priorityClassName"], spec["imagePullSecrets"], spec["tolerations"]) == ("nvidia", "low", [{"name": "s"}], [])
+    assert (spec["runtimeClassName"], spec["priorityClassName"], spec["imagePullSecrets"], spec["tolerations"]) == (
+        "nvidia",
+        "low",
+        [{"name": "s"}],
+        [],
+    )
     assert spec["containers"] == [
         {
             "name": "workload",
@@ -126,9 +156,20 @@ def test_a_job_wraps_the_same_pod_and_never_repeats_it() -> None:
     assert "generateName" not in job["spec"]["template"]["metadata"]
 
 
-def pod(phase: str = "Pending", *, waiting: dict | None = None, terminated: dict | None = None, unschedulable: str | None = None, **status: t.Any) -> dict:
+def pod(
+    phase: str = "Pending",
+    *,
+    waiting: dict | None = None,
+    terminated: dict | None = None,
+    unschedulable: str | None = None,
+    **status: t.Any,
+) -> dict:
     state = {"waiting": waiting} if waiting else {"terminated": terminated} if terminated else {}
-    conditions = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": unschedulable}] if unschedulable else []
+    conditions = (
+        [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": unschedulable}]
+        if unschedulable
+        else []
+    )
     return {"status": {"phase": phase, "containerStatuses": [{"state": state}], "conditions": conditions, **status}}
 
 
@@ -136,16 +177,28 @@ BUSY = "0/4 nodes are available: 1 Insufficient nvidia.com/gpu, 3 node(s) didn't
 
 
 def test_success_is_a_pass() -> None:
-    assert judge(pod("Succeeded", terminated={"exitCode": 0}), 1, options()) == Outcome("", passed=True, phase="Succeeded", exit_code=0)
+    assert judge(pod("Succeeded", terminated={"exitCode": 0}), 1, options()) == Outcome(
+        "", passed=True, phase="Succeeded", exit_code=0
+    )
 
 
 @pytest.mark.parametrize(
     ("failed", "code", "reason"),
     [
         (pod("Failed", terminated={"exitCode": 1, "reason": "Error"}), 1, "The workload ended with status 1"),
-        (pod("Failed", terminated={"exitCode": 137, "reason": "OOMKilled"}), 137, "The workload ended with status 137 (OOMKilled)"),
         (
-            {"status": {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Allocate failed: devices unavailable"}},
+            pod("Failed", terminated={"exitCode": 137, "reason": "OOMKilled"}),
+            137,
+            "The workload ended with status 137 (OOMKilled)",
+        ),
+        (
+            {
+                "status": {
+                    "phase": "Failed",
+                    "reason": "UnexpectedAdmissionError",
+                    "message": "Allocate failed: devices unavailable",
+                }
+            },
             None,
             "The node refused or ended the pod (UnexpectedAdmissionError): Allocate failed: devices unavailable.",
         ),
@@ -156,7 +209,10 @@ def test_failures_say_why(failed: dict, code: int | None, reason: str) -> None:
     assert judge(failed, 1, options()) == Outcome("", phase="Failed", exit_code=code, reason=reason)
 
 
-@pytest.mark.parametrize("reason", ["ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "RunContainerError"])
+@pytest.mark.parametrize(
+    "reason",
+    ["ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "RunContainerError"],
+)
 def test_hopeless_waits_end_at_once(reason: str) -> None:
     verdict = judge(pod(waiting={"reason": reason, "message": "the kubelet's words"}), 0, options())
     assert verdict and verdict.reason.startswith(f"{reason}: the kubelet's words. ") and not verdict.skipped
@@ -168,7 +224,15 @@ def test_a_hopeless_wait_without_words_still_names_the_remedy() -> None:
 
 
 @pytest.mark.parametrize(
-    "waits", [None, pod(), pod("Running"), pod(waiting={"reason": "ContainerCreating"}), pod(waiting={"reason": "ErrImagePull"}), pod(unschedulable=BUSY)]
+    "waits",
+    [
+        None,
+        pod(),
+        pod("Running"),
+        pod(waiting={"reason": "ContainerCreating"}),
+        pod(waiting={"reason": "ErrImagePull"}),
+        pod(unschedulable=BUSY),
+    ],
 )
 def test_what_may_still_pass_is_not_judged(waits: dict | None) -> None:
     assert judge(waits, workload.SETTLE_S - 1, options()) is None
@@ -188,7 +252,11 @@ def test_a_busy_node_is_waited_for_on_request_and_then_fails() -> None:
 
 def test_a_pod_that_fits_nowhere_for_another_reason_fails() -> None:
     verdict = judge(pod(unschedulable="0/4 nodes are available: 1 Insufficient cpu."), workload.SETTLE_S, options())
-    assert verdict and not verdict.skipped and verdict.reason == "The scheduler cannot place the pod: 0/4 nodes are available: 1 Insufficient cpu."
+    assert (
+        verdict
+        and not verdict.skipped
+        and verdict.reason == "The scheduler cannot place the pod: 0/4 nodes are available: 1 Insufficient cpu."
+    )
 
 
 @pytest.mark.parametrize(
@@ -237,7 +305,10 @@ class FakeCluster:
     def _matching(self, selector: str) -> list[dict]:
         wanted = dict(term.split("=") for term in selector.split(","))
         found = [item for item in self.objects.values() if wanted.items() <= item["metadata"]["labels"].items()]
-        return [{**item, **self.play.get(item["metadata"]["annotations"].get("gpuops.nvidia/node", ""), {})} for item in found]
+        return [
+            {**item, **self.play.get(item["metadata"]["annotations"].get("gpuops.nvidia/node", ""), {})}
+            for item in found
+        ]
 
     def text(self, path: str, query: dict) -> str:
         if path.endswith("/pod-0/log"):
@@ -292,8 +363,14 @@ def test_an_interruption_cleans_up() -> None:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (GpuOpsError('namespaces "x" not found', reason="NotFound"), "Namespace gpu-operator does not exist. Create it"),
-        (GpuOpsError('pods "x" is forbidden: violates PodSecurity "restricted"', reason="Forbidden"), "The pod security of namespace gpu-operator refuses"),
+        (
+            GpuOpsError('namespaces "x" not found', reason="NotFound"),
+            "Namespace gpu-operator does not exist. Create it",
+        ),
+        (
+            GpuOpsError('pods "x" is forbidden: violates PodSecurity "restricted"', reason="Forbidden"),
+            "The pod security of namespace gpu-operator refuses",
+        ),
         (GpuOpsError("exceeded quota", reason="Forbidden"), "exceeded quota"),
     ],
 )
@@ -327,7 +404,9 @@ def test_pods_that_cannot_be_deleted_are_owned_up_to() -> None:
             cluster.delete = cluster.get = cluster.list = cluster.create = unreachable
 
     cluster.on_poll = die
-    with pytest.raises(GpuOpsError, match=r"Cannot reach the API. Pods of the test may be left; they end by themselves") as e:
+    with pytest.raises(
+        GpuOpsError, match=r"Cannot reach the API. Pods of the test may be left; they end by themselves"
+    ) as e:
         Run(cluster, options()).test(["a"])
     assert e.value.reason == "Unreachable"
 
@@ -339,15 +418,25 @@ def leftover(expires: str | None) -> dict:
 
 def test_leftovers_are_deleted_once_they_expired() -> None:
     cluster = FakeCluster(a=DONE)
-    cluster.objects = {"left-100": leftover("100"), "left-99999999999": leftover("99999999999"), "left-None": leftover(None)}
+    cluster.objects = {
+        "left-100": leftover("100"),
+        "left-99999999999": leftover("99999999999"),
+        "left-None": leftover(None),
+    }
     Run(cluster, options()).test(["a"])
     assert list(cluster.objects) == ["left-99999999999"]
 
 
 def test_summary_and_failure() -> None:
-    outcomes = [Outcome("a", passed=True), Outcome("b", skipped=True, reason="busy"), *(Outcome(f"n{number}", reason="broken.") for number in range(6))]
+    outcomes = [
+        Outcome("a", passed=True),
+        Outcome("b", skipped=True, reason="busy"),
+        *(Outcome(f"n{number}", reason="broken.") for number in range(6)),
+    ]
     counts = summary(outcomes, 8)
     assert counts == {"nodes": 8, "passed": 1, "failed": 6, "skipped": 1}
     rows = [{"node": outcome.node, "passed": outcome.passed, "reason": outcome.reason} for outcome in outcomes]
     text = failure({"results": rows, "summary": counts, "nodes": [""] * 8})
-    assert text.startswith("1 of 8 nodes passed the GPU smoke test. b: busy n0: broken.") and text.endswith(" And 2 more.")
+    assert text.startswith("1 of 8 nodes passed the GPU smoke test. b: busy n0: broken.") and text.endswith(
+        " And 2 more."
+    )

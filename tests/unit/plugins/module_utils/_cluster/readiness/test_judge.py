@@ -12,9 +12,26 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import OPERANDS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.judge import judge, last_write, suspects
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation, PodRow, Reason, Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
+    Observation,
+    PodRow,
+    Reason,
+    Verdict,
+)
 
-from tests.unit.stack import COMPONENT_LABELS, LONG_AGO, NAMESPACE, NOW, Json, Stack, cpu_node, daemonset, policy, progress, ready
+from tests.unit.stack import (
+    COMPONENT_LABELS,
+    LONG_AGO,
+    NAMESPACE,
+    NOW,
+    Json,
+    Stack,
+    cpu_node,
+    daemonset,
+    policy,
+    progress,
+    ready,
+)
 
 DRIVER = "nvidia-driver-daemonset"
 EXPORTER = "nvidia-dcgm-exporter"
@@ -84,7 +101,10 @@ def test_nodes_without_gpus_do_not_count() -> None:
 
 def test_nodes_for_virtual_machines_do_not_count() -> None:
     stack = ready(2, sandboxWorkloads={"enabled": True})
-    stack.nodes[1]["metadata"]["labels"] = {"nvidia.com/gpu.present": "true", "nvidia.com/gpu.workload.config": "vm-passthrough"}
+    stack.nodes[1]["metadata"]["labels"] = {
+        "nvidia.com/gpu.present": "true",
+        "nvidia.com/gpu.workload.config": "vm-passthrough",
+    }
     for item in stack.daemonsets.values():
         item["status"].update(progress(1, 1, 1, 1))
     assert verdict(stack).state == "ready" and verdict(stack).nodes_total == 1
@@ -137,7 +157,9 @@ def test_a_younger_clusterpolicy_is_ignored() -> None:
     assert found.state == "ready" and codes(found) == ["IgnoredClusterPolicy"]
 
 
-@pytest.mark.parametrize(("operators", "code"), [([], "OperatorMissing"), ([{"metadata": {"name": "op"}}], "OperatorNotAvailable")])
+@pytest.mark.parametrize(
+    ("operators", "code"), [([], "OperatorMissing"), ([{"metadata": {"name": "op"}}], "OperatorNotAvailable")]
+)
 def test_nobody_acts_on_it(operators: list[Json], code: str) -> None:
     found = verdict(ready(), operators=operators)
     assert found.state == "progressing" and codes(found) == [code]
@@ -157,7 +179,9 @@ def test_status_updates_are_no_edits() -> None:
 def set_error(stack: Stack, why: str, message: str, since: str) -> Stack:
     stack.policies[0]["status"] = {
         "state": "notReady",
-        "conditions": [{"type": "Error", "status": "True", "reason": why, "message": message, "lastTransitionTime": since}],
+        "conditions": [
+            {"type": "Error", "status": "True", "reason": why, "message": message, "lastTransitionTime": since}
+        ],
     }
     return stack
 
@@ -214,7 +238,10 @@ def test_every_gpu_node_tainted() -> None:
 
 def test_some_gpu_nodes_tainted_are_a_note() -> None:
     found = verdict(taint(ready(3), 1))
-    assert found.state == "ready" and (reason(found, "NodesTainted").count, reason(found, "NodesTainted").total) == (1, 3)
+    assert found.state == "ready" and (reason(found, "NodesTainted").count, reason(found, "NodesTainted").total) == (
+        1,
+        3,
+    )
 
 
 def test_a_taint_that_keeps_no_pod_away() -> None:
@@ -270,7 +297,10 @@ def test_a_driver_left_to_nobody() -> None:
 def test_a_driver_of_an_nvidiadriver() -> None:
     stack = ready(driver={"useNvidiaDriverCRD": True})
     own = stack.daemonsets.pop(DRIVER)
-    own["metadata"] |= {"name": "nvidia-gpu-driver-ubuntu24.04-658cd9b8cf", "labels": {"app.kubernetes.io/component": "nvidia-driver"}}
+    own["metadata"] |= {
+        "name": "nvidia-gpu-driver-ubuntu24.04-658cd9b8cf",
+        "labels": {"app.kubernetes.io/component": "nvidia-driver"},
+    }
     assert verdict(stack, daemonsets=[*stack.daemonsets.values(), own]).state == "ready"
 
 
@@ -353,8 +383,14 @@ def test_what_pods_say(status: str, restarts: int, state: str) -> None:
     stack = roll(ready(2), DRIVER, 2, 2, 2, 1)
     found = verdict(stack, troubled=troubled(status, restarts))
     assert found.state == state
-    assert found.message.startswith(f"driver: 1 of 2 nodes ready; pod {DRIVER}-abcde on gpu-0001 is {status}: container x: because.")
-    assert (found.reasons[0].operand, found.reasons[0].node, found.reasons[0].pod) == ("driver", "gpu-0001", f"{DRIVER}-abcde")
+    assert found.message.startswith(
+        f"driver: 1 of 2 nodes ready; pod {DRIVER}-abcde on gpu-0001 is {status}: container x: because."
+    )
+    assert (found.reasons[0].operand, found.reasons[0].node, found.reasons[0].pod) == (
+        "driver",
+        "gpu-0001",
+        f"{DRIVER}-abcde",
+    )
     assert next(rollout.state for rollout in found.operands if rollout.operand == "driver") == state
 
 
@@ -405,7 +441,9 @@ def test_a_device_plugin_kept_away_is_a_note() -> None:
     assert found.state == "ready" and codes(found) == ["DevicePluginSwitchedOff"]
 
 
-@pytest.mark.parametrize(("upgrade", "state"), [("validation-required", "progressing"), ("upgrade-failed", "failed"), ("", "ready")])
+@pytest.mark.parametrize(
+    ("upgrade", "state"), [("validation-required", "progressing"), ("upgrade-failed", "failed"), ("", "ready")]
+)
 def test_driver_upgrades(upgrade: str, state: str) -> None:
     """The operator is ready again while a node is still cordoned."""
     found = verdict(set_labels(ready(2), 1, **{"nvidia.com__gpu-driver-upgrade-state": upgrade}))
@@ -417,7 +455,9 @@ def test_no_allocatable_gpu() -> None:
     stack.nodes[1]["status"]["allocatable"]["nvidia.com/gpu"] = "0"
     found = verdict(stack)
     assert found.state == "progressing" and codes(found) == ["NoAllocatableGPUs"] and found.nodes_ready == 1
-    assert verdict(Stack([policy(devicePlugin={"enabled": False})], *ready(2)[1:])).state == "progressing"  # its DaemonSet is still there
+    assert (
+        verdict(Stack([policy(devicePlugin={"enabled": False})], *ready(2)[1:])).state == "progressing"
+    )  # its DaemonSet is still there
 
 
 def test_without_device_plugin_nothing_is_allocatable_by_intent() -> None:

@@ -14,7 +14,11 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe as _observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.judge import judge
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.observe import observe, wait_until_ready, waiting_for
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.observe import (
+    observe,
+    wait_until_ready,
+    waiting_for,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fake_api import DAEMONSETS, EVENTS, GPUCLUSTERS, NODES, PODS, POLICIES, FakeApi, refusal, serving
@@ -56,7 +60,9 @@ def test_a_stack_in_order_takes_five_small_lists(api: FakeApi) -> None:
         ("GET", POLICIES),
     ]
     versions = {path: query.get("resourceVersion") for dummy, path, query in api.log}
-    assert versions[NODES] == "0" and versions[POLICIES] is None, "the ClusterPolicy must not come from a cache that lags"
+    assert versions[NODES] == "0" and versions[POLICIES] is None, (
+        "the ClusterPolicy must not come from a cache that lags"
+    )
 
 
 def test_ages_are_told_by_the_servers_clock(api: FakeApi) -> None:
@@ -74,7 +80,12 @@ def test_a_troubled_pod_is_explained_by_its_container(api: FakeApi) -> None:
     trouble(api, "ImagePullBackOff", containerStatuses=[{"name": EXPORTER, "state": waiting}])
     seen = look(api)
     row = seen.troubled[EXPORTER][0]
-    assert (row.node, row.status, row.current, row.cause) == ("gpu-0001", "ImagePullBackOff", True, f'container {EXPORTER}: Back-off pulling image "x"')
+    assert (row.node, row.status, row.current, row.cause) == (
+        "gpu-0001",
+        "ImagePullBackOff",
+        True,
+        f'container {EXPORTER}: Back-off pulling image "x"',
+    )
     assert len(seen.troubled[EXPORTER]) == 1 and judge(seen).state == "failed"
 
 
@@ -105,10 +116,26 @@ def test_a_pod_that_has_just_gone(api: FakeApi) -> None:
     [
         ({}, ""),
         ({"initContainerStatuses": [{"name": "a", "state": {"running": {}}}]}, "container a is still running"),
-        ({"containerStatuses": [{"name": "a", "state": {"waiting": {}}, "lastState": {"terminated": {"exitCode": 1}}}]}, "container a exited with 1"),
-        ({"containerStatuses": [{"name": "a", "state": {"terminated": {"exitCode": 2, "message": "no\nluck."}}}]}, "container a exited with 2: no luck"),
-        ({"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/4 nodes are available"}]}, "0/4 nodes are available"),
-        ({"containerStatuses": [{"name": "a", "state": {"waiting": {"message": "x" * 400}}}]}, "container a: " + "x" * 297 + "..."),
+        (
+            {
+                "containerStatuses": [
+                    {"name": "a", "state": {"waiting": {}}, "lastState": {"terminated": {"exitCode": 1}}}
+                ]
+            },
+            "container a exited with 1",
+        ),
+        (
+            {"containerStatuses": [{"name": "a", "state": {"terminated": {"exitCode": 2, "message": "no\nluck."}}}]},
+            "container a exited with 2: no luck",
+        ),
+        (
+            {"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/4 nodes are available"}]},
+            "0/4 nodes are available",
+        ),
+        (
+            {"containerStatuses": [{"name": "a", "state": {"waiting": {"message": "x" * 400}}}]},
+            "container a: " + "x" * 297 + "...",
+        ),
         ({"containerStatuses": [{"name": "a", "ready": True, "state": {"running": {}}}]}, ""),
     ],
 )
@@ -139,7 +166,9 @@ def test_a_wait_without_hope_ends_at_once(api: FakeApi) -> None:
     api.lists[GPUCLUSTERS] = [{"metadata": {"name": "gpu-cluster"}}]
     with pytest.raises(GpuOpsError, match="cannot become ready") as e:
         wait(api)
-    assert e.value.reason == "NotReady" and e.value.details["verdict"]["state"] == "failed" and e.value.details["operands"]
+    assert (
+        e.value.reason == "NotReady" and e.value.details["verdict"]["state"] == "failed" and e.value.details["operands"]
+    )
 
 
 def test_time_is_up(api: FakeApi) -> None:

@@ -7,7 +7,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.driver import bars_module, driver, driver_root, library, nouveau, nouveau_in_initramfs
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.driver import (
+    bars_module,
+    driver,
+    driver_root,
+    library,
+    nouveau,
+    nouveau_in_initramfs,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
 from tests.fake_nvml.tree import load, write
@@ -48,7 +55,12 @@ def test_a_driver_and_its_users(tmp_path: Path) -> None:
 def test_a_driver_that_was_updated_under_its_loaded_module(tmp_path: Path) -> None:
     load(tmp_path, "570.158.01", libraries="580.95.05", flavour="x86_64 Kernel Module")
     facts = driver(RecordedHost(tmp_path)).facts
-    assert (facts["version"], facts["userspace_version"], facts["matches"], facts["module_type"]) == ("570.158.01", "580.95.05", False, "proprietary")
+    assert (facts["version"], facts["userspace_version"], facts["matches"], facts["module_type"]) == (
+        "570.158.01",
+        "580.95.05",
+        False,
+        "proprietary",
+    )
 
 
 def test_a_host_without_a_driver(tmp_path: Path) -> None:
@@ -72,7 +84,10 @@ def test_only_root_sees_the_users(tmp_path: Path) -> None:
     write(tmp_path / "proc/1/comm", "systemd\n")
     section = driver(RecordedHost(tmp_path))
     assert section.facts["users"] is None
-    assert section.sources["users"] == {"source": None, "reason": "Only root sees what the processes of others have open"}
+    assert section.sources["users"] == {
+        "source": None,
+        "reason": "Only root sees what the processes of others have open",
+    }
 
 
 def test_a_driver_container(tmp_path: Path) -> None:
@@ -95,7 +110,10 @@ OF_THE_KERNEL = "kernel/drivers/video/fbdev/nvidia/nvidiafb.ko.zst: kernel/x.ko.
 
 def with_modules(root: Path, *files: str, there: bool = True) -> RecordedHost:
     write(root / "proc/sys/kernel/osrelease", f"{KERNEL}\n")
-    write(root / MODULES / "modules.dep", OF_THE_KERNEL + "".join(f"{file}: kernel/drm.ko\nx/user.ko: {file}\n" for file in files))
+    write(
+        root / MODULES / "modules.dep",
+        OF_THE_KERNEL + "".join(f"{file}: kernel/drm.ko\nx/user.ko: {file}\n" for file in files),
+    )
     for file in files if there else ():
         write(root / MODULES / file, "")
     return RecordedHost(root)
@@ -122,10 +140,19 @@ def test_a_module_on_disk(tmp_path: Path, file: str) -> None:
 
 def test_a_module_that_was_removed(tmp_path: Path) -> None:
     assert driver(with_modules(tmp_path)).facts["module_installed"] is False
-    assert driver(with_modules(tmp_path, "updates/dkms/nvidia.ko", there=False)).facts["module_installed"] is False, "depmod has not run since."
+    assert driver(with_modules(tmp_path, "updates/dkms/nvidia.ko", there=False)).facts["module_installed"] is False, (
+        "depmod has not run since."
+    )
 
 
-@pytest.mark.parametrize("trace", ["run/nvidia/driver/usr/bin/nvidia-smi", "run/nvidia/nvidia-driver.pid", "run/nvidia/validations/.driver-ctr-ready"])
+@pytest.mark.parametrize(
+    "trace",
+    [
+        "run/nvidia/driver/usr/bin/nvidia-smi",
+        "run/nvidia/nvidia-driver.pid",
+        "run/nvidia/validations/.driver-ctr-ready",
+    ],
+)
 def test_nothing_on_disk_says_anything_about_a_driver_container(tmp_path: Path, trace: str) -> None:
     host = with_modules(tmp_path)
     write(tmp_path / trace, "")
@@ -135,7 +162,10 @@ def test_nothing_on_disk_says_anything_about_a_driver_container(tmp_path: Path, 
 
 
 def test_a_container_that_hides_the_list_of_modules(tmp_path: Path) -> None:
-    write(tmp_path / "proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024\n")
+    write(
+        tmp_path / "proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024\n",
+    )
     facts = driver(RecordedHost(tmp_path)).facts
     assert (facts["loaded"], facts["version"], facts["module_type"]) == (True, "535.183.01", "proprietary")
 
@@ -159,7 +189,12 @@ def test_what_keeps_a_module_from_loading(text: str, barred: bool) -> None:
 
 def test_nouveau_loaded_although_blacklisted() -> None:
     section = nouveau(RecordedHost(FIXTURES / "ubuntu-22.04"), [])
-    assert section.facts == {"loaded": False, "blacklisted": True, "in_initramfs": None, "files": ["/etc/modprobe.d/blacklist-nouveau.conf"]}
+    assert section.facts == {
+        "loaded": False,
+        "blacklisted": True,
+        "in_initramfs": None,
+        "files": ["/etc/modprobe.d/blacklist-nouveau.conf"],
+    }
     assert "subset initramfs" in str(section.sources["in_initramfs"]["reason"])
 
 
@@ -167,7 +202,9 @@ def test_a_file_in_etc_takes_the_place_of_the_packages_file() -> None:
     assert nouveau(RecordedHost(FIXTURES / "rhel-8"), []).facts["blacklisted"] is False
 
 
-@pytest.mark.parametrize("argument", ["modprobe.blacklist=nouveau", "module_blacklist=foo,nouveau", "rd.driver.blacklist=nouveau"])
+@pytest.mark.parametrize(
+    "argument", ["modprobe.blacklist=nouveau", "module_blacklist=foo,nouveau", "rd.driver.blacklist=nouveau"]
+)
 def test_nouveau_blacklisted_by_an_argument(tmp_path: Path, argument: str) -> None:
     section = nouveau(RecordedHost(tmp_path), ["quiet", argument])
     assert section.facts["blacklisted"] is True
@@ -183,8 +220,16 @@ LSINITRD = "-rw-r--r--   1 root     root      1218632 Jan  1  1970 usr/lib/modul
 def test_nouveau_in_an_initramfs(tmp_path: Path) -> None:
     write(tmp_path / "boot/initrd.img-6.8", "")
     assert nouveau_in_initramfs(RecordedHost(tmp_path, lsinitramfs=LSINITRAMFS), "6.8") == (True, "lsinitramfs")
-    assert nouveau_in_initramfs(RecordedHost(tmp_path, lsinitramfs="etc/modprobe.d/nouveau.conf\n"), "6.8") == (False, "lsinitramfs")
-    assert nouveau_in_initramfs(RecordedHost(tmp_path, lsinitramfs=Output(error="lsinitramfs ended with 1")), "6.8") == (None, "lsinitramfs ended with 1")
-    assert nouveau_in_initramfs(RecordedHost(tmp_path), "5.14") == (None, "There is no initramfs of the kernel 5.14 in /boot")
+    assert nouveau_in_initramfs(RecordedHost(tmp_path, lsinitramfs="etc/modprobe.d/nouveau.conf\n"), "6.8") == (
+        False,
+        "lsinitramfs",
+    )
+    assert nouveau_in_initramfs(
+        RecordedHost(tmp_path, lsinitramfs=Output(error="lsinitramfs ended with 1")), "6.8"
+    ) == (None, "lsinitramfs ended with 1")
+    assert nouveau_in_initramfs(RecordedHost(tmp_path), "5.14") == (
+        None,
+        "There is no initramfs of the kernel 5.14 in /boot",
+    )
     write(tmp_path / "boot/initramfs-5.14.img", "")
     assert nouveau_in_initramfs(RecordedHost(tmp_path, lsinitrd=LSINITRD), "5.14") == (True, "lsinitrd")

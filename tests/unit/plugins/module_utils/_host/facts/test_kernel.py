@@ -131,7 +131,10 @@ def test_an_entry_of_grub_that_cannot_be_told(tmp_path: Path) -> None:
     assert section.facts["next_boot"] is None
     assert section.facts["cmdline_configured"] == ["quiet"]
     assert section.facts["cmdline_source"] == "/etc/default/grub"
-    assert section.sources["next_boot"]["reason"] == "GRUB boots the entry 'Windows Boot Manager', whose kernel cannot be told"
+    assert (
+        section.sources["next_boot"]["reason"]
+        == "GRUB boots the entry 'Windows Boot Manager', whose kernel cannot be told"
+    )
 
 
 def test_a_saved_entry_of_grub(tmp_path: Path) -> None:
@@ -147,9 +150,16 @@ def test_a_saved_entry_of_grub(tmp_path: Path) -> None:
 
 def test_systemd_boot_has_entries_too(tmp_path: Path) -> None:
     write(tmp_path / "boot/efi/EFI/systemd/systemd-bootx64.efi", "")
-    write(tmp_path / "boot/efi/loader/entries/ab12-6.8.0-87-generic.conf", "version    6.8.0-87-generic\noptions    root=/dev/sda2 ro\n")
+    write(
+        tmp_path / "boot/efi/loader/entries/ab12-6.8.0-87-generic.conf",
+        "version    6.8.0-87-generic\noptions    root=/dev/sda2 ro\n",
+    )
     facts = kernel(RecordedHost(tmp_path)).facts
-    assert (facts["bootloader"], facts["next_boot"], facts["cmdline_configured"]) == ("systemd-boot", "6.8.0-87-generic", ["root=/dev/sda2", "ro"])
+    assert (facts["bootloader"], facts["next_boot"], facts["cmdline_configured"]) == (
+        "systemd-boot",
+        "6.8.0-87-generic",
+        ["root=/dev/sda2", "ro"],
+    )
 
 
 def test_a_host_that_shows_nothing(tmp_path: Path) -> None:
@@ -224,7 +234,12 @@ def test_assignments_of_a_shell_fragment(text: str, values: dict[str, str]) -> N
 
 
 def test_arguments_are_split_as_the_kernel_does() -> None:
-    assert split_arguments('ro  a="b c"\tdyndbg="file x +p; module y +p" quiet\n') == ["ro", 'a="b c"', 'dyndbg="file x +p; module y +p"', "quiet"]
+    assert split_arguments('ro  a="b c"\tdyndbg="file x +p; module y +p" quiet\n') == [
+        "ro",
+        'a="b c"',
+        'dyndbg="file x +p; module y +p"',
+        "quiet",
+    ]
 
 
 def test_grubs_defaults_need_a_file(tmp_path: Path) -> None:
@@ -233,7 +248,10 @@ def test_grubs_defaults_need_a_file(tmp_path: Path) -> None:
 
 
 def test_an_environment_block_is_padded() -> None:
-    assert environment_block("# GRUB Environment Block\nsaved_entry=x=y\nempty=\n#######") == {"saved_entry": "x=y", "empty": ""}
+    assert environment_block("# GRUB Environment Block\nsaved_entry=x=y\nempty=\n#######") == {
+        "saved_entry": "x=y",
+        "empty": "",
+    }
 
 
 def test_what_the_next_boot_changes() -> None:
@@ -281,8 +299,22 @@ def test_the_boot_loader(tmp_path: Path, files: dict[str, bytes], name: str | No
 @pytest.mark.parametrize(
     ("files", "facts", "source"),
     [
-        ({SECURE_BOOT: b"\x06\x00\x00\x00\x01", "sys/kernel/security/lockdown": b"none [integrity] confidentiality\n"}, (True, "integrity"), "firmware"),
-        ({SECURE_BOOT: b"\x06\x00\x00\x00\x00", "sys/kernel/security/lockdown": b"[none] integrity confidentiality\n"}, (False, "none"), "firmware"),
+        (
+            {
+                SECURE_BOOT: b"\x06\x00\x00\x00\x01",
+                "sys/kernel/security/lockdown": b"none [integrity] confidentiality\n",
+            },
+            (True, "integrity"),
+            "firmware",
+        ),
+        (
+            {
+                SECURE_BOOT: b"\x06\x00\x00\x00\x00",
+                "sys/kernel/security/lockdown": b"[none] integrity confidentiality\n",
+            },
+            (False, "none"),
+            "firmware",
+        ),
         ({"sys/firmware/acpi/tables": b""}, (False, None), "No UEFI firmware"),
         ({}, (None, None), None),
         ({"sys/firmware/efi/runtime": b""}, (None, None), None),

@@ -8,7 +8,11 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.runtimes import parse_docker, parse_toml, runtimes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.runtimes import (
+    parse_docker,
+    parse_toml,
+    runtimes,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
 from tests.fake_nvml.tree import write
@@ -80,36 +84,64 @@ def test_containerd_with_a_drop_in(tmp_path: Path) -> None:
     [
         ("k3s", "/var/lib/rancher/k3s/agent/etc/containerd/config.toml", "k3s-agent.service", "k3s.toml"),
         ("rke2", "/var/lib/rancher/rke2/agent/etc/containerd/config.toml", "rke2-server.service", "k3s.toml"),
-        ("microk8s", "/var/snap/microk8s/current/args/containerd-template.toml", "snap.microk8s.daemon-containerd.service", "microk8s-template.toml"),
+        (
+            "microk8s",
+            "/var/snap/microk8s/current/args/containerd-template.toml",
+            "snap.microk8s.daemon-containerd.service",
+            "microk8s-template.toml",
+        ),
     ],
 )
 def test_the_containerd_of_a_distribution(tmp_path: Path, distribution: str, path: str, unit: str, text: str) -> None:
     write(tmp_path / path[1:], recorded(f"runtimes/{text}"))
     (runtime,) = found(tmp_path, units=f"Id={unit}\nLoadState=loaded\nActiveState=active\n")
-    assert (runtime["distribution"], runtime["config"], runtime["nvidia_runtime"], runtime["active"]) == (distribution, path, True, True)
+    assert (runtime["distribution"], runtime["config"], runtime["nvidia_runtime"], runtime["active"]) == (
+        distribution,
+        path,
+        True,
+        True,
+    )
 
 
 def test_microk8s_starts_containerd_with_what_it_makes_of_the_template(tmp_path: Path) -> None:
-    write(tmp_path / "var/snap/microk8s/current/args/containerd-template.toml", recorded("runtimes/microk8s-template.toml"))
+    write(
+        tmp_path / "var/snap/microk8s/current/args/containerd-template.toml",
+        recorded("runtimes/microk8s-template.toml"),
+    )
     write(tmp_path / "var/snap/microk8s/current/args/containerd.toml", recorded("runtimes/containerd-1.7-default.toml"))
     (runtime,) = found(tmp_path)
-    assert (runtime["config"], runtime["default_runtime"]) == ("/var/snap/microk8s/current/args/containerd.toml", "runc")
+    assert (runtime["config"], runtime["default_runtime"]) == (
+        "/var/snap/microk8s/current/args/containerd.toml",
+        "runc",
+    )
 
 
 def test_crio_with_drop_ins(tmp_path: Path) -> None:
     write(tmp_path / "usr/share/crio/crio.conf.d/10-crio.conf", recorded("runtimes/crio-10-runc.conf"))
     write(tmp_path / "etc/crio/crio.conf.d/99-nvidia.conf", recorded("runtimes/crio-99-nvidia.conf"))
     (runtime,) = found(tmp_path, recorded("packages/rpm-rocky-9.txt"))
-    assert (runtime["name"], runtime["nvidia_runtime"], runtime["default_runtime"], runtime["version"]) == ("crio", True, "nvidia", "1.33.2")
+    assert (runtime["name"], runtime["nvidia_runtime"], runtime["default_runtime"], runtime["version"]) == (
+        "crio",
+        True,
+        "nvidia",
+        "1.33.2",
+    )
 
 
 def test_a_unit_alone_is_a_runtime_too(tmp_path: Path) -> None:
     (runtime,) = found(tmp_path, units="Id=docker.service\nLoadState=loaded\nActiveState=active\n")
-    assert (runtime["name"], runtime["config"], runtime["nvidia_runtime"], runtime["active"]) == ("docker", None, False, True)
+    assert (runtime["name"], runtime["config"], runtime["nvidia_runtime"], runtime["active"]) == (
+        "docker",
+        None,
+        False,
+        True,
+    )
 
 
 def test_nothing_is_known_without_files_systemd_and_packages(tmp_path: Path) -> None:
-    section = runtimes(RecordedHost(tmp_path), Output(error="rpm is not installed"), Output(error="systemctl is not installed"))
+    section = runtimes(
+        RecordedHost(tmp_path), Output(error="rpm is not installed"), Output(error="systemctl is not installed")
+    )
     assert section.facts == []
     assert section.sources[""] == {"source": None, "reason": "systemctl is not installed"}
     write(tmp_path / "etc/docker/daemon.json", "{}")

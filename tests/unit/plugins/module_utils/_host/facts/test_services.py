@@ -52,7 +52,13 @@ def test_services_of_ubuntu(tmp_path: Path) -> None:
     section = services(RecordedHost(tmp_path), Output(DPKG), Output(UNITS), "570.158.01")
     nothing = {"package": None, "version": None, "active": False, "enabled": False, "matches_driver": None}
     assert section.facts == {
-        "fabric_manager": {"package": "nvidia-fabricmanager-570", "version": "570.158.01", "active": True, "enabled": True, "matches_driver": True},
+        "fabric_manager": {
+            "package": "nvidia-fabricmanager-570",
+            "version": "570.158.01",
+            "active": True,
+            "enabled": True,
+            "matches_driver": True,
+        },
         "nvlsm": nothing,
         "imex": nothing,
         "persistenced": {
@@ -78,7 +84,13 @@ def test_services_of_rocky_with_another_driver_and_without_systemd(tmp_path: Pat
     assert section.facts["imex"]["matches_driver"] is False
     assert section.facts["persistenced"]["package"] == "nvidia-persistenced"
     # NVLSM has versions of its own.
-    assert section.facts["nvlsm"] == {"package": "nvlsm", "version": "2025.06.11", "active": None, "enabled": None, "matches_driver": None}
+    assert section.facts["nvlsm"] == {
+        "package": "nvlsm",
+        "version": "2025.06.11",
+        "active": None,
+        "enabled": None,
+        "matches_driver": None,
+    }
     assert section.sources["nvlsm"] == {"source": None, "reason": "systemctl is not installed"}
 
 
@@ -98,11 +110,21 @@ def test_units() -> None:
 
 
 def test_one_question_for_all_packages_and_one_for_all_units(tmp_path: Path) -> None:
-    host = RecordedHost(tmp_path, dpkg_query=Output(DPKG, "dpkg-query: no packages found matching nvlsm*", "dpkg-query ended with 1"), systemctl=UNITS)
+    host = RecordedHost(
+        tmp_path,
+        dpkg_query=Output(DPKG, "dpkg-query: no packages found matching nvlsm*", "dpkg-query ended with 1"),
+        systemctl=UNITS,
+    )
     assert package_query(host).ok
     assert unit_query(host).ok
     assert [command[0] for command in host.ran] == ["dpkg-query", "systemctl"]
-    assert package_query(RecordedHost(tmp_path, dpkg_query=Output("", "dpkg-query: no packages found matching x", "dpkg-query ended with 1"))).ok
-    assert package_query(RecordedHost(tmp_path, dpkg_query=Output("", "", "dpkg-query did not answer within 10 s"))).error
+    assert package_query(
+        RecordedHost(
+            tmp_path, dpkg_query=Output("", "dpkg-query: no packages found matching x", "dpkg-query ended with 1")
+        )
+    ).ok
+    assert package_query(
+        RecordedHost(tmp_path, dpkg_query=Output("", "", "dpkg-query did not answer within 10 s"))
+    ).error
     assert package_query(RecordedHost(tmp_path, rpm=RPM)).stdout == RPM
     assert package_query(RecordedHost(tmp_path)).error == "rpm is not installed"

@@ -48,7 +48,9 @@ def test_a_ring_buffer_without_dates_and_an_old_drivers_message() -> None:
 
 
 def test_a_journal_with_host_names() -> None:
-    assert short("2026-02-14T09:17:05+0000 gpu-7 kernel: NVRM: Xid (PCI:0000:9b:00): 48, pid=1, DBE (double bit error)")[0][3:] == (48, "Double Bit ECC Error")
+    assert short(
+        "2026-02-14T09:17:05+0000 gpu-7 kernel: NVRM: Xid (PCI:0000:9b:00): 48, pid=1, DBE (double bit error)"
+    )[0][3:] == (48, "Double Bit ECC Error")
 
 
 @pytest.mark.parametrize("code", [13, 31, 43, 45, 48, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 154])

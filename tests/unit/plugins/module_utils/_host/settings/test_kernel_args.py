@@ -18,7 +18,11 @@ ENTRY = "/boot/loader/entries/4f-5.14.0-362.el9.x86_64.conf"
 
 
 def apply(host: FakeHost, *args: str, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
-    return core.set_arguments(host, {"owner": "gpuops", "iommu": None, "state": "present", "hugepages": {}, **options, "args": list(args)}, check)
+    return core.set_arguments(
+        host,
+        {"owner": "gpuops", "iommu": None, "state": "present", "hugepages": {}, **options, "args": list(args)},
+        check,
+    )
 
 
 def four_steps(host: FakeHost, *args: str, **options: t.Any) -> dict[str, t.Any]:
@@ -54,12 +58,24 @@ def test_an_argument_that_would_do_nothing_or_harm_is_one_clear_sentence(argumen
 
 
 def test_arguments_that_people_need_are_fine() -> None:
-    wanted = ["intel_iommu=on,sm_on", "iommu=pt", "hugepagesz=1G", "hugepages=0:4,1:4", "hugepagesz=2M", "hugepages=512", "pci=realloc=off,nocrs", "nokaslr"]
+    wanted = [
+        "intel_iommu=on,sm_on",
+        "iommu=pt",
+        "hugepagesz=1G",
+        "hugepages=0:4,1:4",
+        "hugepagesz=2M",
+        "hugepages=512",
+        "pci=realloc=off,nocrs",
+        "nokaslr",
+    ]
     assert core.problems([*wanted, "vfio-pci.ids=10de:2330", "modprobe.blacklist=nouveau", "isolcpus=1-7"]) == []
     assert core.problems(["quiet", "quiet"]) == ["quiet is given twice."]
 
 
-@pytest.mark.parametrize(("mode", "vendor", "wanted"), [(mode, vendor, args) for mode, by in core.IOMMU.items() for vendor, args in by.items()])
+@pytest.mark.parametrize(
+    ("mode", "vendor", "wanted"),
+    [(mode, vendor, args) for mode, by in core.IOMMU.items() for vendor, args in by.items()],
+)
 def test_the_iommus_arguments_are_valid(mode: str, vendor: str, wanted: list[str]) -> None:
     assert core.problems(wanted) == []
 
@@ -76,7 +92,9 @@ def test_debian_gets_a_drop_in_and_every_normal_entry_the_arguments(tmp_path: Pa
     assert done["configured"][-3:] == ["intel_iommu=on", "iommu=pt", "hugepages=16"]
     assert done["changed"] and done["reboot_required"]
     assert done["diff"]["after"] == "intel_iommu=on\niommu=pt\nhugepages=16\n"
-    assert host.read("/etc/default/grub.d/zz-gpuops.cfg").endswith('DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT intel_iommu=on iommu=pt hugepages=16"')
+    assert host.read("/etc/default/grub.d/zz-gpuops.cfg").endswith(
+        'DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT intel_iommu=on iommu=pt hugepages=16"'
+    )
     assert host.ran == [["update-grub"]]
 
     changed = four_steps(host, "iommu=nopt")
@@ -124,7 +142,10 @@ def test_a_run_that_was_killed_before_the_boot_loader_is_completed(tmp_path: Pat
             apply(host, *options["args"], state=options.get("state", "present"))
         host.commands["update-grub"] = update_grub
         assert apply(host, *options["args"], state=options.get("state", "present"), check=True)["changed"]
-        assert four_steps(host, *options["args"], state=options.get("state", "present"))["configured"][3:] == options["args"]
+        assert (
+            four_steps(host, *options["args"], state=options.get("state", "present"))["configured"][3:]
+            == options["args"]
+        )
 
 
 def test_a_configuration_that_lost_the_arguments_gets_them_back(tmp_path: Path) -> None:
@@ -158,14 +179,18 @@ def test_a_boot_loader_that_ignores_the_drop_in_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_an_unwritable_or_full_boot_is_told_before_anything_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool) -> None:
+def test_an_unwritable_or_full_boot_is_told_before_anything_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool
+) -> None:
     host = debian(tmp_path)
     monkeypatch.setattr(host, "writable", lambda folder: folder != "/boot/grub")
     with pytest.raises(GpuOpsError, match="/boot/grub is not writable, so the kernel arguments are left as they are"):
         apply(host, "iommu=pt", check=check)
     monkeypatch.undo()
     monkeypatch.setattr(host, "free_bytes", lambda folder: core.ROOM - (folder == "/boot/grub"))
-    with pytest.raises(GpuOpsError, match="/boot/grub is on a file system that is full, so the kernel arguments are left as they are"):
+    with pytest.raises(
+        GpuOpsError, match="/boot/grub is on a file system that is full, so the kernel arguments are left as they are"
+    ):
         apply(host, "iommu=pt", check=check)
     assert host.ran == [] and not host.exists("/etc/default/grub.d/zz-gpuops.cfg")
     assert not apply(host, check=check)["changed"]  # nothing to do needs no permission and no room
@@ -177,7 +202,12 @@ def test_red_hat_entries_are_edited_and_what_was_displaced_comes_back(tmp_path: 
     wanted = ["iommu=pt", "hugepagesz=1G", "hugepages=4"]
     assert done["configured"] == ["ro", "crashkernel=1G", *wanted] and done["elsewhere"] == ["iommu=off"]
     assert host.read(ENTRY).endswith(f"options ro crashkernel=1G {' '.join(wanted)}")
-    assert json.loads(host.read("/etc/gpuops/kernel_args/gpuops.json")) == {"args": wanted, "pending": False, "replaced": ["iommu=off"], "was": []}
+    assert json.loads(host.read("/etc/gpuops/kernel_args/gpuops.json")) == {
+        "args": wanted,
+        "pending": False,
+        "replaced": ["iommu=off"],
+        "was": [],
+    }
 
     fewer = four_steps(host, "iommu=pt")
     assert fewer["configured"] == ["ro", "crashkernel=1G", "iommu=pt"]

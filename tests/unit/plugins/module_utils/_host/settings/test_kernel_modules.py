@@ -76,7 +76,19 @@ HOSTS = pytest.mark.parametrize("make", [initramfs_tools, dracut])
 
 
 def apply(host: FakeHost, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
-    return core.set_modules(host, {"owner": "gpuops", "blacklist": [], "load": [], "load_now": True, "options": {}, "state": "present", **options}, check)
+    return core.set_modules(
+        host,
+        {
+            "owner": "gpuops",
+            "blacklist": [],
+            "load": [],
+            "load_now": True,
+            "options": {},
+            "state": "present",
+            **options,
+        },
+        check,
+    )
 
 
 def four_steps(host: FakeHost, **options: t.Any) -> dict[str, t.Any]:
@@ -93,7 +105,9 @@ def four_steps(host: FakeHost, **options: t.Any) -> dict[str, t.Any]:
 
 
 @HOSTS
-def test_a_blacklist_is_in_every_image_and_can_be_taken_back(tmp_path: Path, make: t.Callable[[Path], FakeHost]) -> None:
+def test_a_blacklist_is_in_every_image_and_can_be_taken_back(
+    tmp_path: Path, make: t.Callable[[Path], FakeHost]
+) -> None:
     host = make(tmp_path)
     host.put("/etc/modprobe.d/other.conf", "options snd x=1")
     done = four_steps(host, **NOUVEAU)
@@ -103,13 +117,20 @@ def test_a_blacklist_is_in_every_image_and_can_be_taken_back(tmp_path: Path, mak
     gone = four_steps(host, state="absent")
     assert gone["initramfs"]["rebuilt"] and not gone["files"]
     assert not holds(host, gone["initramfs"]["images"][0])
-    assert [path for folder in ("modprobe.d", "dracut.conf.d", "gpuops/kernel_modules") for path in host.names(f"/etc/{folder}")] == ["other.conf"]
+    assert [
+        path
+        for folder in ("modprobe.d", "dracut.conf.d", "gpuops/kernel_modules")
+        for path in host.names(f"/etc/{folder}")
+    ] == ["other.conf"]
 
 
 def test_dracut_leaves_the_module_out_and_the_rescue_image_alone(tmp_path: Path) -> None:
     host = dracut(tmp_path)
     apply(host, **NOUVEAU)
-    assert host.read("/etc/dracut.conf.d/gpuops.conf").splitlines()[1:] == [f'install_items+=" {FILE} "', 'omit_drivers+=" nouveau "']
+    assert host.read("/etc/dracut.conf.d/gpuops.conf").splitlines()[1:] == [
+        f'install_items+=" {FILE} "',
+        'omit_drivers+=" nouveau "',
+    ]
     assert host.read("/boot/initramfs-0-rescue-4f.img") == "rescue"
 
 
@@ -160,7 +181,9 @@ def test_images_without_a_tool_are_told(tmp_path: Path) -> None:
 
 @HOSTS
 @pytest.mark.parametrize("options", [NOUVEAU, {"state": "absent"}])
-def test_a_run_that_was_killed_is_completed(tmp_path: Path, make: t.Callable[[Path], FakeHost], options: dict[str, t.Any]) -> None:
+def test_a_run_that_was_killed_is_completed(
+    tmp_path: Path, make: t.Callable[[Path], FakeHost], options: dict[str, t.Any]
+) -> None:
     host = make(tmp_path)
     if options != NOUVEAU:
         apply(host, **NOUVEAU)
@@ -180,7 +203,9 @@ def test_a_run_that_was_killed_is_completed(tmp_path: Path, make: t.Callable[[Pa
 
 
 @HOSTS
-def test_an_image_that_cannot_be_made_keeps_the_old_one_and_the_files(tmp_path: Path, make: t.Callable[[Path], FakeHost]) -> None:
+def test_an_image_that_cannot_be_made_keeps_the_old_one_and_the_files(
+    tmp_path: Path, make: t.Callable[[Path], FakeHost]
+) -> None:
     host = make(tmp_path)
     command = "dracut" if "dracut" in host.commands else "update-initramfs"
     working = host.commands[command]
@@ -201,11 +226,15 @@ def test_an_image_that_cannot_be_made_keeps_the_old_one_and_the_files(tmp_path: 
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_a_full_or_read_only_boot_is_told_before_anything_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool) -> None:
+def test_a_full_or_read_only_boot_is_told_before_anything_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool
+) -> None:
     host = initramfs_tools(tmp_path)
     host.put(f"/boot/initrd.img-{KERNELS[0]}", "x" * 3_000_000)
     monkeypatch.setattr(host, "free_bytes", lambda folder: 2 * 2**20)
-    with pytest.raises(GpuOpsError, match=r"/boot has 2 MiB left, and making an initramfs needs 3 MiB\. Nothing was changed"):
+    with pytest.raises(
+        GpuOpsError, match=r"/boot has 2 MiB left, and making an initramfs needs 3 MiB\. Nothing was changed"
+    ):
         apply(host, check=check, **NOUVEAU)
     monkeypatch.setattr(host, "writable", lambda folder: False)
     with pytest.raises(GpuOpsError, match="/boot is not writable"):
@@ -222,7 +251,9 @@ def test_a_full_or_read_only_boot_is_told_before_anything_is_touched(tmp_path: P
         (b"neither", r"cannot be read: its compression, which begins with 6e6569746865, is not known\."),
     ],
 )
-def test_an_image_is_not_believed_before_it_was_looked_into(tmp_path: Path, make: t.Callable[[Path], FakeHost], content: bytes, sentence: str) -> None:
+def test_an_image_is_not_believed_before_it_was_looked_into(
+    tmp_path: Path, make: t.Callable[[Path], FakeHost], content: bytes, sentence: str
+) -> None:
     host = make(tmp_path)
 
     def make_it(command: list[str]) -> str:
@@ -249,8 +280,13 @@ def test_what_only_a_reboot_fulfils(tmp_path: Path) -> None:
     host.put("/proc/modules", "nouveau 2379776 1 - Live 0x0\n")
     host.put("/sys/module/nvidia/parameters/NVreg_EnableGpuFirmware", "18")
     host.put("/sys/module/nvidia/parameters/flag", "Y")
-    done = apply(host, blacklist=["nouveau"], options={"nvidia": {"NVreg_EnableGpuFirmware": 0, "flag": True, "unknown": 1}})
-    assert done["reboot_reasons"] == ["nouveau is loaded although it is blacklisted", "nvidia runs with NVreg_EnableGpuFirmware=18 instead of 0"]
+    done = apply(
+        host, blacklist=["nouveau"], options={"nvidia": {"NVreg_EnableGpuFirmware": 0, "flag": True, "unknown": 1}}
+    )
+    assert done["reboot_reasons"] == [
+        "nouveau is loaded although it is blacklisted",
+        "nvidia runs with NVreg_EnableGpuFirmware=18 instead of 0",
+    ]
     assert done["reboot_required"]
 
 

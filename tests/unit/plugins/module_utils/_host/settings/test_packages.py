@@ -28,7 +28,10 @@ def debian(root: Path) -> FakeHost:
 
     def query(_command: list[str]) -> str:
         held = (host.read("/holds") or "").split()
-        return "".join(f"{name}\t{'hold' if name in held else 'install'}\tinstalled\n" for name in INSTALLED) + "gone\tdeinstall\tconfig-files\n"
+        return (
+            "".join(f"{name}\t{'hold' if name in held else 'install'}\tinstalled\n" for name in INSTALLED)
+            + "gone\tdeinstall\tconfig-files\n"
+        )
 
     host.commands = {"apt-mark": mark, "dpkg-query": query}
     return host
@@ -105,7 +108,11 @@ def test_a_run_that_was_killed_is_completed(tmp_path: Path, step: str) -> None:
 def test_red_hat_locks_every_installed_version_in_a_block(tmp_path: Path) -> None:
     host = redhat(tmp_path)
     done = four_steps(host, "kernel", "nvidia-*")
-    assert done["held"] == ["kernel-0:5.14.0-362.el9.*", "kernel-0:5.14.0-427.el9.*", "nvidia-driver-3:580.95.05-1.el9.*"]
+    assert done["held"] == [
+        "kernel-0:5.14.0-362.el9.*",
+        "kernel-0:5.14.0-427.el9.*",
+        "nvidia-driver-3:580.95.05-1.el9.*",
+    ]
     before = "# Added lock on Mon\nopenssl-1:3.0.7-27.el9.*"
     block = ["# gpuops.nvidia gpuops: begin", *done["held"], "# gpuops.nvidia gpuops: end"]
     assert host.read(core.LOCKS) == "\n".join([before, *block])

@@ -23,10 +23,21 @@ def bus(root: Path, count: int = 2) -> Inventory:
 
 
 def test_the_driver_knows_better_than_sysfs(tmp_path: Path) -> None:
-    said = {"product": "NVIDIA L4", "uuid": "GPU-1", "pcie": {"generation": 3, "generation_max": 4, "width": 16, "width_max": 16}}
-    section = merge(bus(tmp_path, 1), Readings("nvml", gpus=[Reading(FIRST, values=said, reasons={"mig": "NVML: Not Supported"})]))
+    said = {
+        "product": "NVIDIA L4",
+        "uuid": "GPU-1",
+        "pcie": {"generation": 3, "generation_max": 4, "width": 16, "width_max": 16},
+    }
+    section = merge(
+        bus(tmp_path, 1), Readings("nvml", gpus=[Reading(FIRST, values=said, reasons={"mig": "NVML: Not Supported"})])
+    )
     (gpu,) = section.facts
-    assert (gpu["product"], gpu["uuid"], gpu["name"], gpu["architecture"]) == ("NVIDIA L4", "GPU-1", "AD104GL [L4]", "Ada Lovelace")
+    assert (gpu["product"], gpu["uuid"], gpu["name"], gpu["architecture"]) == (
+        "NVIDIA L4",
+        "GPU-1",
+        "AD104GL [L4]",
+        "Ada Lovelace",
+    )
     assert gpu["pcie"]["generation"] == 3
     assert set(FIELDS) <= set(gpu)
     assert section.sources["pcie"] == {"source": "nvml", "reason": None}
@@ -55,15 +66,27 @@ def test_a_host_without_gpus(tmp_path: Path) -> None:
 
 def test_a_lost_gpu_that_nvml_does_not_name(tmp_path: Path) -> None:
     reasons = dict.fromkeys(FIELDS, "NVML: GPU is lost")
-    readings = Readings("nvml", gpus=[Reading(FIRST, values={"uuid": "GPU-1"}), Reading(None, reasons=reasons, lost=True)])
+    readings = Readings(
+        "nvml", gpus=[Reading(FIRST, values={"uuid": "GPU-1"}), Reading(None, reasons=reasons, lost=True)]
+    )
     first, second = merge(bus(tmp_path), readings).facts
     assert (first["lost"], first["reason"], first["uuid"]) == (False, None, "GPU-1")
-    assert (second["pci_address"], second["lost"], second["reason"]) == (SECOND, True, "The GPU fell off the bus (NVML: GPU is lost)")
+    assert (second["pci_address"], second["lost"], second["reason"]) == (
+        SECOND,
+        True,
+        "The GPU fell off the bus (NVML: GPU is lost)",
+    )
 
 
 def test_nobody_is_blamed_when_it_cannot_be_told_which_gpu_is_lost(tmp_path: Path) -> None:
-    readings = Readings("nvml", gpus=[Reading(None, reasons={"uuid": "NVML: GPU is lost"}, lost=True)], reason="NVML did not answer in time")
-    assert [(gpu["lost"], gpu["reason"]) for gpu in merge(bus(tmp_path), readings).facts] == [(False, "NVML did not answer in time")] * 2
+    readings = Readings(
+        "nvml",
+        gpus=[Reading(None, reasons={"uuid": "NVML: GPU is lost"}, lost=True)],
+        reason="NVML did not answer in time",
+    )
+    assert [(gpu["lost"], gpu["reason"]) for gpu in merge(bus(tmp_path), readings).facts] == [
+        (False, "NVML did not answer in time")
+    ] * 2
 
 
 def test_a_gpu_that_the_bus_lost_and_the_driver_not_yet(tmp_path: Path) -> None:
@@ -85,9 +108,18 @@ def test_a_gpu_that_refuses_to_answer(tmp_path: Path) -> None:
 
 
 def test_a_bus_that_is_hidden(tmp_path: Path) -> None:
-    section = merge(scan(RecordedHost(tmp_path)), Readings("nvml", gpus=[Reading(FIRST, values={"uuid": "GPU-1", "architecture": "Hopper"})]))
+    section = merge(
+        scan(RecordedHost(tmp_path)),
+        Readings("nvml", gpus=[Reading(FIRST, values={"uuid": "GPU-1", "architecture": "Hopper"})]),
+    )
     (gpu,) = section.facts
-    assert (gpu["pci_address"], gpu["uuid"], gpu["architecture"], gpu["numa_node"], gpu["lost"]) == (FIRST, "GPU-1", "Hopper", None, False)
+    assert (gpu["pci_address"], gpu["uuid"], gpu["architecture"], gpu["numa_node"], gpu["lost"]) == (
+        FIRST,
+        "GPU-1",
+        "Hopper",
+        None,
+        False,
+    )
     assert section.sources[""] == {"source": "nvml", "reason": None}
     nobody = merge(scan(RecordedHost(tmp_path)), Readings("sysfs", reason="The module nvidia is not loaded"))
     assert nobody.sources[""] == {"source": None, "reason": "/sys/bus/pci/devices is empty"}

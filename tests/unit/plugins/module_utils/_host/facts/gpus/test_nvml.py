@@ -38,19 +38,38 @@ def test_every_field_of_a_healthy_hopper(nvml: SetNvml) -> None:
         "power_w": 70.0,
         "power_limit_w": 700.0,
         "pcie": {"generation": 5, "generation_max": 5, "width": 16, "width_max": 16},
-        "ecc": {"enabled": True, "pending": True, "corrected": 0, "uncorrected": 0, "corrected_total": 0, "uncorrected_total": 0},
+        "ecc": {
+            "enabled": True,
+            "pending": True,
+            "corrected": 0,
+            "uncorrected": 0,
+            "corrected_total": 0,
+            "uncorrected_total": 0,
+        },
         "remapped_rows": {"correctable": 0, "uncorrectable": 0, "pending": False, "failure": False},
         "mig": {"mode": False, "pending": False, "instances": []},
         "nvlink": {"links": 18, "active": 18, "version": 4},
-        "fabric": {"state": "Completed", "status": "Success", "clique": 0, "cluster_uuid": "00000000-0000-0000-0000-000000000000"},
+        "fabric": {
+            "state": "Completed",
+            "status": "Success",
+            "clique": 0,
+            "cluster_uuid": "00000000-0000-0000-0000-000000000000",
+        },
     }
 
 
 @pytest.mark.parametrize(
     ("model", "architecture", "missing"),
-    [(A100, "Ampere", {"fabric"}), (H200, "Hopper", set()), (B200, "Blackwell", set()), (L4, "Ada Lovelace", {"mig", "nvlink", "fabric"})],
+    [
+        (A100, "Ampere", {"fabric"}),
+        (H200, "Hopper", set()),
+        (B200, "Blackwell", set()),
+        (L4, "Ada Lovelace", {"mig", "nvlink", "fabric"}),
+    ],
 )
-def test_what_a_model_lacks_is_missing_with_nvmls_reason(nvml: SetNvml, model: Model, architecture: str, missing: set[str]) -> None:
+def test_what_a_model_lacks_is_missing_with_nvmls_reason(
+    nvml: SetNvml, model: Model, architecture: str, missing: set[str]
+) -> None:
     nvml(machine(model, 1))
     (reading,) = ask().gpus
     assert reading.values["architecture"] == architecture
@@ -60,11 +79,27 @@ def test_what_a_model_lacks_is_missing_with_nvmls_reason(nvml: SetNvml, model: M
 def test_errors_rows_and_links(nvml: SetNvml) -> None:
     nvml(
         machine(
-            A100, 1, corrected=7, uncorrected=1, corrected_total=9, uncorrected_total=2, rows_uncorrectable=1, rows_pending=1, links_active=11, link_width=8
+            A100,
+            1,
+            corrected=7,
+            uncorrected=1,
+            corrected_total=9,
+            uncorrected_total=2,
+            rows_uncorrectable=1,
+            rows_pending=1,
+            links_active=11,
+            link_width=8,
         )
     )
     values = ask().gpus[0].values
-    assert values["ecc"] == {"enabled": True, "pending": True, "corrected": 7, "uncorrected": 1, "corrected_total": 9, "uncorrected_total": 2}
+    assert values["ecc"] == {
+        "enabled": True,
+        "pending": True,
+        "corrected": 7,
+        "uncorrected": 1,
+        "corrected_total": 9,
+        "uncorrected_total": 2,
+    }
     assert values["remapped_rows"] == {"correctable": 0, "uncorrectable": 1, "pending": True, "failure": False}
     assert values["nvlink"] == {"links": 12, "active": 11, "version": 3}
     assert values["pcie"]["width"] == 8
@@ -72,7 +107,12 @@ def test_errors_rows_and_links(nvml: SetNvml) -> None:
 
 @pytest.mark.parametrize(
     ("state", "status", "expected"),
-    [(1, 0, ("Not Started", None)), (2, 0, ("In Progress", None)), (3, 0, ("Completed", "Success")), (3, 999, ("Completed", "Unknown Error"))],
+    [
+        (1, 0, ("Not Started", None)),
+        (2, 0, ("In Progress", None)),
+        (3, 0, ("Completed", "Success")),
+        (3, 999, ("Completed", "Unknown Error")),
+    ],
 )
 def test_the_fabric(nvml: SetNvml, state: int, status: int, expected: tuple[str, str | None]) -> None:
     nvml(machine(H100, 1, fabric_state=state, fabric_status=status))
@@ -84,8 +124,20 @@ def test_mig_instances_and_a_mode_that_waits_for_a_reset(nvml: SetNvml) -> None:
     gpus = machine(A100, 2)
     gpus[0].keys |= {"mig": 1, "mig_pending": 0}
     gpus[0].mig = [
-        {"name": f"{A100.product} MIG 3g.40gb", "uuid": "MIG-1", "gpu_instance": 2, "compute_instance": 0, "memory_mib": 40192},
-        {"name": f"{A100.product} MIG 1g.10gb+me", "uuid": "MIG-2", "gpu_instance": 9, "compute_instance": 1, "memory_mib": 9856},
+        {
+            "name": f"{A100.product} MIG 3g.40gb",
+            "uuid": "MIG-1",
+            "gpu_instance": 2,
+            "compute_instance": 0,
+            "memory_mib": 40192,
+        },
+        {
+            "name": f"{A100.product} MIG 1g.10gb+me",
+            "uuid": "MIG-2",
+            "gpu_instance": 9,
+            "compute_instance": 1,
+            "memory_mib": 9856,
+        },
     ]
     nvml(gpus)
     first, second = (reading.values["mig"] for reading in ask().gpus)
@@ -93,15 +145,31 @@ def test_mig_instances_and_a_mode_that_waits_for_a_reset(nvml: SetNvml) -> None:
         "mode": True,
         "pending": False,
         "instances": [
-            {"index": 0, "gpu_instance": 2, "compute_instance": 0, "memory_mib": 40192, "profile": "3g.40gb", "uuid": "MIG-1"},
-            {"index": 1, "gpu_instance": 9, "compute_instance": 1, "memory_mib": 9856, "profile": "1g.10gb+me", "uuid": "MIG-2"},
+            {
+                "index": 0,
+                "gpu_instance": 2,
+                "compute_instance": 0,
+                "memory_mib": 40192,
+                "profile": "3g.40gb",
+                "uuid": "MIG-1",
+            },
+            {
+                "index": 1,
+                "gpu_instance": 9,
+                "compute_instance": 1,
+                "memory_mib": 9856,
+                "profile": "1g.10gb+me",
+                "uuid": "MIG-2",
+            },
         ],
     }
     assert second == {"mode": False, "pending": False, "instances": []}
 
 
 @pytest.mark.parametrize(("key", "address"), [("error", None), ("handle_error", None), ("late", "0000:2a:00.0")])
-def test_a_lost_gpu_does_not_hide_the_others(nvml: SetNvml, monkeypatch: pytest.MonkeyPatch, key: str, address: str | None) -> None:
+def test_a_lost_gpu_does_not_hide_the_others(
+    nvml: SetNvml, monkeypatch: pytest.MonkeyPatch, key: str, address: str | None
+) -> None:
     gpus = machine(H100, 3)
     if key == "late":
         # It falls off the bus between two questions.
@@ -166,7 +234,10 @@ def test_a_child_that_ends_early_without_a_word() -> None:
 
 def test_the_child_holds_nothing_of_its_parents(monkeypatch: pytest.MonkeyPatch) -> None:
     def ask_nobody(library: str | None) -> t.Iterator[dict[str, t.Any]]:
-        yield {"driver_version": " ".join(os.readlink(f"/proc/self/fd/{fd}") for fd in (0, 1, 2)), "reason": str(os.getsid(0) == os.getpid())}
+        yield {
+            "driver_version": " ".join(os.readlink(f"/proc/self/fd/{fd}") for fd in (0, 1, 2)),
+            "reason": str(os.getsid(0) == os.getpid()),
+        }
         yield {"gpu": {"address": ",".join(os.listdir("/proc/self/fd"))}}
 
     monkeypatch.setattr(_nvml, "ask", ask_nobody)

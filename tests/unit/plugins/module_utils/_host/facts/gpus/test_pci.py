@@ -7,7 +7,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import gpu_facts, iommu, iommu_mode, normal_address, nvswitches, scan
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import (
+    gpu_facts,
+    iommu,
+    iommu_mode,
+    normal_address,
+    nvswitches,
+    scan,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci_ids import architecture_of, name_of
 
 from tests.fake_nvml import A100, B200, H100, L4, plant
@@ -49,7 +56,11 @@ def test_a_machine_with_switches(tmp_path: Path) -> None:
     }
     section = nvswitches(inventory)
     assert len(section.facts) == 4
-    assert section.facts[0] == {"pci_address": "0000:07:00.0", "device_id": "10de:22a3", "name": "GH100 [H100 NVSwitch]"}
+    assert section.facts[0] == {
+        "pci_address": "0000:07:00.0",
+        "device_id": "10de:22a3",
+        "name": "GH100 [H100 NVSwitch]",
+    }
     assert section.sources[""] == {"source": "sysfs", "reason": None}
 
 
@@ -61,7 +72,10 @@ def test_a_host_without_a_pci_bus_says_so(tmp_path: Path) -> None:
 
 def test_the_switches_of_nvlink_5_show_as_a_connectx_7(tmp_path: Path) -> None:
     plant(tmp_path, B200)
-    for address, vpd in (("0000:05:00.0", b"\x82\x10\x00NVSwitch V3 SW_MNG\x00"), ("0000:06:00.0", b"\x82\x10\x00ConnectX-7 HHHL")):
+    for address, vpd in (
+        ("0000:05:00.0", b"\x82\x10\x00NVSwitch V3 SW_MNG\x00"),
+        ("0000:06:00.0", b"\x82\x10\x00ConnectX-7 HHHL"),
+    ):
         folder = tmp_path / DEVICES / address
         write(folder / "vendor", "0x15b3\n")
         write(folder / "device", "0x1021\n")
@@ -156,7 +170,12 @@ def test_an_iommu_that_is_off(tmp_path: Path) -> None:
     plant(tmp_path, H100, 1, iommu=None)
     host = RecordedHost(tmp_path)
     section = iommu(host, scan(host), [])
-    assert section.facts == {"enabled": False, "mode": None, "groups": 0, "gpu_groups": [{"gpu": "0000:18:00.0", "group": None, "shared_with": []}]}
+    assert section.facts == {
+        "enabled": False,
+        "mode": None,
+        "groups": 0,
+        "gpu_groups": [{"gpu": "0000:18:00.0", "group": None, "shared_with": []}],
+    }
     assert section.sources["mode"] == {"source": None, "reason": "The IOMMU is off"}
 
 

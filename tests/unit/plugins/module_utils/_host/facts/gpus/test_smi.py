@@ -32,7 +32,14 @@ def test_hopper_550_with_a_fabric_in_progress_and_errors() -> None:
         "power_w": 70.61,
         "power_limit_w": 700.0,
         "pcie": {"generation": 5, "generation_max": 5, "width": 16, "width_max": 16},
-        "ecc": {"enabled": True, "pending": True, "corrected": 0, "uncorrected": 0, "corrected_total": 0, "uncorrected_total": 0},
+        "ecc": {
+            "enabled": True,
+            "pending": True,
+            "corrected": 0,
+            "uncorrected": 0,
+            "corrected_total": 0,
+            "uncorrected_total": 0,
+        },
         "remapped_rows": {"correctable": 0, "uncorrectable": 0, "pending": False, "failure": False},
         "mig": {"mode": False, "pending": False, "instances": []},
         "fabric": {"state": "Completed", "status": "Success", "clique": None, "cluster_uuid": None},
@@ -40,13 +47,24 @@ def test_hopper_550_with_a_fabric_in_progress_and_errors() -> None:
     assert first.reasons == {"nvlink": "nvidia-smi -q -x does not tell; NVML does"}
     assert second.values["mig"]["pending"] is True
     assert second.values["fabric"]["state"] == "In Progress"
-    assert second.values["ecc"] == {"enabled": True, "pending": True, "corrected": 3, "uncorrected": 0, "corrected_total": 10, "uncorrected_total": 6}
+    assert second.values["ecc"] == {
+        "enabled": True,
+        "pending": True,
+        "corrected": 3,
+        "uncorrected": 0,
+        "corrected_total": 10,
+        "uncorrected_total": 6,
+    }
     assert second.values["remapped_rows"] == {"correctable": 0, "uncorrectable": 1, "pending": False, "failure": True}
 
 
 def test_ampere_470_with_mig_and_a_row_that_waits() -> None:
     first, second = gpus("a100-470")
-    assert (first.values["power_w"], first.values["power_limit_w"], second.values["power_limit_w"]) == (59.87, 400.0, 350.0)
+    assert (first.values["power_w"], first.values["power_limit_w"], second.values["power_limit_w"]) == (
+        59.87,
+        400.0,
+        350.0,
+    )
     assert first.values["fabric"] is None
     assert first.values["ecc"]["corrected_total"] == 3
     assert second.values["ecc"]["uncorrected"] == 3
@@ -63,13 +81,27 @@ def test_the_list_names_mig_instances() -> None:
     readings = parse(Output(recorded("nvidia-smi/a100-470.xml")))
     name_instances(readings, recorded("nvidia-smi/list-a100-470.txt"))
     instances = readings.gpus[1].values["mig"]["instances"]
-    assert [(instance["profile"], instance["uuid"][:12]) for instance in instances] == [("2g.20gb", "MIG-0a8f3c61"), ("1g.10gb", "MIG-d5c2b9e4")]
+    assert [(instance["profile"], instance["uuid"][:12]) for instance in instances] == [
+        ("2g.20gb", "MIG-0a8f3c61"),
+        ("1g.10gb", "MIG-d5c2b9e4"),
+    ]
 
 
 def test_volta_450_counts_bits() -> None:
     (reading,) = gpus("v100-450")
-    assert reading.values["ecc"] == {"enabled": True, "pending": False, "corrected": 0, "uncorrected": 0, "corrected_total": 17, "uncorrected_total": 1}
-    assert (reading.values["mig"], reading.values["remapped_rows"], reading.values["architecture"]) == (None, None, None)
+    assert reading.values["ecc"] == {
+        "enabled": True,
+        "pending": False,
+        "corrected": 0,
+        "uncorrected": 0,
+        "corrected_total": 17,
+        "uncorrected_total": 1,
+    }
+    assert (reading.values["mig"], reading.values["remapped_rows"], reading.values["architecture"]) == (
+        None,
+        None,
+        None,
+    )
     assert reading.reasons["mig"] == "nvidia-smi says N/A"
 
 
@@ -96,7 +128,11 @@ def test_a_gpu_without_much() -> None:
     [("lost", "Unknown Error"), ("lost-old", "GPU is lost.  Reboot the system to recover this GPU")],
 )
 def test_a_lost_gpu_instead_of_xml(name: str, message: str) -> None:
-    readings = parse(Output(recorded(f"nvidia-smi/{name}.txt"), error="nvidia-smi ended with 255: Unable to determine the device handle"))
+    readings = parse(
+        Output(
+            recorded(f"nvidia-smi/{name}.txt"), error="nvidia-smi ended with 255: Unable to determine the device handle"
+        )
+    )
     (reading,) = readings.gpus
     assert (reading.address, reading.lost, reading.reasons["uuid"]) == ("0000:9b:00.0", True, message)
     assert readings.reason == "nvidia-smi ended with 255: Unable to determine the device handle"
@@ -109,19 +145,29 @@ def test_a_lost_gpu_in_a_domain_of_its_own() -> None:
 
 def test_a_lost_gpu_before_the_xml_of_the_others() -> None:
     readings = parse(Output(recorded("nvidia-smi/lost.txt") + recorded("nvidia-smi/h100-550.xml")))
-    assert [(reading.address, reading.lost) for reading in readings.gpus] == [("0000:19:00.0", False), ("0000:3b:00.0", False), ("0000:9b:00.0", True)]
+    assert [(reading.address, reading.lost) for reading in readings.gpus] == [
+        ("0000:19:00.0", False),
+        ("0000:3b:00.0", False),
+        ("0000:9b:00.0", True),
+    ]
 
 
 @pytest.mark.parametrize(
     ("output", "reason"),
     [
         (
-            Output(recorded("nvidia-smi/mismatch.txt"), error="nvidia-smi ended with 18: Failed to initialize NVML: Driver/library version mismatch"),
+            Output(
+                recorded("nvidia-smi/mismatch.txt"),
+                error="nvidia-smi ended with 18: Failed to initialize NVML: Driver/library version mismatch",
+            ),
             "nvidia-smi ended with 18: Failed to initialize NVML: Driver/library version mismatch",
         ),
         (Output(error="nvidia-smi is not installed"), "nvidia-smi is not installed"),
         (Output("No devices were found\n"), "nvidia-smi printed no XML"),
-        (Output('<?xml version="1.0" ?><nvidia_smi_log><gpu></nvidia_smi_log>'), "nvidia-smi printed broken XML: mismatched tag: line 1, column 45"),
+        (
+            Output('<?xml version="1.0" ?><nvidia_smi_log><gpu></nvidia_smi_log>'),
+            "nvidia-smi printed broken XML: mismatched tag: line 1, column 45",
+        ),
     ],
 )
 def test_no_answer(output: Output, reason: str) -> None:
