@@ -1,0 +1,35 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How messages name several things, and how numbers are read from text."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils import _text
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [([], ""), (["a"], "a"), (["a", "b"], "a, b"), (["a", "b", "c"], "a, b, and 1 more")],
+)
+def test_a_message_names_a_few_and_counts_the_others(names: list[str], text: str) -> None:
+    assert _text.first_few(names, 2) == text
+
+
+def test_the_separator_also_stands_before_the_count() -> None:
+    assert _text.first_few(["a", "b", "c"], 1, "; ") == "a; and 2 more"
+
+
+def test_five_names_are_given_by_default() -> None:
+    assert _text.first_few([*"abcdef"]) == "a, b, c, d, e, and 1 more"
+
+
+def test_an_error_becomes_part_of_a_sentence() -> None:
+    assert _text.one_line(OSError("no route\n  to host.")) == "no route to host"
+
+
+@pytest.mark.parametrize(("text", "number"), [("8", 8), ("0", 0), ("", None), (None, None), ("8 MiB", None), ("-1", None)])
+def test_only_digits_make_a_whole_number(text: str | None, number: int | None) -> None:
+    assert _text.whole_number(text) == number
