@@ -11,26 +11,18 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import (
+    SERVICE_PACKAGES,
+    SERVICES,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known, missing
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 
-# Of each service its unit and, in order of preference, what its package is called.
-SERVICES: dict[str, tuple[str, str]] = {
-    "fabric_manager": ("nvidia-fabricmanager.service", r"nvidia-fabric-?manager(-\d+)?"),
-    "nvlsm": ("nvlsm.service", r"nvlsm"),
-    "imex": ("nvidia-imex.service", r"nvidia-imex(-\d+)?"),
-    "persistenced": ("nvidia-persistenced.service", r"nvidia-persistenced|nvidia-compute-utils-[\d-]+(server)?"),
-}
 # The fabric manager's own start script runs NVLSM, which then has no unit.
 _PROCESSES = {"nvlsm": "nvlsm"}
 
 PACKAGES = (
-    "nvidia-fabricmanager*",
-    "nvidia-fabric-manager*",
-    "nvlsm*",
-    "nvidia-imex*",
-    "nvidia-persistenced*",
-    "nvidia-compute-utils-*",
+    *SERVICE_PACKAGES,
     "containerd*",
     "cri-o*",
     "docker-ce",
@@ -68,7 +60,7 @@ def package_query(host: Host) -> Output:
 
 def unit_query(host: Host) -> Output:
     """Ask systemd for every unit of interest at once."""
-    units = [unit for unit, dummy in SERVICES.values()]
+    units = [service.unit for service in SERVICES.values()]
     return host.run(["systemctl", "show", f"--property={_PROPERTIES}", *units, *RUNTIME_UNITS])
 
 
@@ -101,8 +93,9 @@ def services(host: Host, packages: Output, units: Output, driver_version: str | 
     """Return the facts of every service."""
     installed, states = parse_packages(packages.stdout), parse_units(units.stdout)
     facts, sources = {}, {}
-    for name, (unit, pattern) in SERVICES.items():
-        package = next((found for found in sorted(installed) if re.fullmatch(pattern, found)), None)
+    for name, service in SERVICES.items():
+        unit = service.unit
+        package = next((found for found in sorted(installed) if service.provides(found)), None)
         version = installed.get(package or "")
         facts[name] = {
             "package": package,

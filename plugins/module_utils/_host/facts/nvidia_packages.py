@@ -1,0 +1,102 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""The names of NVIDIA's packages and of the systemd units that they install.
+
+Every module, filter and role takes these names from here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import re
+import typing as t
+
+_BRANCH = "{branch}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """A service of the driver: its unit, and the names that its package may have, in order of preference.
+
+    ``{branch}`` in a name stands for the driver's branch, such as 580.
+    """
+
+    unit: str
+    packages: tuple[str, ...]
+
+    def names(self, driver_version: str) -> list[str]:
+        """Return the names of the package for a driver version, in order of preference."""
+        branch = driver_version.partition(".")[0]
+        return [name.replace(_BRANCH, branch) for name in self.packages]
+
+    def provides(self, package: str) -> bool:
+        """Return whether a package with this name contains the service, for any driver branch."""
+        return any(re.fullmatch(name.replace(_BRANCH, r"\d+"), package) for name in self.packages)
+
+    @property
+    def globs(self) -> list[str]:
+        """Patterns that match every name of the package."""
+        return list(dict.fromkeys(name.partition(f"-{_BRANCH}")[0] + "*" for name in self.packages))
+
+
+SERVICES: dict[str, Service] = {
+    # Ubuntu's packages have the branch in their names; those of NVIDIA's repositories do not. The last name is the oldest.
+    "fabric_manager": Service(
+        "nvidia-fabricmanager.service",
+        ("nvidia-fabricmanager-{branch}", "nvidia-fabricmanager", "nvidia-fabric-manager"),
+    ),
+    "nvlsm": Service("nvlsm.service", ("nvlsm",)),
+    "imex": Service("nvidia-imex.service", ("nvidia-imex-{branch}", "nvidia-imex")),
+    "persistenced": Service(
+        "nvidia-persistenced.service",
+        ("nvidia-compute-utils-{branch}-server", "nvidia-compute-utils-{branch}", "nvidia-persistenced"),
+    ),
+}
+
+SERVICE_PACKAGES: tuple[str, ...] = tuple(glob for service in SERVICES.values() for glob in service.globs)
+"""Patterns of the packages of all services."""
+
+DRIVER_PACKAGES: tuple[str, ...] = (
+    "cuda-drivers*",
+    "kmod-nvidia*",
+    "libnvidia-cfg1-*",
+    "libnvidia-compute-*",
+    "libnvidia-nscq*",
+    "linux-modules-nvidia-*",
+    "nvidia-dkms-*",
+    "nvidia-driver*",
+    "nvidia-headless-*",
+    "nvidia-kernel-*",
+    "nvidia-open*",
+    "nvidia-utils-*",
+    *SERVICE_PACKAGES,
+)
+"""Patterns of the packages that a driver container replaces: the driver and its services, not the container toolkit."""
+
+ALL_PACKAGES: tuple[str, ...] = (
+    "nvidia-*",
+    "libnvidia-*",
+    "linux-modules-nvidia-*",
+    "linux-objects-nvidia-*",
+    "kmod-nvidia-*",
+    "cuda-drivers*",
+    "libnvsdm*",
+    "nvlsm",
+    "xserver-xorg-video-nvidia-*",
+)
+"""Patterns of everything that must be upgraded together with the driver. This is what a hold of the driver holds."""
+
+
+def matching(names: t.Iterable[str], patterns: t.Iterable[str]) -> list[str]:
+    """Return the package names that match one of the patterns, sorted. Debian's names may end in an architecture."""
+    patterns = list(patterns)
+    return sorted({name for name in names if _matches(name.partition(":")[0], patterns)})
+
+
+def _matches(name: str, patterns: t.Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
