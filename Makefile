@@ -6,8 +6,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON_ANY := $(shell command -v python3 || command -v python)
 BIN := .venv/bin
-LAB := $(BIN)/python -m tests.lab
-HOSTS := $(BIN)/python -m tests.hosts
+LAB := $(BIN)/python -m lab
 export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/.venv/share
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -21,37 +20,38 @@ setup: ## Make .venv with the pinned tools and collections (a second run does no
 	@$(PYTHON_ANY) scripts/bootstrap.py
 
 demo: setup ## Bring up a lab and two hosts, take them to verified GPUs with site.yml and show the fleet
-	@$(LAB) up
-	@KUBECONFIG=$$($(LAB) kubeconfig) scripts/demo.sh
+	@$(LAB) cluster up
+	@KUBECONFIG=$$($(LAB) cluster kubeconfig) scripts/demo.sh
 
 # The tools are built beside the checks. Files run side by side (tests/conftest.py says which): each process has a lab and hosts of
 # its own. Two processors have no use for a third process.
 test: setup ## Run every check and every test
 	@trap 'kill $$(jobs -p) 2> /dev/null || true' EXIT; $(MAKE) --no-print-directory lab-tools & $(MAKE) --no-print-directory check host-tools; wait $$!
-	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/integration tests/hosts tests/lab tests/unit
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/integration tests/roles tests/lab tests/unit
 
 ##@ The lab
 
 lab-up: setup ## Start the lab (LAB_ARGS="--nodes 8", --fleet mixed, ...)
-	@$(LAB) up $(LAB_ARGS)
+	@$(LAB) cluster up $(LAB_ARGS)
 
 lab-status: setup ## Say what runs
-	@$(LAB) status
+	@$(LAB) cluster status
 
 lab-down: setup ## Take the lab down, and the hosts of the demo
-	@$(LAB) down
-	@$(HOSTS) containers down --name demo
+	@$(LAB) cluster down
+	@$(LAB) hosts down --name demo
 
 lab-tools: setup ## Build the control plane, kwok and helm into the cache
-	@$(BIN)/python -m tests.lab tools
+	@$(LAB) cluster tools
 
 ##@ Test hosts
 
 host-tools: setup ## Install what the test hosts need, as root; say what is missing where that cannot be
-	@$(HOSTS) tools
+	@$(LAB) hosts tools
+	@$(LAB) vm tools
 
 host-vm: setup host-tools ## Tests and the molecule scenario on a virtual machine (some 20 minutes)
-	GPUOPS_VM=1 $(BIN)/pytest tests/hosts/tests/test_vm.py
+	GPUOPS_VM=1 $(BIN)/pytest tests/lab/hosts/test_vm.py
 	$(BIN)/molecule test --scenario-name host-vm
 
 host-containers: setup host-tools ## The molecule scenario on container hosts

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import yaml
 
-from tests.fake_nvml import H100, build, machine, plant, state
-from tests.hosts import ContainerHosts, Machine, UnavailableError
-from tests.lab import Lab, Options
+from lab.cluster import Lab, Options
+from lab.hosts import ContainerHosts, Machine, UnavailableError
+from lab.nvml import H100, build, machine, plant, state
 
 ROOT = Path(__file__).resolve().parent.parent
 PLAYS = Path(__file__).parent / "plays"

@@ -11,8 +11,8 @@ hosts=build/demo/gpu_hosts.yml
 mkdir -p "$(dirname "$hosts")"
 
 exec 3>&1
-if left_out=$($python -m tests.hosts containers up --name demo --flavour debian --flavour rhel --gpus 8 2>&1 >&3); then
-  $python -m tests.hosts containers inventory --name demo > "$hosts"
+if left_out=$($python -m lab hosts up --name demo --flavour debian --flavour rhel --gpus 8 2>&1 >&3); then
+  $python -m lab hosts inventory --name demo > "$hosts"
   inventory+=(--inventory "$hosts")
   summary="The stack is deployed and verified, and two of its nodes are hosts that were made ready for it (nouveau out, IOMMU, huge pages, packages held)."
 else
@@ -24,14 +24,14 @@ fi
 
 ANSIBLE_DISPLAY_SKIPPED_HOSTS=false .venv/bin/ansible-playbook "${inventory[@]}" playbooks/site.yml "$@"
 
-tools=$(dirname "$($python -m tests.lab status --json | $python -c 'import json, sys; print(json.load(sys.stdin)["tools"]["kubectl"])')")
+tools=$(dirname "$($python -m lab cluster status --json | $python -c 'import json, sys; print(json.load(sys.stdin)["tools"]["kubectl"])')")
 cat <<EOF
 
 $summary
 
 Look around:
 
-  export KUBECONFIG=$($python -m tests.lab kubeconfig) PATH=$tools:\$PATH
+  export KUBECONFIG=$($python -m lab cluster kubeconfig) PATH=$tools:\$PATH
   kubectl get nodes,clusterpolicy
   kubectl --namespace gpu-operator get pods
   kubectl describe node gpu-0000

@@ -13,8 +13,8 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-from tests.hosts.fixtures import container_host, container_hosts, vm_host
-from tests.lab.fixtures import deployed_lab, fresh_lab, lab
+from tests.support.hosts import container_host, container_hosts, vm_host
+from tests.support.labs import deployed_lab, fresh_lab, lab
 
 __all__ = ["container_host", "container_hosts", "deployed_lab", "fresh_lab", "lab", "vm_host"]
 
@@ -35,7 +35,7 @@ class Beside(LoadFileScheduling):
 
 
 def _has_hosts(file: str) -> bool:
-    return file.startswith("tests/hosts/")
+    return file.startswith(("tests/roles/", "tests/lab/hosts/"))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> t.Any:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.ansible import Playbook, on
-from tests.lab import Lab
+from lab.cluster import Lab
+from tests.support.ansible import Playbook, on
 
 
 @pytest.fixture(scope="session")

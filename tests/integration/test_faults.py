@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.ansible import SITE, Playbook, Run
-from tests.lab import Lab
+from lab.cluster import Lab
+from tests.support.ansible import SITE, Playbook, Run
 
 SECRET = "s3cret-that-nobody-may-see"
 

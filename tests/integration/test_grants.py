@@ -18,9 +18,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.chart
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grants import KINDS, role_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.read import ungranted
 
-from tests.integration.ansible import SITE, on
-from tests.lab import Lab, Options
-from tests.lab.fixtures import running_lab
+from lab.cluster import Lab, Options
+from tests.support.ansible import SITE, on
+from tests.support.labs import running_lab
 
 NAMESPACE = "gpu-operator"
 

@@ -17,9 +17,9 @@ import typing as t
 
 import pytest
 
-from tests.integration.ansible import Playbook, on
-from tests.lab import Lab, LabError
-from tests.lab.fixtures import running_lab
+from lab.cluster import Lab, LabError
+from tests.support.ansible import Playbook, on
+from tests.support.labs import running_lab
 
 MODULE = "gpuops.nvidia.node_maintenance"
 KEEP = "lab.gpuops.nvidia/keep"

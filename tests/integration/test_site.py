@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.ansible import OPERATOR, ROOT, SITE, Playbook, Run, on
-from tests.lab import Lab
+from lab.cluster import Lab
+from tests.support.ansible import OPERATOR, ROOT, SITE, Playbook, Run, on
 
 
 def changed_tasks(run: Run) -> list[str]:

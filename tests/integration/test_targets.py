@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.ansible import Playbook
+from tests.support.ansible import Playbook
 
 HERE = Path(__file__).parent
 TARGETS = sorted(folder.name for folder in (HERE / "targets").iterdir() if not folder.name.startswith("setup_"))

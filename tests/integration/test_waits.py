@@ -15,9 +15,9 @@ import typing as t
 
 import pytest
 
-from tests.integration.ansible import OPERATOR, SITE, Playbook, Run, on
-from tests.lab import Lab, LabError, Options, faults
-from tests.lab.fixtures import running_lab
+from lab.cluster import Lab, LabError, Options, faults
+from tests.support.ansible import OPERATOR, SITE, Playbook, Run, on
+from tests.support.labs import running_lab
 
 IMPATIENT = {"operator_wait_timeout": 10}
 

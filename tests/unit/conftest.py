@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fake_nvml import Gpu, build, state
+from lab.nvml import Gpu, build, state
 
 SetNvml = t.Callable[..., None]
 

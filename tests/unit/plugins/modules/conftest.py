@@ -65,5 +65,5 @@ def helm_binary() -> str:
     cache = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
     found = shutil.which("helm") or next(iter(glob.glob(f"{cache}/gpuops-lab/*/bin/helm")), None)
     if found is None:
-        pytest.skip("There is no helm on PATH, and the lab has not built one yet (python -m tests.lab up).")
+        pytest.skip("There is no helm on PATH, and the lab has not built one yet (python -m lab cluster up).")
     return found

@@ -18,8 +18,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 from ansible_collections.gpuops.nvidia.plugins.modules import gpu_facts
 
-from tests.fake_nvml import A100, H100, L4, machine, plant
-from tests.fake_nvml.tree import load, write
+from lab.nvml import A100, H100, L4, machine, plant
+from lab.nvml.tree import load, write
 from tests.unit.recorded_host import HangingHost, RecordedHost, recorded
 
 SetNvml = t.Callable[..., None]

@@ -17,7 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.driver i
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
-from tests.fake_nvml.tree import load, write
+from lab.nvml.tree import load, write
 from tests.unit.recorded_host import FIXTURES, RecordedHost
 
 

@@ -24,7 +24,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.kernel i
     version_key,
 )
 
-from tests.fake_nvml.tree import load, write
+from lab.nvml.tree import load, write
 from tests.unit.recorded_host import FIXTURES, RecordedHost
 
 EFI = "sys/firmware/efi/efivars"

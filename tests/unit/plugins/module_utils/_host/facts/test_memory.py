@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.memory import hugepages, numa
 
-from tests.fake_nvml.tree import write
+from lab.nvml.tree import write
 from tests.unit.recorded_host import RecordedHost
 
 

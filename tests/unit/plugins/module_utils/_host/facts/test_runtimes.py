@@ -15,7 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.runtimes
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
-from tests.fake_nvml.tree import write
+from lab.nvml.tree import write
 from tests.unit.recorded_host import RecordedHost, recorded
 
 

@@ -10,8 +10,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.mer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import Inventory, scan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.readings import FIELDS, Reading, Readings
 
-from tests.fake_nvml import L4, plant
-from tests.fake_nvml.tree import write
+from lab.nvml import L4, plant
+from lab.nvml.tree import write
 from tests.unit.recorded_host import RecordedHost
 
 FIRST, SECOND = "0000:18:00.0", "0000:2a:00.0"

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import nvml as _nvml
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.readings import Readings
 
-from tests.fake_nvml import A100, B200, H100, H200, L4, Model, machine
+from lab.nvml import A100, B200, H100, H200, L4, Model, machine
 
 SetNvml = t.Callable[..., None]
 DRIVER_NOT_LOADED, GPU_IS_LOST, MISMATCH = 9, 15, 18

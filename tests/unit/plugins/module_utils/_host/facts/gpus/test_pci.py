@@ -17,8 +17,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci_ids import architecture_of, name_of
 
-from tests.fake_nvml import A100, B200, H100, L4, plant
-from tests.fake_nvml.tree import write
+from lab.nvml import A100, B200, H100, L4, plant
+from lab.nvml.tree import write
 from tests.unit.recorded_host import RecordedHost
 
 DEVICES = "sys/bus/pci/devices"

@@ -1,0 +1,58 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The lab's command line: ``python -m lab cluster``, ``hosts`` and ``vm``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import typing as t
+
+from lab.cluster import cli as cluster
+from lab.errors import LabError, UnavailableError
+from lab.hosts import cli as hosts
+
+INTERRUPTED = 128 + signal.SIGINT
+OUTPUT_CLOSED = 128 + signal.SIGPIPE
+
+
+def main(argv: t.Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status: 3 if this machine cannot run such hosts, 1 for any other failure."""
+    arguments = parser().parse_args(argv)
+    # A polite kill ends `up` as Ctrl-C does: the lab removes what it has started.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        status = int(arguments.run(arguments) or 0)
+        sys.stdout.flush()
+    except UnavailableError as reason:
+        print(f"lab: {reason}", file=sys.stderr)
+        return 3
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("lab: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has seen enough (`| head`). Python would report the rest of its buffer as lost when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OUTPUT_CLOSED
+    return status
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    top = argparse.ArgumentParser(prog="python -m lab", description="Simulated GPU clusters and GPU hosts.")
+    kinds = top.add_subparsers(required=True, metavar="KIND")
+    for name, summary, add in (
+        ("cluster", "a real Kubernetes control plane with simulated GPU nodes, on loopback", cluster.add_commands),
+        ("hosts", "container hosts: systemd, packages and a boot loader in containers", hosts.add_container_commands),
+        ("vm", "a virtual machine in software emulation: a real kernel and real reboots", hosts.add_vm_commands),
+    ):
+        kind = kinds.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        add(kind.add_subparsers(required=True, metavar="COMMAND"))
+    return top

@@ -1,0 +1,389 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A lab from the outside: bring it up, look at it, disturb it, take it down."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+import typing as t
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from lab.cluster.api import Api
+from lab.cluster.controlplane import components as controlplane
+from lab.cluster.controlplane import pki, ports, toolchain
+from lab.cluster.controlplane.process import Component
+from lab.cluster.nodes import podlogs
+from lab.cluster.nodes.fleet import Fleet, create, load
+from lab.cluster.state import Options, State, locked, root
+from lab.errors import LabError
+
+__all__ = ["Lab", "LabError", "Options", "Status"]
+
+_SUMMARIES = {
+    "absent": "there is none",
+    "up": "up",
+    "starting": "an `up` is at work, or was killed; `up` starts afresh, `down` removes it",
+    "degraded": "some components died; `up` starts them again, `down` removes it",
+    "stale": "its processes are gone (did the machine restart?); `up` starts afresh, `down` removes it",
+}
+_CHART = Path(__file__).parent / "operator" / "chart" / "gpu-operator"
+_STAGES = Path(__file__).parent / "nodes" / "kwok"
+
+
+@dataclass(frozen=True)
+class Status:
+    """What became of a lab. Phases: absent, up, degraded (something died), stale (all of it is gone), starting (an `up` works on it or was killed)."""
+
+    name: str
+    phase: str
+    running: tuple[str, ...] = ()
+    died: tuple[str, ...] = ()
+
+
+class Lab:
+    """A lab by its name. Everything about it is read from its state.json, so any process may hold one of these."""
+
+    def __init__(self, name: str = "default", say: t.Callable[[str], None] = lambda line: None) -> None:
+        if not name.replace("-", "").isalnum():
+            raise LabError(f"{name!r} is no name for a lab: use letters, digits and dashes.")
+        self.name = name
+        self.folder = root() / name
+        self._say = say
+
+    # ---- what it is -------------------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """What `up` recorded."""
+        state = State.load(self.folder)
+        if state is None:
+            option = "" if self.name == "default" else f" --name {self.name}"
+            raise LabError(f"There is no lab {self.name!r}: start it with `python -m lab cluster up{option}`.")
+        return state
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return Path(self.state.kubeconfig)
+
+    @property
+    def chart(self) -> str:
+        """The operator chart to install in this lab."""
+        return self.state.chart
+
+    @property
+    def helm(self) -> Path:
+        """The lab's helm."""
+        return Path(self.state.tools["helm"])
+
+    @property
+    def authority(self) -> pki.Authority:
+        """The lab's certificate authority."""
+        return pki.Authority(self.folder / "pki")
+
+    def status(self) -> Status:
+        """Which components run and which died."""
+        state = State.load(self.folder)
+        if state is None:
+            return Status(self.name, "absent")
+        running = tuple(name for name, component in state.components.items() if component.alive)
+        died = tuple(name for name in state.components if name not in running)
+        phase = state.phase
+        if not running:
+            phase = "stale"
+        elif phase == "up" and died:
+            phase = "degraded"
+        return Status(self.name, phase, running, died)
+
+    def report(self) -> dict[str, t.Any]:
+        """The status with everything that helps to understand it, for people and for JSON."""
+        status = self.status()
+        report: dict[str, t.Any] = {"name": self.name, "phase": status.phase, "summary": _SUMMARIES[status.phase]}
+        if status.phase == "absent":
+            return report
+        state = self.state
+        report |= {
+            "folder": str(self.folder),
+            "kubeconfig": state.kubeconfig,
+            "tools": state.tools,
+            "chart": state.chart,
+            "options": asdict(state.options),
+            "components": {},
+        }
+        for name, component in state.components.items():
+            entry = {
+                "state": "running" if name in status.running else "died",
+                "pid": component.pid,
+                "log": str(component.log),
+            }
+            if name in status.died:
+                entry["log_end"] = component.log_end()
+            report["components"][name] = entry
+        return report
+
+    # ---- its life ---------------------------------------------------------------------------------------------------------------
+
+    def up(self, options: Options | None = None) -> None:
+        """Bring it up and wait until every node is Ready. What goes wrong, or Ctrl-C, takes everything down again."""
+        with locked(self.name):
+            if self.status().phase == "up":
+                return
+            self._remove()
+            try:
+                self._start(options or Options())
+            except BaseException:
+                self._remove()
+                raise
+
+    def repair(self) -> None:
+        """Start again what died, in the order of the first start."""
+        with locked(self.name):
+            for name in self.status().died:
+                self._say(f"{name} had died: starting it again")
+                self.component(name).restart()
+
+    def down(self) -> None:
+        """End every process of the lab, wait until it is gone, and remove the lab's folder."""
+        with locked(self.name):
+            self._remove()
+
+    def _remove(self) -> None:
+        state = State.load(self.folder)
+        for component in reversed(list(state.components.values()) if state else []):
+            component.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _start(self, options: Options) -> None:
+        fleet = load(options.fleet, options.nodes)
+        site = self._prepare(options, fleet)
+        self._launch(controlplane.etcd(site))
+        self._wait("etcd", lambda: self._serves("etcd"))
+        self._launch(controlplane.kube_apiserver(site))
+        self._wait("kube-apiserver", lambda: self._serves("kube-apiserver"))
+        self._launch(controlplane.kube_controller_manager(site))
+        self._launch(controlplane.kube_scheduler(site))
+        self.kubectl("create", "-f", _STAGES / "crds")
+        self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", _STAGES / "crds")
+        self._launch(
+            controlplane.kwok(
+                site,
+                [
+                    *sorted(_STAGES.glob("*.yaml")),
+                    *sorted((_STAGES / options.pods).glob("*.yaml")),
+                    podlogs.write(self.folder / "podlogs"),
+                ],
+            )
+        )
+        self._wait("kwok", lambda: self._serves("kwok"))
+        # Until this service account exists, no pod is admitted; and it takes a working controller-manager to make it.
+        self._wait(
+            "the default service account",
+            lambda: self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None,
+        )
+        self._populate(site, fleet)
+        self._start_operator(site, options)
+        self._settle()
+        state = self.state
+        state.phase = "up"
+        state.save(self.folder)
+
+    def _prepare(self, options: Options, fleet: Fleet) -> controlplane.Site:
+        """The folder, tools, ports and certificates."""
+        tools = toolchain.provide(self._say)
+        names = ["kube-apiserver", "etcd", "etcd-peer", "kwok"]
+        numbers = ports.free(len(names))
+        if options.port:
+            if not ports.is_free(options.port):
+                raise LabError(
+                    f"Port {options.port} on 127.0.0.1 is taken by another program: choose another --port, or leave it out for a free one."
+                )
+            numbers[0] = options.port
+        self.folder.mkdir(mode=0o700, parents=True)
+        (self.folder / "logs").mkdir()
+        authority = self.authority
+        authority.create()
+        site = controlplane.Site(self.folder, tools, dict(zip(names, numbers)), authority, fleet.size)
+        admin = authority.client("admin", ["system:masters"])
+        kubeconfig = pki.kubeconfig(
+            self.folder / "kubeconfig", server=site.server, ca=authority.ca.cert, user="admin", client=admin
+        )
+        programs = {name: str(path) for name, path in tools.items()}
+        options = replace(options, nodes=fleet.size)
+        State(self.name, str(kubeconfig), options, dict(site.ports), programs, options.chart or str(_CHART)).save(
+            self.folder
+        )
+        return site
+
+    def _populate(self, site: controlplane.Site, fleet: Fleet) -> None:
+        """Nodes, and the programs that play what runs on them."""
+        self._launch(controlplane.python_component(site, "agents", "lab.cluster.nodes.agents"))
+        create(Api(str(self.kubeconfig)), fleet, toolchain.kubernetes_version())
+        self._wait("the nodes to become Ready", lambda: self._nodes_are_ready(fleet.size), timeout=60 + fleet.size / 2)
+
+    def _nodes_are_ready(self, expected: int) -> bool:
+        nodes = json.loads(self._get("/api/v1/nodes?resourceVersion=0") or b'{"items": []}')["items"]
+        conditions = [condition for node in nodes for condition in node["status"].get("conditions", [])]
+        return [condition["status"] for condition in conditions if condition["type"] == "Ready"].count(
+            "True"
+        ) >= expected
+
+    def _start_operator(self, site: controlplane.Site, options: Options) -> None:
+        if options.operator == "external":
+            for folder in options.operator_crds:
+                self.kubectl("apply", "--server-side", "--recursive", "-f", folder)
+                self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "--recursive", "-f", folder)
+            self._launch(controlplane.external_operator(site, options.operator_command or ""))
+        elif options.operator == "standin":
+            self._launch(
+                controlplane.python_component(
+                    site, "operator", "lab.cluster.operator.standin", "--upgrade-tick", options.upgrade_tick
+                )
+            )
+
+    # ---- its components ---------------------------------------------------------------------------------------------------------
+
+    def component(self, name: str) -> ComponentHandle:
+        """A component, to kill or restart it in a test of failures."""
+        if name not in self.state.components:
+            raise LabError(f"There is no component {name!r}; there are: {', '.join(self.state.components)}.")
+        return ComponentHandle(self, name)
+
+    def _launch(self, component: Component) -> None:
+        """Start it and record it at once, so that `down` finds it even when `up` is killed."""
+        state = self.state
+        try:
+            component.start()
+            state.components[component.name] = component
+            state.save(self.folder)
+        except FileNotFoundError:
+            raise LabError(f"{component.name} cannot be started: there is no program {component.argv[0]}.") from None
+        except BaseException:
+            component.stop()
+            raise
+
+    def _wait(self, what: str, condition: t.Callable[[], bool], timeout: float = 60) -> None:
+        """Wait for a condition, but no longer than every component lives."""
+        deadline = time.monotonic() + timeout
+        while not condition():
+            self._check_alive()
+            if time.monotonic() > deadline:
+                ends = "\n".join(
+                    f"--- {component.name}:\n{component.log_end(5)}" for component in self.state.components.values()
+                )
+                raise LabError(f"Waited {timeout:.0f} s for {what} in vain. The ends of the logs:\n{ends}")
+            time.sleep(0.05)
+
+    def _settle(self, seconds: float = 1.0) -> None:
+        """Give what dislikes its arguments the time to say so."""
+        until = time.monotonic() + seconds
+        self._wait("the components to settle", lambda: time.monotonic() > until)
+        self._check_alive()
+
+    def _check_alive(self) -> None:
+        for component in self.state.components.values():
+            if not component.alive:
+                raise LabError(self._obituary(component))
+
+    def _serves(self, component: str) -> bool:
+        return controlplane.serves(component, self.state.ports, self.authority)
+
+    def _obituary(self, component: Component) -> str:
+        log = component.log_end()
+        if "address already in use" in log:
+            port = self.state.ports.get(component.name)
+            return f"{component.name} found its port {port or ''} on 127.0.0.1 taken by another program: run `up` again to get other ports."
+        return f"{component.name} died. The end of its log ({component.log}):\n{log}"
+
+    # ---- its API ----------------------------------------------------------------------------------------------------------------
+
+    def kubectl(self, *args: object, stdin: str | None = None, timeout: float = 120) -> str:
+        """Run kubectl as administrator; its standard output."""
+        state = self.state
+        command = [state.tools["kubectl"], f"--kubeconfig={state.kubeconfig}", *(str(arg) for arg in args)]
+        answer = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
+        if answer.returncode:
+            raise LabError(f"kubectl {' '.join(str(arg) for arg in args)}: {answer.stderr.strip()}")
+        return answer.stdout
+
+    def deploy(self, *helm_args: str, timeout: float = 120) -> None:
+        """Install the lab's chart with helm as its documentation says, and wait until the ClusterPolicy says ready, for up to ``timeout`` seconds."""
+        state = self.state
+        install = [
+            state.tools["helm"],
+            "upgrade",
+            "--install",
+            "gpu-operator",
+            str(state.chart),
+            "--namespace=gpu-operator",
+            "--create-namespace",
+        ]
+        answer = subprocess.run(
+            [*install, f"--kubeconfig={state.kubeconfig}", *helm_args],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        if answer.returncode:
+            raise LabError(f"helm could not install {state.chart}: {answer.stderr.strip()}")
+        self.kubectl(
+            "wait",
+            "clusterpolicy/cluster-policy",
+            "--for=jsonpath={.status.state}=ready",
+            f"--timeout={timeout}s",
+            timeout=timeout + 10,
+        )
+
+    def kubeconfig_for(self, user: str, *groups: str, expired: bool = False) -> Path:
+        """A kubeconfig for a user who may do nothing until a role binding says otherwise, or whose certificate has expired."""
+        return self._kubeconfig(user, client=self.authority.client(user, groups, expired=expired))
+
+    def kubeconfig_with_token(self, token: str) -> Path:
+        """A kubeconfig with a bearer token, right or wrong."""
+        return self._kubeconfig("token", token=token)
+
+    def token(self, service_account: str = "default", namespace: str = "default", *, lifetime: int = 3600) -> str:
+        """A service account's token as the API server would issue it; one with a negative lifetime has expired."""
+        uid = json.loads(
+            self.kubectl("get", "serviceaccount", service_account, "--namespace", namespace, "--output=json")
+        )["metadata"]["uid"]
+        return self.authority.token(namespace, service_account, uid, lifetime=lifetime)
+
+    def _kubeconfig(self, user: str, **credentials: t.Any) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="user-", dir=self.folder))
+        server = f"https://127.0.0.1:{self.state.ports['kube-apiserver']}"
+        return pki.kubeconfig(folder / "kubeconfig", server=server, ca=self.authority.ca.cert, user=user, **credentials)
+
+    def _get(self, path: str) -> bytes | None:
+        return controlplane.get(self.state.ports["kube-apiserver"], path, self.authority)
+
+
+@dataclass(frozen=True)
+class ComponentHandle:
+    """One component of a running lab."""
+
+    lab: Lab
+    name: str
+
+    @property
+    def process(self) -> Component:
+        """Its process, as last recorded."""
+        return self.lab.state.components[self.name]
+
+    def kill(self) -> None:
+        """Let it crash."""
+        self.process.kill()
+
+    def restart(self) -> None:
+        """Start it again as it was, ended first where it still runs, and wait until it serves."""
+        process = self.process
+        process.stop()
+        self.lab._launch(process)
+        self.lab._wait(self.name, lambda: self.lab._serves(self.name))

@@ -1,0 +1,74 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What node agents say about a node's GPUs. Pure."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+from lab.cluster.api import Json
+from lab.cluster.nodes.fleet import MODELS, NOTE
+
+PREFIX = "nvidia.com/"
+
+
+def note(item: Json, name: str, default: str = "") -> str:
+    """One of the lab's annotations."""
+    return str((item["metadata"].get("annotations") or {}).get(NOTE + name, default))
+
+
+def gfd_labels(node: Json, driver: str, strategy: str) -> dict[str, str]:
+    """GPU Feature Discovery's labels, as far as somebody reads them."""
+    model, gpus = MODELS[note(node, "model")], note(node, "gpus")
+    major, minor, *rest = [*driver.split("."), "0"]
+    compute = model.compute.split(".")
+    labels = {
+        "cuda.driver-version.full": driver,
+        "cuda.driver-version.major": major,
+        "cuda.driver-version.minor": minor,
+        "cuda.driver-version.revision": rest[0] if rest[0] != "0" else "",
+        "cuda.driver.major": major,
+        "cuda.driver.minor": minor,
+        "cuda.driver.rev": rest[0] if rest[0] != "0" else "",
+        "gpu.product": model.product,
+        "gpu.count": gpus,
+        "gpu.replicas": "1",
+        "gpu.memory": str(model.memory_mib),
+        "gpu.family": model.family,
+        "gpu.compute.major": compute[0],
+        "gpu.compute.minor": compute[1],
+        "gpu.machine": "Lab-Node",
+        "gpu.mode": "compute",
+        "gpu.sharing-strategy": "none",
+        "mig.capable": str(model.mig_capable).lower(),
+        "mig.strategy": strategy,
+        "mps.capable": "false",
+        "gfd.timestamp": str(int(time.time())),
+    }
+    return {PREFIX + key: value for key, value in labels.items()}
+
+
+def metrics(node: Json) -> str:
+    """What a node's DCGM exporter answers, for each of its GPUs."""
+    model, name = MODELS[note(node, "model")], node["metadata"]["name"]
+    series = {
+        "DCGM_FI_DEV_SM_CLOCK": ("gauge", "SM clock frequency (in MHz).", 1980),
+        "DCGM_FI_DEV_GPU_TEMP": ("gauge", "GPU temperature (in C).", 34),
+        "DCGM_FI_DEV_POWER_USAGE": ("gauge", "Power draw (in W).", 72.5),
+        "DCGM_FI_DEV_GPU_UTIL": ("gauge", "GPU utilization (in %).", 0),
+        "DCGM_FI_DEV_FB_FREE": ("gauge", "Framebuffer memory free (in MiB).", model.memory_mib - 512),
+        "DCGM_FI_DEV_FB_USED": ("gauge", "Framebuffer memory used (in MiB).", 512),
+        "DCGM_FI_DEV_XID_ERRORS": ("gauge", "Value of the last XID error encountered.", 0),
+    }
+    lines = []
+    for metric, (kind, text, value) in series.items():
+        lines += [f"# HELP {metric} {text}", f"# TYPE {metric} {kind}"]
+        for index in range(int(note(node, "gpus"))):
+            gpu = uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}-{index}")
+            lines.append(
+                f'{metric}{{gpu="{index}",UUID="GPU-{gpu}",device="nvidia{index}",modelName="{model.product}",Hostname="{name}"}} {value}'
+            )
+    return "\n".join(lines) + "\n"

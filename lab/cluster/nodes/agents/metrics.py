@@ -1,0 +1,73 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The DCGM exporters' metrics: one listener on loopback for each node, and a PortForward object that leads a pod's port there.
+
+A connection does not say which pod it was meant for, hence a listener for each node.
+"""
+
+from __future__ import annotations
+
+import http.server
+import threading
+import typing as t
+
+from lab.cluster.api import Api, Json
+from lab.cluster.nodes.agents.facts import metrics
+
+PORT = 9400
+FORWARDS = "/apis/kwok.x-k8s.io/v1alpha1/namespaces/{}/portforwards"
+
+
+class Metrics:
+    """All nodes' listeners, each opened when its exporter is first ready."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._ports: dict[str, int] = {}
+        self._forwarded: set[str] = set()
+        self._lock = threading.Lock()
+
+    def serve(self, node: Json, exporters: list[Json]) -> None:
+        """Make the exporters of one node answer."""
+        for pod in exporters:
+            meta = pod["metadata"]
+            with self._lock:
+                if meta["uid"] in self._forwarded:
+                    continue
+                self._forwarded.add(meta["uid"])
+                port = self._ports.get(node["metadata"]["name"]) or self._listen(node)
+            self._forward(meta, port)
+
+    def _listen(self, node: Json) -> int:
+        body = metrics(node).encode()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                found = self.path.rstrip("/") == "/metrics"
+                self.send_response(200 if found else 404)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.send_header("Content-Length", str(len(body) if found else 0))
+                self.end_headers()
+                if found:
+                    self.wfile.write(body)
+
+            def log_message(self, *args: t.Any) -> None:
+                """Say nothing."""
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 3600}, daemon=True).start()
+        port = int(server.server_address[1])
+        self._ports[node["metadata"]["name"]] = port
+        return port
+
+    def _forward(self, meta: Json, port: int) -> None:
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
+        forward = {
+            "apiVersion": "kwok.x-k8s.io/v1alpha1",
+            "kind": "PortForward",
+            "metadata": {"name": meta["name"], "namespace": meta["namespace"], "ownerReferences": [owner]},
+            "spec": {"forwards": [{"ports": [PORT], "target": {"address": "127.0.0.1", "port": port}}]},
+        }
+        self._api.apply(f"{FORWARDS.format(meta['namespace'])}/{meta['name']}", forward, "lab-agents")

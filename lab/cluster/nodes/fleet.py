@@ -1,0 +1,227 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Fleets as data: pools of nodes in a YAML file, and the Node objects that come of them.
+
+A fleet is a mapping with ``pools`` (a list, see `Pool`) and optionally ``nfd``: ``chart`` (nodes are labelled once a worker of
+Node Feature Discovery runs there, the default), ``preset`` (labelled from the start) or ``absent`` (never).
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import typing as t
+from pathlib import Path
+
+import yaml
+
+from lab.cluster.api import Api, Json
+from lab.errors import LabError
+
+FLEETS = Path(__file__).parent / "fleets"
+NOTE = "lab.gpuops.nvidia/"
+"""Prefix of the annotations by which the lab's programs tell one another what a node or pod is."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """A GPU model. Names and numbers are what GPU Feature Discovery and nvidia-smi report for it."""
+
+    product: str
+    memory_mib: int
+    family: str
+    compute: str
+    mig_capable: bool
+    gpus: int
+    """GPUs of a usual machine."""
+
+
+MODELS = {
+    "A100": Model("NVIDIA-A100-SXM4-80GB", 81920, "ampere", "8.0", True, 8),
+    "H100": Model("NVIDIA-H100-80GB-HBM3", 81559, "hopper", "9.0", True, 8),
+    "H200": Model("NVIDIA-H200", 143771, "hopper", "9.0", True, 8),
+    "B200": Model("NVIDIA-B200", 183359, "blackwell", "10.0", True, 8),
+    "L40S": Model("NVIDIA-L40S", 46068, "ada-lovelace", "8.9", False, 4),
+    "T4": Model("Tesla-T4", 15360, "turing", "7.5", False, 4),
+}
+KERNELS = {
+    "ubuntu22.04": "5.15.0-119-generic",
+    "ubuntu24.04": "6.8.0-31-generic",
+    "rhel9.4": "5.14.0-427.13.1.el9_4.x86_64",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    """Some nodes that are alike. ``model`` is a key of `MODELS`, or None for a node without GPU."""
+
+    count: int = 1
+    model: str | None = "H100"
+    gpus: int | None = None
+    name: str | None = None
+    os: str = "ubuntu24.04"
+    kernel: str | None = None
+    runtime: str = "containerd://2.1.4"
+    host_driver: bool = False
+    """The driver is on the host, so that a driver pod has nothing to do there."""
+    labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    taints: tuple[Json, ...] = ()
+
+    @property
+    def number_of_gpus(self) -> int:
+        """GPUs of each node."""
+        if self.model is None:
+            return 0
+        return self.gpus if self.gpus is not None else MODELS[self.model].gpus
+
+
+@dataclasses.dataclass(frozen=True)
+class Fleet:
+    """All nodes of a lab."""
+
+    pools: tuple[Pool, ...] = (Pool(count=4),)
+    nfd: str = "chart"
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return sum(pool.count for pool in self.pools)
+
+    def nodes(self, kubernetes: str) -> t.Iterator[Json]:
+        """The Node objects. ``kubernetes`` is the kubelets' version."""
+        numbers: dict[str, int] = {}
+        for pool in self.pools:
+            prefix = pool.name or ("gpu" if pool.model else "cpu")
+            for _ in range(pool.count):
+                number = numbers.get(prefix, 0)
+                numbers[prefix] = number + 1
+                yield _node(f"{prefix}-{number:04d}", pool, self.nfd, kubernetes)
+
+
+def load(source: str | None, nodes: int | None = None) -> Fleet:
+    """Load a fleet by name or path; the default is 4 H100 nodes. ``nodes`` sets the number of a fleet that has one pool."""
+    fleet = Fleet() if source is None else _read(source)
+    if nodes is None:
+        return fleet
+    if len(fleet.pools) != 1:
+        raise LabError(
+            f"--nodes goes with a fleet of one pool, and {source} has {len(fleet.pools)}: set each pool's count in its file."
+        )
+    if nodes < 1:
+        raise LabError("--nodes must be at least 1.")
+    return dataclasses.replace(fleet, pools=(dataclasses.replace(fleet.pools[0], count=nodes),))
+
+
+def _read(source: str) -> Fleet:
+    path = FLEETS / f"{source}.yaml"
+    if not path.is_file():
+        path = Path(source)
+    if not path.is_file():
+        known = ", ".join(sorted(item.stem for item in FLEETS.glob("*.yaml")))
+        raise LabError(f"There is no fleet {source!r}: give a file, or one of {known}.")
+    try:
+        data = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise LabError(f"{path} is not YAML: {error}") from None
+    if not isinstance(data, dict) or not isinstance(data.get("pools"), list) or not data["pools"]:
+        raise LabError(f"{path}: a fleet is a mapping with a list `pools`.")
+    _known(data, {"pools", "nfd"}, str(path))
+    nfd = data.get("nfd", "chart")
+    if nfd not in ("chart", "preset", "absent"):
+        raise LabError(f"{path}: nfd is {nfd!r}; it must be chart, preset or absent.")
+    return Fleet(tuple(_pool(item, f"{path}: pools[{index}]") for index, item in enumerate(data["pools"])), nfd)
+
+
+def _pool(item: t.Any, where: str) -> Pool:
+    if not isinstance(item, dict):
+        raise LabError(f"{where} must be a mapping.")
+    _known(item, {field.name for field in dataclasses.fields(Pool)}, where)
+    pool = Pool(**{**item, "taints": tuple(item.get("taints") or ())})
+    if pool.model is not None and pool.model not in MODELS:
+        raise LabError(f"{where}.model is {pool.model!r}; it must be null or one of {', '.join(MODELS)}.")
+    if not isinstance(pool.count, int) or pool.count < 1:
+        raise LabError(f"{where}.count must be a number of at least 1.")
+    if pool.gpus is not None and (type(pool.gpus) is not int or pool.gpus < 0):
+        raise LabError(f"{where}.gpus must be a number of at least 0.")
+    if pool.os not in KERNELS and pool.kernel is None:
+        raise LabError(f"{where}.os is {pool.os!r}: give its kernel too, or take one of {', '.join(KERNELS)}.")
+    return pool
+
+
+def _known(item: Json, names: set[str], where: str) -> None:
+    for key in item:
+        if key not in names:
+            raise LabError(f"{where} has an unknown key {key!r}; known are {', '.join(sorted(names))}.")
+
+
+def _node(name: str, pool: Pool, nfd: str, kubernetes: str) -> Json:
+    kernel = pool.kernel or KERNELS[pool.os]
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        **(nfd_labels(pool.os, kernel, pool.model is not None) if nfd == "preset" else {}),
+        **pool.labels,
+    }
+    notes = {
+        "kwok.x-k8s.io/node": "fake",
+        NOTE + "model": pool.model or "",
+        NOTE + "gpus": str(pool.number_of_gpus),
+        NOTE + "os": pool.os,
+        NOTE + "kernel": kernel,
+        NOTE + "host-driver": str(pool.host_driver).lower(),
+        NOTE + "nfd": nfd,
+    }
+    resources = {"cpu": "128", "memory": "1056Gi", "ephemeral-storage": "1800Gi", "pods": "110"}
+    system, version = _split_os(pool.os)
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels, "annotations": notes},
+        "spec": {"taints": list(pool.taints)} if pool.taints else {},
+        "status": {
+            "capacity": resources,
+            "allocatable": resources,
+            "nodeInfo": {
+                "architecture": "amd64",
+                "operatingSystem": "linux",
+                "osImage": f"{ {'ubuntu': 'Ubuntu', 'rhel': 'Red Hat Enterprise Linux'}.get(system, system) } {version}",
+                "kernelVersion": kernel,
+                "containerRuntimeVersion": pool.runtime,
+                "kubeletVersion": kubernetes,
+                "kubeProxyVersion": "",
+                "bootID": name,
+                "machineID": name,
+                "systemUUID": name,
+            },
+        },
+    }
+
+
+def _split_os(name: str) -> tuple[str, str]:
+    system = name.rstrip("0123456789.")
+    return system, name[len(system) :]
+
+
+def nfd_labels(system: str, kernel: str, gpu: bool) -> dict[str, str]:
+    """What Node Feature Discovery writes on a node, as far as the operator or this project reads it."""
+    prefix = "feature.node.kubernetes.io/"
+    name, version = _split_os(system)
+    labels = {
+        prefix + "kernel-version.full": kernel,
+        prefix + "kernel-version.major": kernel.split(".", maxsplit=1)[0],
+        prefix + "system-os_release.ID": name,
+        prefix + "system-os_release.VERSION_ID": version,
+        prefix + "system-os_release.VERSION_ID.major": version.split(".")[0],
+        prefix + "cpu-hardware_multithreading": "true",
+    }
+    return {**labels, prefix + "pci-10de.present": "true"} if gpu else labels
+
+
+def create(api: Api, fleet: Fleet, kubernetes: str) -> None:
+    """Create all nodes, many at a time."""
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        for _ in pool.map(lambda node: api.create("/api/v1/nodes", node), fleet.nodes(kubernetes)):
+            pass

@@ -1,0 +1,56 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What `kubectl logs` shows: a file for each container name that people look into, and one line for all others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from lab.cluster.api import now
+
+LOGS = {
+    "workload": [
+        "[Vector addition of 50000 elements]",
+        "Copy input data from the host memory to the CUDA device",
+        "CUDA kernel launch with 196 blocks of 256 threads",
+        "Copy output data from the CUDA device to the host memory",
+        "Test PASSED",
+        "Done",
+    ],
+    "nvidia-cuda-validator": ["cuda workload validation is successful"],
+    "nvidia-driver-ctr": ["Starting NVIDIA persistence daemon...", "Done, now waiting for signal"],
+    "nvidia-device-plugin": [
+        "Starting GRPC server for 'nvidia.com/gpu'",
+        "Registered device plugin for 'nvidia.com/gpu' with Kubelet",
+    ],
+    "nvidia-operator-validator": ["all validations are successful"],
+    "": ["This container is simulated: it has nothing to say."],
+}
+
+
+def write(folder: Path) -> Path:
+    """Write the logs in the format of container runtimes, and the configuration by which kwok finds them; its path."""
+    folder.mkdir()
+    logs = []
+    for container, lines in LOGS.items():
+        path = folder / f"{container or 'any'}.log"
+        path.write_text("".join(f"{now()[:-1]}.000000000Z stdout F {line}\n" for line in lines))
+        logs.append(
+            {"logsFile": str(path), "previousLogsFile": str(path), **({"containers": [container]} if container else {})}
+        )
+    config = folder / "kwok.yaml"
+    config.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "kwok.x-k8s.io/v1alpha1",
+                "kind": "ClusterLogs",
+                "metadata": {"name": "logs"},
+                "spec": {"logs": logs},
+            }
+        )
+    )
+    return config

@@ -1,0 +1,25 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from lab.cluster.api import Api
+from lab.cluster.operator.standin.operator import Operator
+
+parser = argparse.ArgumentParser(
+    prog="python -m lab.cluster.operator.standin", description="Act as NVIDIA's GPU operator towards a cluster."
+)
+parser.add_argument("--kubeconfig", default=os.environ.get("KUBECONFIG"), required="KUBECONFIG" not in os.environ)
+parser.add_argument(
+    "--upgrade-tick",
+    type=float,
+    default=120,
+    metavar="SECONDS",
+    help="between planned looks at driver upgrades (default: %(default)s)",
+)
+arguments = parser.parse_args()
+Operator(Api(arguments.kubeconfig), arguments.upgrade_tick).run()

@@ -1,0 +1,107 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Labels and annotations of the nodes, which one controller writes for all others; an upgrade's own state apart."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import typing as t
+
+from lab.cluster.api import Api, Json
+from lab.cluster.operator.standin.cache import Cache
+from lab.cluster.operator.standin.controllers.policy import oldest
+from lab.cluster.operator.standin.drivers import OWNER, delegated, owners, upgrade_policy
+from lab.cluster.operator.standin.images import ReconcileError
+from lab.cluster.operator.standin.nodes import PRESENT, STATE, UPGRADE_ENABLED, annotation_patch, label_patch, labels_of
+from lab.cluster.operator.standin.render import block
+
+WRITERS = 16
+"""Nodes that are labelled at the same time."""
+Patch = t.Mapping[str, str | None]
+
+
+class Labeller:
+    """The controller of node labels."""
+
+    def __init__(self, api: Api, caches: t.Mapping[str, Cache]) -> None:
+        self._api = api
+        self._caches = caches
+        self._writers = concurrent.futures.ThreadPoolExecutor(WRITERS)
+
+    def __call__(self) -> float | None:
+        """One pass: what is deployed on the nodes, then whose drivers they have, then which of these are to be replaced."""
+        policy = oldest(self._caches["policies"].items())
+        if policy is None:
+            return None
+        if self._caches["gpuclusters"].items():
+            raise ReconcileError("both ClusterPolicy and GPUCluster CRs exist; only one may be present at a time")
+        spec, nodes = policy["spec"], self._caches["nodes"].items()
+        patches = [(node, label_patch(node, spec)) for node in nodes]
+        self._write("labels", patches)
+        if any(PRESENT in patch for node, patch in patches):
+            # What follows depends on which nodes have GPUs, and begins when that is seen to have changed.
+            return None
+        if delegated(spec):
+            self._hand_over(nodes)
+        self._write("annotations", self._annotations(spec, nodes))
+        return None
+
+    def _hand_over(self, nodes: list[Json]) -> None:
+        drivers = self._caches["nvidiadrivers"].items()
+        wanted = owners(drivers, nodes)
+        changed = [
+            node
+            for node in nodes
+            if wanted.get(node["metadata"]["name"], labels_of(node).get(OWNER)) != labels_of(node).get(OWNER)
+        ]
+        self._write("labels", [(node, {OWNER: wanted[node["metadata"]["name"]]}) for node in changed])
+        names = {driver["metadata"]["name"] for driver in drivers if not driver["metadata"].get("deletionTimestamp")}
+        orphaned = {
+            pod["spec"].get("nodeName")
+            for pod in self._caches["drivers"].items()
+            if orphan(pod) and pod["status"].get("phase") == "Running"
+        }
+        self._write(
+            "labels",
+            [
+                (node, {STATE: "upgrade-required"})
+                for node in nodes
+                if node["metadata"]["name"] in orphaned and _to_be_replaced(node, names)
+            ],
+        )
+
+    def _annotations(self, spec: Json, nodes: list[Json]) -> list[tuple[Json, Patch]]:
+        if not delegated(spec) or block(spec, "sandboxWorkloads").get("enabled"):
+            return [(node, annotation_patch(node, spec)) for node in nodes]
+        # Nodes that belong to no driver keep what they have.
+        automatic = {
+            driver["metadata"]["name"]: upgrade_policy(driver)["autoUpgrade"]
+            for driver in self._caches["nvidiadrivers"].items()
+        }
+        found: list[tuple[Json, Patch]] = []
+        for node in nodes:
+            owner = labels_of(node).get(OWNER)
+            value = "true" if automatic.get(owner or "") else None
+            if owner in automatic and (node["metadata"].get("annotations") or {}).get(UPGRADE_ENABLED) != value:
+                found.append((node, {UPGRADE_ENABLED: value}))
+        return found
+
+    def _write(self, what: str, patches: t.Iterable[tuple[Json, Patch]]) -> None:
+        def write(item: tuple[Json, Patch]) -> None:
+            node, patch = item
+            self._api.merge(f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": {what: patch}})
+
+        list(self._writers.map(write, [item for item in patches if item[1]]))
+
+
+def orphan(pod: Json) -> bool:
+    """Whether a driver pod has lost its DaemonSet."""
+    return not pod["metadata"].get("ownerReferences")
+
+
+def _to_be_replaced(node: Json, drivers: t.Container[str]) -> bool:
+    """Whether a node belongs to a living driver and no upgrade of it is under way or has failed."""
+    labels = labels_of(node)
+    return labels.get(OWNER) in drivers and labels.get(STATE, "") in ("", "upgrade-done")

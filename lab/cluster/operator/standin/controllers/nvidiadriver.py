@@ -1,0 +1,116 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A pass over the NVIDIADrivers: a DaemonSet per pool of nodes, and a status that says less than it seems to."""
+
+from __future__ import annotations
+
+import typing as t
+
+from lab.cluster.api import Api, ApiError, Json
+from lab.cluster.operator.standin.cache import Cache
+from lab.cluster.operator.standin.controllers.policy import oldest
+from lab.cluster.operator.standin.drivers import (
+    Problem,
+    conflict,
+    daemonset_name,
+    delegated,
+    driver_daemonset,
+    pools,
+    site,
+    unsupported,
+)
+from lab.cluster.operator.standin.images import ReconcileError
+from lab.cluster.operator.standin.objects import ensure, failing, owned, put, ready, report
+from lab.cluster.operator.standin.operands import OPERANDS
+from lab.cluster.operator.standin.readiness import pool_ready
+from lab.cluster.operator.standin.render import companions
+
+DRIVERS = "/apis/nvidia.com/v1alpha1/nvidiadrivers"
+_NOT_DELEGATED = "useNvidiaDriverCRD is not enabled in ClusterPolicy"
+_AGAIN = 5.0
+
+
+class DriverReconciler:
+    """The controller of NVIDIADrivers in one life of the operator."""
+
+    def __init__(self, api: Api, namespace: str, env: t.Mapping[str, str], caches: t.Mapping[str, Cache]) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._env = env
+        self._caches = caches
+        self._daemonsets = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
+
+    def __call__(self) -> float | None:
+        """One pass over all of them; the seconds until the next one is due without a reason."""
+        # What the nodes are called when the pass begins: before they have an owner, no driver has a node, and one without nodes is ready.
+        drivers, nodes = self._caches["nvidiadrivers"].items(), self._caches["nodes"].items()
+        pauses = [
+            self._one(driver, drivers, nodes) for driver in drivers if not driver["metadata"].get("deletionTimestamp")
+        ]
+        return min(filter(None, pauses), default=None)
+
+    def _one(self, driver: Json, drivers: list[Json], nodes: list[Json]) -> float | None:
+        path = f"{DRIVERS}/{driver['metadata']['name']}"
+        policy = oldest(self._caches["policies"].items())
+        if policy is not None and not delegated(policy["spec"]):
+            report(self._api, path, {"state": "disabled"}, failing("Reconciled", _NOT_DELEGATED), at_once=True)
+            return None
+        problem = conflict(driver, drivers, nodes) or unsupported(driver["spec"])
+        if problem:
+            report(self._api, path, {"state": "notReady"}, failing(*problem), at_once=True)
+            return None
+        problem = self._missing_secret(driver["spec"])
+        if problem:
+            # This one leaves the state as it was, be it ready.
+            state = (driver.get("status") or {}).get("state") or "notReady"
+            report(self._api, path, {"state": state}, failing(*problem), at_once=True)
+            return None
+        return self._deploy(driver, nodes, path)
+
+    def _missing_secret(self, spec: Json) -> Problem | None:
+        name = spec.get("secretEnv")
+        if not name or self._api.get(f"/api/v1/namespaces/{self._namespace}/secrets/{name}") is not None:
+            return None
+        return "ReconcileFailed", f'Secret "{name}" not found'
+
+    def _deploy(self, driver: Json, nodes: list[Json], path: str) -> float | None:
+        try:
+            complete = self._sync(driver, nodes)
+        except (ReconcileError, ApiError) as error:
+            report(
+                self._api,
+                path,
+                {"state": "notReady"},
+                failing("ReconcileFailed", f"Error syncing state state-driver: {error}"),
+            )
+            return _AGAIN
+        if not complete:
+            report(
+                self._api, path, {"state": "notReady"}, failing("DriverNotReady", "Waiting for driver pod to be ready")
+            )
+            return _AGAIN
+        report(
+            self._api, path, {"state": "ready"}, ready("Reconciled", "All resources have been successfully reconciled")
+        )
+        return None
+
+    def _sync(self, driver: Json, nodes: list[Json]) -> bool:
+        """Bring a driver's DaemonSets into the state that its nodes ask for; whether all of them are ready, which none at all is."""
+        wanted = pools(driver, nodes)
+        names = {daemonset_name(driver, pool) for pool in wanted}
+        for item in self._caches["daemonsets"].items():
+            if owned(item, driver) and item["metadata"]["name"] not in names:
+                self._api.delete(f"{self._daemonsets}/{item['metadata']['name']}")
+        states = []
+        for pool in wanted:
+            surroundings = site(driver, pool, self._namespace, self._env)
+            made = driver_daemonset(driver, pool, surroundings)
+            for collection, companion in companions(
+                OPERANDS[0], surroundings, made["spec"]["template"]["spec"]["serviceAccountName"]
+            ):
+                ensure(self._api, collection, companion["metadata"]["name"], companion)
+            present, was_there = put(self._api, self._daemonsets, made)
+            states.append(was_there and pool_ready(present))
+        return all(states)

@@ -1,0 +1,204 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A pass over the ClusterPolicy: deploy what it asks for, judge it, and say so in its status."""
+
+from __future__ import annotations
+
+import typing as t
+
+from lab.cluster.api import Api, ApiError, Json
+from lab.cluster.operator.standin.cache import Cache
+from lab.cluster.operator.standin.drivers import OWNER, delegated
+from lab.cluster.operator.standin.images import KERNEL, OS_ID, OS_VERSION, ReconcileError, os_tag
+from lab.cluster.operator.standin.nodes import STATE, has_nfd_labels, is_gpu_node, labels_of
+from lab.cluster.operator.standin.objects import Conditions, ensure, failing, owned, put, ready, report
+from lab.cluster.operator.standin.operands import OPERANDS, Operand
+from lab.cluster.operator.standin.readiness import daemonset_ready, newest_revision
+from lab.cluster.operator.standin.render import Site, block, companions, daemonsets, runtime_classes, service
+
+POLICIES = "/apis/nvidia.com/v1/clusterpolicies"
+_READY = "ClusterPolicy is ready as all resources have been successfully reconciled"
+_NO_GPU = "No GPU node found, watching for new nodes to join the cluster."
+_UPGRADING = "NVIDIADriver upgrade has not completed; one or more NVIDIADriver-owned Nodes are marked pending, in-progress, or failed"
+_PRIVILEGED = {f"pod-security.kubernetes.io/{mode}": "privileged" for mode in ("enforce", "audit", "warn")}
+
+
+def oldest(policies: t.Iterable[Json]) -> Json | None:
+    """The one ClusterPolicy that counts."""
+    return min(
+        policies, key=lambda item: (item["metadata"]["creationTimestamp"], item["metadata"]["name"]), default=None
+    )
+
+
+class Reconciler:
+    """The controller of the ClusterPolicy in one life of the operator."""
+
+    def __init__(self, api: Api, namespace: str, env: t.Mapping[str, str], caches: t.Mapping[str, Cache]) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._env = env
+        self._caches = caches
+        self._initialised = False
+        self._warm = False
+
+    @property
+    def _daemonsets(self) -> str:
+        return f"/apis/apps/v1/namespaces/{self._namespace}/daemonsets"
+
+    def __call__(self) -> float | None:
+        """One pass; the seconds until the next one is due without a reason."""
+        policy = oldest(self._caches["policies"].items())
+        if policy is None:
+            return None
+        try:
+            self._refuse(policy)
+            site = self._site(policy)
+            not_ready = self._deploy(site)
+        except (ReconcileError, ApiError) as error:
+            self._report(policy, "notReady", failing("ReconcileFailed", str(error)))
+            raise
+        return self._judge(policy, not_ready)
+
+    # ---- before anything is deployed --------------------------------------------------------------------------------------------
+
+    def _refuse(self, policy: Json) -> None:
+        for cluster in self._caches["gpuclusters"].items():
+            name = cluster["metadata"]["name"]
+            raise ReconcileError(
+                f'conflicting GPUCluster resource "{name}" detected; ClusterPolicy and GPUCluster cannot co-exist'
+            )
+        if not self._initialised:
+            self._validate(policy["spec"])
+            # Only the first pass of a process looks at this: what is edited into the spec later goes through.
+            self._initialised = True
+
+    @staticmethod
+    def _validate(spec: Json) -> None:
+        cdi = block(spec, "cdi")
+        if not cdi.get("nriPluginEnabled"):
+            return
+        if not cdi.get("enabled", True):
+            raise ReconcileError(
+                "error validating clusterpolicy: the NRI Plugin cannot be enabled when CDI is disabled"
+            )
+        if not block(spec, "toolkit").get("enabled", True):
+            raise ReconcileError(
+                "error validating clusterpolicy: the NRI Plugin cannot be enabled when the Container Toolkit is disabled"
+            )
+
+    def _site(self, policy: Json) -> Site:
+        if block(policy["spec"], "psa").get("enabled"):
+            self._api.merge(f"/api/v1/namespaces/{self._namespace}", {"metadata": {"labels": _PRIVILEGED}})
+        gpu_nodes = [labels_of(node) for node in self._caches["nodes"].items() if is_gpu_node(node)]
+        if not gpu_nodes:
+            return Site(self._namespace, policy, self._env)
+        # The first node speaks for all of them, be they as different as they may.
+        return Site(self._namespace, policy, self._env, os_tag(gpu_nodes[0]), self._kernels(gpu_nodes, policy["spec"]))
+
+    @staticmethod
+    def _kernels(nodes: list[dict[str, str]], spec: Json) -> dict[str, str]:
+        kernels: dict[str, str] = {}
+        if not block(spec, "driver").get("usePrecompiled"):
+            return kernels
+        for labels in nodes:
+            kernel = labels.get(KERNEL)
+            if kernel is None:
+                raise ReconcileError(f"kernel label {KERNEL} not found")
+            system = labels[OS_ID] + labels[OS_VERSION]
+            if kernels.setdefault(kernel, system) != system:
+                raise ReconcileError(
+                    f"different OS versions found for the same kernel version {kernel}, unsupported configuration"
+                )
+        return kernels
+
+    # ---- deploying --------------------------------------------------------------------------------------------------------------
+
+    def _deploy(self, site: Site) -> list[str]:
+        """Bring every operand into its state; the names of those that are not ready."""
+        for name, wanted in runtime_classes(site).items():
+            ensure(self._api, "/apis/node.k8s.io/v1/runtimeclasses", name, wanted)
+        metrics = service("gpu-operator", 8080, {"app": "gpu-operator"}, site)
+        ensure(self._api, f"/api/v1/namespaces/{self._namespace}/services", "gpu-operator", metrics)
+        not_ready = []
+        for operand in OPERANDS:
+            try:
+                if not self._operand(operand, site):
+                    not_ready.append(operand.state)
+            except (ReconcileError, ApiError) as error:
+                raise ReconcileError(f"Failed to reconcile {operand.state}: {error}") from error
+        self._warm = True
+        return not_ready
+
+    def _operand(self, operand: Operand, site: Site) -> bool:
+        """Deploy or remove one operand; whether it counts as ready."""
+        if operand.on_delete and delegated(site.spec):
+            # The pods stay, and with them the driver, until those of an NVIDIADriver take their place.
+            self._remove(operand, propagationPolicy="Orphan")
+            return True
+        if not operand.enabled(site.spec):
+            self._remove(operand)
+            return True
+        for path, companion in companions(operand, site):
+            ensure(self._api, path, companion["metadata"]["name"], companion)
+        wanted = daemonsets(operand, site)
+        names = {item["metadata"]["name"] for item in wanted}
+        self._remove(operand, keep=names)
+        verdicts = [self._apply(item) for item in wanted]
+        return all(verdicts)
+
+    def _apply(self, wanted: Json) -> bool:
+        present, was_there = put(self._api, self._daemonsets, wanted)
+        if not was_there:
+            # The caches of an operator that has just started do not hold what it creates, and what it does not find is not
+            # ready. Later they are quick enough to show a DaemonSet that wants no pod yet, and that one is ready.
+            return self._warm
+        pods = [pod for pod in self._caches["drivers"].items() if owned(pod, present)]
+        return daemonset_ready(present, pods, lambda: self._revision(present))
+
+    def _revision(self, daemonset: Json) -> str | None:
+        app = daemonset["spec"]["selector"]["matchLabels"]["app"]
+        path = f"/apis/apps/v1/namespaces/{self._namespace}/controllerrevisions"
+        return newest_revision(self._api.list(path, labelSelector=f"app={app}"), daemonset)
+
+    def _remove(self, operand: Operand, keep: t.Container[str] = (), **options: t.Any) -> None:
+        for item in self._caches["daemonsets"].items():
+            name = item["metadata"]["name"]
+            ours = name == operand.daemonset or (
+                operand.state == "state-driver" and name.startswith(f"{operand.daemonset}-")
+            )
+            if ours and name not in keep and not item["metadata"].get("deletionTimestamp"):
+                self._api.delete(f"{self._daemonsets}/{name}", **options)
+
+    # ---- the verdict ------------------------------------------------------------------------------------------------------------
+
+    def _judge(self, policy: Json, not_ready: list[str]) -> float | None:
+        reasons = [f"states not ready: [{' '.join(not_ready)}]"] if not_ready else []
+        nodes = self._caches["nodes"].items()
+        if delegated(policy["spec"]) and any(_upgrading(labels_of(node)) for node in nodes):
+            reasons.append(_UPGRADING)
+        if reasons:
+            message = "; ".join(["ClusterPolicy is not ready", *reasons])
+            self._report(policy, "notReady", failing("OperandNotReady", message))
+            return 5.0 if not_ready else None
+        reason, message = "Reconciled", _READY
+        if not any(map(has_nfd_labels, nodes)):
+            reason, message = "NFDLabelsMissing", "No NFD labels found"
+        elif not any(map(is_gpu_node, nodes)):
+            reason, message = "NoGPUNodes", _NO_GPU
+        self._report(policy, "ready", ready(reason, message))
+        return 45.0 if reason == "NFDLabelsMissing" else None
+
+    def _report(self, policy: Json, state: str, conditions: Conditions) -> None:
+        report(
+            self._api,
+            f"{POLICIES}/{policy['metadata']['name']}",
+            {"state": state, "namespace": self._namespace},
+            conditions,
+        )
+
+
+def _upgrading(labels: t.Mapping[str, str]) -> bool:
+    counted = OWNER in labels and labels.get("nvidia.com/gpu-driver-upgrade.skip") != "true"
+    return counted and labels.get(STATE, "") not in ("", "upgrade-done")

@@ -1,0 +1,235 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""NVIDIADrivers: which node is whose, what of them is refused, and a DaemonSet for each pool of alike nodes."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+from functools import reduce
+
+from lab.cluster.operator.standin.images import KERNEL, OS_ID, OS_VERSION, ReconcileError, kernel_suffix, os_tag
+from lab.cluster.operator.standin.nodes import PRESENT, labels_of
+from lab.cluster.operator.standin.operands import OPERANDS, Json
+from lab.cluster.operator.standin.render import Site, block, daemonset, hashed
+
+COMPONENT = ("app.kubernetes.io/component", "nvidia-driver")
+"""The label of driver pods and their DaemonSets, whoever made them."""
+OWNER = "nvidia.com/gpu-operator.driver.owner"
+_OS_MAJOR = f"{OS_VERSION}.major"
+_DRIVER = OPERANDS[0]
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_LONGEST_NAME = 63
+_OPEN_SINCE = (2, 17, 5)
+"""The first version of GPUDirect Storage that needs open kernel modules."""
+_UPGRADE_DEFAULTS: Json = {
+    "autoUpgrade": True,
+    "maxParallelUpgrades": 1,
+    "maxUnavailable": "25%",
+    "podDeletion": {},
+    "drain": {},
+    "waitForCompletion": {},
+}
+Problem = tuple[str, str]
+"""The reason and the message of a condition."""
+
+
+def delegated(policy_spec: Json) -> bool:
+    """Whether a ClusterPolicy leaves the driver to NVIDIADrivers."""
+    return bool(block(policy_spec, "driver").get("useNvidiaDriverCRD"))
+
+
+def upgrade_policy(driver: Json) -> Json:
+    """How an NVIDIADriver's nodes are to be upgraded."""
+    return {**_UPGRADE_DEFAULTS, **block(driver["spec"], "upgradePolicy")}
+
+
+# ---- which node is whose -------------------------------------------------------------------------------------------------------------
+
+
+def selects(driver: Json, node: Json) -> bool:
+    """Whether a node is one that a driver asks for; without a selector, one with GPUs."""
+    selector = driver["spec"].get("nodeSelector")
+    labels = labels_of(node)
+    return all(labels.get(key) == value for key, value in ({PRESENT: "true"} if selector is None else selector).items())
+
+
+def conflict(driver: Json, drivers: t.Sequence[Json], nodes: t.Sequence[Json]) -> Problem | None:
+    """What is wrong among the drivers together, for whichever of them that one looks at it."""
+    for item in (driver, *drivers):
+        if OWNER in (item["spec"].get("nodeSelector") or {}):
+            return (
+                "ConflictingNodeSelector",
+                f'NVIDIADriver "{_name(item)}" nodeSelector cannot use reserved label "{OWNER}"',
+            )
+    defaults = _defaults(drivers)
+    if len(defaults) > 1:
+        return "ReconcileFailed", _too_many(defaults)
+    claims: dict[str, str] = {}
+    choosy = [item for item in drivers if not item["spec"].get("default")]
+    for item, node in ((item, node) for item in choosy for node in nodes if selects(item, node)):
+        first = claims.setdefault(_name(node), _name(item))
+        if first != _name(item):
+            return "ConflictingNodeSelector", _contested(_name(node), (first, _name(item)))
+    return None
+
+
+def owners(drivers: t.Sequence[Json], nodes: t.Iterable[Json]) -> dict[str, str | None]:
+    """The driver of each GPU node by name, None where no driver wants it. Raises where more than one does, before any node changes hands."""
+    living = [driver for driver in drivers if not driver["metadata"].get("deletionTimestamp")]
+    problem = conflict(living[0], living, ()) if living else None
+    if problem:
+        raise ReconcileError(problem[1])
+    found: dict[str, str | None] = {}
+    for node in nodes:
+        if labels_of(node).get(PRESENT) != "true":
+            continue
+        wanting = [_name(driver) for driver in living if not driver["spec"].get("default") and selects(driver, node)]
+        if len(wanting) > 1:
+            raise ReconcileError(_contested(_name(node), wanting))
+        found[_name(node)] = next(iter(wanting or _defaults(living)), None)
+    return found
+
+
+def _name(item: Json) -> str:
+    return str(item["metadata"]["name"])
+
+
+def _defaults(drivers: t.Iterable[Json]) -> list[str]:
+    return sorted(_name(driver) for driver in drivers if driver["spec"].get("default"))
+
+
+def _too_many(names: t.Sequence[str]) -> str:
+    return f"multiple default NVIDIADrivers found: [{' '.join(names)}]"
+
+
+def _contested(node: str, names: t.Iterable[str]) -> str:
+    return f"multiple NVIDIADrivers match the same node {node}: [{' '.join(sorted(names))}]"
+
+
+# ---- what is refused -----------------------------------------------------------------------------------------------------------------
+
+
+def unsupported(spec: Json) -> Problem | None:
+    """What an NVIDIADriver asks for that does not go together."""
+    gds, gdrcopy = (block(spec, name) for name in ("gds", "gdrcopy"))
+    if spec.get("usePrecompiled") and (gds.get("enabled") or gdrcopy.get("enabled")):
+        what = "GPUDirect Storage driver (nvidia-fs) and/or GDRCopy driver"
+        return "ReconcileFailed", f"{what} is not supported along with pre-compiled NVIDIA drivers"
+    if gds.get("enabled") and _needs_open_modules(gds.get("version", "")) and spec.get("kernelModuleType") != "open":
+        # The hint is as old as it is wrong: the field does nothing, and kernelModuleType is what counts.
+        hint = "Please set 'useOpenKernelModules=true' to enable OpenRM mode"
+        return (
+            "ReconcileFailed",
+            f"GPUDirect Storage driver '{gds.get('version', '')}' is only supported with NVIDIA OpenRM drivers. {hint}",
+        )
+    return None
+
+
+def _needs_open_modules(version: str) -> bool:
+    if version.startswith("sha256"):
+        return True
+    numbers = version.removeprefix("v").split("-")[0].split(".")
+    return all(number.isdigit() for number in numbers) and tuple(map(int, numbers)) >= _OPEN_SINCE
+
+
+# ---- pools ---------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Nodes that can share a driver image."""
+
+    os_tag: str
+    kernel: str
+    """For precompiled drivers, else empty."""
+    selector: t.Mapping[str, str]
+
+
+def pools(driver: Json, nodes: t.Iterable[Json]) -> list[Pool]:
+    """The pools among a driver's nodes. A node about which Node Feature Discovery says too little is in none."""
+    base = {**(driver["spec"].get("nodeSelector") or {}), PRESENT: "true", OWNER: _name(driver)}
+    found: dict[tuple[str, str], Pool] = {}
+    for labels in map(labels_of, nodes):
+        if all(labels.get(key) == value for key, value in base.items()):
+            pool = _pool(labels, base, bool(driver["spec"].get("usePrecompiled")))
+            if pool:
+                found.setdefault((pool.os_tag, pool.kernel), pool)
+    return [found[key] for key in sorted(found)]
+
+
+def _pool(labels: t.Mapping[str, str], base: t.Mapping[str, str], precompiled: bool) -> Pool | None:
+    if not {OS_ID, OS_VERSION} <= labels.keys():
+        return None
+    tag = os_tag(labels)
+    keys = [OS_ID, OS_VERSION if tag.endswith(labels[OS_VERSION]) else _OS_MAJOR, *([KERNEL] if precompiled else [])]
+    if not all(key in labels for key in keys):
+        return None
+    return Pool(tag, labels[KERNEL] if precompiled else "", {**base, **{key: labels[key] for key in keys}})
+
+
+def daemonset_name(driver: Json, pool: Pool) -> str:
+    """`nvidia-gpu-driver-ubuntu24.04-<hash>`; the hash is of the driver's uid, and of the kernel where that tells pools apart."""
+    prefix = f"nvidia-{driver['spec']['driverType']}-driver-{pool.os_tag}"
+    source = "-".join(part for part in (driver["metadata"]["uid"], pool.kernel) if part)
+    # FNV-1a of 32 bits, its digits in the letters that Kubernetes gives to generated names.
+    number = reduce(lambda value, byte: (value ^ byte) * 0x01000193 % 2**32, source.encode(), 0x811C9DC5)
+    suffix = "".join(_LETTERS[ord(digit) % len(_LETTERS)] for digit in str(number))
+    return f"{prefix[: _LONGEST_NAME - len(suffix) - 1]}-{suffix}"
+
+
+def account_name(driver: Json, pool: Pool) -> str:
+    """The service account of a pool's pods."""
+    kind = driver["spec"]["driverType"]
+    prefix = "nvidia-vgpu-manager" if kind == "vgpu-host-manager" else f"nvidia-{kind}-driver"
+    return f"{prefix}-{_name(driver)}-{pool.os_tag}"
+
+
+def site(driver: Json, pool: Pool, namespace: str, env: t.Mapping[str, str]) -> Site:
+    """What a driver's rendering depends on: its spec in the shape of a ClusterPolicy's, so that the same code renders both."""
+    spec = driver["spec"]
+    common = {key: spec[key] for key in ("annotations", "priorityClassName", "podSecurityContext") if spec.get(key)}
+    as_policy = {"driver": spec, "gds": block(spec, "gds"), "gdrcopy": block(spec, "gdrcopy"), "daemonsets": common}
+    owner = {"metadata": driver["metadata"], "spec": as_policy}
+    return Site(namespace, owner, env, pool.os_tag, {pool.kernel: pool.os_tag}, ("nvidia.com/v1alpha1", "NVIDIADriver"))
+
+
+def driver_daemonset(driver: Json, pool: Pool, surroundings: Site) -> Json:
+    """The DaemonSet of a pool: the one that a ClusterPolicy would have, with other names, labels, nodes and tolerations."""
+    spec, name = driver["spec"], daemonset_name(driver, pool)
+    try:
+        made = daemonset(_DRIVER, surroundings, pool.kernel or None)
+    except ReconcileError as error:
+        raise ReconcileError(
+            f"failed to create k8s objects from manifests: failed to construct driver spec: {error}"
+        ) from error
+    if pool.kernel and "sha256:" in made["spec"]["template"]["spec"]["containers"][0]["image"]:
+        raise ReconcileError("specifying image digest is not supported when precompiled is enabled")
+    host = spec["driverType"] == "vgpu-host-manager"
+    labels = {
+        "app": name,
+        COMPONENT[0]: "nvidia-vgpu-host-manager" if host else COMPONENT[1],
+        "nvidia.com/node.os-version": pool.os_tag,
+        "nvidia.com/precompiled": str(bool(spec.get("usePrecompiled"))).lower(),
+        **({"nvidia.com/precompiled.kernel-version": kernel_suffix(pool.kernel)} if pool.kernel else {}),
+        **{
+            key: value
+            for key, value in block(spec, "labels").items()
+            if key != "app" and not key.startswith("app.kubernetes.io/")
+        },
+    }
+    made["metadata"] |= {"name": name, "labels": {**labels, "nvidia.com/gpu-operator.state": "state-driver"}}
+    made["spec"]["selector"] = {"matchLabels": {"app": name}}
+    template = made["spec"]["template"]
+    template["metadata"]["labels"] = labels
+    pod = template["spec"]
+    pod["serviceAccountName"] = account_name(driver, pool)
+    pod["nodeSelector"] = {f"nvidia.com/gpu.deploy.{'vgpu-manager' if host else 'driver'}": "true", **pool.selector}
+    # Those of an NVIDIADriver come to the built-in one, where those of a ClusterPolicy replace it.
+    pod["tolerations"] = [
+        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+        *(spec.get("tolerations") or []),
+    ]
+    return hashed(made)

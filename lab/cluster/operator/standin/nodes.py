@@ -1,0 +1,141 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Labels and annotations that the operator writes on nodes."""
+
+from __future__ import annotations
+
+import typing as t
+
+from lab.cluster.operator.standin.operands import Json
+from lab.cluster.operator.standin.render import block
+
+PRESENT = "nvidia.com/gpu.present"
+DEPLOY = "nvidia.com/gpu.deploy."
+STATE = "nvidia.com/gpu-driver-upgrade-state"
+UPGRADE_ENABLED = "nvidia.com/gpu-driver-upgrade-enabled"
+_NFD = "feature.node.kubernetes.io/"
+_PCI = tuple(f"{_NFD}pci-{device}.present" for device in ("10de", "0302_10de", "0300_10de"))
+_CONTAINER = (
+    "driver",
+    "gpu-feature-discovery",
+    "container-toolkit",
+    "device-plugin",
+    "dcgm",
+    "dcgm-exporter",
+    "node-status-exporter",
+    "operator-validator",
+    "client",
+)
+_PASSTHROUGH = ("sandbox-validator", "vfio-manager", "kata-manager", "cc-manager", "client")
+_VGPU = ("sandbox-device-plugin", "vgpu-manager", "vgpu-device-manager", "sandbox-validator", "cc-manager", "client")
+_MIG_MODELS = ("h100", "a100", "a30")
+
+
+def labels_of(node: Json) -> dict[str, str]:
+    """A node's labels."""
+    return t.cast("dict[str, str]", node["metadata"].get("labels") or {})
+
+
+def has_nfd_labels(node: Json) -> bool:
+    """Whether Node Feature Discovery has seen it."""
+    return any(key.startswith(_NFD) for key in labels_of(node))
+
+
+def is_gpu_node(node: Json) -> bool:
+    """Whether Node Feature Discovery has found an NVIDIA device in it."""
+    labels = labels_of(node)
+    return any(labels.get(key) == "true" for key in _PCI)
+
+
+def mig_capable(labels: t.Mapping[str, str]) -> bool:
+    """Whether its GPUs can be partitioned, as far as the labels tell."""
+    if "nvidia.com/vgpu.host-driver-version" in labels:
+        return False
+    if "nvidia.com/mig.capable" in labels:
+        return labels["nvidia.com/mig.capable"] == "true"
+    return any(model in labels.get("nvidia.com/gpu.product", "").lower() for model in _MIG_MODELS)
+
+
+def label_patch(node: Json, spec: Json) -> dict[str, str | None]:
+    """What is to change on a node's labels."""
+    labels = labels_of(node)
+    deployed = {key for key in labels if key.startswith(DEPLOY)}
+    if not is_gpu_node(node):
+        if labels.get(PRESENT) != "true":
+            return {}
+        return {PRESENT: "false", **dict.fromkeys(sorted(deployed))}
+    patch: dict[str, str | None] = {} if labels.get(PRESENT) == "true" else {PRESENT: "true"}
+    if labels.get(f"{DEPLOY}operands") == "false":
+        return patch | dict.fromkeys(sorted(deployed - {f"{DEPLOY}operands"}))
+    wanted = {DEPLOY + name for name in _deployed(labels, spec)}
+    patch |= {key: "true" for key in sorted(wanted) if not labels.get(key)}
+    if block(spec, "sandboxWorkloads").get("enabled"):
+        known = {
+            DEPLOY + name
+            for name in (
+                *_CONTAINER,
+                *_PASSTHROUGH,
+                *_VGPU,
+                "mig-manager",
+                "sandbox-device-plugin",
+                "kata-sandbox-device-plugin",
+            )
+        }
+        patch |= dict.fromkeys(sorted((deployed & known) - wanted))
+    manager = block(spec, "migManager")
+    default = block(manager, "config").get("default", "all-disabled")
+    if (
+        f"{DEPLOY}mig-manager" in wanted
+        and not labels.get("nvidia.com/mig.config")
+        and manager.get("enabled", True)
+        and default == "all-disabled"
+    ):
+        patch["nvidia.com/mig.config"] = "all-disabled"
+    return patch
+
+
+def _deployed(labels: t.Mapping[str, str], spec: Json) -> tuple[str, ...]:
+    sandbox = block(spec, "sandboxWorkloads")
+    workload = "container"
+    if sandbox.get("enabled"):
+        workload = labels.get("nvidia.com/gpu.workload.config") or ""
+        if workload not in ("container", "vm-passthrough", "vm-vgpu"):
+            workload = sandbox.get("defaultWorkload") or "container"
+    if workload == "vm-vgpu":
+        return _VGPU
+    if workload == "vm-passthrough":
+        return (
+            *_PASSTHROUGH,
+            "kata-sandbox-device-plugin" if sandbox.get("mode") == "kata" else "sandbox-device-plugin",
+        )
+    return (*_CONTAINER, "mig-manager") if mig_capable(labels) else _CONTAINER
+
+
+def upgrades_wanted(spec: Json) -> bool:
+    """Whether the operator is to roll drivers."""
+    driver = block(spec, "driver")
+    automatic = block(driver, "upgradePolicy").get("autoUpgrade", False)
+    return bool(driver.get("enabled", True) and automatic and not block(spec, "sandboxWorkloads").get("enabled"))
+
+
+def annotation_patch(node: Json, spec: Json) -> dict[str, str | None]:
+    """What is to change on a node's annotations."""
+    wanted = "true" if is_gpu_node(node) and upgrades_wanted(spec) else None
+    present = (node["metadata"].get("annotations") or {}).get(UPGRADE_ENABLED)
+    return {} if wanted == present else {UPGRADE_ENABLED: wanted}
+
+
+def concerns_labelling(before: Json | None, after: Json | None) -> bool:
+    """Whether a change of a node makes the operator look at its labels again: edits of its own labels do not."""
+
+    def relevant(node: Json | None) -> Json:
+        labels = labels_of(node) if node else {}
+        return {
+            key: value
+            for key, value in labels.items()
+            if key == f"{DEPLOY}operands" or not key.startswith((DEPLOY, STATE))
+        }
+
+    return relevant(before) != relevant(after)

@@ -1,0 +1,159 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One life of the operator, from the moment that its Deployment has an available pod until it has none."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import typing as t
+
+from lab.cluster.api import Api, Json
+from lab.cluster.operator.standin.cache import Cache, Loop
+from lab.cluster.operator.standin.controllers.gpucluster import CLUSTERS, ClusterReconciler
+from lab.cluster.operator.standin.controllers.labelling import Labeller, orphan
+from lab.cluster.operator.standin.controllers.nvidiadriver import DRIVERS, DriverReconciler
+from lab.cluster.operator.standin.controllers.policy import POLICIES, Reconciler
+from lab.cluster.operator.standin.controllers.upgrade import SKIP, Upgrader
+from lab.cluster.operator.standin.drivers import COMPONENT
+from lab.cluster.operator.standin.nodes import STATE, concerns_labelling, labels_of
+
+LOOPS = {"labels": 0.1, "policy": 0.1, "drivers": 0.05, "cluster": 0.1, "upgrade": 0.1}
+"""The controllers, and for how many seconds each lets changes come in before it runs.
+
+That of NVIDIADrivers is ahead of labelling, as NVIDIA's is: it finds no node of a driver that has just been given some.
+"""
+Run = t.Callable[[], float | None]
+
+
+class Operator:
+    """Watches the cluster, and acts while it may."""
+
+    def __init__(self, api: Api, tick: float) -> None:
+        self._api = api
+        self._tick = tick
+        self._active = threading.Event()
+        self._loops: dict[str, Loop] = {}
+        self._caches: dict[str, Cache] = {}
+        self._namespace: str | None = None
+        self._runs: dict[str, Run] = {}
+
+    def run(self) -> t.NoReturn:
+        """Follow the operator's Deployment for ever."""
+        changed = threading.Event()
+        deployments = Cache(self._api, "/apis/apps/v1/deployments", lambda before, after: changed.set())
+        while True:
+            changed.wait()
+            changed.clear()
+            found = next(filter(_is_operator, deployments.items()), None)
+            if found is None or not (found.get("status") or {}).get("availableReplicas"):
+                if self._active.is_set():
+                    print("the operator has no available pod", flush=True)
+                self._active.clear()
+            elif not self._active.is_set():
+                self._begin(found)
+
+    def _begin(self, deployment: Json) -> None:
+        namespace = deployment["metadata"]["namespace"]
+        print(f"the operator has an available pod in {namespace}", flush=True)
+        if namespace != self._namespace:
+            self._watch(namespace)
+        containers = deployment["spec"]["template"]["spec"]["containers"]
+        env = {
+            entry["name"]: entry.get("value", "") for container in containers for entry in container.get("env") or []
+        }
+        # A new process knows nothing of what the one before it has checked.
+        self._runs = {
+            "labels": Labeller(self._api, self._caches),
+            "policy": Reconciler(self._api, namespace, env, self._caches),
+            "drivers": DriverReconciler(self._api, namespace, env, self._caches),
+            "cluster": ClusterReconciler(self._api, namespace, self._caches),
+            "upgrade": Upgrader(self._api, namespace, self._caches, self._tick),
+        }
+        self._active.set()
+        if not self._loops:
+            self._loops = {
+                name: Loop(name, functools.partial(self._run, name), self._active, settle)
+                for name, settle in LOOPS.items()
+            }
+        self._wake(*LOOPS)
+
+    def _run(self, name: str) -> float | None:
+        return self._runs[name]()
+
+    def _watch(self, namespace: str) -> None:
+        self._namespace = namespace
+        pods = f"/api/v1/namespaces/{namespace}/pods"
+        self._caches |= {
+            "policies": Cache(self._api, POLICIES, self._policy_changed),
+            "nvidiadrivers": Cache(self._api, DRIVERS, self._driver_changed),
+            "gpuclusters": Cache(self._api, CLUSTERS, self._cluster_changed),
+            "nodes": Cache(self._api, "/api/v1/nodes", self._node_changed),
+            "daemonsets": Cache(self._api, f"/apis/apps/v1/namespaces/{namespace}/daemonsets", self._daemonset_changed),
+            "drivers": Cache(self._api, pods, self._pod_changed, labelSelector="=".join(COMPONENT)),
+            # These wake nobody: the operator does not watch them either.
+            "validators": Cache(self._api, pods, labelSelector="app=nvidia-operator-validator"),
+        }
+        for name in ("nodes", "daemonsets", "policies", "nvidiadrivers", "gpuclusters"):
+            self._caches[name].wait(10)
+
+    def _wake(self, *names: str) -> None:
+        for name in names:
+            if name in self._loops:
+                self._loops[name].wake()
+
+    def _policy_changed(self, before: Json | None, after: Json | None) -> None:
+        if _generation(before) != _generation(after):
+            self._wake("drivers", "labels", "policy", "upgrade")
+
+    def _driver_changed(self, before: Json | None, after: Json | None) -> None:
+        if _generation(before) != _generation(after):
+            self._wake("drivers", "labels", "upgrade")
+
+    def _cluster_changed(self, before: Json | None, after: Json | None) -> None:
+        if _generation(before) != _generation(after):
+            self._wake("cluster", "policy", "labels", "drivers")
+
+    def _daemonset_changed(self, before: Json | None, after: Json | None) -> None:
+        self._wake("policy")
+        item = after or before or {}
+        if (item["metadata"].get("labels") or {}).get(COMPONENT[0]) != COMPONENT[1]:
+            return
+        self._wake("drivers")
+        if _generation(before) != _generation(after):
+            self._wake("upgrade")
+
+    def _pod_changed(self, before: Json | None, after: Json | None) -> None:
+        """Of driver pods it matters when they come, when they run, and when they lose their DaemonSet.
+
+        The last is this operator's own, so that no node is forgotten whose pod lost it late; NVIDIA's learns of it with the next change.
+        """
+        drivers = self._caches.get("nvidiadrivers")
+        if after is None or drivers is None or not drivers.items():
+            return
+        if before is None or _running(before) != _running(after) or orphan(before) != orphan(after):
+            self._wake("labels")
+
+    def _node_changed(self, before: Json | None, after: Json | None) -> None:
+        if concerns_labelling(before, after):
+            self._wake("labels")
+        old, new = (labels_of(node) if node else {} for node in (before, after))
+        if old != new:
+            self._wake("drivers", "policy")
+        if any(old.get(key) != new.get(key) for key in (STATE, SKIP)):
+            self._wake("upgrade")
+
+
+def _generation(item: Json | None) -> int | None:
+    return item["metadata"]["generation"] if item else None
+
+
+def _running(pod: Json) -> bool:
+    return bool(pod["status"].get("phase") == "Running")
+
+
+def _is_operator(deployment: Json) -> bool:
+    template = deployment["spec"]["template"]["metadata"].get("labels") or {}
+    return bool(template.get("app") == "gpu-operator")

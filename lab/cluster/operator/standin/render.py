@@ -1,0 +1,313 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""DaemonSets and their companions as the operator writes them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import typing as t
+from dataclasses import dataclass, field
+
+from lab.cluster.operator.standin.images import KERNEL, ReconcileError, driver_image, image, kernel_suffix
+from lab.cluster.operator.standin.mounts import mount
+from lab.cluster.operator.standin.operands import VALIDATOR, Init, Json, Operand
+
+HASH = "nvidia.com/last-applied-hash"
+DIGEST = "DRIVER_CONFIG_DIGEST"
+_BUILT_IN_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+_ONE_DRIVER = {
+    "labelSelector": {
+        "matchExpressions": [
+            {"key": "app.kubernetes.io/component", "operator": "In", "values": ["nvidia-driver", "nvidia-vgpu-manager"]}
+        ]
+    },
+    "topologyKey": "kubernetes.io/hostname",
+}
+"""A driver pod waits until the one before it has left the node, whoever made that."""
+_SIDECARS: tuple[tuple[str, t.Callable[[Json], t.Any], str | None, str], ...] = (
+    ("nvidia-peermem-ctr", lambda spec: (spec["driver"].get("rdma") or {}).get("enabled"), None, ""),
+    ("nvidia-fs-ctr", lambda spec: (spec.get("gds") or {}).get("enabled"), "gds", "GDS_IMAGE"),
+    ("nvidia-gdrcopy-ctr", lambda spec: (spec.get("gdrcopy") or {}).get("enabled"), "gdrcopy", "GDRCOPY_IMAGE"),
+)
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a rendering depends on beside the spec."""
+
+    namespace: str
+    owner: Json
+    """The ClusterPolicy, or an NVIDIADriver in the shape of one."""
+    env: t.Mapping[str, str] = field(default_factory=dict)
+    """The operator's environment, as its Deployment sets it."""
+    os_tag: str = ""
+    kernels: t.Mapping[str, str] = field(default_factory=dict)
+    """Kernels of the GPU nodes and the operating system of each."""
+    kind: tuple[str, str] = ("nvidia.com/v1", "ClusterPolicy")
+    """The API version and kind of the owner."""
+
+    @property
+    def spec(self) -> Json:
+        """The owner's spec."""
+        return t.cast(Json, self.owner["spec"])
+
+    def metadata(self, name: str, labels: Json | None = None, *, namespaced: bool = True) -> Json:
+        """Metadata of an object that is the owner's, and goes with it."""
+        version, kind = self.kind
+        owner = {
+            "apiVersion": version,
+            "kind": kind,
+            "name": self.owner["metadata"]["name"],
+            "uid": self.owner["metadata"]["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+        return {
+            "name": name,
+            "ownerReferences": [owner],
+            **({"namespace": self.namespace} if namespaced else {}),
+            **({"labels": labels} if labels else {}),
+        }
+
+
+def block(spec: Json, path: str) -> Json:
+    """A block of the spec by its dotted path; empty where it is not set."""
+    for key in path.split("."):
+        spec = spec.get(key) or {}
+    return spec
+
+
+def daemonsets(operand: Operand, site: Site) -> list[Json]:
+    """An operand's DaemonSets: one, or one per kernel for precompiled drivers."""
+    if operand.state != "state-driver" or not site.spec["driver"].get("usePrecompiled"):
+        return [daemonset(operand, site)]
+    for name in ("gds", "gdrcopy"):
+        if block(site.spec, name).get("enabled"):
+            raise ReconcileError(f"{name} driver is not supported along with pre-compiled NVIDIA drivers")
+    return [daemonset(operand, site, kernel) for kernel in sorted(site.kernels)]
+
+
+def daemonset(operand: Operand, site: Site, kernel: str | None = None) -> Json:
+    """One DaemonSet with its hash."""
+    suffix = f"-{kernel_suffix(kernel)}-{site.kernels[kernel]}" if kernel else ""
+    own = dict(operand.selected)
+    if operand.state == "state-driver":
+        own |= {"app.kubernetes.io/component": "nvidia-driver", "nvidia.com/precompiled": str(bool(kernel)).lower()}
+    result: Json = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": site.metadata(operand.daemonset + suffix, {"app": operand.daemonset, **own}),
+        "spec": {
+            "selector": {"matchLabels": operand.selected},
+            "updateStrategy": _strategy(operand, block(site.spec, "daemonsets")),
+            "template": {"metadata": _pod_metadata(operand, site.spec, own), "spec": _pod(operand, site, kernel)},
+        },
+    }
+    return hashed(result)
+
+
+def hashed(daemonset: Json) -> Json:
+    """The same DaemonSet with the annotation by which the operator knows what it has written."""
+    metadata = daemonset["metadata"]
+    metadata["annotations"] = {
+        **metadata.get("annotations", {}),
+        HASH: _digest([metadata["labels"], daemonset["spec"]]),
+    }
+    return daemonset
+
+
+def _strategy(operand: Operand, common: Json) -> Json:
+    if operand.on_delete or common.get("updateStrategy") == "OnDelete":
+        return {"type": "OnDelete"}
+    most = (common.get("rollingUpdate") or {}).get("maxUnavailable") or "1"
+    return {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxUnavailable": int(most) if str(most).isdigit() else most, "maxSurge": 0},
+    }
+
+
+def _pod_metadata(operand: Operand, spec: Json, own: Json) -> Json:
+    common = block(spec, "daemonsets")
+    kept = {
+        key: value
+        for key, value in (common.get("labels") or {}).items()
+        if key not in ("app", "app.kubernetes.io/part-of")
+    }
+    annotations = {**(common.get("annotations") or {}), **(block(spec, operand.spec).get("annotations") or {})}
+    return {"labels": {**own, **kept}, **({"annotations": annotations} if annotations else {})}
+
+
+def _pod(operand: Operand, site: Site, kernel: str | None) -> Json:
+    spec, own = site.spec, block(site.spec, operand.spec)
+    common = block(spec, "daemonsets")
+    containers = _containers(operand, site, kernel)
+    pod: Json = {
+        "serviceAccountName": operand.account,
+        "priorityClassName": common.get("priorityClassName") or "system-node-critical",
+        "nodeSelector": {operand.node_label: "true", **dict(operand.needs), **({KERNEL: kernel} if kernel else {})},
+        # Tolerations of the spec replace the built-in one.
+        "tolerations": common.get("tolerations") or [_BUILT_IN_TOLERATION],
+        "initContainers": [_init(operand, entry, site) for entry in _init_containers(operand, spec)],
+        "containers": containers,
+    }
+    if operand.host_pid or own.get("hostPID"):
+        pod["hostPID"] = True
+    if own.get("hostNetwork"):
+        pod["hostNetwork"] = True
+    if own.get("imagePullSecrets"):
+        pod["imagePullSecrets"] = [{"name": name} for name in own["imagePullSecrets"]]
+    if common.get("podSecurityContext"):
+        pod["securityContext"] = common["podSecurityContext"]
+    if operand.on_delete:
+        pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_ONE_DRIVER]}}
+    if operand.runtime_class and not block(spec, "cdi").get("nriPluginEnabled"):
+        pod["runtimeClassName"] = block(spec, "operator").get("runtimeClass") or "nvidia"
+    return mount(pod)
+
+
+def _init_containers(operand: Operand, spec: Json) -> t.Iterator[Init]:
+    plugin = block(spec, "devicePlugin").get("enabled", True)
+    for entry in operand.init:
+        if entry.name != "plugin-validation" or plugin:
+            yield entry
+    if operand.shares_gpus and block(spec, "devicePlugin.config").get("name"):
+        yield Init("config-manager-init", None)
+
+
+def _init(operand: Operand, entry: Init, site: Site) -> Json:
+    path = entry.image_of or operand.spec
+    env_name = {VALIDATOR: "VALIDATOR_IMAGE", "driver.manager": "DRIVER_MANAGER_IMAGE"}.get(path, operand.image_env)
+    source = block(site.spec, path)
+    env = [{"name": name, "value": value} for name, value in entry.env]
+    part = entry.name.removesuffix("-validation")
+    extra = source.get("env") if path.endswith("anager") else block(source, part).get("env")
+    return {
+        "name": entry.name,
+        "image": image(source, env_name, site.env),
+        "imagePullPolicy": _pull_policy(source),
+        "env": merged(env, extra),
+    }
+
+
+def _containers(operand: Operand, site: Site, kernel: str | None) -> list[Json]:
+    spec, own = site.spec, block(site.spec, operand.spec)
+    first: Json = {
+        "name": operand.container,
+        "image": _image(operand, site, kernel),
+        "imagePullPolicy": _pull_policy(own),
+    }
+    first["env"] = merged(_env(operand, spec), own.get("env"))
+    for key in ("args", "resources"):
+        if own.get(key):
+            first[key] = own[key]
+    if operand.ports:
+        first["ports"] = [{"name": name, "containerPort": port} for name, port in operand.ports]
+    containers = [first]
+    if operand.shares_gpus and block(spec, "devicePlugin.config").get("name"):
+        containers.append(
+            {"name": "config-manager", "image": first["image"], "imagePullPolicy": first["imagePullPolicy"]}
+        )
+    if operand.state == "state-driver":
+        containers += _sidecars(site, first)
+        inputs = [[part.get(key) for key in ("name", "image", "env", "args")] for part in containers]
+        first["env"] = merged(first["env"], [{"name": DIGEST, "value": _digest(inputs)}])
+    return containers
+
+
+def _sidecars(site: Site, driver: Json) -> t.Iterator[Json]:
+    for name, wanted, path, env_name in _SIDECARS:
+        if wanted(site.spec):
+            source = block(site.spec, path) if path else site.spec["driver"]
+            path_of_image = driver_image(source, env_name, site.env, site.os_tag) if path else driver["image"]
+            yield {
+                "name": name,
+                "image": path_of_image,
+                "imagePullPolicy": _pull_policy(source),
+                "env": source.get("env") or [],
+            }
+
+
+def _image(operand: Operand, site: Site, kernel: str | None) -> str:
+    own = block(site.spec, operand.spec)
+    if operand.spec in ("driver", "vgpuManager"):
+        return driver_image(own, operand.image_env, site.env, site.os_tag, kernel)
+    return image(own, operand.image_env, site.env)
+
+
+def _env(operand: Operand, spec: Json) -> list[Json]:
+    values: dict[str, str] = {}
+    if operand.state == "state-driver":
+        values["KERNEL_MODULE_TYPE"] = block(spec, "driver").get("kernelModuleType") or "auto"
+    if operand.mig_strategy and block(spec, "mig").get("strategy"):
+        values["MIG_STRATEGY"] = spec["mig"]["strategy"]
+    if operand.state == "state-mig-manager" and block(spec, "migManager.config").get("name"):
+        values["CONFIG_FILE"] = "/mig-parted-config/config.yaml"
+    return [{"name": name, "value": value} for name, value in sorted(values.items())]
+
+
+def merged(env: list[Json], extra: list[Json] | None) -> list[Json]:
+    """Environment variables, the later ones winning over the earlier of the same name."""
+    return list({entry["name"]: entry for entry in [*env, *(extra or [])]}.values())
+
+
+def _pull_policy(source: Json) -> str:
+    policy = source.get("imagePullPolicy")
+    return policy if policy in ("Always", "Never", "IfNotPresent") else "IfNotPresent"
+
+
+def _digest(value: t.Any) -> str:
+    return str(int.from_bytes(hashlib.sha256(json.dumps(value, sort_keys=True).encode()).digest()[:4], "big"))
+
+
+def companions(operand: Operand, site: Site, account: str | None = None) -> list[tuple[str, Json]]:
+    """What an operand needs beside its DaemonSet, each with the collection that it belongs in."""
+    core = f"/api/v1/namespaces/{site.namespace}"
+    found = [
+        (
+            f"{core}/serviceaccounts",
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": site.metadata(account or operand.account)},
+        )
+    ]
+    for name in operand.config_maps:
+        found.append(
+            (
+                f"{core}/configmaps",
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": site.metadata(name), "data": {}},
+            )
+        )
+    if operand.service:
+        found.append((f"{core}/services", service(*operand.service, operand.selected, site)))
+    return found
+
+
+def service(name: str, port: int, selector: Json, site: Site) -> Json:
+    """A Service for one port."""
+    ports = [{"name": "metrics", "port": port, "targetPort": port, "protocol": "TCP"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": site.metadata(name, {"app": name}),
+        "spec": {"selector": selector, "ports": ports},
+    }
+
+
+def runtime_classes(site: Site) -> dict[str, Json | None]:
+    """RuntimeClasses by name, None for one that is to go."""
+    name = block(site.spec, "operator").get("runtimeClass") or "nvidia"
+    cdi = block(site.spec, "cdi")
+    nri = cdi.get("nriPluginEnabled", False)
+    extra = cdi.get("enabled", True) and not nri
+
+    def made(handler: str) -> Json:
+        labels = {"app.kubernetes.io/component": "gpu-operator"}
+        metadata = site.metadata(handler, labels, namespaced=False)
+        return {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": metadata, "handler": handler}
+
+    return {
+        name: None if nri else made(name),
+        "nvidia-cdi": made("nvidia-cdi") if extra else None,
+        "nvidia-legacy": made("nvidia-legacy") if extra else None,
+    }

@@ -1,0 +1,144 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""podman as the container hosts need it: its own storage, runc, and a hook that lays the simulated machine over the kernel's files."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import typing as t
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.hosts import folders
+
+SIMULATED = "/var/lib/machine"
+"""Where a container host keeps the kernel files that the hook lays over the machine's own."""
+
+OVERLAID = (
+    "/proc/cmdline",
+    "/proc/cpuinfo",
+    "/proc/driver",
+    "/proc/modules",
+    # Not /proc/sys itself: the container runtime makes it read-only, but not what is mounted below. Without the hook nothing is writable.
+    *(f"/proc/sys/{name}" for name in ("abi", "debug", "dev", "fs", "kernel", "net", "user", "vm")),
+    "/sys/bus/pci",
+    "/sys/class/iommu",
+    "/sys/kernel/iommu_groups",
+    "/sys/kernel/mm/hugepages",
+    "/sys/module",
+)
+
+# podman refuses volumes under /proc, and a container must not mount anything itself. This runs in the mount namespace of the container that
+# is being made, in its root folder, each time it starts: so it holds after a reboot too.
+HOOK = f"""#!/bin/sh -eu
+for path in {" ".join(OVERLAID)}; do
+  [ ! -e ".$path" ] || [ -L ".{SIMULATED}$path" ] || [ ! -e ".{SIMULATED}$path" ] || mount --bind ".{SIMULATED}$path" ".$path"
+done
+"""
+
+# podman lets one in before the first process runs; sshd lets nobody in before the host is up, and Ansible counts on that after a reboot.
+# runc alone does in a quarter of the time what podman does with it, and a task takes up to six of these.
+LOGIN = """#!/bin/sh
+# What Ansible's connection plugin runs as podman: `exec [-i] HOST COMMAND...`, which waits until the host is up, or `cp --pause=false FILE HOST:FILE`.
+login() {{ host=$1; shift; exec runc exec "$(cat {hosts}/"$host")" /usr/local/lib/stand-ins/login "$@"; }}
+case "$1 $2" in
+  "exec -i") shift 2; login "$@" ;;
+  "exec "*) shift; login "$@" ;;
+  "cp --pause=false") case "$4" in *:*) login "${{4%%:*}}" sh -c 'cat > "$1"' sh "${{4#*:}}" < "$3" ;; esac ;;
+esac
+exec {executable} "$@"
+"""
+
+# runc, cgroupfs and the limits: see README.md, "What the machine must offer".
+CONTAINERS_CONF = """[containers]
+default_ulimits = ["nofile=1024:20000", "nproc=4096:4096"]
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+hooks_dir = ["{hooks}"]
+"""
+STORAGE_CONF = """[storage]
+driver = "overlay"
+graphroot = "{graph}"
+runroot = "/run/gpuops-hosts"
+"""
+
+
+class Podman:
+    """podman with a storage of its own under the cache, so that nobody else's containers and settings are in play."""
+
+    def __init__(self) -> None:
+        self.home = folders.cache() / "podman"
+        self.executable = self.home / "podman"
+        self.login = self.home / "login"
+        self.hosts = self.home / "hosts"
+        """The folder with the id of each container host, by its name."""
+        self._write_configuration()
+
+    def __call__(self, *arguments: str, timeout: float = 600) -> str:
+        """Run podman; what it printed. Raises LabError with its own last words."""
+        done = subprocess.run(
+            [self.executable, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        if done.returncode:
+            raise LabError(f"podman {arguments[0]} failed: {_end(done.stderr or done.stdout)}")
+        return done.stdout.strip()
+
+    def json(self, *arguments: str) -> t.Any:
+        """Run podman and read the JSON that it prints."""
+        return json.loads(self(*arguments) or "null")
+
+    def succeeds(self, *arguments: str) -> bool:
+        """Whether podman ends with 0."""
+        return not subprocess.run(
+            [self.executable, *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False
+        ).returncode
+
+    def _write_configuration(self) -> None:
+        hooks = self.home / "hooks"
+        hook = {
+            "version": "1.0.0",
+            "hook": {"path": str(self.home / "overlay-machine")},
+            "when": {"annotations": {"^gpuops\\.machine$": ".*"}},
+            "stages": ["createContainer"],
+        }
+        files = {
+            self.home / "containers.conf": CONTAINERS_CONF.format(hooks=hooks),
+            self.home / "storage.conf": STORAGE_CONF.format(graph=self.home / "storage"),
+            self.home / "overlay-machine": HOOK,
+            self.login: LOGIN.format(executable=shlex.quote(str(self.executable)), hosts=shlex.quote(str(self.hosts))),
+            hooks / "machine.json": json.dumps(hook),
+            self.executable: f"""#!/bin/sh
+export CONTAINERS_CONF={shlex.quote(str(self.home))}/containers.conf CONTAINERS_STORAGE_CONF={shlex.quote(str(self.home))}/storage.conf
+exec podman "$@"
+""",
+        }
+        for folder in (hooks, self.hosts):
+            folder.mkdir(parents=True, exist_ok=True)
+        for path, text in files.items():
+            _write_once(path, text)
+
+
+def _write_once(path: Path, text: str) -> None:
+    """Leave a file alone that is as it should be: another process may be running it."""
+    if path.exists() and path.read_text() == text:
+        return
+    new = path.with_name(path.name + ".new")
+    new.write_text(text)
+    new.chmod(0o755 if text.startswith("#!") else 0o644)
+    new.replace(path)
+
+
+def _end(text: str) -> str:
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    return "\n".join(lines[-8:]) or "no message"

@@ -1,0 +1,13 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Machines with GPUs that are not there: a libnvidia-ml.so.1 that answers from a file, and the sysfs to go with it."""
+
+from __future__ import annotations
+
+from lab.nvml.library import Gpu, build, state
+from lab.nvml.models import A100, B200, H100, H200, L4, Model, machine
+from lab.nvml.tree import plant
+
+__all__ = ["A100", "B200", "H100", "H200", "L4", "Gpu", "Model", "build", "machine", "plant", "state"]

@@ -1,0 +1,78 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Models of GPUs, with the figures of NVIDIA's data sheets and the names that the driver gives them."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from lab.nvml.library import Gpu
+
+_COMPLETED = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """A model. ``architecture`` is NVML's number; ``links`` is the number of NVLinks, ``switch`` the PCI id of its NVSwitches."""
+
+    product: str
+    device_id: str
+    architecture: int
+    memory_mib: int
+    power_limit_w: int
+    link_generation: int
+    links: int = 0
+    link_version: int = 0
+    fabric: bool = False
+    switch: str | None = None
+    switches: int = 0
+
+
+A100 = Model("NVIDIA A100-SXM4-80GB", "20b2", 7, 81920, 400, 4, 12, 3, switch="1af1", switches=6)
+H100 = Model("NVIDIA H100 80GB HBM3", "2330", 9, 81559, 700, 5, 18, 4, fabric=True, switch="22a3", switches=4)
+H200 = Model("NVIDIA H200", "2335", 9, 143771, 700, 5, 18, 4, fabric=True, switch="22a3", switches=4)
+B200 = Model("NVIDIA B200", "2901", 10, 183359, 1000, 5, 18, 5, fabric=True)
+L4 = Model("NVIDIA L4", "27b8", 8, 23034, 72, 4)
+
+BUSES = (0x18, 0x2A, 0x3A, 0x5D, 0x9A, 0xAB, 0xBA, 0xDB)
+
+
+def machine(model: Model, count: int = 8, **keys: t.Any) -> list[Gpu]:
+    """Return the GPUs of a healthy machine, each with ``keys`` besides."""
+    return [Gpu({**_keys(model, index), **keys}) for index in range(count)]
+
+
+def _keys(model: Model, index: int) -> dict[str, t.Any]:
+    keys: dict[str, t.Any] = {
+        "pci": f"00000000:{BUSES[index]:02X}:00.0",
+        "name": model.product,
+        "uuid": f"GPU-{model.device_id}0000-0000-4000-8000-{index:012d}",
+        "serial": 1650124000000 + index,
+        "architecture": model.architecture,
+        "memory_mib": model.memory_mib,
+        "power_mw": model.power_limit_w * 100,
+        "power_limit_mw": model.power_limit_w * 1000,
+        "link_gen": model.link_generation,
+        "link_gen_max": model.link_generation,
+        "link_gen_gpu": model.link_generation,
+        "link_width": 16,
+        "link_width_max": 16,
+        "ecc": 1,
+        "ecc_pending": 1,
+        **dict.fromkeys(("corrected", "uncorrected", "corrected_total", "uncorrected_total"), 0),
+        **dict.fromkeys(("rows_correctable", "rows_uncorrectable", "rows_pending", "rows_failure"), 0),
+    }
+    if model.links:
+        keys |= {
+            "mig": 0,
+            "mig_pending": 0,
+            "links": model.links,
+            "links_active": model.links,
+            "link_version": model.link_version,
+        }
+    if model.fabric:
+        keys |= {"fabric_state": _COMPLETED, "fabric_status": 0}
+    return keys

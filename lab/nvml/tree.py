@@ -1,0 +1,89 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The parts of sysfs and procfs that a machine with GPUs shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab.nvml.models import BUSES, Model
+
+_DEVICES = "sys/bus/pci/devices"
+_SPEEDS = {3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe"}
+
+
+def plant(
+    root: Path,
+    model: Model,
+    count: int = 8,
+    driver: str | None = "580.95.05",
+    *,
+    bound: str | None = "nvidia",
+    iommu: str | None = "identity",
+) -> None:
+    """Make a machine's files below ``root``: GPUs, NVSwitches, and the driver's loaded open modules with libraries of the same version.
+
+    ``bound`` is the driver that the GPUs are bound to, ``iommu`` the type of their IOMMU groups; None is none of it.
+    """
+    for index in range(count):
+        address = f"0000:{BUSES[index]:02x}:00.0"
+        _device(root, address, model.device_id, "0x030200", model.link_generation, index // 4)
+        if bound:
+            _link(root / _DEVICES / address / "driver", f"../../../bus/pci/drivers/{bound}")
+        if iommu:
+            _group(root, address, 20 + index, iommu)
+    for index in range(model.switches):
+        _device(root, f"0000:{7 + index:02x}:00.0", str(model.switch), "0x068000", 2, 0)
+    write(root / "proc/cmdline", "BOOT_IMAGE=/vmlinuz-6.8.0-87-generic root=/dev/sda2 ro\n")
+    write(root / "proc/sys/kernel/osrelease", "6.8.0-87-generic\n")
+    if driver:
+        load(root, driver)
+
+
+def load(
+    root: Path, version: str, libraries: str | None = None, flavour: str = "Open Kernel Module for x86_64"
+) -> None:
+    """Load the driver's modules and install libraries of the same, or another, version."""
+    write(root / "sys/module/nvidia/version", f"{version}\n")
+    write(
+        root / "proc/driver/nvidia/version",
+        f"NVRM version: NVIDIA UNIX {flavour}  {version}  Release Build  (dvs-builder@U22)\nGCC version: gcc\n",
+    )
+    _link(root / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", f"libnvidia-ml.so.{libraries or version}")
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Write a file and the folders on its way."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def _device(root: Path, address: str, device_id: str, class_: str, generation: int, node: int) -> None:
+    files = {
+        "vendor": "0x10de",
+        "device": f"0x{device_id}",
+        "class": class_,
+        "current_link_speed": _SPEEDS.get(generation, "5.0 GT/s PCIe"),
+        "max_link_speed": _SPEEDS.get(generation, "5.0 GT/s PCIe"),
+        "current_link_width": "16",
+        "max_link_width": "16",
+        "numa_node": str(node),
+        "power_state": "D0",
+    }
+    for name, content in files.items():
+        write(root / _DEVICES / address / name, f"{content}\n")
+    write(root / _DEVICES / address / "config", bytes.fromhex("de10") + bytes.fromhex(device_id)[::-1] + bytes(252))
+
+
+def _group(root: Path, address: str, number: int, kind: str) -> None:
+    write(root / f"sys/kernel/iommu_groups/{number}/type", f"{kind}\n")
+    write(root / f"sys/kernel/iommu_groups/{number}/devices/{address}", "")
+    _link(root / _DEVICES / address / "iommu_group", f"../../../../kernel/iommu_groups/{number}")
+
+
+def _link(path: Path, target: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)

@@ -1,0 +1,47 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The stand-in operator does what NVIDIA's was recorded to do."""
+
+from __future__ import annotations
+
+import json
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from lab.cluster import Options
+from lab.cluster.conformance import scenarios
+from tests.support.labs import running_lab
+
+TICK = 3
+"""Seconds instead of two minutes between planned looks at upgrades; the order of events stays the same."""
+REPOSITORY = Path(__file__).parents[3]
+VENDOR = json.loads((REPOSITORY / "lab/cluster/conformance/vendor.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def performed() -> t.Iterator[dict[str, t.Any]]:
+    """All scenarios, one after the other as they were recorded, and what came of each."""
+    command = f"env PYTHONPATH={REPOSITORY} {sys.executable} -m lab.cluster.operator.standin --upgrade-tick={TICK}"
+    with running_lab("conformance", Options(operator="external", operator_command=command)) as lab:
+        scenarios.prepare(lab)
+        yield {scenario.name: scenarios.perform(lab, scenario, quiet=TICK + 2) for scenario in scenarios.SCENARIOS}
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [(scenario.name, part) for scenario in scenarios.SCENARIOS for part in scenario.compared]
+)
+def test_same_as_the_vendor(performed: dict[str, t.Any], name: str, part: str) -> None:
+    assert performed[name][part] == VENDOR[name][part]
+
+
+@pytest.mark.parametrize(
+    ("name", "moment"), [(scenario.name, moment) for scenario in scenarios.SCENARIOS for moment in scenario.moments]
+)
+def test_misleading_moments_exist(performed: dict[str, t.Any], name: str, moment: str) -> None:
+    assert moment in VENDOR[name]["moments"]
+    assert moment in performed[name]["moments"]

@@ -1,0 +1,162 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Container hosts: what they show, and that a boot follows what is configured, neither more nor less."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from lab.hosts import ContainerHosts, LabError, Machine
+from lab.hosts.containers.hosts import ContainerHost
+from tests.support.hosts import running_containers
+
+BLACKLIST = "printf 'blacklist nouveau\\n' > /etc/modprobe.d/test.conf"
+FAMILIES = ["debian", "ubuntu", "rhel"]
+INITRAMFS = {"debian": "update-initramfs -u", "ubuntu": "update-initramfs -u", "rhel": "dracut --quiet --force"}
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def host(request: pytest.FixtureRequest, container_hosts: ContainerHosts) -> ContainerHost:
+    return next(host for host in container_hosts.hosts() if host.flavour == request.param)
+
+
+def loaded(host: ContainerHost) -> set[str]:
+    return {line.split()[0] for line in host.run("lsmod").splitlines()[1:]}
+
+
+def add_argument(host: ContainerHost, argument: str) -> None:
+    if host.flavour == "rhel":
+        host.run("grubby", "--update-kernel=ALL", f"--args={argument}")
+    else:
+        host.shell(
+            f"echo 'GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {argument}\"' > /etc/default/grub.d/test.cfg && update-grub"
+        )
+
+
+def test_shows_the_gpus_and_nouveau_on_them(host: ContainerHost) -> None:
+    devices = host.run("lspci", "-nnk", "-d", "10de:")
+    assert devices.count("[10de:2330]") == 2
+    assert devices.count("Kernel driver in use: nouveau") == 2
+    assert {"nouveau", "drm"} <= loaded(host)
+
+
+def test_has_a_kernel_and_an_initramfs(host: ContainerHost) -> None:
+    release = os.uname().release
+    image = f"/boot/initramfs-{release}.img" if host.flavour == "rhel" else f"/boot/initrd.img-{release}"
+    tool = "lsinitrd" if host.flavour == "rhel" else "lsinitramfs"
+    assert f"{release}/kernel" in host.run(tool, image)
+    assert host.read(f"/boot/vmlinuz-{release}")
+
+
+def test_a_change_of_arguments_and_modules_comes_with_the_boot(host: ContainerHost) -> None:
+    add_argument(host, "intel_iommu=on iommu=pt")
+    host.shell(f"{BLACKLIST} && {INITRAMFS[host.flavour]}")
+    assert "intel_iommu" not in host.read("/proc/cmdline")
+    assert "nouveau" in loaded(host)
+    assert host.run("ls", "/sys/kernel/iommu_groups") == ""
+
+    host.reboot()
+
+    assert host.read("/proc/cmdline").endswith("intel_iommu=on iommu=pt")
+    assert "nouveau" not in loaded(host)
+    groups = host.run("ls", "/sys/kernel/iommu_groups").split()
+    assert {host.read(f"/sys/kernel/iommu_groups/{group}/type") for group in groups} == {"identity"}
+
+
+def test_sysctls_are_its_own(host: ContainerHost) -> None:
+    real = Path("/proc/sys/vm/nr_hugepages").read_text()
+    host.run("sysctl", "-w", "vm.nr_hugepages=17")
+    assert host.read("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages") == "17"
+    assert Path("/proc/sys/vm/nr_hugepages").read_text() == real
+    host.shell("echo 'kernel.numa_balancing = 7' > /etc/sysctl.d/90-test.conf")
+    host.reboot()
+    assert host.read("/proc/sys/vm/nr_hugepages") == real.strip()
+    assert host.read("/proc/sys/kernel/numa_balancing") == "7"
+
+
+def test_the_kernel_cannot_be_reached(host: ContainerHost) -> None:
+    with pytest.raises(LabError):
+        host.shell("mount -t proc proc /mnt")
+    with pytest.raises(LabError):
+        host.shell("echo 1 > /proc/sysrq-trigger")
+
+
+def test_without_a_new_initramfs_nouveau_comes_back_where_the_initramfs_has_it() -> None:
+    with running_containers("initramfs", {"rhel": 1}) as hosts:
+        [host] = hosts.hosts()
+        host.shell(BLACKLIST)
+        host.reboot()
+        assert "nouveau" in loaded(host)
+        host.run("dracut", "--force")
+        host.reboot()
+        assert "nouveau" not in loaded(host)
+
+
+def test_a_module_that_the_kernel_forbids_is_not_loaded(container_host: ContainerHost) -> None:
+    add_argument(container_host, "module_blacklist=nouveau")
+    container_host.reboot()
+    assert "nouveau" not in loaded(container_host)
+    with pytest.raises(LabError, match="Operation not permitted"):
+        container_host.run("modprobe", "nouveau")
+
+
+def test_vfio_takes_the_gpus_when_it_comes_first(container_host: ContainerHost) -> None:
+    container_host.shell(
+        "echo 'options vfio-pci ids=10de:2330' > /etc/modprobe.d/vfio.conf; echo vfio-pci > /etc/modules-load.d/vfio.conf"
+    )
+    container_host.reboot()
+    assert container_host.run("lspci", "-k", "-d", "10de:").count("Kernel driver in use: vfio-pci") == 2
+    with pytest.raises(LabError, match="in use by: vfio_pci_core"):
+        container_host.run("rmmod", "vfio")
+
+
+@pytest.mark.parametrize(("cpu", "before"), [("intel", 0), ("amd", 5)])
+def test_iommu_by_vendor(cpu: str, before: int) -> None:
+    with running_containers("cpu", {"debian": 1}, Machine(cpu=cpu)) as hosts:
+        [host] = hosts.hosts()
+        assert len(host.run("ls", "/sys/kernel/iommu_groups").split()) == before
+
+
+def test_a_broken_initramfs_is_a_host_that_does_not_come_back(container_host: ContainerHost) -> None:
+    container_host.shell("for image in /boot/initrd.img-*; do : > $image; done")
+    before = container_host.boot_id
+    container_host.run("systemctl", "reboot")
+    with pytest.raises(LabError, match="Kernel panic"):
+        container_host.wait(other_than=before)
+
+
+def test_inventory_for_ansible(container_hosts: ContainerHosts, tmp_path: Path) -> None:
+    import yaml
+
+    inventory = tmp_path / "inventory.yml"
+    inventory.write_text(yaml.safe_dump(container_hosts.inventory()))
+    facts = _ansible(
+        inventory,
+        "ansible.builtin.setup",
+        "filter=ansible_distribution,ansible_os_family,ansible_pkg_mgr,ansible_processor",
+    )
+    for said in ('"Debian"', '"Ubuntu"', '"Rocky"', '"RedHat"', '"dnf"', '"apt"', '"GenuineIntel"'):
+        assert said in facts
+
+
+def _ansible(inventory: Path, module: str, arguments: str) -> str:
+    root = Path(__file__).resolve().parents[3]
+    environment = {
+        **os.environ,
+        "ANSIBLE_COLLECTIONS_PATH": str(root / ".venv/share"),
+        "ANSIBLE_HOME": str(root / "build/ansible"),
+    }
+    command: list[t.Any] = [root / ".venv/bin/ansible", "gpu_hosts", "-i", inventory, "-m", module, "-a", arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_an_unknown_flavour_is_refused() -> None:
+    with pytest.raises(LabError, match="No flavour arch: there are debian, ubuntu, rhel"):
+        ContainerHosts("nothing").up({"arch": 1})

@@ -1,0 +1,117 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Runs ansible-playbook as a user would, and reads what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import typing as t
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.cluster import Lab
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "playbooks" / "site.yml"
+INTEGRATION = ROOT / "tests" / "integration"
+OPERATOR = INTEGRATION / "operator.yml"
+_RECAP = re.compile(
+    r"^\S+\s+: ok=(?P<ok>\d+)\s+changed=(?P<changed>\d+)\s+unreachable=(?P<unreachable>\d+)\s+failed=(?P<failed>\d+)",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run of a playbook came to."""
+
+    status: int
+    output: str
+
+    @property
+    def changed(self) -> int:
+        """How many tasks changed something."""
+        return int(self._recap["changed"])
+
+    @property
+    def message(self) -> str:
+        """The message of the last task that failed."""
+        results = re.split(r"(?:FAILED!|^failed: .*) => (?=\{)", self.output, flags=re.MULTILINE)[1:]
+        return str(json.JSONDecoder().raw_decode(results[-1])[0]["msg"]) if results else ""
+
+    @property
+    def _recap(self) -> re.Match[str]:
+        recap = _RECAP.search(self.output)
+        assert recap, self.output
+        return recap
+
+
+class Playbook:
+    """ansible-playbook against one cluster."""
+
+    def __init__(self, kubeconfig: Path | str, helm: Path, extra_vars: t.Mapping[str, t.Any] | None = None) -> None:
+        self.extra_vars = dict(extra_vars or {})
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "K8S_AUTH_", "KUBE"))
+        }
+        self.environment = inherited | {
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_NOCOLOR": "true",
+            "ANSIBLE_ROLES_PATH": str(INTEGRATION / "targets"),
+            "K8S_AUTH_KUBECONFIG": str(kubeconfig),
+            "PATH": f"{helm.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        }
+
+    def set_up(self, state: str) -> None:
+        """Bring the cluster to a state, by the target setup_<state>."""
+        run = self.run(INTEGRATION / "run_target.yml", target=f"setup_{state}")
+        assert run.status == 0, run.output
+
+    def module(self, module: str, **options: t.Any) -> Run:
+        """Run one module."""
+        command = ["ansible", "localhost", "--module-name", module, "--args", json.dumps(options)]
+        return self.finish(self.command(command), 120)
+
+    def run(self, playbook: Path, *arguments: str, timeout: float = 300, **extra_vars: t.Any) -> Run:
+        """Run it to its end."""
+        return self.finish(self.start(playbook, *arguments, **extra_vars), timeout)
+
+    def start(self, playbook: Path, *arguments: str, **extra_vars: t.Any) -> subprocess.Popen[str]:
+        """Start it."""
+        return self.command(
+            ["ansible-playbook", str(playbook), *arguments, "--extra-vars", json.dumps(self.extra_vars | extra_vars)]
+        )
+
+    def command(self, command: list[str]) -> subprocess.Popen[str]:
+        """Start any command in a process group of its own, as a terminal does, so that a test can press Ctrl-C."""
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            process_group=0,
+        )
+
+    @staticmethod
+    def finish(process: subprocess.Popen[str], timeout: float) -> Run:
+        """Wait for its end."""
+        try:
+            output = process.communicate(timeout=timeout)[0]
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise AssertionError(f"Still running after {timeout} s:\n{process.communicate()[0]}") from None
+        return Run(process.returncode, output)
+
+
+def on(lab: Lab) -> Playbook:
+    """Ansible with the settings that a lab needs."""
+    return Playbook(lab.kubeconfig, lab.helm, {"operator_chart_ref": lab.chart, "operator_wait_timeout": 120})

@@ -1,0 +1,128 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The collection's roles on test hosts, by ansible-playbook."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import typing as t
+from pathlib import Path
+
+import yaml
+
+from lab.cluster import Lab
+from lab.hosts.containers.hosts import ContainerHost, ContainerHosts
+from lab.hosts.vm.hosts import VmHost
+from tests.support.ansible import SITE, Playbook, Run
+
+CALLBACKS = Path(__file__).parent / "callbacks"
+NO_CLUSTER = Path("/nonexistent")
+
+
+class Plays:
+    """Plays on a set of hosts, and where a lab is given with its cluster, whose nodes bear the hosts' numbers. ``timeout`` is a play's, in seconds."""
+
+    def __init__(
+        self, hosts: ContainerHosts | VmHost, folder: Path, lab: Lab | None = None, timeout: float = 600
+    ) -> None:
+        self.hosts, self.folder, self._timeout = hosts.hosts(), folder, timeout
+        self._ansible = Playbook(lab.kubeconfig if lab else NO_CLUSTER, lab.helm if lab else NO_CLUSTER)
+        inventory = hosts.inventory()
+        nodes = {host.name: self.node(host.name) for host in self.hosts}
+        node = {
+            "host_reboot_drain": lab is not None,
+            "nodes": nodes,
+            "host_reboot_node": "{{ nodes[inventory_hostname] }}",
+        }
+        inventory["gpu_hosts"]["vars"].update(node)
+        self._inventory = folder / "inventory.yml"
+        self._inventory.write_text(yaml.safe_dump(inventory))
+
+    def host(self, flavour: str) -> ContainerHost:
+        """The first host of a flavour."""
+        return next(host for host in self.hosts if host.flavour == flavour)
+
+    def node(self, host: str) -> str:
+        """The name of a host's node."""
+        return f"gpu-{[each.name for each in self.hosts].index(host):04}"
+
+    def run(self, *roles: str, limit: str = "gpu_hosts", arguments: t.Sequence[str] = (), **variables: t.Any) -> Run:
+        """One play with these roles (``role/file`` takes the role's tasks from a file of its own) on the hosts that ``limit`` chooses."""
+        return self._run(self._ansible, self._play(roles), limit, arguments, variables)
+
+    def site(self, **variables: t.Any) -> Run:
+        """The plays of site.yml that are for hosts."""
+        return self.playbook(SITE, **variables)
+
+    def playbook(self, path: Path, limit: str = "gpu_hosts", **variables: t.Any) -> Run:
+        """A playbook's plays that are for the hosts that ``limit`` chooses."""
+        return self._run(self._ansible, path, limit, (), variables)
+
+    def cut(self, role: str, host: ContainerHost | VmHost, after: int, **variables: t.Any) -> list[str]:
+        """Run a role on one host and kill the run after so many of the role's tasks (0: never). Returns the tasks that were done."""
+        log = self.folder / f"{host.name}.log"
+        log.write_text("")
+        ansible = Playbook(self._ansible.environment["K8S_AUTH_KUBECONFIG"], NO_CLUSTER)
+        ansible.environment |= {"ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS)}
+        ansible.environment |= {"POWER_CUT_ROLE": role, "POWER_CUT_AFTER": str(after), "POWER_CUT_LOG": str(log)}
+        run = self._run(ansible, self._play([role]), host.name, (), variables)
+        assert run.status == (-9 if after else 0), run.output
+        return log.read_text().splitlines()
+
+    def cut_in(self, role: str, host: ContainerHost | VmHost, when: t.Callable[[], bool], **variables: t.Any) -> None:
+        """Run a role on one host and kill the run in the middle of a task, when something is so. What it has begun on the host goes on."""
+        options = ["--inventory", str(self._inventory), "--limit", host.name]
+        process = self._ansible.start(self._play([role]), *options, **variables)
+        while not when():
+            assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+    def facts(self, host: ContainerHost | VmHost, *subsets: str) -> dict[str, t.Any]:
+        """What gpu_facts says of a host."""
+        options = json.dumps({"gather_subset": list(subsets) or ["all"]})
+        command = [
+            "ansible",
+            host.name,
+            "--inventory",
+            str(self._inventory),
+            "--module-name",
+            "gpuops.nvidia.gpu_facts",
+            "--args",
+            options,
+        ]
+        run = self._ansible.finish(self._ansible.command(command), self._timeout)
+        assert run.status == 0, run.output
+        return dict(json.loads(run.output.partition("=> ")[2])["ansible_facts"]["gpuops"])
+
+    def _play(self, roles: t.Sequence[str]) -> Path:
+        tasks = []
+        for role, dummy, file in (each.partition("/") for each in roles):
+            tasks.append(
+                {
+                    "name": role,
+                    "ansible.builtin.include_role": {
+                        "name": f"gpuops.nvidia.{role}",
+                        **({"tasks_from": file} if file else {}),
+                    },
+                }
+            )
+        # A filter here, as site.yml has one: Ansible then loads its filters once for the run, and not in each task's process.
+        hosts = "{{ groups['gpu_hosts'] | default([]) }}"
+        play = self.folder / f"{'-'.join(roles).replace('/', '_')}.yml"
+        play.write_text(
+            yaml.safe_dump([{"name": "Play", "hosts": hosts, "gather_facts": False, "tasks": tasks}], sort_keys=False)
+        )
+        return play
+
+    def _run(
+        self, ansible: Playbook, play: Path, limit: str, arguments: t.Sequence[str], variables: t.Mapping[str, t.Any]
+    ) -> Run:
+        options = ["--inventory", str(self._inventory), "--limit", limit, "--forks", str(len(self.hosts)), *arguments]
+        return ansible.run(play, *options, timeout=self._timeout, **variables)
