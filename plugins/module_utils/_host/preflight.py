@@ -15,16 +15,13 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import Line, line_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Finding, Level, worst_first
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import xid
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
-
-Json = dict[str, t.Any]
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 GIB = 2**30
 ROOM = (("/var/lib", 5 * GIB, 20 * GIB), ("/boot", 0, GIB // 8))
 """Folders with the bytes below which nothing will work, and below which it soon may not: images of the operands, and an initramfs."""
-
-# Codes after which NVIDIA's catalogue asks for more than to look at the application.
-_HARD = (48, 62, 63, 64, 74, 79, 92, 94, 95, 109, 119, 120, 140, 143)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +89,7 @@ def check_gpus(subject: Subject) -> t.Iterator[Finding]:
             f"The GPUs {', '.join(lost)} have fallen off the bus.",
             "Take the host's power away and back; then have them replaced.",
         )
-    errors = [event for event in subject.facts.get("xid") or [] if event["kind"] == "xid" and event["code"] in _HARD]
+    errors = [event for event in subject.facts.get("xid") or [] if xid.needs_attention(event)]
     if errors:
         named = ", ".join(sorted({f"{event['gpu']}: Xid {event['code']} ({event['meaning']})" for event in errors})[:5])
         yield Finding(

@@ -12,13 +12,13 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import (
-    Json,
     Section,
     either,
     known,
     missing,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 VERSION_FILE = "/proc/driver/nvidia/version"
 CONTAINER_ROOT = "/run/nvidia/driver"

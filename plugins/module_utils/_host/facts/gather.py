@@ -26,8 +26,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import s
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import xid as _xid
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import merge, nvml, pci, smi
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.readings import Readings
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Json, Section, either
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, either
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 # Each subset and the top-level facts that it returns.
 SUBSETS: dict[str, tuple[str, ...]] = {

@@ -14,13 +14,13 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import (
-    Json,
     Section,
     either,
     known,
     missing,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 GRUB_DEFAULTS = "/etc/default/grub"
 GRUB_DROP_INS = "/etc/default/grub.d"

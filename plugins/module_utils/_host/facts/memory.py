@@ -12,6 +12,7 @@ import re
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, either, known
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 
 _HUGEPAGES = "/sys/kernel/mm/hugepages"
 _NODES = "/sys/devices/system/node"
@@ -24,7 +25,7 @@ def hugepages(host: Host) -> Section:
         size = re.fullmatch(r"hugepages-(\d+)kB", name)
         if size:
             total, free = (
-                _number(host.read(f"{_HUGEPAGES}/{name}/{field}")) for field in ("nr_hugepages", "free_hugepages")
+                whole_number(host.read(f"{_HUGEPAGES}/{name}/{field}")) for field in ("nr_hugepages", "free_hugepages")
             )
             sizes.append({"size_kib": int(size[1]), "total": total, "free": free})
     transparent = re.search(r"\[(\w+)\]", host.read("/sys/kernel/mm/transparent_hugepage/enabled") or "")
@@ -61,7 +62,3 @@ def numa(host: Host) -> Section:
         },
         {"nodes": known("sysfs"), "balancing": either(balancing, "procfs", "This kernel has no NUMA balancing")},
     )
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None

@@ -13,13 +13,14 @@ import json
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Json, Section, known, missing
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known, missing
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.services import (
     is_active,
     parse_packages,
     parse_units,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,8 +11,6 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-Json = dict[str, t.Any]
-
 
 def known(source: str) -> dict[str, str | None]:
     """Say where a fact comes from."""

@@ -4,11 +4,12 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The driver's error messages (Xid) and those of NVSwitches (SXid) in the kernel log, with NVIDIA's meaning of each Xid.
+"""Errors of GPUs (Xid) and of NVSwitches (SXid) in the kernel log, with NVIDIA's meaning and action for each Xid.
 
-The table follows "Analyzing Xid Errors with the Xid Catalog" (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, as of
-October 2025): NVIDIA's description, and the resolution bucket that it names as the immediate action. Older codes that the catalogue calls
-unused are named as in the list before it (https://docs.nvidia.com/deploy/xid-errors/index.html) and have no action.
+The table follows "Analyzing Xid Errors with the Xid Catalog", as of October 2025:
+https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
+Each row has NVIDIA's description and the "immediate action" of its resolution bucket. Codes that the catalog calls
+unused have the name from the older list (https://docs.nvidia.com/deploy/xid-errors/index.html) and no action.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import normal_address
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known, missing
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 LIMIT = 100
-"""How many messages are returned at most, the newest ones. A GPU in trouble writes thousands."""
+"""How many messages to return, the newest ones. A broken GPU writes thousands."""
 
 XIDS: dict[int, tuple[str, str | None]] = {
     6: ("Invalid or corrupted push buffer stream", None),
@@ -158,20 +160,43 @@ XIDS: dict[int, tuple[str, str | None]] = {
     173: ("C2C Fatal Link Failure", None),
 }
 
-_PREFIX = r"^(?:\[\s*(?P<uptime>[\d.]+)\]|(?P<time>\d{4}-\d\d-\d\d[T ][\d:.,]+(?:[+-]\d\d:?\d\d|Z)?))?\s*(?:\S+ kernel: |kernel: )?\s*"
-_MESSAGE = re.compile(
-    _PREFIX
-    + r"(?:NVRM: (?P<kind>Xid)|nvidia-nvswitch\d+: SXid) \((?:PCI:)?(?P<gpu>[0-9a-fA-F:.]+)\): (?P<code>\d+)(?:, )?(?P<message>.*)$"
+GPU_ACTIONS = frozenset(
+    {
+        "CHECK_MECHANICALS",
+        "CHECK_UVM",
+        "CONTACT_SUPPORT",
+        "RESET_GPU",
+        "RESTART_BM",
+        "RESTART_VM",
+        "WORKFLOW_NVLINK5_ERR",
+        "WORKFLOW_NVLINK_ERR",
+        "WORKFLOW_XID_48",
+        "XID_154",
+    }
 )
-# A GPU that is gone when the driver loads gets a message of several lines instead of an Xid.
+"""The actions that concern the GPU or the host. After any other action, restarting the application is enough."""
+
+_TIME = r"(?P<time>\d{4}-\d\d-\d\d[T ][\d:.,]+(?:[+-]\d\d:?\d\d|Z)?)"
+_PREFIX = rf"^(?:\[\s*(?P<uptime>[\d.]+)\]|{_TIME})?\s*(?:\S+ kernel: |kernel: )?\s*"
+_KIND = r"(?:NVRM: (?P<kind>Xid)|nvidia-nvswitch\d+: SXid)"
+# On a GPU with MIG, the instance follows the address: (PCI:0000:01:00 GPU-I:05).
+_DEVICE = r"\((?:PCI:)?(?P<gpu>[0-9a-fA-F:.]+)(?: [^)]*)?\)"
+_MESSAGE = re.compile(rf"{_PREFIX}{_KIND} {_DEVICE}: (?P<code>\d+)(?:, )?(?P<message>.*)$")
+# If a GPU is gone when the driver loads, the driver writes a message of several lines instead of an Xid.
 _GONE_GPU = re.compile(_PREFIX + r"NVRM: The NVIDIA GPU (?P<gpu>[0-9a-fA-F]+:[0-9a-fA-F:.]+)")
 _GONE = "fallen off the bus and is not responding"
 _OFF_THE_BUS = 79
+# Xid 154 reports every change of the recommended action, also the change to "no action".
+_RECOVERED = re.compile(r"to 0x0\b")
 
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """One message. ``kind`` is ``xid`` or ``sxid``; ``meaning`` and ``action`` are NVIDIA's words, null for a code that the catalogue lacks."""
+    """One message of the kernel log.
+
+    ``kind`` is ``xid`` or ``sxid``. ``meaning`` and ``action`` are NVIDIA's words, and None for a code without an entry
+    in the catalog.
+    """
 
     time: str | None
     kind: str
@@ -182,17 +207,23 @@ class Event:
     message: str
 
 
-def parse(text: str) -> list[Event]:
-    """Return every Xid and SXid of a kernel log, in its order."""
+def needs_attention(event: Json) -> bool:
+    """Return whether NVIDIA recommends an action on the GPU or the host, rather than on the application, for an Xid."""
+    if event["kind"] != "xid" or _RECOVERED.search(event.get("message") or ""):
+        return False
+    return XIDS.get(event["code"], ("", None))[1] in GPU_ACTIONS
+
+
+def parse_log(text: str) -> list[Event]:
+    """Return every Xid and SXid of a kernel log, in the order of the log."""
     events = []
     gone: re.Match[str] | None = None
     for line in text.splitlines():
         message = _MESSAGE.match(line) if "Xid (" in line else None
         gone = _GONE_GPU.match(line) or gone
         if message:
-            events.append(
-                _event(message, "xid" if message["kind"] else "sxid", int(message["code"]), message["message"])
-            )
+            kind = "xid" if message["kind"] else "sxid"
+            events.append(_event(message, kind, int(message["code"]), message["message"]))
         elif gone and _GONE in line:
             events.append(_event(gone, "xid", _OFF_THE_BUS, f"{_GONE} to commands"))
             gone = None
@@ -206,21 +237,10 @@ def _event(match: re.Match[str], kind: str, code: int, message: str) -> Event:
 
 
 def kernel_log(host: Host) -> tuple[Output, str]:
-    """Return this boot's messages of the driver, and the command that read them: the journal, or the ring buffer without one."""
-    journal = host.run(
-        [
-            "journalctl",
-            "--dmesg",
-            "--boot",
-            "--output=short-iso",
-            "--no-hostname",
-            "--no-pager",
-            "--quiet",
-            "--grep=NVRM|SXid",
-            "--lines=5000",
-        ]
-    )
-    # It ends with 1 and says nothing when no message matches.
+    """Return the driver's messages since the boot, and the command that read them: journalctl, or else dmesg."""
+    only_the_driver = ["--dmesg", "--boot", "--grep=NVRM|SXid", "--lines=5000"]
+    journal = host.run(["journalctl", *only_the_driver, "--output=short-iso", "--no-hostname", "--no-pager", "--quiet"])
+    # journalctl exits with 1 and prints nothing if no message matches.
     nothing_found = not journal.stdout and not journal.stderr and "ended with 1:" in str(journal.error)
     if (journal.ok or nothing_found) and "No journal files" not in journal.stderr:
         return Output(journal.stdout), "journalctl"
@@ -228,8 +248,8 @@ def kernel_log(host: Host) -> tuple[Output, str]:
 
 
 def xid(log: Output, source: str) -> Section:
-    """Return the newest messages."""
+    """Return the newest messages as facts."""
     if not log.ok:
         return Section(None, {"": missing(str(log.error))})
-    events: t.Sequence[Event] = parse(log.stdout)
+    events: t.Sequence[Event] = parse_log(log.stdout)
     return Section([dataclasses.asdict(event) for event in events[-LIMIT:]], {"": known(source)})

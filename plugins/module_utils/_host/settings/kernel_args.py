@@ -30,12 +30,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.kernel i
     split_arguments,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import owners
 
 Args = list[str]
 
-OWNER = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 GRUB_CONFIG = "/boot/grub/grub.cfg"
-RECORDS = "/etc/gpuops/kernel_args"
+RECORDS = owners.records("kernel_args")
 LOADER_TIMEOUT_S = 900.0
 ROOM = 2**20
 """What must be free. update-grub writes its file in place, and on a full disk leaves half of it: a host that does not boot."""
@@ -266,12 +266,11 @@ class GrubDropIn(Loader):
             self.host.write(self.path, f"{previous}\n")
 
     def _text(self, arguments: Args, was: Args | None = None) -> str:
-        lines = ["# Written by gpuops.nvidia.kernel_args. Do not edit: change the owner's arguments in the inventory."]
-        lines += [] if was is None else [f"{self._PENDING}{' '.join(was)}"]
+        lines = [] if was is None else [f"{self._PENDING}{' '.join(was)}"]
         lines += (
             [f'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT {" ".join(arguments)}"'] if arguments else []
         )
-        return "".join(f"{line}\n" for line in lines)
+        return owners.header("kernel_args", "arguments") + "".join(f"{line}\n" for line in lines)
 
 
 class Grubby(Loader):
@@ -408,10 +407,7 @@ def loader_of(host: Host, owner: str) -> Loader:
 
 def wanted_arguments(host: Host, options: t.Mapping[str, t.Any]) -> Args:
     """Return the owner's arguments, those of the IOMMU for this host's CPU first."""
-    if not OWNER.fullmatch(options["owner"]):
-        raise GpuOpsError(
-            "owner must be at most 40 lower-case letters, digits, dashes and underscores.", reason="Invalid"
-        )
+    owners.assert_valid(options["owner"])
     if options["state"] == "absent":
         return []
     iommu = IOMMU[options["iommu"]][cpu_vendor(host.read("/proc/cpuinfo") or "")] if options["iommu"] else []

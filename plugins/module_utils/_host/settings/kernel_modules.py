@@ -19,11 +19,11 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import owners
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.initramfs import file_in_image
 
-OWNER = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
-HEADER = "# Written by gpuops.nvidia.kernel_modules. Do not edit: change the owner's modules in the inventory.\n"
-MARKS = "/etc/gpuops/kernel_modules"
+HEADER = owners.header("kernel_modules", "modules")
+MARKS = owners.records("kernel_modules")
 REBUILD_TIMEOUT_S = 3600.0
 SPARE = 1.1
 """An image may come out a little larger than the one before."""
@@ -72,10 +72,7 @@ def _text(lines: t.Sequence[str]) -> str | None:
 
 def wanted_modules(options: t.Mapping[str, t.Any]) -> Wanted:
     """Read the module's options, or raise with everything that is wrong about them."""
-    if not OWNER.fullmatch(options["owner"]):
-        raise GpuOpsError(
-            "owner must be at most 40 lower-case letters, digits, dashes and underscores.", reason="Invalid"
-        )
+    owners.assert_valid(options["owner"])
     if options["state"] == "absent":
         return Wanted(options["owner"])
     given = {module: values for module, values in options["options"].items() if values}

@@ -15,9 +15,9 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import owners
 
-OWNER = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
-RECORDS = "/etc/gpuops/package_hold"
+RECORDS = owners.records("package_hold")
 LOCKS = "/etc/dnf/plugins/versionlock.list"
 PLUGIN = "python3-dnf-plugin-versionlock"
 TIMEOUT_S = 120.0
@@ -144,10 +144,7 @@ class Versionlock:
 
 def hold(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
     """Hold the packages that are installed and wanted, in check mode only say what would come of it."""
-    if not OWNER.fullmatch(options["owner"]):
-        raise GpuOpsError(
-            "owner must be at most 40 lower-case letters, digits, dashes and underscores.", reason="Invalid"
-        )
+    owners.assert_valid(options["owner"])
     manager: Dpkg | Versionlock
     if host.which("apt-mark") and not host.exists("/etc/redhat-release"):
         manager = Dpkg(host, options["owner"])

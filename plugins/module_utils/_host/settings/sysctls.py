@@ -13,9 +13,9 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import owners
 
-OWNER = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
-HEADER = "# Written by gpuops.nvidia.kernel_sysctls. Do not edit: change the owner's sysctls in the inventory.\n"
+HEADER = owners.header("kernel_sysctls", "sysctls")
 
 _NAME = re.compile(r"[a-z][\w*-]*([./][\w*-]+)+")
 _WAS = re.compile(r"^# before: (\S+) = (.*)$", re.MULTILINE)
@@ -37,10 +37,7 @@ def live_path(name: str) -> str:
 
 def wanted_values(options: t.Mapping[str, t.Any]) -> Values:
     """Read the module's options, or raise with everything that is wrong about them."""
-    if not OWNER.fullmatch(options["owner"]):
-        raise GpuOpsError(
-            "owner must be at most 40 lower-case letters, digits, dashes and underscores.", reason="Invalid"
-        )
+    owners.assert_valid(options["owner"])
     if options["state"] == "absent":
         return {}
     wrong = [

@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
-import sys
 import time
 import typing as t
 from pathlib import Path
@@ -274,45 +272,5 @@ def test_the_subsets_chosen_are_those_that_setups_own_code_chooses(length: int) 
 def test_every_subset_is_documented() -> None:
     documentation = gpu_facts.DOCUMENTATION
     assert [subset for subset in gather.SUBSETS if f"V({subset})" not in documentation] == []
-    page = (PLUGINS.parent / "docs" / "gpu_facts.md").read_text()
+    page = (PLUGINS.parent / "docs" / "reference" / "gpu_facts.md").read_text()
     assert [subset for subset in gather.SUBSETS if f"`{subset}`" not in page] == []
-
-
-def closure(path: Path) -> dict[Path, ast.Module]:
-    """A module and everything of the collection that it imports, parsed as Python 3.9."""
-    found: dict[Path, ast.Module] = {}
-    waiting = [path]
-    while waiting:
-        path = waiting.pop()
-        if path not in found:
-            found[path] = ast.parse(path.read_text(), feature_version=(3, 9))
-            waiting += [PLUGINS / "module_utils" / f"{name}.py" for name in own_imports(found[path])]
-    return found
-
-
-def own_imports(tree: ast.Module) -> list[str]:
-    prefix = "ansible_collections.gpuops.nvidia.plugins.module_utils"
-    names: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(prefix):
-            names += (
-                [(node.module or "").removeprefix(prefix + ".")]
-                if node.module != prefix
-                else [alias.name for alias in node.names]
-            )
-    return names
-
-
-def test_a_managed_host_needs_python_3_9_and_nothing_else() -> None:
-    files = closure(PLUGINS / "modules" / "gpu_facts.py")
-    assert len(files) > 10
-    for path, tree in files.items():
-        roots = {
-            alias.name.partition(".")[0]
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Import)
-            for alias in node.names
-        }
-        roots |= {str(node.module).partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-        allowed = {"ansible", "ansible_collections"} | ({"pynvml"} if path.name == "_nvml.py" else set())
-        assert roots - set(sys.stdlib_module_names) <= allowed, path.name

@@ -12,7 +12,8 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import DEVICES, Inventory, gpu_facts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.readings import FIELDS, Reading, Readings
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Json, Section, known, missing
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known, missing
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _PCI_FIELDS = ("pci_address", "device_id", "name", "numa_node", "iommu_group", "bound_driver", "lost", "reason")
 _SHARED_FIELDS = ("architecture", "pcie")

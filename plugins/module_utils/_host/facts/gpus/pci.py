@@ -18,8 +18,10 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci
     architecture_of,
     name_of,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Json, Section, known, missing
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known, missing
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 DEVICES = "/sys/bus/pci/devices"
 PCI_IDS = ("/usr/share/hwdata/pci.ids", "/usr/share/misc/pci.ids")
@@ -123,26 +125,21 @@ def _device(host: Host, address: str) -> Device:
             "width_max": _width(host.read(f"{folder}/max_link_width")),
         },
         numa_node=_numa_node(host.read(f"{folder}/numa_node")),
-        iommu_group=_number(host.target(f"{folder}/iommu_group")),
+        iommu_group=whole_number(host.target(f"{folder}/iommu_group")),
         driver=host.target(f"{folder}/driver"),
         # A sleeping device reads as ones too.
         answers=power_state == "D3cold" or configuration is None or configuration[:4] != _NO_ANSWER,
     )
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text and re.fullmatch(r"-?\d+", text) else None
-
-
 def _numa_node(text: str | None) -> int | None:
     # The kernel writes -1 on a machine with one node.
-    number = _number(text)
-    return None if number is None or number < 0 else number
+    return whole_number(text)
 
 
 def _width(text: str | None) -> int | None:
     # 255 and 63 are what a register of ones looks like.
-    number = _number(text)
+    number = whole_number(text)
     return number if number in (1, 2, 4, 8, 12, 16, 32) else None
 
 

@@ -165,6 +165,11 @@ def test_unknowns_are_no_findings() -> None:
     assert worst(subject({"driver": {"containerised": True, "userspace_version": "580.95.05"}})).level == "ok"
 
 
+def test_an_error_that_nvidia_ignores_is_no_finding() -> None:
+    remapped = {"kind": "xid", "gpu": "0000:18:00.0", "code": 63, "meaning": "GPU memory remapping event"}
+    assert worst(subject({"xid": [remapped]})).level == "ok"
+
+
 def test_reading_a_host(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     host.put("/etc/os-release", 'NAME="Rocky Linux"\nID="rocky"\nVERSION_ID="9.4"\n')

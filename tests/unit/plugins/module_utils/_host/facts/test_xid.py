@@ -7,7 +7,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.xid import LIMIT, XIDS, kernel_log, parse, xid
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.xid import (
+    GPU_ACTIONS,
+    LIMIT,
+    XIDS,
+    kernel_log,
+    needs_attention,
+    parse_log,
+    xid,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
 from tests.unit.recorded_host import RecordedHost, recorded
@@ -16,7 +24,7 @@ JOURNAL = recorded("logs/journal-ubuntu-22.04.txt")
 
 
 def short(text: str) -> list[tuple[str | None, str, str, int, str | None]]:
-    return [(event.time, event.kind, event.gpu, event.code, event.meaning) for event in parse(text)]
+    return [(event.time, event.kind, event.gpu, event.code, event.meaning) for event in parse_log(text)]
 
 
 def test_a_journal() -> None:
@@ -27,7 +35,7 @@ def test_a_journal() -> None:
         ("2026-02-16T02:11:37+0000", "xid", "0000:9b:00.0", 79, "GPU has fallen off the bus"),
         ("2026-02-16T02:11:38+0000", "xid", "0000:9b:00.0", 154, "GPU Recovery Action Changed"),
     ]
-    lost = parse(JOURNAL)[3]
+    lost = parse_log(JOURNAL)[3]
     assert (lost.action, lost.message) == ("RESTART_BM", "pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")
 
 
@@ -53,9 +61,39 @@ def test_a_journal_with_host_names() -> None:
     )[0][3:] == (48, "Double Bit ECC Error")
 
 
+def test_a_gpu_with_mig() -> None:
+    (event,) = parse_log("[1.0] NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid=7194, Contained: CE User Channel (0x9).\n")
+    assert (event.gpu, event.code, event.meaning) == ("0000:01:00.0", 94, "Contained memory error")
+
+
 @pytest.mark.parametrize("code", [13, 31, 43, 45, 48, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 154])
 def test_the_codes_that_people_look_for_have_a_meaning_and_an_action(code: int) -> None:
     assert all(XIDS[code])
+
+
+@pytest.mark.parametrize("code", [48, 62, 64, 74, 79, 95, 109, 119, 120, 140, 143, 145, 158])
+def test_errors_after_which_the_gpu_must_be_reset_or_examined_need_attention(code: int) -> None:
+    assert needs_attention({"kind": "xid", "code": code, "message": ""})
+
+
+@pytest.mark.parametrize("code", [13, 31, 43, 45, 63, 92, 94, 4711])
+def test_errors_that_nvidia_ignores_or_blames_on_the_application_need_no_attention(code: int) -> None:
+    assert not needs_attention({"kind": "xid", "code": code, "message": ""})
+
+
+def test_an_error_of_a_switch_is_no_xid() -> None:
+    assert not needs_attention({"kind": "sxid", "code": 79, "message": ""})
+
+
+def test_a_recommended_recovery_needs_attention_until_it_is_withdrawn() -> None:
+    due = "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"
+    done = "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+    assert needs_attention({"kind": "xid", "code": 154, "message": due})
+    assert not needs_attention({"kind": "xid", "code": 154, "message": done})
+
+
+def test_each_action_on_the_gpu_is_one_of_the_table() -> None:
+    assert {action for _meaning, action in XIDS.values()} >= GPU_ACTIONS
 
 
 def test_a_flood_is_cut_to_the_newest() -> None:
