@@ -21,7 +21,7 @@ import pytest
 
 from lab.cluster import Lab, LabError, Options
 from lab.cluster.controlplane import toolchain
-from lab.cluster.controlplane.process import identity
+from lab.process import identity
 from tests.support.labs import running_lab
 
 REPOSITORY = Path(__file__).parents[3]
@@ -221,7 +221,7 @@ def test_a_taken_port_is_one_clear_sentence(shell: Shell) -> None:
 
 
 def test_a_port_taken_behind_our_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lab.cluster.controlplane.ports.is_free", lambda port: True)
+    monkeypatch.setattr("lab.ports.is_free", lambda port: True)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
