@@ -15,14 +15,15 @@ import typing as t
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from lab import ports
 from lab.cluster.api import Api
 from lab.cluster.controlplane import components as controlplane
-from lab.cluster.controlplane import pki, ports, toolchain
-from lab.cluster.controlplane.process import Component
+from lab.cluster.controlplane import pki, toolchain
 from lab.cluster.nodes import podlogs
 from lab.cluster.nodes.fleet import Fleet, create, load
 from lab.cluster.state import Options, State, locked, root
 from lab.errors import LabError
+from lab.process import Component
 
 __all__ = ["Lab", "LabError", "Options", "Status"]
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from lab.cluster.controlplane.process import Component
 from lab.errors import LabError
+from lab.process import Component
 
 
 @dataclass(frozen=True)

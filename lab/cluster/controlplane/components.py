@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.cluster.controlplane import pki
-from lab.cluster.controlplane.process import Component
+from lab.process import Component
 
 REPOSITORY = Path(__file__).parents[3]
 OPERATOR_NAMESPACE = "gpu-operator"

@@ -19,11 +19,12 @@ import typing as t
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lab.cluster.controlplane.process import Component
+from lab import ports
 from lab.errors import LabError
 from lab.hosts import folders, packages
 from lab.hosts.vm import image, qemu
 from lab.hosts.vm.qemu import Shape
+from lab.process import Component
 
 Say = t.Callable[[str], None]
 # 26 s on two idle processors, and minutes where others want them too.
@@ -190,7 +191,7 @@ class VmHost:
             subprocess.run(
                 ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", image.disk(), disk], check=True
             )
-        Settings(shape, _free_port(), saved is not None).write(self.folder)
+        Settings(shape, ports.free(1)[0], saved is not None).write(self.folder)
         command = [sys.executable, "-m", "lab.hosts.vm.supervisor", str(self.folder)]
         supervisor = Component("supervisor", command, log=self.folder / "supervisor.log", cwd=ROOT)
         supervisor.start()
@@ -220,9 +221,3 @@ def _provide_state(shape: Shape, say: Say) -> Path:
                 host.down()
             say(f"Saved the state of a booted machine after {time.monotonic() - started:.0f} s")
     return path
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
