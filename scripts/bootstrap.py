@@ -2,9 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Make .venv: the pinned tools, the Ansible collections that this one needs, and this checkout in their midst.
+"""Make .venv: the pinned tools, the Ansible collections that this one needs, and a link to this checkout among them.
 
-Runs with any Python 3 that starts it and needs nothing but the standard library. A second run with unchanged pins does nothing.
+The script runs with any Python 3 and needs only the standard library. A second run with unchanged pins does nothing.
+Three environment variables choose other versions than the pinned ones:
+
+- PYTHON: the interpreter for .venv.
+- GPUOPS_ANSIBLE_CORE: the line of ansible-core, such as 2.20; its latest release is installed.
+- GPUOPS_DEPENDENCIES=oldest: the oldest supported version of every dependency, helm included.
 """
 
 from __future__ import annotations
@@ -22,14 +27,15 @@ import zipfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements" / "dev.txt"
+OLDEST = ROOT / "requirements" / "oldest.txt"
 STAMP = VENV / "bootstrap.stamp"
 MINIMUM = (3, 11)
 
-# The community package carries the collections on PyPI, for machines that reach no Galaxy server. Only they are taken from it, so the Python
-# that its own ansible-core needs does not matter.
+# The community package carries the collections on PyPI, for machines that reach no Galaxy server.
+# Nothing else is taken from it, so it does not matter which Python its own ansible-core needs.
 COMMUNITY_PACKAGE = "ansible==14.5.0"
 COMMUNITY_PYTHON = "3.12"
-# containers.podman is for the test hosts; the last one is what community.general depends on.
+# containers.podman is for the test hosts; community.general depends on library_inventory_filtering_v1.
 COLLECTIONS = (
     "kubernetes/core",
     "ansible/posix",
@@ -37,24 +43,49 @@ COLLECTIONS = (
     "containers/podman",
     "community/library_inventory_filtering_v1",
 )
+# The community package that carries the oldest version that galaxy.yml allows.
+OLDEST_COLLECTIONS = {
+    "kubernetes/core": "ansible==13.7.0",
+    "ansible/posix": "ansible==12.0.0a7",
+    "community/general": "ansible==12.0.0a7",
+}
+OLDEST_HELM = "helm.sh/helm/v3/cmd/helm@v3.12.0"
 
 
 def main() -> None:
     python = find_python()
-    key = hashlib.sha256(LOCK.read_bytes() + pathlib.Path(__file__).read_bytes() + python.encode()).hexdigest()
+    core = os.environ.get("GPUOPS_ANSIBLE_CORE", "")
+    oldest = wants_oldest()
+    key = fingerprint(python, core, str(oldest))
     if STAMP.is_file() and STAMP.read_text() == key:
         return
     say(f"Setting up .venv with {python}")
     shutil.rmtree(VENV, ignore_errors=True)
     run([python, "-m", "venv", str(VENV)], "Python's venv module does not work here: install the package python3-venv.")
-    pip = [str(VENV / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    run(
-        [*pip, "install", "--requirement", str(LOCK)],
-        "pip could not install requirements/dev.txt: see its message above.",
-    )
-    add_collections(pip)
+    install("--requirement", str(LOCK))
+    if oldest:
+        install("--requirement", str(OLDEST))
+        add_oldest_helm()
+    if core:
+        install(f"ansible-core=={core}.*")
+    for package, collections in packages_of_collections(oldest).items():
+        add_collections(package, collections)
     link_checkout()
     STAMP.write_text(key)
+
+
+def wants_oldest() -> bool:
+    """Return whether the oldest supported dependencies are asked for."""
+    chosen = os.environ.get("GPUOPS_DEPENDENCIES", "pinned")
+    if chosen not in ("pinned", "oldest"):
+        sys.exit(f"bootstrap: GPUOPS_DEPENDENCIES is {chosen}: set it to pinned or oldest.")
+    return chosen == "oldest"
+
+
+def fingerprint(*choices: str) -> str:
+    """Return a hash of everything that decides what .venv contains."""
+    files = [LOCK.read_bytes(), OLDEST.read_bytes(), pathlib.Path(__file__).read_bytes()]
+    return hashlib.sha256(b"\0".join([*files, *(choice.encode() for choice in choices)])).hexdigest()
 
 
 def find_python() -> str:
@@ -64,16 +95,16 @@ def find_python() -> str:
     homes = [] if chosen else glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))
     found = [answer for answer in map(ask_version, [*names, *homes]) if answer and answer[0] >= MINIMUM]
     if not found:
-        wanted = f"Python {MINIMUM[0]}.{MINIMUM[1]}"
         sys.exit(
-            f"bootstrap: no {wanted} or newer starts here: install one (Debian: python3 and python3-venv), or set PYTHON to its path."
+            f"bootstrap: no Python {MINIMUM[0]}.{MINIMUM[1]} or newer starts here: "
+            "install one (Debian: python3 and python3-venv), or set PYTHON to its path."
         )
     # 3.13 before 3.14: not every pinned tool says that it supports 3.14.
     return max(found, key=lambda answer: (answer[0] < (3, 14), answer[0]))[1]
 
 
 def ask_version(command: str) -> tuple[tuple[int, int], str] | None:
-    """Return (version, path of the interpreter) of a command, or None when it does not start."""
+    """Return the version and the path of an interpreter, or None when it does not start."""
     code = "import sys, os; print(*sys.version_info[:2], os.path.realpath(sys.executable))"
     try:
         answer = subprocess.run([command, "-c", code], capture_output=True, text=True, check=True).stdout.split()
@@ -82,27 +113,54 @@ def ask_version(command: str) -> tuple[tuple[int, int], str] | None:
     return (int(answer[0]), int(answer[1])), answer[2]
 
 
-def add_collections(pip: list[str]) -> None:
+def pip(*arguments: str) -> list[str]:
+    """Return a command that runs the pip of .venv."""
+    return [str(VENV / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+
+
+def install(*what: str) -> None:
+    run(pip("install", *what), f"pip could not install {what[-1]}: see its message above.")
+
+
+def packages_of_collections(oldest: bool) -> dict[str, list[str]]:
+    """Return the collections to take from each community package."""
+    packages: dict[str, list[str]] = {}
+    for name in COLLECTIONS:
+        package = OLDEST_COLLECTIONS.get(name, COMMUNITY_PACKAGE) if oldest else COMMUNITY_PACKAGE
+        packages.setdefault(package, []).append(name)
+    return packages
+
+
+def add_collections(package: str, collections: list[str]) -> None:
+    """Unpack collections from a community package into .venv/share."""
     with tempfile.TemporaryDirectory() as folder:
         options = ["--no-deps", "--only-binary=:all:", f"--python-version={COMMUNITY_PYTHON}", f"--dest={folder}"]
-        run(
-            [*pip, "download", *options, COMMUNITY_PACKAGE],
-            f"pip could not download {COMMUNITY_PACKAGE}: see its message above.",
-        )
+        run(pip("download", *options, package), f"pip could not download {package}: see its message above.")
         with zipfile.ZipFile(glob.glob(f"{folder}/*.whl")[0]) as wheel:
-            prefixes = tuple(f"ansible_collections/{name}/" for name in COLLECTIONS)
+            prefixes = tuple(f"ansible_collections/{name}/" for name in collections)
             wheel.extractall(VENV / "share", [name for name in wheel.namelist() if name.startswith(prefixes)])
 
 
+def add_oldest_helm() -> None:
+    """Build helm into .venv/bin, which the Makefile puts first on PATH."""
+    remedy = f"Go could not build {OLDEST_HELM}: install Go, or see its message above."
+    run(["go", "install", OLDEST_HELM], remedy, {"GOBIN": str(VENV / "bin")})
+
+
 def link_checkout() -> None:
-    """Let Ansible and Python find the checkout as gpuops.nvidia, wherever it lies."""
+    """Let Ansible and Python find the checkout as gpuops.nvidia, whatever its path."""
     link = VENV / "share" / "ansible_collections" / "gpuops" / "nvidia"
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(os.path.relpath(ROOT, link.parent), target_is_directory=True)
 
 
-def run(command: list[str], remedy: str) -> None:
-    if subprocess.run(command, cwd=ROOT, check=False).returncode:
+def run(command: list[str], remedy: str, environment: dict[str, str] | None = None) -> None:
+    """Run a command, and end with the remedy if it fails or does not exist."""
+    try:
+        done = subprocess.run(command, cwd=ROOT, env={**os.environ, **(environment or {})}, check=False)
+    except FileNotFoundError:
+        sys.exit(f"bootstrap: {remedy}")
+    if done.returncode:
         sys.exit(f"bootstrap: {remedy}")
 
 
