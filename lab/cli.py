@@ -16,32 +16,30 @@ from lab.cluster import cli as cluster
 from lab.errors import LabError, UnavailableError
 from lab.hosts import cli as hosts
 
+FAILED = 1
+UNAVAILABLE = 3
 INTERRUPTED = 128 + signal.SIGINT
 OUTPUT_CLOSED = 128 + signal.SIGPIPE
 
 
 def main(argv: t.Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 3 if this machine cannot run such hosts, 1 for any other failure."""
-    arguments = parser().parse_args(argv)
-    # A polite kill ends `up` as Ctrl-C does: the lab removes what it has started.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    signal.signal(signal.SIGTERM, _terminate)
     try:
-        status = int(arguments.run(arguments) or 0)
-        sys.stdout.flush()
+        return _run(argv)
     except UnavailableError as reason:
         print(f"lab: {reason}", file=sys.stderr)
-        return 3
+        return UNAVAILABLE
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
-        return 1
+        return FAILED
     except KeyboardInterrupt:
         print("lab: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has seen enough (`| head`). Python would report the rest of its buffer as lost when it exits.
+        # The reader has closed the pipe, as `head` does. Python would report the rest of its buffer as lost at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OUTPUT_CLOSED
-    return status
 
 
 def parser() -> argparse.ArgumentParser:
@@ -56,3 +54,18 @@ def parser() -> argparse.ArgumentParser:
         kind = kinds.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         add(kind.add_subparsers(required=True, metavar="COMMAND"))
     return top
+
+
+def _run(argv: t.Sequence[str] | None) -> int:
+    try:
+        arguments = parser().parse_args(argv)
+        return int(arguments.run(arguments) or 0)
+    finally:
+        # Also for `--help`, after which argparse exits: a closed pipe must show here, where main() can handle it.
+        print(end="", flush=True)
+
+
+def _terminate(number: int, frame: object) -> t.NoReturn:
+    """End the command as Ctrl-C does, so that `up` removes what it has started. A second SIGTERM changes nothing."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)

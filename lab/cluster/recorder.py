@@ -2,16 +2,19 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Record what an operator does to a cluster: one JSON line for each change of a field that its clients act on.
+"""Record what an operator does to a cluster: one JSON line for each change of a field that clients act on.
 
-A line has ``t`` (seconds since the start; what was there already comes first), ``kind``, ``name``, ``field`` and ``value``
-(null when it is gone). The same recorder watches NVIDIA's operator and the stand-in, so that the two can be compared.
+A line has ``t`` (seconds since the start), ``kind``, ``name``, ``field`` and ``value`` (null if the field is gone). The
+first lines show what existed already. The same recorder watches NVIDIA's operator and the stand-in, so that their
+recordings can be compared.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import select
 import sys
 import threading
 import time
@@ -19,9 +22,7 @@ import typing as t
 from pathlib import Path
 
 from lab.cluster.api import Api, Json
-
-if t.TYPE_CHECKING:
-    from lab.cluster.lab import Lab
+from lab.cluster.lab import Lab
 
 Fields = dict[str, t.Any]
 _COUNTS = (
@@ -31,7 +32,8 @@ _COUNTS = (
     "updatedNumberScheduled",
     "observedGeneration",
 )
-_OURS = "nvidia.com/"
+_PREFIX = "nvidia.com/"
+"""Labels and annotations with this prefix are recorded."""
 
 
 def _policy(item: Json) -> Fields:
@@ -62,7 +64,7 @@ def _node(item: Json) -> Fields:
         f"{what[:-1]} {key}": value
         for what in ("labels", "annotations")
         for key, value in (metadata.get(what) or {}).items()
-        if key.startswith(_OURS)
+        if key.startswith(_PREFIX)
     }
     return {**fields, "unschedulable": item["spec"].get("unschedulable", False)}
 
@@ -70,9 +72,9 @@ def _node(item: Json) -> Fields:
 def _pod(item: Json) -> Fields:
     metadata, status = item["metadata"], item.get("status") or {}
     ready = next((entry["status"] for entry in status.get("conditions") or [] if entry["type"] == "Ready"), None)
-    going = bool(metadata.get("deletionTimestamp"))
+    deleting = bool(metadata.get("deletionTimestamp"))
     revision = metadata["labels"].get("controller-revision-hash")
-    return {"pod": [item["spec"].get("nodeName"), revision, status.get("phase"), ready, going]}
+    return {"pod": [item["spec"].get("nodeName"), revision, status.get("phase"), ready, deleting]}
 
 
 def _event(item: Json) -> Fields:
@@ -90,7 +92,7 @@ _WATCHED: tuple[tuple[str, str, t.Callable[[Json], Fields], dict[str, str]], ...
 
 
 class Recorder:
-    """Records into a list, and hands each line to ``write``, until it is stopped."""
+    """Keep each line in a list and pass it to ``write``, until ``stop`` is called."""
 
     def __init__(self, api: Api, write: t.Callable[[Json], None] = lambda line: None) -> None:
         self.lines: list[Json] = []
@@ -105,7 +107,7 @@ class Recorder:
             ).start()
 
     def stop(self) -> list[Json]:
-        """Record no more; everything recorded."""
+        """Stop recording and return all lines."""
         self._stop.set()
         with self._lock:
             return list(self.lines)
@@ -129,20 +131,39 @@ class Recorder:
                     self._write(line)
 
 
-def main(lab: Lab, rest: t.Sequence[str]) -> int:
-    """The command ``record``."""
-    parser = argparse.ArgumentParser(
-        prog="python -m lab cluster record", description="Record what happens, one JSON line per change."
-    )
-    parser.add_argument("--seconds", type=float, help="how long (default: until Ctrl-C)")
-    parser.add_argument("--output", type=Path, help="the file to write (default: standard output)")
-    arguments = parser.parse_args([argument for argument in rest if argument != "--"])
-    with arguments.output.open("w", encoding="utf-8") if arguments.output else sys.stdout as out:
-        recorder = Recorder(Api(str(lab.kubeconfig)), lambda line: print(json.dumps(line), file=out, flush=True))
-        try:
-            threading.Event().wait(arguments.seconds)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            recorder.stop()
-    return 0
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command ``record``."""
+    parser.add_argument("--seconds", type=float, help="how long to record (default: until Ctrl-C)")
+    parser.add_argument("--output", type=Path, help="file to write (default: standard output)")
+
+
+def record(lab: Lab, seconds: float | None, output: Path | None) -> None:
+    """Record for a number of seconds or until Ctrl-C, into a file or to standard output."""
+    if output is None:
+        _write(lab, seconds, sys.stdout)
+        return
+    with output.open("w", encoding="utf-8") as file:
+        _write(lab, seconds, file)
+
+
+def _write(lab: Lab, seconds: float | None, file: t.TextIO) -> None:
+    def write(line: Json) -> None:
+        # Recorders call this in threads of their own, where an error would not end the command. _reader_is_gone does.
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps(line), file=file, flush=True)
+
+    recorder = Recorder(Api(str(lab.kubeconfig)), write)
+    try:
+        if _reader_is_gone(file, seconds):
+            raise BrokenPipeError
+    except KeyboardInterrupt:
+        return
+    finally:
+        recorder.stop()
+
+
+def _reader_is_gone(file: t.TextIO, seconds: float | None) -> bool:
+    """Wait until the reader of a pipe closes it, and return whether it did so in time. Files have no such reader."""
+    poll = select.poll()
+    poll.register(file, 0)  # Errors are always reported, and the closed end of a pipe is one.
+    return bool(poll.poll(None if seconds is None else seconds * 1000))

@@ -12,6 +12,7 @@ import typing as t
 
 import pytest
 
+from lab import cli
 from lab.cluster import Lab, LabError, Options, faults
 from tests.support.labs import running_lab
 
@@ -76,12 +77,24 @@ def test_an_operand_on_one_node(lab: Lab, fault: str, path: str, reason: str | N
         assert "startedAt" in lab.kubectl("get", *pods)
 
 
+def run(*arguments: str) -> int:
+    """Run a command in this process."""
+    given = cli.parser().parse_args(["cluster", "fault", *arguments])
+    return int(given.run(given))
+
+
 def test_an_operand_on_all_nodes_by_command(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
-    assert faults.main(lab, ["operand", "thing", "hang-init"]) == 0
+    assert run("operand", "thing", "hang-init", "--name", lab.name) == 0
     assert capsys.readouterr().out == "operand thing: fault hang-init\n"
     until(lab, "2", "daemonset/thing", "--output=jsonpath={.status.numberUnavailable}")
-    assert faults.main(lab, ["clear"]) == 0
-    assert capsys.readouterr().out == "No fault is at work.\n"
+    assert run("--name", lab.name, "clear") == 0
+    assert capsys.readouterr().out == "No fault is active.\n"
+
+
+def test_a_node_by_command(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--name", lab.name, "node", "gpu-0001", "taint") == 0
+    assert run("--name", lab.name, "list") == 0
+    assert capsys.readouterr().out == "node gpu-0001: taint\n" * 2
 
 
 def test_a_node_not_ready(lab: Lab) -> None:
@@ -108,7 +121,7 @@ def test_a_node_that_is_not_there(lab: Lab) -> None:
 
 
 def test_an_operand_that_is_not_there(lab: Lab) -> None:
-    with pytest.raises(LabError, match=r"No DaemonSet has pods with the label app=driver\. There are: thing"):
+    with pytest.raises(LabError, match=r"No DaemonSet has pods with the label app=driver\. These labels exist: thing"):
         faults.operand(lab, "driver", "hang-init")
     assert faults.active(lab) == []
 
