@@ -10,21 +10,68 @@ from __future__ import annotations
 
 import typing as t
 
+Reason = t.Literal[
+    # Answers of the Kubernetes API, or the lack of one
+    "AlreadyExists",
+    "Conflict",
+    "Expired",
+    "Forbidden",
+    "Invalid",
+    "NotFound",
+    "ServerError",
+    "TooManyRequests",
+    "Unauthorized",
+    "Unreachable",
+    # The cluster and what is installed there
+    "BadConnectionSettings",
+    "CRDMissing",
+    "ChartNotFound",
+    "Disruption",
+    "DriverUpgrade",
+    "GPUClusterPresent",
+    "HelmFailed",
+    "HelmMissing",
+    "NoGpuNodes",
+    "NodeDeleted",
+    "NodesFailed",
+    "NotReady",
+    "PluginMissing",
+    "PodsInTheWay",
+    "PortForwardFailed",
+    "SecondClusterPolicy",
+    "TooManyNodes",
+    "ValuesRefused",
+    # Hosts
+    "BootLoader",
+    "Initramfs",
+    "ModuleNotLoaded",
+    "NoSpace",
+    "NotWritable",
+    "PackageManager",
+    "Unsupported",
+    # Both
+    "Interrupted",
+    "TimedOut",
+]
+"""The words for code that must tell failures apart."""
+
+AWAY: tuple[Reason, ...] = ("Unreachable", "ServerError", "TooManyRequests")
+"""Failures after which the API server may come back."""
+
 
 class GpuOpsError(Exception):
     """A failure that a user can act on.
 
-    ``msg`` is one or two plain sentences: what is wrong, and the remedy. ``details`` become keys of the module's result
-    (partial results such as a verdict ride here). The key ``reason`` is a CamelCase word for code that must tell failures
-    apart, for example ``Unreachable``, ``Unauthorized``, ``Forbidden``, ``NotFound``, ``Conflict``, ``Invalid``, ``TimedOut``.
+    ``msg`` is one or two plain sentences: what is wrong, and the remedy. ``reason`` is a word for code that must tell failures apart.
+    ``details`` become keys of the module's result, as does the reason; partial results such as a verdict are returned this way.
     """
 
-    def __init__(self, msg: str, **details: t.Any) -> None:
+    def __init__(self, msg: str, *, reason: Reason | None = None, **details: t.Any) -> None:
         super().__init__(msg)
         self.msg = msg
-        self.details = details
+        self.details = details if reason is None else {"reason": reason, **details}
 
     @property
-    def reason(self) -> str | None:
-        """The failure's CamelCase word, or None when nobody needs to tell it apart."""
-        return self.details.get("reason")
+    def reason(self) -> Reason | None:
+        """The failure's word, or None when no code needs to tell it apart."""
+        return t.cast("Reason | None", self.details.get("reason"))

@@ -328,7 +328,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
     typed_block,
     warnings,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import gpu_pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.judge import judge
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.observe import (
@@ -341,6 +341,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.o
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import POLL_S
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 COMPONENT: dict[str, t.Any] = {
     "enabled": {"type": "bool"},
@@ -405,7 +406,6 @@ OPTIONS: dict[str, t.Any] = {
     "allow_disruption": {"type": "bool", "default": False},
 }
 CRD = namespaced("apiextensions.k8s.io/v1", None, "customresourcedefinitions", "clusterpolicies.nvidia.com")
-Json = dict[str, t.Any]
 
 
 def desired_spec(options: t.Mapping[str, t.Any]) -> Json:

@@ -129,22 +129,22 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes impor
     gpu_quantities,
     is_gpu_node,
     is_ready,
-    labels_of,
-    name_of,
     taints_of,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import operand_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import GpuPod, gpu_pods
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.judge import judge, operand_name
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.judge import judge
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.observe import observe, outcome
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 OPTIONS: dict[str, t.Any] = {
     "name": {"type": "str", "default": "cluster-policy"},
     "namespace": {"type": "str", "default": "gpu-operator"},
     "allocated": {"type": "bool", "default": True},
 }
-Json = dict[str, t.Any]
 
 
 def read(options: t.Mapping[str, t.Any]) -> Json:

@@ -24,20 +24,14 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import (
-    AWAY,
-    OUTAGE_S,
-    POLL_S,
-    timeout_message,
-)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import OUTAGE_S, POLL_S, timeout_message
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 
 INFO = "gpuops.nvidia.clusterpolicy_info"
 SLICE_S = 8
 HEARTBEAT_S = 30
-Json = dict[str, t.Any]
-
-
 class Lines:
     """Prints a line when it is another one than before, and every `HEARTBEAT_S` seconds all the same."""
 

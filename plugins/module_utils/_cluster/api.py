@@ -23,7 +23,8 @@ import typing as t
 from urllib.parse import quote, urlencode, urlsplit
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError, Reason
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
@@ -52,7 +53,6 @@ READ_TIMEOUT_S = 60
 THROTTLED_S = 15.0
 """How long to come back to an API server that says 429: it is busy, or its cache of a new CRD is not filled yet."""
 
-Json = dict[str, t.Any]
 Rows = list[dict[str, t.Any]]
 
 
@@ -360,7 +360,7 @@ def _unreachable(error: Exception, host: str) -> GpuOpsError:
     )
 
 
-_REASONS = {
+_REASONS: dict[int, Reason] = {
     401: "Unauthorized",
     403: "Forbidden",
     404: "NotFound",
@@ -382,7 +382,7 @@ def _error(status: int, body: t.Any, method: str, path: str, host: str) -> GpuOp
         answer.get("message") or (body.decode("utf-8", "replace") if isinstance(body, bytes) else body) or "no message"
     )[:2000]
     causes = (answer.get("details") or {}).get("causes") or []
-    reason = _REASONS.get(status, "ServerError")
+    reason: Reason = _REASONS.get(status, "ServerError")
     if status == 409 and answer.get("reason") == "AlreadyExists":
         reason = "AlreadyExists"
     where = f"{method} {urlsplit(path).path}"

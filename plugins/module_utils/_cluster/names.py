@@ -4,104 +4,86 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The operands of a ClusterPolicy: which spec field asks for which DaemonSet on which nodes, and the label names.
+"""The names that NVIDIA's operator, its chart and Node Feature Discovery give to things: labels, annotations, states, resources.
 
-Source: NVIDIA GPU Operator v26.7.0, ``api/nvidia/v1/clusterpolicy_types.go`` (what an absent ``enabled`` means),
-``assets/*/*daemonset.yaml`` (names, selectors, containers) and ``controllers/state_manager.go`` (labels, workload types).
+Source: NVIDIA GPU Operator v26.7.0 (``controllers/state_manager.go``, ``deployments/gpu-operator``), its upgrade library
+(``k8s-operator-libs/pkg/upgrade/consts.go``), GPU Feature Discovery and Node Feature Discovery.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import typing as t
+# The operator's API
 
-Json = dict[str, t.Any]
+CLUSTERPOLICY_API = "nvidia.com/v1"
+CLUSTERPOLICIES = "clusterpolicies"
+CLUSTERPOLICY_CRD = "clusterpolicies.nvidia.com"
+GPUCLUSTER_API = "nvidia.com/v1alpha1"
+GPUCLUSTERS = "gpuclusters"
+
+# Labels of nodes, set by the operator or by a person
 
 GPU_PRESENT = "nvidia.com/gpu.present"
 DEPLOY_PREFIX = "nvidia.com/gpu.deploy."
 OPERANDS_SWITCH = DEPLOY_PREFIX + "operands"
+PAUSED = "paused-for-"
+"""Beginning of a deploy label's value while a driver upgrade or a MIG change keeps the operand away; the cause follows."""
+PRE_INSTALLED = "pre-installed"
+"""Value of the driver's deploy label on a node that has a driver of its own."""
 WORKLOAD_CONFIG = "nvidia.com/gpu.workload.config"
-UPGRADE_STATE = "nvidia.com/gpu-driver-upgrade-state"
-NFD_GPU_LABELS = tuple(
-    f"feature.node.kubernetes.io/pci-{device}.present" for device in ("10de", "0302_10de", "0300_10de")
-)
-"""Node Feature Discovery's labels for an NVIDIA PCI device; the operator takes any one of them for a GPU node."""
 
-OPERATOR_APP = "gpu-operator"
-"""The label ``app`` of the operator's pods. The chart does not put it on the Deployment itself."""
-OPERATOR_MANAGED = "app.kubernetes.io/managed-by=gpu-operator"
+# Labels of nodes, set by GPU Feature Discovery
+
+GPU_PRODUCT = "nvidia.com/gpu.product"
+GPU_COUNT = "nvidia.com/gpu.count"
+GPU_MEMORY = "nvidia.com/gpu.memory"
+DRIVER_VERSION = "nvidia.com/cuda.driver-version.full"
+DRIVER_VERSION_PARTS = tuple(f"nvidia.com/cuda.driver.{part}" for part in ("major", "minor", "rev"))
+"""The driver's version in the spelling of older releases."""
+
+# Labels of nodes, set by the MIG manager or for it
+
+MIG_CAPABLE = "nvidia.com/mig.capable"
+MIG_STRATEGY = "nvidia.com/mig.strategy"
+MIG_CONFIG = "nvidia.com/mig.config"
+MIG_STATE = "nvidia.com/mig.config.state"
+MIG_CHANGING = ("pending", "rebooting")
+"""Values of the MIG state while the MIG manager works on a node."""
+
+# Labels of nodes, set by Node Feature Discovery
+
+NFD_PREFIX = "feature.node.kubernetes.io/"
+NFD_GPU_LABELS = tuple(f"{NFD_PREFIX}pci-{device}.present" for device in ("10de", "0302_10de", "0300_10de"))
+"""Its labels for an NVIDIA PCI device; the operator takes any one of them for a GPU node."""
+OS_ID = NFD_PREFIX + "system-os_release.ID"
+OS_VERSION = NFD_PREFIX + "system-os_release.VERSION_ID"
+
+# States of a node's driver upgrade
+
+UPGRADE_STATE = "nvidia.com/gpu-driver-upgrade-state"
+UPGRADE_REQUIRED = "upgrade-required"
+UPGRADE_DONE = "upgrade-done"
+UPGRADE_FAILED = "upgrade-failed"
+
+UPGRADE_FINISHED = ("", UPGRADE_DONE)
+"""The node runs the driver that the operator wants, as far as the operator has looked."""
+UPGRADE_ENDED = (*UPGRADE_FINISHED, UPGRADE_FAILED)
+"""No upgrade is under way or about to start, so nothing explains why an operand is still paused."""
+UPGRADE_IDLE = (*UPGRADE_ENDED, UPGRADE_REQUIRED)
+"""The operator does not act on the node now, so it does not uncordon it by itself."""
+
+# Other objects
+
+OPERATOR = "gpu-operator"
+"""The name of the operator's Deployment and the label ``app`` of its pods, with the chart and with OLM alike."""
+OPERATOR_SELECTOR = f"app={OPERATOR}"
+COMPONENT = "app.kubernetes.io/component"
+DRIVER_COMPONENT = "nvidia-driver"
+"""The component label of a DaemonSet that an NVIDIADriver makes."""
+HELM_RELEASE = "meta.helm.sh/release-name"
+"""The annotation by which Helm knows what it has installed."""
+POD_SECURITY = "pod-security.kubernetes.io/enforce"
+
+# Extended resources
+
 GPU_RESOURCE = "nvidia.com/gpu"
 MIG_RESOURCE_PREFIX = "nvidia.com/mig-"
-
-
-@dataclasses.dataclass(frozen=True)
-class Operand:
-    """One component of the stack.
-
-    ``key`` is its field in the ClusterPolicy's spec, ``daemonset`` the name (or the prefix, for the driver) of its
-    DaemonSet, ``container`` the container that runs the component's own image, ``default`` what an absent ``enabled`` means.
-    """
-
-    name: str
-    key: str
-    daemonset: str
-    container: str
-    default: bool = True
-
-
-OPERANDS = (
-    Operand("driver", "driver", "nvidia-driver-daemonset", "nvidia-driver-ctr"),
-    Operand("container-toolkit", "toolkit", "nvidia-container-toolkit-daemonset", "nvidia-container-toolkit-ctr"),
-    Operand("operator-validator", "validator", "nvidia-operator-validator", "nvidia-operator-validator"),
-    Operand("device-plugin", "devicePlugin", "nvidia-device-plugin-daemonset", "nvidia-device-plugin"),
-    Operand("dcgm", "dcgm", "nvidia-dcgm", "nvidia-dcgm-ctr"),
-    Operand("dcgm-exporter", "dcgmExporter", "nvidia-dcgm-exporter", "nvidia-dcgm-exporter"),
-    Operand("gpu-feature-discovery", "gfd", "gpu-feature-discovery", "gpu-feature-discovery"),
-    Operand("mig-manager", "migManager", "nvidia-mig-manager", "nvidia-mig-manager"),
-    Operand(
-        "node-status-exporter",
-        "nodeStatusExporter",
-        "nvidia-node-status-exporter",
-        "nvidia-node-status-exporter",
-        default=False,
-    ),
-)
-"""In the order in which they depend on one another, so that the first that is not ready is the cause of the rest."""
-
-OWN_PODS = ("nvidia-cuda-validator", "nvidia-device-plugin-validator")
-"""Prefixes of the pods that the validator starts and that may hold a GPU for some seconds."""
-
-
-def enabled(operand: Operand, spec: Json) -> bool:
-    """Tell whether a ClusterPolicy's ``spec`` asks for the operand."""
-    if operand.key == "validator":
-        return True
-    if operand.key == "driver" and (spec.get("driver") or {}).get("useNvidiaDriverCRD"):
-        return False
-    value = (spec.get(operand.key) or {}).get("enabled")
-    return operand.default if value is None else bool(value)
-
-
-def belongs(operand: Operand, daemonset: str) -> bool:
-    """Tell whether a DaemonSet is the operand's. The driver may have one DaemonSet for each kernel (precompiled)."""
-    if daemonset == operand.daemonset:
-        return True
-    return operand.key == "driver" and daemonset.startswith(operand.daemonset + "-")
-
-
-def operand_of(daemonset: str) -> Operand | None:
-    """Return the operand that a DaemonSet belongs to, or None for one that is not in the table (vGPU, Kata, NVIDIADriver)."""
-    return next((operand for operand in OPERANDS if belongs(operand, daemonset)), None)
-
-
-def wanted_image(operand: Operand, spec: Json) -> str | None:
-    """Return what the operand's image must start with, or None when the spec leaves it to the operator's defaults.
-
-    The driver's tag gets the node's operating system (and kernel) added by the operator, hence "start with".
-    """
-    block = spec.get(operand.key) or {}
-    repository, image, version = (block.get(part) for part in ("repository", "image", "version"))
-    if not (repository and image and version):
-        return None
-    separator = "@" if version.startswith("sha256:") else ":"
-    return f"{repository}/{image}{separator}{version}"

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import (
@@ -16,10 +17,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names impor
     MIG_RESOURCE_PREFIX,
     NFD_GPU_LABELS,
     OPERANDS_SWITCH,
+    OS_ID,
+    OS_VERSION,
     WORKLOAD_CONFIG,
 )
-
-Json = dict[str, t.Any]
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, quantity
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _GPU_RESOURCES = (GPU_RESOURCE + ".", MIG_RESOURCE_PREFIX)
 
@@ -39,16 +42,6 @@ DAEMONSET_TOLERATIONS = tuple(
         ("unreachable", "NoSchedule"),
     )
 )
-
-
-def name_of(item: Json) -> str:
-    """Return an object's name."""
-    return str(item["metadata"]["name"])
-
-
-def labels_of(item: Json) -> dict[str, str]:
-    """Return an object's labels."""
-    return item["metadata"].get("labels") or {}
 
 
 def is_gpu_node(node: Json) -> bool:
@@ -89,6 +82,11 @@ def is_ready(node: Json) -> bool:
     return any(
         c["type"] == "Ready" and c["status"] == "True" for c in (node.get("status") or {}).get("conditions") or []
     )
+
+
+def is_cordoned(node: Json) -> bool:
+    """Tell whether the node is closed to new pods."""
+    return bool((node.get("spec") or {}).get("unschedulable"))
 
 
 def taints_of(node: Json) -> list[Json]:
@@ -136,10 +134,9 @@ def gpu_quantities(node: Json, field: str) -> dict[str, int]:
     return {key: quantity(value) for key, value in listed.items() if is_gpu_resource(key)}
 
 
-def quantity(text: str | int) -> int:
-    """Return a whole Kubernetes quantity as a number. The API server writes 1000 shared GPUs as ``1k``."""
-    number = str(text)
-    return int(number[:-1]) * 1000 if number.endswith("k") else int(number)
+def offered(node: Json, resource: str) -> int:
+    """Return how much of a resource the node has for pods."""
+    return quantity(((node.get("status") or {}).get("allocatable") or {}).get(resource, 0))
 
 
 def is_gpu_resource(name: str) -> bool:
@@ -151,3 +148,38 @@ def format_taint(taint: Json) -> str:
     """Return a taint as kubectl writes it: ``key=value:effect``."""
     value = f"={taint['value']}" if taint.get("value") else ""
     return f"{taint['key']}{value}:{taint.get('effect', '')}"
+
+
+_OS_IMAGES = (
+    ("Ubuntu", "ubuntu"),
+    ("Red Hat Enterprise Linux CoreOS", "rhcos"),
+    ("Red Hat Enterprise Linux", "rhel"),
+    ("Rocky Linux", "rocky"),
+)
+"""What the kubelet reports for a system, and its ID in /etc/os-release."""
+
+
+def os_of(node: Json) -> tuple[str, str]:
+    """Return the operating system's ID and version: from Node Feature Discovery, or else from what the kubelet reports."""
+    labels = labels_of(node)
+    if OS_ID in labels:
+        return labels[OS_ID], labels.get(OS_VERSION, "")
+    image = _node_info(node, "osImage")
+    version = re.search(r"\d+(\.\d+)?", image)
+    known = (os_id for prefix, os_id in _OS_IMAGES if image.startswith(prefix))
+    before_version = image.split("(", maxsplit=1)[0].strip(" 0123456789.")
+    return next(known, before_version or image), version[0] if version else ""
+
+
+def kernel_of(node: Json) -> str:
+    """Return the running kernel, or ``unknown``."""
+    return _node_info(node, "kernelVersion")
+
+
+def runtime_of(node: Json) -> str:
+    """Return the container runtime and its version as the kubelet reports them (``containerd://2.1.4``), or ``unknown``."""
+    return _node_info(node, "containerRuntimeVersion")
+
+
+def _node_info(node: Json, field: str) -> str:
+    return str(((node.get("status") or {}).get("nodeInfo") or {}).get(field) or "unknown")

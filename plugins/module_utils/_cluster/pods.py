@@ -12,11 +12,28 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import is_gpu_resource, quantity
-
-Json = dict[str, t.Any]
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import is_gpu_resource
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import quantity
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 DRA_DRIVER = "gpu.nvidia.com"
+
+NEVER_STARTS = (
+    "ImagePullBackOff",
+    "ErrImagePull",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+)
+"""States of a waiting container that do not end without a person's help. What to do depends on whose pod it is."""
+
+
+def is_running(row: t.Mapping[str, t.Any]) -> bool:
+    """Tell whether a row of the API's pod table shows a pod that runs with all its containers ready (``2/2``)."""
+    ready, dummy, total = str(row["ready"]).partition("/")
+    return row["status"] == "Running" and ready == total
 
 
 @dataclasses.dataclass(frozen=True)

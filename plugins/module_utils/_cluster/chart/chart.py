@@ -17,13 +17,12 @@ import typing as t
 import zlib
 
 from ansible.module_utils.common.yaml import HAS_YAML, yaml_load
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import OPERANDS, enabled
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import OPERANDS, enabled, image_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 if HAS_YAML:
     from yaml import YAMLError
-
-Json = dict[str, t.Any]
 
 CLUSTERPOLICY_CRD = "clusterpolicies.nvidia.com"
 
@@ -185,17 +184,6 @@ def _container_images(item: Json) -> t.Iterator[str]:
             yield block["image"]
         elif str(block.get("name")).endswith("_IMAGE") and block.get("value"):
             yield str(block["value"])
-
-
-def image_of(block: Json) -> str | None:
-    """Compose an image as the operator does from ``repository``, ``image`` and ``version``; ``image`` alone is taken as it is."""
-    repository, image, version = (block.get(key) for key in ("repository", "image", "version"))
-    if not isinstance(image, str) or not image:
-        return None
-    if not repository and not version:
-        return image
-    separator = "@" if str(version).startswith("sha256:") else ":"
-    return f"{repository}/{image}{separator}{version}" if repository and version else None
 
 
 # Values that the web recommends and that do nothing, or not what is meant, each with the right field.

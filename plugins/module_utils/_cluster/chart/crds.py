@@ -16,8 +16,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import nfd
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-
-Json = dict[str, t.Any]
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 GROUP_VERSION = "apiextensions.k8s.io/v1"
 MOST_CHANGES = 20

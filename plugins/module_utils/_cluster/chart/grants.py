@@ -14,7 +14,7 @@ import dataclasses
 import itertools
 import typing as t
 
-Json = dict[str, t.Any]
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 GROUP = "rbac.authorization.k8s.io"
 KINDS = {"ClusterRole": "clusterroles", "Role": "roles"}

@@ -19,7 +19,7 @@ import typing as t
 from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError, Reason
 
 MINIMUM_HELM = "3.12"
 
@@ -252,7 +252,7 @@ def _refused_values(text: str) -> str | None:
     )
 
 
-_KNOWN = (
+_KNOWN: tuple[tuple[str, Reason, str], ...] = (
     (
         r"unknown (shorthand )?flag|unknown command",
         "HelmTooOld",

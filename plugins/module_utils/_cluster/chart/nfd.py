@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-Json = dict[str, t.Any]
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 API_GROUP = "nfd.k8s-sigs.io"
 _IMAGES = ("node-feature-discovery", "nfd-worker")

@@ -14,8 +14,8 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-Json = dict[str, t.Any]
 API_VERSION = "nvidia.com/v1"
 REQUIRED_BLOCKS = (
     "daemonsets",

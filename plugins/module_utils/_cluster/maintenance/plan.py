@@ -21,15 +21,13 @@ from datetime import datetime
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import UPGRADE_STATE
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import (
     is_ready,
-    labels_of,
     matches,
-    name_of,
     selector_of,
     tolerates,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-
-Json = dict[str, t.Any]
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 MARK = "gpuops.nvidia/maintenance."
 """Beginning of an annotation; a purpose follows. Its value says since when, from which machine and by which run the node is held."""

@@ -20,12 +20,12 @@ import uuid
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import signals
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import plan as core
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import GpuClaims, requested_gpus
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import AWAY, OUTAGE_S
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import OUTAGE_S
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-Json = dict[str, t.Any]
 T = t.TypeVar("T")
 R = t.TypeVar("R")
 Make = t.Callable[[Json], "Json | None"]

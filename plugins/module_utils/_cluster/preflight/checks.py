@@ -27,9 +27,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes impor
     has_nfd_labels,
     is_ready,
     is_switched_off,
-    labels_of,
     untolerated,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import (
     LIFE_CYCLE,
     LINES,
@@ -40,8 +40,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility impor
     line_of,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Level, worst_first
-
-Json = dict[str, t.Any]
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 OS_ID = "feature.node.kubernetes.io/system-os_release.ID"
 OS_VERSION = "feature.node.kubernetes.io/system-os_release.VERSION_ID"

@@ -17,8 +17,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grants import GROUP, KINDS, missing_grants
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import Snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-Json = dict[str, t.Any]
 Items = list[Json]
 Ungranted = dict[str, list[str]]
 T = t.TypeVar("T")

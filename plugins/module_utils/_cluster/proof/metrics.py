@@ -15,10 +15,9 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import DEPLOY_PREFIX
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import labels_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-
-Json = dict[str, t.Any]
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 DEPLOY_LABEL = f"{DEPLOY_PREFIX}dcgm-exporter"
 COUNT_LABEL = "nvidia.com/gpu.count"

@@ -17,10 +17,8 @@ import uuid
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import signals
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import is_ready, matches, selector_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import AWAY
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-
-Json = dict[str, t.Any]
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 NAME = "gpu-smoke-test"
 OURS = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/managed-by": "gpuops.nvidia"}

@@ -18,15 +18,7 @@ import dataclasses
 import time
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import (
-    DEPLOY_PREFIX,
-    OPERANDS,
-    UPGRADE_STATE,
-    Operand,
-    belongs,
-    enabled,
-    wanted_image,
-)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import DEPLOY_PREFIX, UPGRADE_STATE
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import (
     format_taint,
     gpu_quantities,
@@ -34,20 +26,29 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes impor
     is_gpu_node,
     is_ready,
     is_switched_off,
-    labels_of,
     matches,
-    name_of,
     runs_containers,
     untolerated,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import (
+    DEVICE_PLUGIN,
+    OPERANDS,
+    Operand,
+    belongs,
+    enabled,
+    image_of,
+    operand_name,
+    tolerations,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
-    Json,
     Observation,
     PodRow,
     Reason,
     Rollout,
     Verdict,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 SETTLE_S = 3
 """How old an edit must be before a `ready` can be about it: recordings show the operator answer an edit within 0.3 s."""
@@ -73,8 +74,6 @@ NEVER_STARTS = {
     "CreateContainerError": "See the pod's events on the node's container runtime.",
     "RunContainerError": "See the pod's events on the node's container runtime.",
 }
-DRIVER_COMPONENT = ("app.kubernetes.io/component", "nvidia-driver")
-DEVICE_PLUGIN = next(operand for operand in OPERANDS if operand.key == "devicePlugin")
 Reasons = t.Iterator[Reason]
 
 
@@ -104,16 +103,6 @@ def judge(seen: Observation) -> Verdict:
 def suspects(seen: Observation) -> list[Json]:
     """Return the DaemonSets whose pods are worth a look, because they are not where they should be."""
     return [item for item in seen.daemonsets if not _rolled_out(item) and operand_name(item)]
-
-
-def operand_name(daemonset: Json) -> str | None:
-    """Return the operand's name for one of its DaemonSets, or None for a DaemonSet that is not an operand's."""
-    for operand in OPERANDS:
-        if belongs(operand, name_of(daemonset)):
-            return operand.name
-    if labels_of(daemonset).get(DRIVER_COMPONENT[0]) == DRIVER_COMPONENT[1]:
-        return "driver"
-    return None
 
 
 def _verdict(reasons: list[Reason], rollouts: tuple[Rollout, ...], usable: int, total: int) -> Verdict:
@@ -245,10 +234,10 @@ def _node_reasons(seen: Observation, gpu_nodes: list[Json]) -> Reasons:
             gpu_nodes,
             "label nvidia.com/gpu.deploy.operands=false keeps the operands away",
         )
-    tolerations = _daemonset_tolerations(seen.spec)
-    tainted = [node for node in gpu_nodes if untolerated(node, tolerations)]
+    accepted = tolerations(seen.spec.get("daemonsets"))
+    tainted = [node for node in gpu_nodes if untolerated(node, accepted)]
     if tainted:
-        taint = format_taint(untolerated(tainted[0], tolerations)[0])
+        taint = format_taint(untolerated(tainted[0], accepted)[0])
         every = len(tainted) == len(gpu_nodes)
         what = f"taint {taint} is not tolerated by the operands"
         yield _about(
@@ -285,12 +274,6 @@ def _no_gpu_node(seen: Observation, level: t.Literal["failed", "progressing"]) -
         f"None of {len(seen.nodes)} nodes carries a label of Node Feature Discovery, so the operator sees no GPU.",
         "Enable it in the chart (nfd.enabled: true), or repair the Node Feature Discovery that is installed.",
     )
-
-
-def _daemonset_tolerations(spec: Json) -> list[Json]:
-    given = (spec.get("daemonsets") or {}).get("tolerations")
-    # An absent list means the operator's built-in toleration; a given one replaces it.
-    return given if given else [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
 
 
 def _about(
@@ -395,7 +378,7 @@ def _missing(operand: Operand, rollout: Rollout, seen: Observation) -> Reasons:
 
 
 def _rollout_reasons(seen: Observation, operand: Operand, rollout: Rollout, item: Json) -> Reasons:
-    image = wanted_image(operand, seen.spec) if belongs(operand, name_of(item)) else None
+    image = image_of(seen.spec.get(operand.key) or {}) if belongs(operand, name_of(item)) else None
     if image and rollout.images and not _runs(rollout.images[0], image, operand):
         message = f"{operand.name}: the operator still runs {rollout.images[0]} instead of {image}, it has not acted on the change yet."
         yield Reason("progressing", "OldImage", message, operand=operand.name)
@@ -552,11 +535,11 @@ def _upgrade_reasons(gpu_nodes: list[Json]) -> Reasons:
 def _gpu_reasons(seen: Observation, gpu_nodes: list[Json]) -> Reasons:
     if not enabled(DEVICE_PLUGIN, seen.spec):
         return
-    tolerations = _daemonset_tolerations(seen.spec)
+    accepted = tolerations(seen.spec.get("daemonsets"))
     serving = [
         node
         for node in gpu_nodes
-        if labels_of(node).get(DEPLOY_PREFIX + "device-plugin") == "true" and not untolerated(node, tolerations)
+        if labels_of(node).get(DEPLOY_PREFIX + "device-plugin") == "true" and not untolerated(node, accepted)
     ]
     empty = [node for node in serving if not any(gpu_quantities(node, "allocatable").values())]
     if empty:

@@ -18,22 +18,17 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import OPERATOR_APP
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import is_operator
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.judge import judge, suspects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
-    Json,
     Observation,
     PodRow,
     Verdict,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import (
-    AWAY,
-    OUTAGE_S,
-    POLL_S,
-    timeout_message,
-)
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import OUTAGE_S, POLL_S, timeout_message
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 CLUSTERPOLICIES = namespaced("nvidia.com/v1", None, "clusterpolicies")
 GPUCLUSTERS = namespaced("nvidia.com/v1alpha1", None, "gpuclusters")
@@ -57,7 +52,7 @@ def observe(cluster: Cluster, namespace: str, name: str) -> Observation:
             operators=[
                 item
                 for item in cluster.list(namespaced("apps/v1", namespace, "deployments")) or []
-                if _is_operator(item)
+                if is_operator(item)
             ],
             nodes=nodes.result() or [],
             now=cluster.now(),
@@ -68,10 +63,6 @@ def observe(cluster: Cluster, namespace: str, name: str) -> Observation:
 def read_policies(cluster: Cluster) -> list[Json] | None:
     """Return every ClusterPolicy as it is now, or None without the CRD: a cache that lags would show the spec before our own edit."""
     return cluster.list(CLUSTERPOLICIES, resourceVersion="")
-
-
-def _is_operator(deployment: Json) -> bool:
-    return (deployment["spec"]["template"]["metadata"].get("labels") or {}).get("app") == OPERATOR_APP
 
 
 def _with_troubles(cluster: Cluster, seen: Observation) -> Observation:

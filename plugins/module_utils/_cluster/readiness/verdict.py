@@ -11,7 +11,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-Json = dict[str, t.Any]
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
 Level = t.Literal["failed", "progressing", "note"]
 State = t.Literal["ready", "progressing", "failed"]
 

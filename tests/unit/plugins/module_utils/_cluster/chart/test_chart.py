@@ -12,11 +12,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.chart import (
     ChartFiles,
     check_values,
-    image_of,
     images,
     parse_manifests,
     read_chart,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import image_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 METADATA = """

@@ -10,7 +10,7 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import OPERANDS
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import OPERANDS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.judge import judge, last_write, suspects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
     Observation,

@@ -1,0 +1,120 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""The operands of a ClusterPolicy: which field of the spec asks for which DaemonSet, with which image and tolerations.
+
+Source: NVIDIA GPU Operator v26.7.0, ``api/nvidia/v1/clusterpolicy_types.go`` (what an absent ``enabled`` means, how an image is
+composed), ``assets/*/*daemonset.yaml`` (names, containers, tolerations) and ``controllers/object_controls.go``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+
+@dataclasses.dataclass(frozen=True)
+class Operand:
+    """One component of the stack.
+
+    ``key`` is its field in the ClusterPolicy's spec, ``daemonset`` the name (or the prefix, for the driver) of its DaemonSet,
+    ``container`` the container that runs the component's own image, ``default`` what an absent ``enabled`` means.
+    """
+
+    name: str
+    key: str
+    daemonset: str
+    container: str
+    default: bool = True
+
+    @property
+    def deploy_label(self) -> str:
+        """The node label that keeps this operand away, pauses it, or lets it run."""
+        return names.DEPLOY_PREFIX + self.name
+
+
+DRIVER = Operand("driver", "driver", "nvidia-driver-daemonset", "nvidia-driver-ctr")
+DEVICE_PLUGIN = Operand("device-plugin", "devicePlugin", "nvidia-device-plugin-daemonset", "nvidia-device-plugin")
+DCGM_EXPORTER = Operand("dcgm-exporter", "dcgmExporter", "nvidia-dcgm-exporter", "nvidia-dcgm-exporter")
+
+OPERANDS = (
+    DRIVER,
+    Operand("container-toolkit", "toolkit", "nvidia-container-toolkit-daemonset", "nvidia-container-toolkit-ctr"),
+    Operand("operator-validator", "validator", "nvidia-operator-validator", "nvidia-operator-validator"),
+    DEVICE_PLUGIN,
+    Operand("dcgm", "dcgm", "nvidia-dcgm", "nvidia-dcgm-ctr"),
+    DCGM_EXPORTER,
+    Operand("gpu-feature-discovery", "gfd", "gpu-feature-discovery", "gpu-feature-discovery"),
+    Operand("mig-manager", "migManager", "nvidia-mig-manager", "nvidia-mig-manager"),
+    Operand(
+        "node-status-exporter",
+        "nodeStatusExporter",
+        "nvidia-node-status-exporter",
+        "nvidia-node-status-exporter",
+        default=False,
+    ),
+)
+"""In the order in which they depend on one another, so that the first that is not ready is the cause of the rest."""
+
+DEFAULT_TOLERATIONS: list[Json] = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+"""The tolerations that every operand has unless ``daemonsets.tolerations`` replaces them."""
+
+
+def tolerations(daemonsets: t.Mapping[str, t.Any] | None) -> list[Json]:
+    """Return the tolerations of the operands by the block ``daemonsets``: an absent list and an empty one leave the default."""
+    return (daemonsets or {}).get("tolerations") or DEFAULT_TOLERATIONS
+
+
+def enabled(operand: Operand, spec: Json) -> bool:
+    """Tell whether a ClusterPolicy's ``spec`` asks for the operand."""
+    if operand.key == "validator":
+        return True
+    if operand is DRIVER and (spec.get("driver") or {}).get("useNvidiaDriverCRD"):
+        return False
+    value = (spec.get(operand.key) or {}).get("enabled")
+    return operand.default if value is None else bool(value)
+
+
+def belongs(operand: Operand, daemonset: str) -> bool:
+    """Tell whether a DaemonSet is the operand's. The driver may have one DaemonSet for each kernel (precompiled)."""
+    if daemonset == operand.daemonset:
+        return True
+    return operand is DRIVER and daemonset.startswith(operand.daemonset + "-")
+
+
+def operand_name(daemonset: Json) -> str | None:
+    """Return the operand's name for one of its DaemonSets, or None for a DaemonSet that is not an operand's."""
+    for operand in OPERANDS:
+        if belongs(operand, name_of(daemonset)):
+            return operand.name
+    if labels_of(daemonset).get(names.COMPONENT) == names.DRIVER_COMPONENT:
+        return DRIVER.name
+    return None
+
+
+def image_of(block: Json) -> str | None:
+    """Return the image that a block of the spec asks for, or None when it leaves the image to the operator.
+
+    ``repository``, ``image`` and ``version`` (a tag or a digest) go together; ``image`` alone is a whole path. The operator adds the
+    node's operating system (and kernel) to the tag of a driver's image.
+    """
+    repository, image, version = (block.get(key) for key in ("repository", "image", "version"))
+    if not isinstance(image, str) or not image:
+        return None
+    if not repository and not version:
+        return image
+    separator = "@" if str(version).startswith("sha256:") else ":"
+    return f"{repository}/{image}{separator}{version}" if repository and version else None
+
+
+def is_operator(deployment: Json) -> bool:
+    """Tell whether a Deployment runs the operator. Its pods have the label with the chart and with OLM, the Deployment only with the chart."""
+    pod_labels: t.Mapping[str, str] = deployment["spec"]["template"]["metadata"].get("labels") or {}
+    return pod_labels.get("app") == names.OPERATOR

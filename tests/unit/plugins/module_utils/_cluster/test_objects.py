@@ -1,0 +1,28 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Pure questions about any object of the Kubernetes API."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects
+
+
+def test_names() -> None:
+    node = {"metadata": {"name": "gpu-0000"}}
+    pod = {"metadata": {"name": "web", "namespace": "default"}}
+    assert (objects.name_of(node), objects.full_name(node)) == ("gpu-0000", "gpu-0000")
+    assert (objects.name_of(pod), objects.full_name(pod)) == ("web", "default/web")
+
+
+@pytest.mark.parametrize("given", [{}, {"labels": None, "annotations": None}])
+def test_an_object_may_have_no_labels_and_annotations(given: dict[str, None]) -> None:
+    item = {"metadata": {"name": "x", **given}}
+    assert (objects.labels_of(item), objects.annotations_of(item)) == ({}, {})
+
+
+@pytest.mark.parametrize(("text", "number"), [("8", 8), (8, 8), ("1k", 1000), ("12k", 12000), (0, 0)])
+def test_quantities(text: str | int, number: int) -> None:
+    assert objects.quantity(text) == number

@@ -1,0 +1,94 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The operands of a ClusterPolicy."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import DEVICE_PLUGIN, DRIVER, OPERANDS
+
+
+def daemonset(name: str, **labels: str) -> dict[str, t.Any]:
+    return {"metadata": {"name": name, "labels": labels}}
+
+
+def operand(name: str) -> operands.Operand:
+    return next(each for each in OPERANDS if each.name == name)
+
+
+@pytest.mark.parametrize("block", [None, {}, {"tolerations": None}, {"tolerations": []}])
+def test_an_empty_list_of_tolerations_leaves_the_default(block: dict[str, t.Any] | None) -> None:
+    """The operator replaces its own list only by one that has entries (object_controls.go)."""
+    assert operands.tolerations(block) == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+
+
+def test_given_tolerations_replace_the_default() -> None:
+    given = [{"operator": "Exists"}]
+    assert operands.tolerations({"tolerations": given}) == given
+
+
+@pytest.mark.parametrize(
+    ("block", "image"),
+    [
+        ({}, None),
+        ({"repository": "nvcr.io/nvidia", "image": "driver", "version": "580.1"}, "nvcr.io/nvidia/driver:580.1"),
+        ({"repository": "r", "image": "i", "version": "sha256:1f"}, "r/i@sha256:1f"),
+        ({"image": "mirror.example/driver@sha256:1f"}, "mirror.example/driver@sha256:1f"),
+        ({"image": "driver", "version": "580.1"}, None),
+        ({"repository": "r", "version": "580.1"}, None),
+        ({"repository": "r", "image": "i"}, None),
+    ],
+)
+def test_an_image_is_composed_as_the_operator_does(block: dict[str, str], image: str | None) -> None:
+    assert operands.image_of(block) == image
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "wanted"),
+    [
+        ("device-plugin", {}, True),
+        ("device-plugin", {"devicePlugin": {"enabled": False}}, False),
+        ("device-plugin", {"devicePlugin": {"enabled": None}}, True),
+        ("node-status-exporter", {}, False),
+        ("node-status-exporter", {"nodeStatusExporter": {"enabled": True}}, True),
+        ("operator-validator", {"validator": {"enabled": False}}, True),
+        ("driver", {"driver": {"enabled": True}}, True),
+        ("driver", {"driver": {"enabled": True, "useNvidiaDriverCRD": True}}, False),
+    ],
+)
+def test_what_the_spec_asks_for(name: str, spec: dict[str, t.Any], wanted: bool) -> None:
+    assert operands.enabled(operand(name), spec) is wanted
+
+
+@pytest.mark.parametrize(
+    ("item", "name"),
+    [
+        (daemonset("nvidia-driver-daemonset"), "driver"),
+        (daemonset("nvidia-driver-daemonset-5.15.0-91-generic-ubuntu22.04"), "driver"),
+        (daemonset("nvidia-gpu-driver-ubuntu22.04-6b7", **{"app.kubernetes.io/component": "nvidia-driver"}), "driver"),
+        (daemonset("nvidia-device-plugin-daemonset"), "device-plugin"),
+        (daemonset("nvidia-device-plugin-daemonset-2"), None),
+        (daemonset("node-exporter"), None),
+    ],
+)
+def test_whose_daemonset_it_is(item: dict[str, t.Any], name: str | None) -> None:
+    assert operands.operand_name(item) == name
+
+
+def test_deploy_labels() -> None:
+    assert DRIVER.deploy_label == "nvidia.com/gpu.deploy.driver"
+    assert DEVICE_PLUGIN.deploy_label == "nvidia.com/gpu.deploy.device-plugin"
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_operator"), [({"app": "gpu-operator"}, True), ({"app": "node-exporter"}, False), (None, False)]
+)
+def test_the_operator_is_known_by_its_pods(labels: dict[str, str] | None, is_operator: bool) -> None:
+    """OLM writes no label of the chart on the Deployment itself."""
+    deployment = {"metadata": {"name": "x"}, "spec": {"template": {"metadata": {"labels": labels}}}}
+    assert operands.is_operator(deployment) is is_operator

@@ -1,0 +1,121 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The one loop of everything that waits for the cluster."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError, Reason
+
+
+class Clock:
+    """A clock that only sleeping moves on."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now_s += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(waiting, "time", clock)
+    return clock
+
+
+def looks(*answers: t.Any) -> t.Callable[[], t.Any]:
+    """Return a look that gives these answers one after the other, and the last one from then on."""
+    left = list(answers)
+
+    def look() -> t.Any:
+        answer = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(answer, GpuOpsError):
+            raise answer
+        return answer
+
+    return look
+
+
+def away(reason: Reason = "Unreachable") -> GpuOpsError:
+    return GpuOpsError("Cannot reach the Kubernetes API.", reason=reason, status=503)
+
+
+def test_the_first_answer_ends_the_wait(clock: Clock) -> None:
+    assert waiting.until(looks("found"), 10) == "found"
+    assert clock.slept == []
+
+
+@pytest.mark.parametrize("answer", [False, 0, "", []])
+def test_only_none_means_not_yet(clock: Clock, answer: t.Any) -> None:
+    assert waiting.until(looks(answer), 10) == answer
+
+
+def test_time_is_up(clock: Clock) -> None:
+    assert waiting.until(looks(None), 5) is None
+    assert clock.slept == [2, 2, 1]
+
+
+def test_without_a_time_out_it_waits_for_the_answer(clock: Clock) -> None:
+    assert waiting.until(looks(*[None] * 1000, "found")) == "found"
+
+
+def test_the_pause_may_depend_on_what_was_seen(clock: Clock) -> None:
+    pauses = iter([0, 0.5])
+    assert waiting.until(looks(None, None, "found"), 10, poll_s=lambda: next(pauses)) == "found"
+    assert clock.slept == [0, 0.5]
+
+
+@pytest.mark.parametrize("reason", AWAY)
+def test_an_api_server_that_is_away_may_come_back(clock: Clock, reason: Reason) -> None:
+    told: list[str] = []
+    look = looks(None, away(reason), away(reason), "found")
+    assert waiting.until(look, 100, on_outage=lambda error: told.append(error.msg)) == "found"
+    assert told == ["Cannot reach the Kubernetes API."] * 2
+
+
+def test_it_gives_up_after_an_outage_and_says_how_long_it_was(clock: Clock) -> None:
+    with pytest.raises(GpuOpsError) as error:
+        waiting.until(looks(None, away()), 1000)
+    assert error.value.msg == "Cannot reach the Kubernetes API. Its last answer was 62 s ago."
+    assert error.value.details == {"reason": "Unreachable", "status": 503}
+
+
+def test_each_answer_starts_the_patience_again(clock: Clock) -> None:
+    outage = [away()] * 20
+    assert waiting.until(looks(*outage, None, *outage, None, *outage, "found")) == "found"
+
+
+def test_time_is_up_during_an_outage(clock: Clock) -> None:
+    with pytest.raises(GpuOpsError, match=r"Its last answer was 10 s ago\."):
+        waiting.until(looks(None, away()), 10.5)
+
+
+def test_something_else_may_end_the_patience(clock: Clock) -> None:
+    ends_s = clock.now_s + 4
+    with pytest.raises(GpuOpsError, match=r"Its last answer was 4 s ago\."):
+        waiting.until(looks(None, away()), patience_ends=lambda: ends_s)
+
+
+def test_what_time_does_not_heal_is_raised_at_once(clock: Clock) -> None:
+    with pytest.raises(GpuOpsError, match=r"^No permission$"):
+        waiting.until(looks(None, GpuOpsError("No permission", reason="Forbidden")), 100)
+    assert clock.slept == [2]
+
+
+def test_an_api_server_that_never_answered_may_have_another_address(clock: Clock) -> None:
+    patience = waiting.Patience(reached=False)
+    with pytest.raises(GpuOpsError, match=r"^Cannot reach the Kubernetes API\.$"):
+        waiting.until(looks(away()), 100, patience=patience)
+    assert waiting.until(looks(None, away(), "found"), 100, patience=patience) == "found"
