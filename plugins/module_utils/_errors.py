@@ -31,6 +31,8 @@ Reason = t.Literal[
     "GPUClusterPresent",
     "HelmFailed",
     "HelmMissing",
+    "HelmTooOld",
+    "KubernetesVersion",
     "NoGpuNodes",
     "NodeDeleted",
     "NodesFailed",
