@@ -16,7 +16,6 @@ import contextlib
 import email.utils
 import gc
 import json
-import re
 import ssl
 import time
 import typing as t
@@ -54,6 +53,28 @@ THROTTLED_S = 15.0
 """How long to come back to an API server that says 429: it is busy, or its cache of a new CRD is not filled yet."""
 
 Rows = list[dict[str, t.Any]]
+
+
+class Stream:
+    """An open websocket. Its failures are an `OSError`, see `Cluster.stream`."""
+
+    def __init__(self, connection: t.Any) -> None:
+        self._connection = connection
+
+    def send(self, data: bytes) -> None:
+        """Send one binary frame."""
+        self._connection.send_binary(data)
+
+    def receive(self, timeout_s: float) -> bytes | None:
+        """Return the next frame that carries data, or None if the other side closes the connection."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            self._connection.settimeout(max(deadline - time.monotonic(), 0.001))
+            opcode, frame = t.cast("tuple[int, bytes]", self._connection.recv_data(control_frame=True))
+            if opcode == websocket.ABNF.OPCODE_CLOSE:
+                return None
+            if opcode == websocket.ABNF.OPCODE_BINARY and frame:
+                return frame
 
 
 def argument_spec(**options: t.Any) -> dict[str, t.Any]:
@@ -253,32 +274,19 @@ class Cluster:
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
         self.request("POST", namespaced("v1", namespace, "pods", pod) + "/eviction", body=body)
 
-    def port_forward_get(self, namespace: str, pod: str, port: int, path: str, timeout_s: float) -> tuple[int, bytes]:
-        """GET ``path`` from a pod's HTTP port through the API server's port forwarding; return the status code and the body.
+    @contextlib.contextmanager
+    def stream(self, path: str, protocol: str, timeout_s: float) -> t.Iterator[Stream]:
+        """Open a websocket at ``path`` for the duration of a ``with`` block.
 
-        It needs no network path to the pod. The whole exchange may take ``timeout_s``.
+        A refusal by the API server raises a `GpuOpsError`, as in `request`. A connection that breaks or times out raises an `OSError`.
         """
-        where = namespaced("v1", namespace, "pods", pod) + "/portforward"
-        deadline = time.monotonic() + timeout_s
         try:
-            stream = self._websocket(f"{where}?ports={port}", "v4.channel.k8s.io", timeout_s)
-            with contextlib.closing(stream):
-                # Channel 0 carries data, channel 1 errors; each begins with a frame that repeats the port. HTTP/1.0 has no chunks.
-                stream.send_binary(b"\x00" + f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
-                return _http_answer(_forwarded(stream, deadline))
+            with contextlib.closing(self._websocket(path, protocol, timeout_s)) as connection:
+                yield Stream(connection)
         except websocket.WebSocketBadStatusException as e:
-            error = _error(e.status_code, e.resp_body, "GET", where, self.host)
-            if error.reason == "Forbidden":  # the API server does not say which of the two verbs is missing
-                error = GpuOpsError(
-                    f"No permission to forward ports of pods in {namespace}. Grant get and create on pods/portforward.",
-                    **error.details,
-                )
-            raise error from e
-        except (websocket.WebSocketException, OSError, ValueError) as e:
-            raise GpuOpsError(
-                f"Port {port} of pod {pod} does not answer through the API server: {_one_line(e)}.",
-                reason="PortForwardFailed",
-            ) from e
+            raise _error(e.status_code, e.resp_body, "GET", path, self.host) from e
+        except websocket.WebSocketException as e:
+            raise ConnectionError(str(e)) from e
 
     def _websocket(self, path: str, protocol: str, timeout_s: float) -> t.Any:
         """Open a websocket with this connection's credentials. The client library's own way has no time-out."""
@@ -309,41 +317,6 @@ class Cluster:
 
     def _dry(self, dry_run: bool | None = None) -> dict[str, str]:
         return {"dryRun": "All"} if (self.check_mode if dry_run is None else dry_run) else {}
-
-
-def _forwarded(stream: t.Any, deadline: float) -> bytes:
-    """Return what a forwarded port sends until it closes, or until the HTTP answer's stated length is there."""
-    received, opened = b"", set[int]()
-    while True:
-        stream.settimeout(max(deadline - time.monotonic(), 0.001))
-        opcode, frame = t.cast("tuple[int, bytes]", stream.recv_data(control_frame=True))
-        if opcode == websocket.ABNF.OPCODE_CLOSE:
-            return received
-        if opcode != websocket.ABNF.OPCODE_BINARY or not frame:
-            continue
-        channel, data = frame[0], frame[1:]
-        if channel not in opened:
-            opened.add(channel)
-        elif channel == 1:
-            raise ValueError(data.decode("utf-8", "replace"))
-        else:
-            received += data
-            if _is_complete(received):
-                return received
-
-
-def _is_complete(answer: bytes) -> bool:
-    head, dummy, body = answer.partition(b"\r\n\r\n")
-    length = re.search(rb"(?im)^content-length:\s*(\d+)", head)
-    return bool(length) and len(body) >= int(t.cast("re.Match[bytes]", length)[1])
-
-
-def _http_answer(answer: bytes) -> tuple[int, bytes]:
-    head, dummy, body = answer.partition(b"\r\n\r\n")
-    status = re.match(rb"HTTP/\d\.\d (\d{3})", head)
-    if status is None:
-        raise ValueError("it did not answer with HTTP" if answer else "it closed the connection without an answer")
-    return int(status[1]), body
 
 
 def _one_line(error: t.Any) -> str:

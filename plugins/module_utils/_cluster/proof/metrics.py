@@ -16,6 +16,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import DEPLOY_PREFIX
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import port_forward
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -125,8 +126,8 @@ def _ask(
             name, reason=f"The exporter is not ready: {pod['status']}.", pod=pod["name"], expected_gpus=expected
         )
     try:
-        status, body = cluster.port_forward_get(
-            options["namespace"], pod["name"], options["port"], "/metrics", options["timeout"]
+        status, body = port_forward.get(
+            cluster, options["namespace"], pod["name"], options["port"], "/metrics", options["timeout"]
         )
     except GpuOpsError as e:
         return NodeMetrics(name, reason=e.msg, pod=pod["name"], expected_gpus=expected)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import port_forward
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.metrics import (
     DEPLOY_LABEL,
     NodeMetrics,
@@ -123,11 +124,20 @@ class FakeCluster:
         assert (path, query) == ("/api/v1/namespaces/ns/pods", {"labelSelector": "app=x"})
         return [row("good", "good"), row("denied", "denied"), row("crashing", "crashing", "0/1", "CrashLoopBackOff")]
 
-    def port_forward_get(self, namespace: str, pod: str, port: int, path: str, timeout_s: float) -> tuple[int, bytes]:
+
+@pytest.fixture(autouse=True)
+def answering_exporters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the fake's pods answer instead of a forwarded port."""
+
+    def get(
+        cluster: FakeCluster, namespace: str, pod: str, port: int, path: str, timeout_s: float
+    ) -> tuple[int, bytes]:
         assert (namespace, port, path, timeout_s) == ("ns", 9400, "/metrics", 5)
-        if isinstance(self.answers[pod], Exception):
-            raise self.answers[pod]
-        return self.answers[pod]
+        if isinstance(cluster.answers[pod], Exception):
+            raise cluster.answers[pod]
+        return cluster.answers[pod]
+
+    monkeypatch.setattr(port_forward, "get", get)
 
 
 def ask(nodes: list[str] | None = None) -> dict[str, NodeMetrics]:

@@ -16,6 +16,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import port_forward
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 PORT = struct.pack("<H", 9400)
@@ -96,7 +97,7 @@ def server() -> t.Iterator[Server]:
 def get(server: Server, answer: Answer, timeout_s: float = 5) -> tuple[int, bytes]:
     server.answer = answer
     cluster = Cluster({"host": f"http://127.0.0.1:{server.server_address[1]}", "api_key": "token-1"})
-    return cluster.port_forward_get("ns", "pod-1", 9400, "/metrics", timeout_s)
+    return port_forward.get(cluster, "ns", "pod-1", 9400, "/metrics", timeout_s)
 
 
 def test_an_answer_with_a_length_ends_without_a_close(server: Server) -> None:
