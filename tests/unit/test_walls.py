@@ -1,0 +1,418 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The walls of the house: which code may import, open, start and read what. docs/why/architecture.md draws them."""
+
+from __future__ import annotations
+
+import ast
+import collections
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PLUGINS = ROOT / "plugins"
+UTILS = PLUGINS / "module_utils"
+CLUSTER, HOST = UTILS / "_cluster", UTILS / "_host"
+TESTS = ROOT / "tests" / "unit" / "plugins"
+LAB = ROOT / "lab"
+OURS = "ansible_collections.gpuops.nvidia.plugins."
+THEIR_COLLECTION = "ansible_collections.kubernetes.core"
+
+ROOMS, ENTRIES = 12, 14
+"""How many entries module_utils may hold, and how many any folder of it, of its tests and of the lab's Python code."""
+
+KUBERNETES_DOOR = CLUSTER / "api.py"
+HELM_DOOR = CLUSTER / "chart" / "helm.py"
+HOST_DOOR = HOST / "host.py"
+NVML_DOOR = HOST / "facts" / "gpus" / "nvml.py"
+
+
+# ---- what a file imports and calls --------------------------------------------------------------------------------
+
+
+def python_files(*folders: Path) -> list[Path]:
+    return sorted(path for folder in folders for path in folder.rglob("*.py"))
+
+
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), filename=str(path))
+
+
+def imports(path: Path) -> set[str]:
+    """Return the full names of all that a file imports: modules, and names out of modules."""
+    found = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names}
+    return found
+
+
+def own_files(path: Path) -> set[Path]:
+    """Return the files of this collection that a file imports."""
+    found = set()
+    for name in imports(path):
+        if name.startswith(OURS):
+            inner = PLUGINS.joinpath(*name.removeprefix(OURS).split("."))
+            found |= {file for file in (inner.with_suffix(".py"), inner.parent.with_suffix(".py")) if file.is_file()}
+    return found
+
+
+def calls(path: Path) -> set[str]:
+    """Return the dotted names of all that a file calls: ``open``, ``os.listdir``, ``module.run_command``."""
+    return {ast.unparse(node.func) for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)}
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def strangers(path: Path) -> set[str]:
+    """Return the imports of a file that are neither of the standard library nor of this collection."""
+    own = {name for name in imports(path) if name.startswith(OURS)}
+    return {name for name in imports(path) - own if name.partition(".")[0] not in sys.stdlib_module_names}
+
+
+def test_the_helpers_of_this_file_see_imports_and_calls(tmp_path: Path) -> None:
+    file = tmp_path / "example.py"
+    file.write_text("import os, yaml\nfrom json import loads\nfrom . import near\nopen(os.path.join('a'))\nx.run()\n")
+    assert imports(file) == {"os", "yaml", "json.loads", "..near"}
+    assert calls(file) == {"open", "os.path.join", "x.run"}
+    assert strangers(file) == {"yaml", "..near"}
+
+
+# ---- the two wings ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("wing", "other"), [(CLUSTER, HOST), (HOST, CLUSTER)])
+def test_the_wings_do_not_import_each_other(wing: Path, other: Path) -> None:
+    crossed = {relative(path): sorted(map(relative, own_files(path))) for path in python_files(wing)}
+    assert len(crossed) > 15
+    assert {path: found for path, found in crossed.items() if any(relative(other) in each for each in found)} == {}
+
+
+def test_what_the_wings_share_imports_neither() -> None:
+    shared = [
+        path
+        for path in UTILS.glob("*.py")
+        if any(wing in each.parents for each in own_files(path) for wing in (CLUSTER, HOST))
+    ]
+    assert shared == []
+
+
+@pytest.mark.parametrize("module", [path.stem for path in python_files(PLUGINS / "modules")])
+def test_a_module_uses_one_wing(module: str) -> None:
+    used = own_files(PLUGINS / "modules" / f"{module}.py")
+    wings = {wing.name for wing in (CLUSTER, HOST) for path in used if wing in path.parents}
+    assert len(wings) == 1, wings
+
+
+def test_imports_make_no_circle() -> None:
+    files = python_files(PLUGINS)
+    reaches = {path: own_files(path) - {path} for path in files}
+    while True:
+        leaves = {path for path, found in reaches.items() if not found}
+        if not leaves:
+            break
+        reaches = {path: found - leaves for path, found in reaches.items() if path not in leaves}
+    assert sorted(map(relative, reaches)) == []
+
+
+# ---- hosts --------------------------------------------------------------------------------------------------------
+
+
+def host_code() -> list[Path]:
+    """Return all files that may run on a managed host: the wing, what it shares, and the modules of the wing."""
+    modules = [
+        path for path in python_files(PLUGINS / "modules") if any(HOST in each.parents for each in own_files(path))
+    ]
+    return [*python_files(HOST), *UTILS.glob("*.py"), *modules]
+
+
+@pytest.mark.parametrize("path", host_code(), ids=relative)
+def test_host_code_needs_python_3_9_and_the_standard_library(path: Path) -> None:
+    ast.parse(path.read_text(), feature_version=(3, 9))
+    allowed = {"pynvml"} if path == NVML_DOOR else set()
+    allowed |= {"ansible.module_utils.basic.AnsibleModule"} if path.parent == PLUGINS / "modules" else set()
+    assert strangers(path) <= allowed
+
+
+def test_host_code_calls_nothing_that_python_3_9_lacks() -> None:
+    """By vermin's table of when each function and keyword of the standard library came."""
+    vermin = Path(sys.executable).with_name("vermin")
+    command = [str(vermin), "--no-tips", "--target=3.9-", "--violations"]
+    answer = subprocess.run([*command, *map(str, host_code())], capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout
+
+
+def python_3_9() -> str | None:
+    """Return a Python 3.9 of this machine that starts, or None."""
+    homes = sorted(Path.home().glob(".pyenv/versions/3.9.*/bin/python3.9"))
+    for candidate in (os.environ.get("PYTHON39"), shutil.which("python3.9"), *map(str, homes)):
+        if candidate and subprocess.run([candidate, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return candidate
+    return None
+
+
+def test_host_code_imports_on_python_3_9() -> None:
+    python = python_3_9()
+    if python is None:
+        pytest.skip("There is no Python 3.9 here: install one, or name it in PYTHON39.")
+    names = [
+        OURS + ".".join(path.relative_to(PLUGINS).with_suffix("").parts)
+        for path in [*python_files(HOST), *UTILS.glob("*.py")]
+    ]
+    code = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
+    environment = {
+        "PYTHONPATH": str(ROOT / ".venv" / "share"),
+        "PATH": os.environ["PATH"],
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    answer = subprocess.run(
+        [python, "-S", "-c", code, *names], env=environment, capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
+
+
+# ---- doors --------------------------------------------------------------------------------------------------------
+
+
+def users(*roots: str) -> set[str]:
+    """Return the files of the plugins that import one of these packages."""
+    return {
+        relative(path)
+        for path in python_files(PLUGINS)
+        if {name.partition(".")[0] for name in imports(path)} & set(roots)
+    }
+
+
+def test_one_file_opens_a_connection_to_kubernetes() -> None:
+    assert users("kubernetes", "urllib3", "websocket", "requests", "http", "socketserver") == {
+        relative(KUBERNETES_DOOR)
+    }
+    beside = {
+        relative(path)
+        for path in python_files(PLUGINS)
+        if any(name.startswith(THEIR_COLLECTION) for name in imports(path))
+    }
+    # The action plugins pass on the names of the connection options.
+    assert beside == {relative(KUBERNETES_DOOR), "plugins/plugin_utils/_progress.py"}
+
+
+def test_action_plugins_do_not_load_the_kubernetes_client() -> None:
+    """Ansible loads them in every run, on the controller."""
+    waiting, seen = python_files(PLUGINS / "action", PLUGINS / "plugin_utils", PLUGINS / "filter"), set[Path]()
+    while waiting:
+        path = waiting.pop()
+        if path not in seen:
+            seen.add(path)
+            waiting += own_files(path)
+    assert UTILS / "_errors.py" in seen
+    assert KUBERNETES_DOOR not in seen
+
+
+def test_one_file_starts_helm() -> None:
+    starters = {
+        relative(path) for path in python_files(PLUGINS) if any(name.endswith("run_command") for name in calls(path))
+    }
+    assert starters == {relative(HELM_DOOR)}
+
+
+STARTS = re.compile(r"(subprocess\.\w+|os\.(fork|forkpty|posix_spawnp?|system|popen|exec\w+|spawn\w+)|pty\.\w+)")
+FILES = re.compile(
+    r"(open|io\.open|glob\.i?glob|tempfile\.\w+|shutil\.\w+|(pathlib\.)?Path"
+    r"|os\.(access|chmod|chown|fdopen|link|listdir|l?stat|statvfs|makedirs|mkdir|open|readlink|remove|rename|replace"
+    r"|rmdir|scandir|symlink|uname|unlink|walk)|os\.path\.(l?exists|is(dir|file|link)|realpath|get\w+))"
+)
+
+
+def callers(pattern: re.Pattern[str], *folders: Path) -> set[str]:
+    return {relative(path) for path in python_files(*folders) if any(pattern.fullmatch(name) for name in calls(path))}
+
+
+def test_one_file_starts_processes() -> None:
+    """NVML is asked in a forked child, because a driver in trouble hangs the process that asks it."""
+    assert callers(STARTS, PLUGINS) == {relative(HOST_DOOR), relative(NVML_DOOR)}
+
+
+def test_one_file_opens_files_on_a_host() -> None:
+    modules = [path for path in host_code() if path.parent == PLUGINS / "modules"]
+    assert callers(FILES, HOST) <= {relative(HOST_DOOR), relative(NVML_DOOR)}
+    assert [path.name for path in modules if any(FILES.fullmatch(name) for name in calls(path))] == []
+
+
+def test_one_file_asks_nvml() -> None:
+    assert users("pynvml") == {relative(NVML_DOOR)}
+
+
+# ---- rooms --------------------------------------------------------------------------------------------------------
+
+
+def entries(folder: Path) -> list[str]:
+    return sorted(
+        path.name for path in folder.iterdir() if path.name != "__pycache__" and not path.name.startswith(".")
+    )
+
+
+def test_the_wings_are_all_that_module_utils_shows() -> None:
+    assert len(entries(UTILS)) <= ROOMS, entries(UTILS)
+
+
+def folders(*roots: Path) -> list[Path]:
+    return [
+        folder
+        for root in roots
+        for folder in (root, *sorted(root.rglob("*/")))
+        if folder.is_dir() and folder.name != "__pycache__"
+    ]
+
+
+def test_no_folder_is_a_drawer() -> None:
+    walked = folders(UTILS, TESTS / "module_utils", ROOT / "roles", ROOT / "tests" / "unit")
+    walked = [folder for folder in walked if "fixtures" not in folder.parts and folder != TESTS / "modules"]
+    # The recipes of images and the operator's chart have the shape that their tools want.
+    walked += [folder for folder in folders(LAB) if not {"chart", "image"} & set(folder.relative_to(LAB).parts)]
+    crowded = {relative(folder): len(entries(folder)) for folder in walked if len(entries(folder)) > ENTRIES}
+    assert crowded == {}
+
+
+def test_unit_tests_mirror_the_plugins() -> None:
+    """Every file has a test of its name at its address, and every test a file."""
+    for kind in ("module_utils", "modules", "filter", "plugin_utils"):
+        code = {path.relative_to(PLUGINS / kind) for path in python_files(PLUGINS / kind)}
+        tests = {path.relative_to(TESTS / kind) for path in (TESTS / kind).rglob("test_*.py")}
+        expected = {path.with_name(f"test_{path.name.lstrip('_')}") for path in code}
+        # All modules at once: what their argument specs and their documentation say.
+        assert tests - {Path("test_argument_specs.py")} == expected, kind
+
+
+@pytest.mark.parametrize("path", python_files(PLUGINS / "modules"), ids=lambda path: path.stem)
+def test_a_module_is_options_documentation_and_one_call(path: Path) -> None:
+    functions = [node for node in parsed(path).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    assert [node.name for node in functions] == ["main"]
+    assert (functions[0].end_lineno or 0) - functions[0].lineno < 25
+
+
+# ---- facts --------------------------------------------------------------------------------------------------------
+
+
+def constants(path: Path) -> t.Iterator[tuple[str, str]]:
+    """Yield the public constants of a file, each with the expression of its value."""
+    for node in parsed(path).body:
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        for target in targets:
+            if isinstance(target, ast.Name) and re.fullmatch(r"[A-Z][A-Z0-9_]*", target.id) and node.value:
+                yield target.id, ast.unparse(node.value)
+
+
+# What every module has, and what says something of its own folder only.
+LOCAL = {"DOCUMENTATION", "EXAMPLES", "RETURN", "OPTIONS", "CHECKS", "MODULE"}
+
+
+def test_constants_of_one_name_have_one_value() -> None:
+    homes: dict[str, dict[str, str]] = collections.defaultdict(dict)
+    for path in python_files(PLUGINS):
+        for name, value in constants(path):
+            homes[name][relative(path)] = value
+    twice = {name: found for name, found in homes.items() if len(found) > 1 and name not in LOCAL}
+    assert twice == {}
+
+
+NVIDIA_LABEL = re.compile(
+    r"(nvidia\.com/(gpu|mig|cuda)[\w.-]+|feature\.node\.kubernetes\.io/[\w.-]+|meta\.helm\.sh/[\w-]+)"
+)
+
+
+def test_labels_stand_in_one_file() -> None:
+    """Only whole strings count: sentences for people may name a label."""
+    spelt = collections.defaultdict(set)
+    for path in python_files(UTILS, PLUGINS / "filter", PLUGINS / "plugin_utils"):
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and NVIDIA_LABEL.fullmatch(node.value):
+                spelt[relative(path)].add(node.value)
+    home = relative(CLUSTER / "names.py")
+    # The default toleration is the operands' own.
+    allowed = {relative(CLUSTER / "operands.py"): {"nvidia.com/gpu"}}
+    assert {
+        path: labels - allowed.get(path, set())
+        for path, labels in spelt.items()
+        if path != home and labels - allowed.get(path, set())
+    } == {}
+
+
+# ---- roles --------------------------------------------------------------------------------------------------------
+
+
+def role_texts(role: Path) -> t.Iterator[tuple[Path, str]]:
+    for path in role.rglob("*"):
+        if path.is_file() and path.suffix in (".yml", ".j2"):
+            yield path, path.read_text()
+
+
+@pytest.mark.parametrize("role", sorted(path.name for path in (ROOT / "roles").iterdir()))
+def test_a_role_reads_no_internal_variable_of_another(role: str) -> None:
+    others = {path.name for path in (ROOT / "roles").iterdir()} - {role}
+    internal = re.compile(rf"(?<![\w]){'__(' + '|'.join(sorted(others)) + ')'}_\w+")
+    found = {
+        relative(path): sorted({match[0] for match in internal.finditer(text)})
+        for path, text in role_texts(ROOT / "roles" / role)
+    }
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_playbooks_read_no_internal_variable_of_a_role() -> None:
+    for path in (ROOT / "playbooks").rglob("*.yml"):
+        yaml.safe_load(path.read_text())
+        assert re.findall(r"(?<!\w)__\w+", path.read_text()) == [], relative(path)
+
+
+def test_roles_make_no_circle() -> None:
+    """A role that includes another is not included by it, also not through a third one."""
+    names = sorted(path.name for path in (ROOT / "roles").iterdir())
+    included = re.compile(r"name: gpuops\.nvidia\.(\w+)$", re.MULTILINE)
+    uses = {
+        name: {other for dummy, text in role_texts(ROOT / "roles" / name) for other in included.findall(text)}
+        & set(names) - {name}
+        for name in names
+    }
+    while any(not found for found in uses.values()):
+        leaves = {name for name, found in uses.items() if not found}
+        uses = {name: found - leaves for name, found in uses.items() if name not in leaves}
+    assert uses == {}
+
+
+# ---- the lab ------------------------------------------------------------------------------------------------------
+
+
+def test_the_lab_stands_on_its_own() -> None:
+    """It imports neither the tests nor the collection, since both stand on it."""
+    guests = {
+        relative(path): {name for name in imports(path) if name.startswith(("tests", "benchmarks", "ansible"))}
+        for path in python_files(LAB)
+    }
+    assert len(guests) > 40
+    assert {path: names for path, names in guests.items() if names} == {}
+
+
+def test_only_tests_import_tests() -> None:
+    beside = [
+        path
+        for path in python_files(LAB, ROOT / "benchmarks", PLUGINS, ROOT / "scripts")
+        if any(name.startswith("tests") for name in imports(path))
+    ]
+    assert list(map(relative, beside)) == []
