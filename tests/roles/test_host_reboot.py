@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role host_reboot where it is interrupted, and where a host does not come back; with a cluster that has the hosts as nodes."""
+"""The role host_reboot: which hosts need a reboot, interrupted runs, and hosts that do not come back.
+
+A simulated cluster has the hosts as nodes.
+"""
 
 from __future__ import annotations
 
@@ -12,53 +15,58 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import yaml
 
 from lab.cluster import Lab, Options
 from lab.hosts import LabError
 from lab.hosts.containers.hosts import ContainerHost
+from tests.support import drivers
+from tests.support.ansible import SITE
 from tests.support.hosts import running_containers
 from tests.support.labs import running_lab
 from tests.support.plays import Plays
 
 TASKS = [
-    "See whether a reboot is due",
-    "See whether an earlier run was interrupted",
-    "Set the hosts apart that are to be rebooted",
+    "Find out whether a reboot is due",
+    "Find out whether an earlier run was interrupted",
+    "Group the hosts that need a reboot",
     "Find the node",
-    "Make the folder of the record",
-    "Ask for the boot",
+    "Create the folder of the record",
+    "Read the ID of the boot",
     "Write the record",
     "Drain the node",
     "Reboot",
     "Look at the host after the reboot",
-    "Read what was before",
-    "Find the node",
+    "Read the record",
+    "Wait until the node is Ready",
     "Put the node back",
-    "Forget the record",
+    "Delete the record",
 ]
-"""All that the role does to a host that needs a reboot."""
+"""The tasks of the role on a host that needs a reboot."""
 CUTS = [
     TASKS.index(name) + 1
     for name in TASKS
-    if name.partition(" ")[0] in ("Make", "Write", "Drain", "Reboot", "Put", "Forget")
+    if name.partition(" ")[0] in ("Create", "Write", "Drain", "Reboot", "Put", "Delete")
 ]
-"""Where a run is killed. A task that only reads leaves what the one before it has left."""
-HELD = [f"gpuops.nvidia/{name}" for name in ("initial-state.unschedulable", "maintenance.reboot")]
+"""After how many tasks a run is killed. Tasks that only read are left out: they change nothing."""
+DRAINED = (True, [f"gpuops.nvidia/{name}" for name in ("initial-state.unschedulable", "maintenance.reboot")])
+REMOVED = "The NVIDIA kernel module is loaded although it is not installed any more"
+IN_SERVICE: tuple[bool, list[str]] = (False, [])
 
 
 @pytest.fixture(scope="module")
 def cluster() -> t.Iterator[Lab]:
-    """Nodes, and nothing on them."""
+    """A cluster with empty nodes."""
     with running_lab("reboots", Options(nodes=len(CUTS), operator="none", pods="instant")) as lab:
         yield lab
 
 
-def ask_for_a_reboot(host: ContainerHost) -> None:
+def require_a_reboot(host: ContainerHost) -> None:
     host.shell("echo blacklist nouveau > /etc/modprobe.d/test.conf")
 
 
 def boots(hosts: t.Iterable[ContainerHost]) -> list[str]:
-    """Which boot each host is in."""
+    """Return the boot id of each host."""
     return [host.boot_id for host in hosts]
 
 
@@ -67,66 +75,85 @@ def recorded(host: ContainerHost) -> bool:
 
 
 def node(lab: Lab, name: str) -> tuple[bool, list[str]]:
-    """Whether a node is cordoned, and which of our annotations it has."""
+    """Return whether a node is cordoned, and its annotations from this collection."""
     found = json.loads(lab.kubectl("get", "node", name, "--output=json"))
     return bool(found["spec"].get("unschedulable")), sorted(
         key for key in found["metadata"]["annotations"] if key.startswith("gpuops.nvidia/")
     )
 
 
+def left_by(finished: list[str]) -> tuple[bool, tuple[bool, list[str]]]:
+    """Return whether a run that was killed after these tasks leaves a record, and the state of its node."""
+    record = "Write the record" in finished and "Delete the record" not in finished
+    drained = "Drain the node" in finished and "Put the node back" not in finished
+    return record, DRAINED if drained else IN_SERVICE
+
+
 def test_a_run_that_is_killed_between_any_two_tasks_is_completed_by_the_next(cluster: Lab, tmp_path: Path) -> None:
-    """A host for each task that changes something: its run is killed when the task is done. Then one run, without a word of it, for all."""
+    """Each task that changes something has a host, whose run is killed after it. One more run completes all hosts."""
     with running_containers("cut", {"debian": len(CUTS)}) as hosts:
         plays = Plays(hosts, tmp_path, cluster)
         cuts = dict(zip(CUTS, plays.hosts))
         for host in plays.hosts:
-            ask_for_a_reboot(host)
+            require_a_reboot(host)
         before = boots(plays.hosts)
 
-        with ThreadPoolExecutor(2) as pool:
-            done = list(
-                pool.map(lambda after: plays.cut("host_reboot", cuts[after], after, host_reboot_allowed=True), cuts)
-            )
+        def run_until(after: int) -> list[str]:
+            return plays.cut("host_reboot", cuts[after], after, host_reboot_allowed=True)
 
-        assert done == [TASKS[:after] for after in cuts]
+        with ThreadPoolExecutor(2) as pool:
+            assert list(pool.map(run_until, cuts)) == [TASKS[:after] for after in cuts]
         between = boots(plays.hosts)
         rebooted = [one != other for one, other in zip(before, between)]
         assert rebooted == ["Reboot" in TASKS[:after] for after in cuts]
         for after, host in cuts.items():
-            finished = TASKS[:after]
-            assert recorded(host) == ("Write the record" in finished and "Forget the record" not in finished), after
-            drained = "Drain the node" in finished and "Put the node back" not in finished
-            assert node(cluster, plays.node(host.name)) == ((True, HELD) if drained else (False, [])), after
+            assert (recorded(host), node(cluster, plays.node(host.name))) == left_by(TASKS[:after]), after
 
         resumed = plays.run("host_reboot", host_reboot_allowed=True)
 
         assert resumed.status == 0, resumed.output
         assert [one != other for one, other in zip(between, boots(plays.hosts))] == [not each for each in rebooted]
         for after, host in cuts.items():
-            assert not recorded(host), after
-            assert node(cluster, plays.node(host.name)) == (False, []), after
+            assert (recorded(host), node(cluster, plays.node(host.name))) == (False, IN_SERVICE), after
         again = plays.run("host_reboot")
         assert (again.status, again.changed) == (0, 0), again.output
 
 
-def test_the_role_can_come_twice_in_a_play(cluster: Lab, tmp_path: Path) -> None:
+def test_the_role_can_run_twice_in_a_play(cluster: Lab, tmp_path: Path) -> None:
     with running_containers("twice", {"debian": 1}) as hosts:
         plays = Plays(hosts, tmp_path, cluster)
-        ask_for_a_reboot(plays.hosts[0])
+        require_a_reboot(plays.hosts[0])
         before = boots(plays.hosts)
         run = plays.run("host_reboot", "host_reboot", host_reboot_allowed=True)
         assert run.status == 0, run.output
         assert boots(plays.hosts) != before and not recorded(plays.hosts[0])
 
 
+def empty_initramfs(host: ContainerHost) -> None:
+    host.shell("for image in /boot/initrd.img-*; do cp --preserve $image /srv && truncate --size=0 $image; done")
+
+
+def repair_initramfs(host: ContainerHost) -> None:
+    host.shell("cp --preserve /srv/initrd.img-* /boot")
+    host.podman("restart", "--time=0", host.name)
+    host.run("/usr/local/lib/stand-ins/login", "true")
+
+
 def test_a_host_that_does_not_come_back_stops_the_rollout_and_is_named(cluster: Lab, tmp_path: Path) -> None:
-    """Its initramfs is empty. By site.yml, one host after the other as the inventory has them; and when it is mended, the same command goes on."""
+    """The first host has an empty initramfs. Once it is repaired, the same command continues.
+
+    site.yml reboots the hosts in the order of the inventory, although the first host answers last here.
+    """
     with running_containers("panic", {"debian": 2}) as hosts:
         plays = Plays(hosts, tmp_path, cluster)
         broken, other = plays.hosts
+
+        def states() -> list[tuple[bool, list[str]]]:
+            return [node(cluster, plays.node(host.name)) for host in plays.hosts]
+
         prepared = plays.run("host_prep")
         assert prepared.status == 0, prepared.output
-        broken.shell("for image in /boot/initrd.img-*; do cp --preserve $image /srv && truncate --size=0 $image; done")
+        empty_initramfs(broken)
         before = boots(plays.hosts)
 
         answers_last = (
@@ -140,14 +167,62 @@ def test_a_host_that_does_not_come_back_stops_the_rollout_and_is_named(cluster: 
         with pytest.raises(LabError, match="Kernel panic"):
             broken.wait(other_than=before[0])
         assert boots([other]) == before[1:]
-        assert [node(cluster, plays.node(host.name)) for host in plays.hosts] == [(True, HELD), (False, [])]
+        assert states() == [DRAINED, IN_SERVICE]
 
-        broken.shell("cp --preserve /srv/initrd.img-* /boot")
-        broken.podman("restart", "--time=0", broken.name)
-        broken.run("/usr/local/lib/stand-ins/login", "true")
+        repair_initramfs(broken)
         again = plays.site(host_reboot_allowed=True, host_reboot_timeout=60)
 
         assert again.status == 0, again.output
         assert boots([other]) != before[1:]
-        assert [node(cluster, plays.node(host.name)) for host in plays.hosts] == [(False, [])] * 2
+        assert states() == [IN_SERVICE, IN_SERVICE]
         assert not any(recorded(host) for host in plays.hosts)
+
+
+def test_site_reboots_in_batches_only_the_hosts_that_need_it(tmp_path: Path) -> None:
+    """The plays of site.yml for reboots, on three hosts of which two have been changed."""
+    playbook = tmp_path / "play.yml"
+    site = yaml.safe_load(SITE.read_text())
+    first = next(i for i, play in enumerate(site) if play["name"] == "See which GPU hosts need a reboot")
+    playbook.write_text(yaml.safe_dump(site[first : first + 2]))
+    settings = {"host_reboot_allowed": True, "host_reboot_timeout": 120}
+    with running_containers("batches", {"debian": 3}) as hosts:
+        plays = Plays(hosts, tmp_path)
+        due = plays.hosts[:2]
+        for host in due:
+            host.shell("echo 'GRUB_CMDLINE_LINUX=iommu=pt' > /etc/default/grub.d/test.cfg && update-grub")
+        before = boots(plays.hosts)
+
+        done = plays.playbook(playbook, **settings)
+
+        assert done.status == 0, done.output
+        assert done.output.count("PLAY [Reboot those in batches]") == 2 and "WARNING" not in done.output, done.output
+        assert [one != other for one, other in zip(before, boots(plays.hosts))] == [True, True, False]
+
+        again = plays.playbook(playbook, limit=due[0].name, **settings)
+
+        assert again.status == 0 and "WARNING" not in again.output, again.output
+        assert "PLAY [Reboot those in batches]" in again.output, again.output
+        assert "skipping: no hosts matched" in again.output, again.output
+
+
+def test_a_driver_that_was_removed_but_is_still_loaded_needs_a_reboot(tmp_path: Path) -> None:
+    with running_containers("removed", {"debian": 1}) as hosts:
+        plays = Plays(hosts, tmp_path)
+        [host] = plays.hosts
+        drivers.install_with_apt(host)
+        require_a_reboot(host)
+        host.reboot()
+        assert "nvidia" in host.run("lsmod")
+        assert REMOVED not in predicted(plays)
+        host.run("dpkg", "--purge", "--force-all", "nvidia-kernel-open-dkms")
+        host.run("depmod")
+        assert REMOVED in predicted(plays)
+        host.reboot()
+        assert REMOVED not in predicted(plays)
+
+
+def predicted(plays: Plays) -> str:
+    """Return the output of the role in check mode."""
+    run = plays.run("host_reboot", arguments=["--check"], host_reboot_allowed=False)
+    assert run.status == 0, run.output
+    return run.output

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs ansible-playbook as a user would, and reads what it says."""
+"""Run ansible-playbook as a user would, and read its output."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ SITE = ROOT / "playbooks" / "site.yml"
 INTEGRATION = ROOT / "tests" / "integration"
 OPERATOR = INTEGRATION / "operator.yml"
 _RECAP = re.compile(
-    r"^\S+\s+: ok=(?P<ok>\d+)\s+changed=(?P<changed>\d+)\s+unreachable=(?P<unreachable>\d+)\s+failed=(?P<failed>\d+)",
-    re.MULTILINE,
+    r"^(?P<host>\S+)\s+: ok=\d+\s+changed=(?P<changed>\d+)\s+unreachable=\d+\s+failed=\d+", re.MULTILINE
 )
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of a playbook came to."""
+    """The exit status and the output of one run."""
 
     status: int
     output: str
 
     @property
     def changed(self) -> int:
-        """How many tasks changed something."""
-        return int(self._recap["changed"])
+        """How many tasks changed something, on all hosts together."""
+        return sum(self.changed_by_host.values())
+
+    @property
+    def changed_by_host(self) -> dict[str, int]:
+        """How many tasks changed something on each host, from the recap."""
+        recap = {row["host"]: int(row["changed"]) for row in _RECAP.finditer(self.output)}
+        assert recap, self.output
+        return recap
 
     @property
     def message(self) -> str:
         """The message of the last task that failed."""
         results = re.split(r"(?:FAILED!|^failed: .*) => (?=\{)", self.output, flags=re.MULTILINE)[1:]
         return str(json.JSONDecoder().raw_decode(results[-1])[0]["msg"]) if results else ""
-
-    @property
-    def _recap(self) -> re.Match[str]:
-        recap = _RECAP.search(self.output)
-        assert recap, self.output
-        return recap
 
 
 class Playbook:
@@ -70,7 +70,7 @@ class Playbook:
         }
 
     def set_up(self, state: str) -> None:
-        """Bring the cluster to a state, by the target setup_<state>."""
+        """Run the target setup_<state>, which brings the cluster to a state."""
         run = self.run(INTEGRATION / "run_target.yml", target=f"setup_{state}")
         assert run.status == 0, run.output
 
@@ -80,17 +80,17 @@ class Playbook:
         return self.finish(self.command(command), 120)
 
     def run(self, playbook: Path, *arguments: str, timeout: float = 300, **extra_vars: t.Any) -> Run:
-        """Run it to its end."""
+        """Run a playbook and wait for its end."""
         return self.finish(self.start(playbook, *arguments, **extra_vars), timeout)
 
     def start(self, playbook: Path, *arguments: str, **extra_vars: t.Any) -> subprocess.Popen[str]:
-        """Start it."""
+        """Start a playbook."""
         return self.command(
             ["ansible-playbook", str(playbook), *arguments, "--extra-vars", json.dumps(self.extra_vars | extra_vars)]
         )
 
     def command(self, command: list[str]) -> subprocess.Popen[str]:
-        """Start any command in a process group of its own, as a terminal does, so that a test can press Ctrl-C."""
+        """Start a command in its own process group, as a terminal does, so that a test can press Ctrl-C."""
         return subprocess.Popen(
             command,
             cwd=ROOT,
@@ -103,7 +103,7 @@ class Playbook:
 
     @staticmethod
     def finish(process: subprocess.Popen[str], timeout: float) -> Run:
-        """Wait for its end."""
+        """Wait for the end of a process. Kill it after ``timeout`` seconds."""
         try:
             output = process.communicate(timeout=timeout)[0]
         except subprocess.TimeoutExpired:
@@ -113,5 +113,5 @@ class Playbook:
 
 
 def on(lab: Lab) -> Playbook:
-    """Ansible with the settings that a lab needs."""
+    """Return a Playbook with the settings that a lab needs."""
     return Playbook(lab.kubeconfig, lab.helm, {"operator_chart_ref": lab.chart, "operator_wait_timeout": 120})

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""pytest fixtures: hosts that are there for a test run and gone after it. Where the machine cannot run them, their tests are skipped."""
+"""pytest fixtures: hosts that exist during a test run. On a machine that cannot run them, their tests are skipped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lab.hosts.vm.hosts import VmHost
 def running_containers(
     purpose: str, flavours: t.Mapping[str, int], machine: Machine | None = None
 ) -> t.Iterator[ContainerHosts]:
-    """Container hosts for as long as a block runs. The process id in their name keeps test runs apart, also those of pytest-xdist."""
+    """Run container hosts during a block. The process id in their names keeps pytest-xdist's workers apart."""
     hosts = ContainerHosts(f"test-{purpose}-{os.getpid()}", print)
     try:
         hosts.up(flavours, machine)
@@ -33,25 +33,31 @@ def running_containers(
         hosts.down()
 
 
+def become_opensuse(host: ContainerHost) -> None:
+    """Make an Ubuntu host say that it runs openSUSE, which the collection has no packages for."""
+    release = "NAME=openSUSE\\nID=opensuse-leap\\nID_LIKE=suse\\nVERSION_ID=15.6\\n"
+    host.shell(f"printf '{release}' > /etc/os-release && rm --force /etc/debian_version /etc/lsb-release")
+
+
 @pytest.fixture(scope="module")
 def container_hosts() -> t.Iterator[ContainerHosts]:
-    """One host of each flavour, with two H100 and nouveau loaded, for the tests of a module to share."""
+    """One host of each flavour with two H100 and nouveau loaded, shared by the tests of a module."""
     with running_containers("shared", dict.fromkeys(FLAVOURS, 1)) as hosts:
         yield hosts
 
 
 @pytest.fixture
 def container_host() -> t.Iterator[ContainerHost]:
-    """A Debian host for one test alone."""
+    """A Debian host for a single test."""
     with running_containers("single", {"debian": 1}) as hosts:
         yield hosts.hosts()[0]
 
 
 @pytest.fixture
 def vm_host() -> t.Iterator[VmHost]:
-    """A virtual machine with two H100, nouveau loaded, and its IOMMU off, just booted. Only where asked for: a reboot takes 40 s and up."""
+    """A virtual machine that has just booted, with two H100, nouveau loaded and the IOMMU off. Needs GPUOPS_VM=1."""
     if not os.environ.get("GPUOPS_VM"):
-        pytest.skip("Virtual machines are slow: set GPUOPS_VM=1, as `make host-vm` does.")
+        pytest.skip("Virtual machines are slow (a reboot takes 40 s or more): set GPUOPS_VM=1, as `make host-vm` does.")
     host = VmHost(f"test-{os.getpid()}", print)
     try:
         yield host.up()

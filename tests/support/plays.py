@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The collection's roles on test hosts, by ansible-playbook."""
+"""Run the collection's roles on test hosts with ansible-playbook."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ NO_CLUSTER = Path("/nonexistent")
 
 
 class Plays:
-    """Plays on a set of hosts, and where a lab is given with its cluster, whose nodes bear the hosts' numbers. ``timeout`` is a play's, in seconds."""
+    """Plays on a set of hosts. With a lab, the hosts are nodes of its cluster: the first host is gpu-0000, and so on.
+
+    ``timeout`` is the longest time for one play, in seconds.
+    """
 
     def __init__(
         self, hosts: ContainerHosts | VmHost, folder: Path, lab: Lab | None = None, timeout: float = 600
@@ -34,37 +37,47 @@ class Plays:
         self._ansible = Playbook(lab.kubeconfig if lab else NO_CLUSTER, lab.helm if lab else NO_CLUSTER)
         inventory = hosts.inventory()
         nodes = {host.name: self.node(host.name) for host in self.hosts}
-        node = {
+        inventory["gpu_hosts"]["vars"] |= {
             "host_reboot_drain": lab is not None,
             "nodes": nodes,
             "host_reboot_node": "{{ nodes[inventory_hostname] }}",
         }
-        inventory["gpu_hosts"]["vars"].update(node)
         self._inventory = folder / "inventory.yml"
         self._inventory.write_text(yaml.safe_dump(inventory))
 
     def host(self, flavour: str) -> ContainerHost:
-        """The first host of a flavour."""
+        """Return the first host of a flavour."""
         return next(host for host in self.hosts if host.flavour == flavour)
 
     def node(self, host: str) -> str:
-        """The name of a host's node."""
+        """Return the name of a host's node."""
         return f"gpu-{[each.name for each in self.hosts].index(host):04}"
 
     def run(self, *roles: str, limit: str = "gpu_hosts", arguments: t.Sequence[str] = (), **variables: t.Any) -> Run:
-        """One play with these roles (``role/file`` takes the role's tasks from a file of its own) on the hosts that ``limit`` chooses."""
+        """Run one play with these roles. ``role/file`` runs the tasks in that file of the role."""
         return self._run(self._ansible, self._play(roles), limit, arguments, variables)
 
+    def converge(self, *roles: str, limit: str = "gpu_hosts", **variables: t.Any) -> Run:
+        """Check, run, and run again: check and run change every host, and the rerun changes none. Return the run."""
+        check, run, rerun = (
+            self.run(*roles, limit=limit, arguments=arguments, **variables) for arguments in (["--check"], [], [])
+        )
+        for each in (check, run, rerun):
+            assert each.status == 0, each.output
+        assert all(check.changed_by_host.values()) and all(run.changed_by_host.values()), run.output
+        assert rerun.changed == 0, rerun.output
+        return run
+
     def site(self, **variables: t.Any) -> Run:
-        """The plays of site.yml that are for hosts."""
+        """Run the plays of site.yml for hosts."""
         return self.playbook(SITE, **variables)
 
     def playbook(self, path: Path, limit: str = "gpu_hosts", **variables: t.Any) -> Run:
-        """A playbook's plays that are for the hosts that ``limit`` chooses."""
+        """Run the plays of a playbook for the hosts that ``limit`` selects."""
         return self._run(self._ansible, path, limit, (), variables)
 
     def cut(self, role: str, host: ContainerHost | VmHost, after: int, **variables: t.Any) -> list[str]:
-        """Run a role on one host and kill the run after so many of the role's tasks (0: never). Returns the tasks that were done."""
+        """Run a role on one host and kill it after this many of its tasks (0: never). Return the finished tasks."""
         log = self.folder / f"{host.name}.log"
         log.write_text("")
         ansible = Playbook(self._ansible.environment["K8S_AUTH_KUBECONFIG"], NO_CLUSTER)
@@ -74,8 +87,8 @@ class Plays:
         assert run.status == (-9 if after else 0), run.output
         return log.read_text().splitlines()
 
-    def cut_in(self, role: str, host: ContainerHost | VmHost, when: t.Callable[[], bool], **variables: t.Any) -> None:
-        """Run a role on one host and kill the run in the middle of a task, when something is so. What it has begun on the host goes on."""
+    def cut_when(self, role: str, host: ContainerHost | VmHost, when: t.Callable[[], bool], **variables: t.Any) -> None:
+        """Run a role on one host and kill the run as soon as ``when`` is true. What runs on the host then goes on."""
         options = ["--inventory", str(self._inventory), "--limit", host.name]
         process = self._ansible.start(self._play([role]), *options, **variables)
         while not when():
@@ -85,44 +98,30 @@ class Plays:
         process.communicate()
 
     def facts(self, host: ContainerHost | VmHost, *subsets: str) -> dict[str, t.Any]:
-        """What gpu_facts says of a host."""
+        """Return the facts that gpu_facts reports for a host."""
         options = json.dumps({"gather_subset": list(subsets) or ["all"]})
-        command = [
-            "ansible",
-            host.name,
-            "--inventory",
-            str(self._inventory),
-            "--module-name",
-            "gpuops.nvidia.gpu_facts",
-            "--args",
-            options,
-        ]
+        command = ["ansible", host.name, "--inventory", str(self._inventory)]
+        command += ["--module-name", "gpuops.nvidia.gpu_facts", "--args", options]
         run = self._ansible.finish(self._ansible.command(command), self._timeout)
         assert run.status == 0, run.output
         return dict(json.loads(run.output.partition("=> ")[2])["ansible_facts"]["gpuops"])
 
     def _play(self, roles: t.Sequence[str]) -> Path:
-        tasks = []
-        for role, dummy, file in (each.partition("/") for each in roles):
-            tasks.append(
-                {
-                    "name": role,
-                    "ansible.builtin.include_role": {
-                        "name": f"gpuops.nvidia.{role}",
-                        **({"tasks_from": file} if file else {}),
-                    },
-                }
-            )
-        # A filter here, as site.yml has one: Ansible then loads its filters once for the run, and not in each task's process.
+        # The filter is here because site.yml has one, too: it makes Ansible load filters once, not in every task.
         hosts = "{{ groups['gpu_hosts'] | default([]) }}"
-        play = self.folder / f"{'-'.join(roles).replace('/', '_')}.yml"
-        play.write_text(
-            yaml.safe_dump([{"name": "Play", "hosts": hosts, "gather_facts": False, "tasks": tasks}], sort_keys=False)
-        )
-        return play
+        tasks = [_include(*role.split("/")) for role in roles]
+        play = [{"name": "Play", "hosts": hosts, "gather_facts": False, "tasks": tasks}]
+        path = self.folder / f"{'-'.join(roles).replace('/', '_')}.yml"
+        path.write_text(yaml.safe_dump(play, sort_keys=False))
+        return path
 
     def _run(
         self, ansible: Playbook, play: Path, limit: str, arguments: t.Sequence[str], variables: t.Mapping[str, t.Any]
     ) -> Run:
         options = ["--inventory", str(self._inventory), "--limit", limit, "--forks", str(len(self.hosts)), *arguments]
         return ansible.run(play, *options, timeout=self._timeout, **variables)
+
+
+def _include(role: str, file: str | None = None) -> dict[str, t.Any]:
+    options = {"name": f"gpuops.nvidia.{role}"} | ({"tasks_from": file} if file else {})
+    return {"name": role, "ansible.builtin.include_role": options}

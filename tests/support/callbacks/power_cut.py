@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Kills ansible-playbook between two tasks of a role: `plays.py` says of which, after how many, and where to write down what was done."""
+"""Kill ansible-playbook between two tasks of a role, as a power cut would.
+
+``plays.py`` sets the role, the number of tasks and the file that lists the finished tasks, in environment variables.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ NOT_ON_THE_HOST = ("ansible.builtin.include_tasks", "ansible.builtin.validate_ar
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
-    """Counts the tasks that have come to an end on the host, and leaves nobody to go on after the last one. Skipped tasks do nothing."""
+    """Count the tasks that finish on the host, without skipped ones, and kill the process group after the last one."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
@@ -28,16 +31,16 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self._left = int(os.environ["POWER_CUT_AFTER"])
 
     def v2_runner_on_ok(self, result: t.Any) -> None:
-        """One task has ended."""
-        role = result.task._role
-        if (
-            role is None
-            or role.get_name(include_role_fqcn=False) != self._role
-            or result.task.action in NOT_ON_THE_HOST
-        ):
+        """Record a task that has finished."""
+        if not self._counts(result.task):
             return
         with open(self._log, "a", encoding="utf-8") as log:
             log.write(f"{result.task.name}\n")
         self._left -= 1
         if self._left == 0:
             os.killpg(os.getpgid(0), signal.SIGKILL)
+
+    def _counts(self, task: t.Any) -> bool:
+        if task._role is None or task.action in NOT_ON_THE_HOST:
+            return False
+        return bool(task._role.get_name(include_role_fqcn=False) == self._role)
