@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What every test may ask for: the labs, and the hosts. And which files run beside each other."""
+"""Fixtures for labs and hosts, which every test may request, and the rule for which files run at the same time."""
 
 from __future__ import annotations
 
@@ -18,25 +18,33 @@ from tests.support.labs import deployed_lab, fresh_lab, lab
 
 __all__ = ["container_host", "container_hosts", "deployed_lab", "fresh_lab", "lab", "vm_host"]
 
+HOSTS = ("tests/roles/", "tests/lab/hosts/")
+"""The folders whose tests run hosts. The other folders with slow tests run labs."""
 
-class Beside(LoadFileScheduling):
-    """A file of hosts beside one of labs, as long as there are both: the ones keep every processor busy, and the others wait much."""
+
+class HostsBesideLabs(LoadFileScheduling):
+    """Run a test file of hosts beside a test file of labs as long as there are files of both kinds.
+
+    Tests of hosts keep all processors busy, while tests of labs wait most of the time. Two files of hosts side by side
+    would take as long as one after the other.
+    """
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        others = {
-            _has_hosts(next(reversed(files)))
-            for other, files in self.assigned_work.items()
-            if other is not node and files
-        }
-        chosen = next((file for file in self.workqueue if _has_hosts(file) not in others), None)
+        running = {_has_hosts(file) for file in self._running_beside(node)}
+        chosen = next((file for file in self.workqueue if _has_hosts(file) not in running), None)
         if chosen:
             self.workqueue.move_to_end(chosen, last=False)
         super()._assign_work_unit(node)
 
+    def _running_beside(self, node: WorkerController) -> list[str]:
+        """Return the latest file of each other worker."""
+        return [next(reversed(files)) for other, files in self.assigned_work.items() if other is not node and files]
+
 
 def _has_hosts(file: str) -> bool:
-    return file.startswith(("tests/roles/", "tests/lab/hosts/"))
+    return file.startswith(HOSTS)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> t.Any:
-    return Beside(config, log)
+    """Replace the scheduler of ``--dist=loadfile``."""
+    return HostsBesideLabs(config, log)
