@@ -106,7 +106,7 @@ def test_targets_are_the_labelled_nodes_and_those_with_a_pod() -> None:
 class FakeCluster:
     """One node for each way that an exporter can answer."""
 
-    answers: dict[str, t.Any] = {
+    answers: t.ClassVar[dict[str, t.Any]] = {
         "good": (200, SAMPLE.encode()),
         "denied": GpuOpsError(
             'No permission: pods "denied" is forbidden: User "x" cannot create resource "pods/portforward".'
