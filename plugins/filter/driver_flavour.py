@@ -10,7 +10,8 @@ short_description: Choose the driver's kernel modules, open or proprietary, by t
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - The open modules know GPUs from Turing on. The proprietary ones are what older GPUs need, and know none from Blackwell on, nor Grace.
+  - The open modules support GPUs from Turing on. Older GPUs need the proprietary modules, which support neither
+    Blackwell and newer GPUs nor Grace.
 options:
   _input:
     description: The GPUs, C(ansible_facts.gpuops.gpus).
@@ -18,7 +19,7 @@ options:
     elements: dict
     required: true
   wanted:
-    description: The flavour that is asked for, or V(auto).
+    description: The flavour to use. V(auto) chooses it by the GPUs.
     type: str
     choices: [auto, open, proprietary]
     default: auto
@@ -32,11 +33,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: C(flavour), C(open) or C(proprietary), and C(failure), the reason why no flavour serves all GPUs, or an empty string.
+  description:
+    - C(flavour) is C(open) or C(proprietary). C(failure) says why no flavour supports all GPUs, or is an empty string.
   type: dict
 """
 
 import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 # NVIDIA's "Kernel Modules" page of the Driver Installation Guide.
 _ONLY_PROPRIETARY = ("Maxwell", "Pascal", "Volta")
@@ -44,31 +48,39 @@ _ONLY_OPEN = ("Blackwell",)
 _GRACE = ("10de:2342", "10de:2348")
 
 
-def driver_flavour(gpus: list[dict[str, t.Any]], wanted: str = "auto") -> dict[str, str]:
+def driver_flavour(gpus: list[Json], wanted: str = "auto") -> dict[str, str]:
     """Return the flavour, or why there is none."""
-    old = _named(gpus, lambda gpu: gpu["architecture"] in _ONLY_PROPRIETARY)
-    new = _named(gpus, lambda gpu: gpu["architecture"] in _ONLY_OPEN or gpu["device_id"] in _GRACE)
-    gone = _named(gpus, lambda gpu: gpu["architecture"] == "Kepler")
-    if gone:
-        return {"flavour": "", "failure": f"No driver that is still supported knows {gone}."}
+    old = _names(gpus, lambda gpu: gpu["architecture"] in _ONLY_PROPRIETARY)
+    new = _names(gpus, _needs_open_modules)
+    unsupported = _names(gpus, lambda gpu: gpu["architecture"] == "Kepler")
+    if unsupported:
+        return _failure(f"No supported driver works with {unsupported}.")
     if old and new:
-        return {
-            "flavour": "",
-            "failure": f"{old} needs the proprietary modules and {new} the open ones, and a host can load only one of them.",
-        }
+        return _failure(
+            f"{old} needs the proprietary modules and {new} the open ones. A host can load only one flavour."
+        )
     if wanted == "open" and old:
-        return {"flavour": "", "failure": f"The open modules do not know {old}. Use the proprietary ones."}
+        return _failure(f"The open modules do not support {old}. Use the proprietary modules.")
     if wanted == "proprietary" and new:
-        return {"flavour": "", "failure": f"The proprietary modules do not know {new}. Use the open ones."}
-    return {"flavour": wanted if wanted != "auto" else "proprietary" if old else "open", "failure": ""}
+        return _failure(f"The proprietary modules do not support {new}. Use the open modules.")
+    by_gpus = "proprietary" if old else "open"
+    return {"flavour": by_gpus if wanted == "auto" else wanted, "failure": ""}
 
 
-def _named(gpus: list[dict[str, t.Any]], test: t.Callable[[dict[str, t.Any]], bool]) -> str:
+def _failure(message: str) -> dict[str, str]:
+    return {"flavour": "", "failure": message}
+
+
+def _needs_open_modules(gpu: Json) -> bool:
+    return gpu["architecture"] in _ONLY_OPEN or gpu["device_id"] in _GRACE
+
+
+def _names(gpus: list[Json], test: t.Callable[[Json], bool]) -> str:
     return ", ".join(sorted({str(gpu["name"] or gpu["device_id"]) for gpu in gpus if test(gpu)}))
 
 
 class FilterModule:
-    """The filter that this file brings."""
+    """The filter of this file."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """Return the filter by its name."""

@@ -6,19 +6,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: fabric_plan
-short_description: Decide what a host's NVLink fabric needs, from its hardware and from where its driver comes
+short_description: Decide what a host's NVLink fabric needs, from its hardware and the source of its driver
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - A host with NVSwitches needs the fabric manager of exactly the driver's version, with NVLink 5 also the NVLink subnet manager, and a
-    compute tray of an NVL72 the IMEX service. A driver container brings its own.
+  - A host with NVSwitches needs the fabric manager of exactly the driver's version, with NVLink 5 also the NVLink
+    subnet manager. A compute tray of an NVL72 needs the IMEX service. A driver container has its own services.
 options:
   _input:
-    description: The facts of M(gpuops.nvidia.gpu_facts), C(ansible_facts.gpuops), with the subsets C(min) and C(services).
+    description: Facts of M(gpuops.nvidia.gpu_facts), C(ansible_facts.gpuops), with the subsets C(min) and C(services).
     type: dict
     required: true
   driver:
-    description: Where the driver comes from.
+    description: Source of the driver.
     type: str
     choices: [container, host]
     default: host
@@ -33,50 +33,45 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(fabric), what the hardware has (C(none), C(nvswitch), C(nvlink5) or C(nvl72)), C(version), the driver's, C(packages), for each
-      service that is wanted the names that its package may have, C(missing), those that are not there in the right version,
-      C(services), the units to run, C(conflicts), units that fight a driver container, and C(failure), why nothing can be done.
+    - C(fabric) is the kind of fabric (C(none), C(nvswitch), C(nvlink5) or C(nvl72)), C(version) the driver's version.
+    - C(packages) has the possible package names of each needed service, C(missing) the services that are not installed
+      in the right version, and C(services) the units to run.
+    - C(conflicts) has the units that conflict with a driver container.
+    - C(failure) says why nothing can be done, or is an empty string.
   type: dict
 """
 
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import SERVICES
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
 _NVL72 = ("10de:2941", "10de:31c2")
 _NVLINK_5 = ("10de:2901", "10de:3182")
-_UNITS = {
-    "fabric_manager": "nvidia-fabricmanager.service",
-    "imex": "nvidia-imex.service",
-    "persistenced": "nvidia-persistenced.service",
-}
 _NEEDED = {"none": (), "nvswitch": ("fabric_manager",), "nvlink5": ("fabric_manager", "nvlsm"), "nvl72": ("imex",)}
+_MAY_CONFLICT = ("fabric_manager", "imex", "persistenced")
+_NO_DRIVER = (
+    "The driver is not loaded, and the fabric needs packages that match it. Install the driver and reboot first."
+)
 
 
-def fabric_of(facts: dict[str, t.Any]) -> str:
-    """Return what kind of fabric a host's GPUs are in. An NVL72's switches are in trays of their own, with their own manager."""
+def fabric_of(facts: Json) -> str:
+    """Return the kind of fabric that a host's GPUs are in."""
     gpus = {gpu["device_id"] for gpu in facts["gpus"]}
-    if gpus & set(_NVL72):
+    # The switches of an NVL72 are in separate trays, with their own manager.
+    if gpus.intersection(_NVL72):
         return "nvl72"
-    if gpus & set(_NVLINK_5) or any(switch["device_id"].startswith("15b3:") for switch in facts["nvswitches"]):
+    if gpus.intersection(_NVLINK_5) or any(switch["device_id"].startswith("15b3:") for switch in facts["nvswitches"]):
         return "nvlink5"
     return "nvswitch" if facts["nvswitches"] else "none"
 
 
-def package_names(service: str, version: str) -> list[str]:
-    """Return the names that a service's package goes by, the one of the driver's branch first: Ubuntu's own, NVIDIA's, NVIDIA's of old."""
-    branch = version.partition(".")[0]
-    return {
-        "fabric_manager": [f"nvidia-fabricmanager-{branch}", "nvidia-fabricmanager", "nvidia-fabric-manager"],
-        "nvlsm": ["nvlsm"],
-        "imex": [f"nvidia-imex-{branch}", "nvidia-imex"],
-    }[service]
-
-
-def fabric_plan(facts: dict[str, t.Any], driver: str = "host") -> dict[str, t.Any]:
+def fabric_plan(facts: Json, driver: str = "host") -> Json:
     """Return what the fabric needs."""
-    fabric, services = fabric_of(facts), facts["services"]
-    plan: dict[str, t.Any] = {
+    fabric, version = fabric_of(facts), facts["driver"]["version"]
+    plan: Json = {
         "fabric": fabric,
-        "version": facts["driver"]["version"],
+        "version": version,
         "packages": {},
         "missing": [],
         "services": [],
@@ -84,33 +79,31 @@ def fabric_plan(facts: dict[str, t.Any], driver: str = "host") -> dict[str, t.An
         "failure": "",
     }
     if driver == "container" or facts["driver"]["containerised"]:
-        running = [unit for name, unit in _UNITS.items() if services[name]["active"] or services[name]["enabled"]]
-        # What runs in the driver container has no package on the host.
-        return {
-            **plan,
-            "conflicts": [
-                unit
-                for unit in running
-                if any(services[name]["package"] for name, each in _UNITS.items() if each == unit)
-            ],
-        }
+        return {**plan, "conflicts": _conflicts(facts["services"])}
     needed = _NEEDED[fabric]
-    if needed and not plan["version"]:
-        return {
-            **plan,
-            "failure": "The driver is not loaded, and the fabric needs packages of exactly its version. Install the driver and reboot first.",
-        }
-    wrong = [name for name in needed if services[name]["package"] is None or services[name]["matches_driver"] is False]
+    if needed and not version:
+        return {**plan, "failure": _NO_DRIVER}
     return {
         **plan,
-        "packages": {name: package_names(name, plan["version"]) for name in needed},
-        "missing": wrong,
-        "services": [_UNITS[name] for name in needed if name in _UNITS],
+        "packages": {name: SERVICES[name].names(version) for name in needed},
+        "missing": [name for name in needed if not _fits(facts["services"][name])],
+        # The fabric manager starts NVLSM.
+        "services": [SERVICES[name].unit for name in needed if name != "nvlsm"],
     }
 
 
+def _conflicts(services: Json) -> list[str]:
+    """Return the units that run on the host. A service without a package on the host runs in the driver container."""
+    found = {name: services[name] for name in _MAY_CONFLICT if services[name]["package"]}
+    return [SERVICES[name].unit for name, service in found.items() if service["active"] or service["enabled"]]
+
+
+def _fits(service: Json) -> bool:
+    return service["package"] is not None and service["matches_driver"] is not False
+
+
 class FilterModule:
-    """The filter that this file brings."""
+    """The filter of this file."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """Return the filter by its name."""

@@ -10,7 +10,7 @@ short_description: Show the GPU nodes of a fleet as a table for a terminal
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Lays out the nodes that M(gpuops.nvidia.gpu_stack_info) returns, one line each, with a line of totals below.
+  - Shows the nodes that M(gpuops.nvidia.gpu_stack_info) returns, one line for each, and a line of totals.
 positional: limit
 options:
   _input:
@@ -20,8 +20,8 @@ options:
     required: true
   limit:
     description:
-      - Show at most so many nodes, those that are not well first. The totals count all of them.
-      - With V(0) all are shown.
+      - Maximum number of nodes to show, nodes with problems first. The totals count all nodes.
+      - V(0) shows all nodes.
     type: int
     default: 0
 seealso:
@@ -44,40 +44,45 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The table, with a line break after each line.
+  description: The table, with a line break at the end of each line.
   type: str
 """
 
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-
-Node = dict[str, t.Any]
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import GPU_RESOURCE, UPGRADE_FINISHED
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _TITLES = ("NODE", "PRODUCT", "DRIVER", "MIG", "IN USE", "STATE")
 _RIGHT = frozenset({"IN USE"})
-_WELL = "Ready"
+_HEALTHY = "Ready"
 
 
 def gpu_table(nodes: t.Any, limit: int = 0) -> str:
     """Lay out the nodes as a table with totals."""
-    if not isinstance(nodes, list) or not all(isinstance(node, dict) and node.get("name") for node in nodes):
+    if not isinstance(nodes, list) or not all(map(_is_node, nodes)):
         raise AnsibleFilterError("gpuops.nvidia.gpu_table needs the list of nodes that gpu_stack_info returns.")
     if not nodes:
         return "There are no GPU nodes.\n"
-    shown = sorted(nodes, key=lambda node: _state(node) == _WELL)[:limit] if limit and limit < len(nodes) else nodes
-    rows = [_TITLES, *(_cells(node) for node in shown)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_TITLES))]
-    lines = [
-        "  ".join(_padded(cell, title, width) for cell, title, width in zip(row, _TITLES, widths)).rstrip()
-        for row in rows
-    ]
+    shown = sorted(nodes, key=lambda node: _state(node) == _HEALTHY)[:limit] if 0 < limit < len(nodes) else nodes
+    lines = _aligned([_TITLES, *map(_cells, shown)])
     if len(shown) < len(nodes):
         lines.append(f"... and {len(nodes) - len(shown)} more")
     return "\n".join([*lines, _totals(nodes)]) + "\n"
 
 
-def _cells(node: Node) -> tuple[str, ...]:
+def _is_node(node: t.Any) -> bool:
+    return isinstance(node, dict) and bool(node.get("name"))
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    """Return the rows as lines with aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join(map(_padded, row, _TITLES, widths)).rstrip() for row in rows]
+
+
+def _cells(node: Json) -> tuple[str, ...]:
     return node["name"], node.get("product") or "-", node.get("driver") or "-", _mig(node), _in_use(node), _state(node)
 
 
@@ -85,43 +90,43 @@ def _padded(cell: str, title: str, width: int) -> str:
     return cell.rjust(width) if title in _RIGHT else cell.ljust(width)
 
 
-def _mig(node: Node) -> str:
+def _mig(node: Json) -> str:
     mig = node.get("mig") or {}
-    if not mig.get("capable") or mig.get("config") in (None, "", "all-disabled"):
+    config = mig.get("config")
+    if not mig.get("capable") or config in (None, "", "all-disabled"):
         return "-"
-    return f"{mig['config']}" if mig.get("state") == "success" else f"{mig['config']} ({mig.get('state') or 'unknown'})"
+    return str(config) if mig.get("state") == "success" else f"{config} ({mig.get('state') or 'unknown'})"
 
 
-def _short(resource: str) -> str:
-    return resource.removeprefix("nvidia.com/")
-
-
-def _in_use(node: Node) -> str:
+def _in_use(node: Json) -> str:
     allocatable, allocated = node.get("allocatable") or {}, node.get("allocated") or {}
-    used = {resource: f"{allocated.get(resource, 0)}/{amount}" for resource, amount in sorted(allocatable.items())}
-    if list(used) in ([], ["nvidia.com/gpu"]):
-        return used.get("nvidia.com/gpu", "0/0")
-    return " ".join(f"{_short(resource)} {text}" for resource, text in used.items() if not text.endswith("/0")) or "0/0"
+    if allocatable.keys() == {GPU_RESOURCE}:
+        return f"{allocated.get(GPU_RESOURCE, 0)}/{allocatable[GPU_RESOURCE]}"
+    cells = [
+        f"{resource.removeprefix('nvidia.com/')} {allocated.get(resource, 0)}/{amount}"
+        for resource, amount in sorted(allocatable.items())
+        if amount
+    ]
+    return " ".join(cells) or "0/0"
 
 
-def _state(node: Node) -> str:
-    states = []
-    if not node.get("ready", True):
-        states.append("NotReady")
-    if node.get("cordoned"):
-        states.append("cordoned")
-    if node.get("upgrade_state") not in (None, "", "upgrade-done"):
-        states.append(str(node["upgrade_state"]))
-    states += [f"{operand} {status}" for operand, status in sorted((node.get("waiting_for") or {}).items())]
-    if not any((node.get("allocatable") or {}).values()):
-        states.append("no GPU")
-    return ", ".join(states) or _WELL
+def _state(node: Json) -> str:
+    upgrade = node.get("upgrade_state") or ""
+    waiting_for = node.get("waiting_for") or {}
+    allocatable = node.get("allocatable") or {}
+    states = [
+        *(["NotReady"] if not node.get("ready", True) else []),
+        *(["cordoned"] if node.get("cordoned") else []),
+        *([upgrade] if upgrade not in UPGRADE_FINISHED else []),
+        *(f"{operand} {status}" for operand, status in sorted(waiting_for.items())),
+        *(["no GPU"] if not any(allocatable.values()) else []),
+    ]
+    return ", ".join(states) or _HEALTHY
 
 
-def _totals(nodes: list[Node]) -> str:
-    resources = sorted(
-        {resource for node in nodes for resource, amount in (node.get("allocatable") or {}).items() if amount}
-    )
+def _totals(nodes: list[Json]) -> str:
+    offered = [node.get("allocatable") or {} for node in nodes]
+    resources = sorted({resource for amounts in offered for resource, amount in amounts.items() if amount})
     counts = [
         f"{_sum(nodes, 'allocated', resource)} of {_sum(nodes, 'allocatable', resource)} {resource} in use"
         for resource in resources
@@ -129,12 +134,12 @@ def _totals(nodes: list[Node]) -> str:
     return ", ".join([f"{len(nodes)} node{'s' if len(nodes) > 1 else ''}", *counts])
 
 
-def _sum(nodes: list[Node], field: str, resource: str) -> int:
+def _sum(nodes: list[Json], field: str, resource: str) -> int:
     return sum(int((node.get(field) or {}).get(resource, 0)) for node in nodes)
 
 
 class FilterModule:
-    """The filter that this file brings."""
+    """The filter of this file."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """Return the filter by its name."""

@@ -11,7 +11,7 @@ version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Turns a list of check results into one JUnit test suite that CI systems can read.
-  - Characters that XML does not allow, such as colour codes in a log, are left out.
+  - Leaves out characters that XML does not allow, such as color codes in a log.
 positional: suite
 options:
   _input:
@@ -21,7 +21,7 @@ options:
     required: true
     suboptions:
       name:
-        description: Name of the check, for example that of a node.
+        description: Name of the check, for example the name of a node.
         type: str
         required: true
       classname:
@@ -29,23 +29,23 @@ options:
         type: str
         default: ""
       time:
-        description: Seconds that the check took.
+        description: Duration of the check in seconds.
         type: float
         default: 0
       failure:
-        description: Whether the check failed, or the reason why it did.
+        description: Whether the check failed, or the reason for the failure.
         type: raw
         default: false
       skipped:
-        description: Whether the check was skipped, or the reason why it was.
+        description: Whether the check was skipped, or the reason for skipping it.
         type: raw
         default: false
       message:
-        description: The reason, where O(_input[].failure) or O(_input[].skipped) is just V(true).
+        description: The reason, if O(_input[].failure) or O(_input[].skipped) is V(true).
         type: str
         default: ""
       output:
-        description: What the check wrote, for example a log.
+        description: Output of the check, for example a log.
         type: str
         default: ""
   suite:
@@ -55,7 +55,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Write the verdicts of the GPU smoke test where CI finds them
+- name: Write the results of the GPU smoke test to a file that CI reads
   ansible.builtin.copy:
     content: "{{ checks | gpuops.nvidia.junit('gpu-smoke-test') }}"
     dest: reports/gpu-smoke-test.xml
@@ -84,7 +84,7 @@ import xml.etree.ElementTree as ET
 from ansible.errors import AnsibleFilterError
 
 _NOT_XML = re.compile("\x1b\\[[0-9;]*[A-Za-z]|[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Colour codes as a whole, and characters that XML does not allow."""
+"""Color codes as a whole, and characters that XML does not allow."""
 
 
 def junit(checks: t.Any, suite: str = "gpuops.nvidia") -> str:
@@ -139,7 +139,7 @@ def _clean(value: t.Any) -> str:
 
 
 class FilterModule:
-    """The filter that this file brings."""
+    """The filter of this file."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """Return the filter by its name."""

@@ -6,19 +6,20 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: node_is_back
-short_description: Tell whether a node is Ready after the reboot of its host
+short_description: Find out whether a node is Ready after the reboot of its host
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - A node says Ready for some time after its host went down. So where the cluster knew the host's boot before, it must know another one now.
+  - A node stays Ready for some time after its host has shut down. If the cluster knew the host's boot ID before the
+    reboot, it must therefore know another one now.
 options:
   _input:
-    description: The nodes that the cluster has by the host's name, none or one.
+    description: The cluster's nodes with the host's name, one or none.
     type: list
     elements: dict
     required: true
   before:
-    description: What was there before, with C(boot_id) of the host and C(node_boot_id), the cluster's.
+    description: State before the reboot, with C(boot_id) from the host and C(node_boot_id) from the cluster.
     type: dict
     default: {}
 """
@@ -36,27 +37,31 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Whether the node is Ready, or the cluster has none.
+  description: Whether the node is Ready. Also true if the cluster has no such node.
   type: bool
 """
 
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import is_ready
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-def node_is_back(nodes: list[dict[str, t.Any]], before: dict[str, t.Any] | None = None) -> bool:
-    """Return whether the node is Ready, of the boot after the reboot."""
-    known = before or {}
-    for node in nodes:
-        status = node.get("status") or {}
-        ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or [])
-        comparable = known.get("node_boot_id") and known["node_boot_id"] == known.get("boot_id")
-        if not ready or (comparable and (status.get("nodeInfo") or {}).get("bootID") == known["node_boot_id"]):
-            return False
-    return True
+
+def node_is_back(nodes: list[Json], before: Json | None = None) -> bool:
+    """Return whether the node is Ready since the reboot."""
+    return all(is_ready(node) and not _is_of_boot_before(node, before or {}) for node in nodes)
+
+
+def _is_of_boot_before(node: Json, before: Json) -> bool:
+    """Return whether the node's status is from the boot before the reboot, as far as boot IDs can tell."""
+    boot_before = before.get("node_boot_id")
+    comparable = boot_before and boot_before == before.get("boot_id")
+    status = node.get("status") or {}
+    return bool(comparable) and (status.get("nodeInfo") or {}).get("bootID") == boot_before
 
 
 class FilterModule:
-    """The filter that this file brings."""
+    """The filter of this file."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """Return the filter by its name."""

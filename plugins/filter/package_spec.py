@@ -6,28 +6,28 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: package_spec
-short_description: Find a package of an upstream version in what a package manager offers
+short_description: Find a package with an upstream version in the output of a package manager
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Reads what C(apt-cache madison) or C(dnf repoquery --queryformat '%{name} | %{version}-%{release}\n') printed, and returns what to
-    give to M(ansible.builtin.apt) or M(ansible.builtin.dnf).
+  - Reads the output of C(apt-cache madison) or C(dnf repoquery --queryformat '%{name} | %{version}-%{release}\n'), and
+    returns the package for M(ansible.builtin.apt) or M(ansible.builtin.dnf).
 options:
   _input:
     description: The output of the package manager.
     type: str
     required: true
   names:
-    description: The names that the package may have, the best first.
+    description: Possible names of the package, in order of preference.
     type: list
     elements: str
     required: true
   version:
-    description: The upstream version that it must have. An empty string takes the first that is offered.
+    description: Upstream version of the package. An empty string selects the first one offered.
     type: str
     default: ""
   separator:
-    description: What stands between name and version, C(=) for apt and C(-) for dnf.
+    description: Separator between name and version, C(=) for apt and C(-) for dnf.
     type: str
     default: "="
 """
@@ -35,29 +35,32 @@ options:
 EXAMPLES = r"""
 - name: Install the fabric manager of the driver's version
   ansible.builtin.apt:
-    name: "{{ (offered.stdout | gpuops.nvidia.package_spec(['nvidia-fabricmanager-580', 'nvidia-fabricmanager'], '580.95.05')).spec }}"
+    name: "{{ (offered.stdout | gpuops.nvidia.package_spec(names, '580.95.05')).spec }}"
+  vars:
+    names: [nvidia-fabricmanager-580, nvidia-fabricmanager]
 """
 
 RETURN = r"""
 _value:
-  description: C(spec), name and version, or an empty string, and C(failure), the reason why there is none, with what is offered.
+  description:
+    - C(spec) is the name with the version, or an empty string if the package is not offered.
+    - C(failure) says what is offered instead, or is an empty string.
   type: dict
 """
 
 import re
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+
 
 def package_spec(offered: str, names: list[str], version: str = "", separator: str = "=") -> dict[str, str]:
     """Return the package to install, or why there is none."""
-    rows = [[part.strip() for part in line.split("|")] for line in offered.splitlines() if "|" in line]
-    found = [(row[0], row[1]) for name in names for row in rows if row[0] == name]
-    fitting = [
-        (name, full) for name, full in found if not version or re.match(rf"(\d+:)?{re.escape(version)}(-|$)", full)
-    ]
-    if fitting:
-        return {"spec": separator.join(fitting[0]), "failure": ""}
-    offers = ", ".join(f"{name} {full}" for name, full in found[:5]) or "none of them in any version"
+    found = _found(offered, names)
+    for name, full in found:
+        if not version or _is_upstream(full, version):
+            return {"spec": f"{name}{separator}{full}", "failure": ""}
+    offers = first_few([f"{name} {full}" for name, full in found]) or "none of them in any version"
     wanted = f" of version {version}" if version else ""
     return {
         "spec": "",
@@ -65,8 +68,19 @@ def package_spec(offered: str, names: list[str], version: str = "", separator: s
     }
 
 
+def _found(offered: str, names: list[str]) -> list[tuple[str, str]]:
+    """Return the name and the full version of each package offered, in the order of the names."""
+    rows = [[part.strip() for part in line.split("|")] for line in offered.splitlines() if "|" in line]
+    return [(row[0], row[1]) for name in names for row in rows if row[0] == name]
+
+
+def _is_upstream(full: str, version: str) -> bool:
+    """Return whether a package version, with its epoch and revision, is this upstream version."""
+    return re.match(rf"(\d+:)?{re.escape(version)}(-|$)", full) is not None
+
+
 class FilterModule:
-    """The filter that this file brings."""
+    """The filter of this file."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """Return the filter by its name."""

@@ -6,24 +6,24 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: reboot_gate
-short_description: Say what keeps a host that has rebooted from going back into service
+short_description: Name what keeps a rebooted host from going back into service
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Compares the facts of M(gpuops.nvidia.gpu_facts) after a reboot with what was there before.
+  - Compares the facts of M(gpuops.nvidia.gpu_facts) after a reboot with the state before it.
 options:
   _input:
     description: The facts after the reboot, C(ansible_facts.gpuops).
     type: dict
     required: true
   before:
-    description: What was there before, with C(gpus), the PCI addresses.
+    description: State before the reboot, with C(gpus), a list of PCI addresses.
     type: dict
     default: {}
 """
 
 EXAMPLES = r"""
-- name: Stop where a GPU did not come back
+- name: Stop if a GPU did not come back
   ansible.builtin.assert:
     that: ansible_facts.gpuops | gpuops.nvidia.reboot_gate(before) | length == 0
   vars:
@@ -33,29 +33,32 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: A sentence for each thing that is wrong. None when the host is fit.
+  description: One sentence for each problem. Empty if the host is fit for service.
   type: list
   elements: str
 """
 
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-def reboot_gate(facts: dict[str, t.Any], before: dict[str, t.Any] | None = None) -> list[str]:
-    """Return what is wrong with a host after its reboot."""
+
+def reboot_gate(facts: Json, before: Json | None = None) -> list[str]:
+    """Return one sentence for each problem of a host after its reboot."""
     gpus = {gpu["pci_address"]: gpu for gpu in facts["gpus"]}
     missing = [address for address in (before or {}).get("gpus", []) if address not in gpus]
     lost = [address for address, gpu in gpus.items() if gpu.get("lost")]
     due = facts["reboot"]["reasons"] if facts["reboot"]["required"] else []
-    return [
-        *([f"The GPUs {', '.join(missing)} are no longer on the PCI bus."] if missing else []),
-        *([f"The GPUs {', '.join(lost)} have fallen off the bus."] if lost else []),
-        *([f"The reboot did not help: {'. '.join(due)}."] if due else []),
-    ]
+    problems = {
+        f"The GPUs {', '.join(missing)} are no longer on the PCI bus.": missing,
+        f"The GPUs {', '.join(lost)} have fallen off the bus.": lost,
+        f"A reboot is still due: {'. '.join(due)}.": due,
+    }
+    return [sentence for sentence, found in problems.items() if found]
 
 
 class FilterModule:
-    """The filter that this file brings."""
+    """The filter of this file."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """Return the filter by its name."""

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: verification
-short_description: Turn what is known about a GPU stack into one list of checks
+short_description: Turn the results about a GPU stack into one list of checks
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Puts the results of M(gpuops.nvidia.gpu_stack_info), M(gpuops.nvidia.gpu_smoke_test) and M(gpuops.nvidia.dcgm_exporter_info)
-    together as a list of checks, one for the stack and up to three for each node.
-  - The list is what P(gpuops.nvidia.junit#filter) takes.
+  - Combines the results of M(gpuops.nvidia.gpu_stack_info), M(gpuops.nvidia.gpu_smoke_test) and
+    M(gpuops.nvidia.dcgm_exporter_info) into a list of checks, two for the stack and up to three for each node.
+  - P(gpuops.nvidia.junit#filter) accepts the list.
+positional: smoke, dcgm, expected_gpus, min_nodes
 options:
   _input:
     description: Result of M(gpuops.nvidia.gpu_stack_info).
@@ -26,18 +27,18 @@ options:
     type: dict
   expected_gpus:
     description:
-      - How many GPUs nodes must offer, by the name of the node. A node that is missing fails.
-      - Other nodes must offer what GPU Feature Discovery counts on them.
+      - Number of GPUs that a node must offer, by the node's name. A missing node fails.
+      - Other nodes must offer as many GPUs as GPU Feature Discovery counts on them.
     type: dict
     default: {}
   min_nodes:
-    description: How many GPU nodes there must be.
+    description: Minimum number of GPU nodes.
     type: int
     default: 1
 """
 
 EXAMPLES = r"""
-- name: Write what is known about the stack where CI finds it
+- name: Write the checks of the stack to a file that CI reads
   ansible.builtin.copy:
     content: "{{ stack | gpuops.nvidia.verification(smoke=smoke, dcgm=dcgm) | gpuops.nvidia.junit('gpu-stack') }}"
     dest: reports/gpu-stack.xml
@@ -47,9 +48,9 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - The checks. Each has C(classname) (C(stack), C(gpus), C(smoke) or C(dcgm)), C(name) (of the node, or of what was checked), and
-      C(failure), the reason why it failed or an empty string.
-    - C(skipped), C(time) and C(output) are there for checks that ran a workload.
+    - The checks. Each has C(classname) (C(stack), C(gpus), C(smoke) or C(dcgm)), C(name) (the node or the part of the
+      stack), and C(failure), the reason for the failure or an empty string.
+    - Checks that ran a workload also have C(skipped), C(time) and C(output).
   type: list
   elements: dict
 """
@@ -57,81 +58,78 @@ _value:
 import typing as t
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import GPU_RESOURCE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Check = dict[str, t.Any]
-
-_WHOLE_GPU = "nvidia.com/gpu"
-"""A GPU, or with sharing (``nvidia.com/gpu.shared``) a part of its time. Everything else is a MIG device."""
 
 
 def verification(
     stack: t.Any,
-    smoke: dict[str, t.Any] | None = None,
-    dcgm: dict[str, t.Any] | None = None,
+    smoke: Json | None = None,
+    dcgm: Json | None = None,
     expected_gpus: dict[str, int] | None = None,
     min_nodes: int = 1,
 ) -> list[Check]:
-    """Return every check with its outcome."""
-    if not isinstance(stack, dict) or "nodes" not in stack or "verdict" not in stack:
+    """Return every check with its result."""
+    if not isinstance(stack, dict) or not {"nodes", "verdict"} <= stack.keys():
         raise AnsibleFilterError("gpuops.nvidia.verification needs the result of gpuops.nvidia.gpu_stack_info.")
-    expected = expected_gpus or {}
+    smoke, dcgm = smoke or {}, dcgm or {}
     return [
         {"classname": "stack", "name": "operands", "failure": _operands(stack["verdict"])},
         {"classname": "stack", "name": "nodes", "failure": _count(len(stack["nodes"]), int(min_nodes))},
-        *_gpus(stack["nodes"], expected),
-        *map(_workload, (smoke or {}).get("results") or []),
-        *_without_results("smoke", "workload", smoke or {}, "msg"),
-        *map(_exporter, (dcgm or {}).get("results") or []),
-        *_without_results("dcgm", "exporter", dcgm or {}, "msg", "reason"),
+        *_gpus(stack["nodes"], expected_gpus or {}),
+        *map(_workload, smoke.get("results") or []),
+        *_without_results("smoke", "workload", smoke, "msg"),
+        *map(_exporter, dcgm.get("results") or []),
+        *_without_results("dcgm", "exporter", dcgm, "msg", "reason"),
     ]
 
 
-def _operands(verdict: dict[str, t.Any]) -> str:
+def _operands(verdict: Json) -> str:
     if verdict["state"] == "ready":
         return ""
     blocking = [reason for reason in verdict["reasons"] if reason["level"] != "note"]
-    return " ".join(f"{reason['message']} {reason['remedy']}".strip() for reason in blocking[:5]) or str(
-        verdict["message"]
-    )
+    sentences = [f"{reason['message']} {reason['remedy']}".strip() for reason in blocking]
+    return first_few(sentences, separator=" ") or str(verdict["message"])
 
 
 def _count(found: int, wanted: int) -> str:
+    if found >= wanted:
+        return ""
     return (
-        ""
-        if found >= wanted
-        else f"{found} of at least {wanted} GPU nodes are there. Check Node Feature Discovery and that the nodes have joined."
+        f"There are {found} of at least {wanted} GPU nodes. "
+        "Check Node Feature Discovery, and that the nodes have joined the cluster."
     )
 
 
-def _gpus(nodes: list[dict[str, t.Any]], expected: dict[str, int]) -> t.Iterator[Check]:
+def _gpus(nodes: list[Json], expected: dict[str, int]) -> t.Iterator[Check]:
     by_name = {node["name"]: node for node in nodes}
     for name in sorted({*by_name, *expected}):
-        failure = (
-            _allocatable(by_name[name], expected.get(name))
-            if name in by_name
-            else "The node is missing, or has no GPU."
-        )
+        node = by_name.get(name)
+        failure = _allocatable(node, expected.get(name)) if node else "The node is missing, or has no GPU."
         yield {"classname": "gpus", "name": name, "failure": failure}
 
 
-def _allocatable(node: dict[str, t.Any], wanted: int | None) -> str:
-    """Compare the GPUs that pods can get with those that should be there. A node cut into MIG devices must offer some."""
-    offered = node["allocatable"]
-    whole = {name for name in (*offered, *node["capacity"]) if name.startswith(_WHOLE_GPU)}
-    found = sum(offered.get(name, 0) for name in whole)
+def _allocatable(node: Json, wanted: int | None) -> str:
+    """Compare the GPUs that pods can get with those that the node should offer."""
+    offered, capacity = node["allocatable"], node["capacity"]
+    found, present = _whole_gpus(offered), max(node["gpus"] or 0, _whole_gpus(capacity))
     if wanted is not None:
         return "" if found == int(wanted) else f"Pods can get {found} GPUs, and {wanted} are expected."
-    if sum(offered.values()) > found:
+    has_mig_devices = sum(offered.values()) > found
+    if has_mig_devices or found >= present > 0:
         return ""
-    there = max(node["gpus"] or 0, sum(node["capacity"].get(name, 0) for name in whole))
-    return (
-        ""
-        if found >= there > 0
-        else f"Pods can get {found} of {there} GPUs. See the log of the device plugin's pod there."
-    )
+    return f"Pods can get {found} of {present} GPUs. See the log of the device plugin's pod on the node."
 
 
-def _workload(row: dict[str, t.Any]) -> Check:
+def _whole_gpus(resources: dict[str, int]) -> int:
+    """Count the GPUs, or with sharing (``nvidia.com/gpu.shared``) their shares. The other resources are MIG devices."""
+    return sum(amount for name, amount in resources.items() if name.startswith(GPU_RESOURCE))
+
+
+def _workload(row: Json) -> Check:
     reason = "" if row["passed"] else row["reason"] or "The workload did not pass."
     return {
         "classname": "smoke",
@@ -143,19 +141,19 @@ def _workload(row: dict[str, t.Any]) -> Check:
     }
 
 
-def _exporter(row: dict[str, t.Any]) -> Check:
+def _exporter(row: Json) -> Check:
     return {"classname": "dcgm", "name": row["node"], "failure": "" if row["ok"] else row["reason"]}
 
 
-def _without_results(classname: str, name: str, result: dict[str, t.Any], *sentences: str) -> t.Iterator[Check]:
-    """A test that could not begin has failed too."""
-    said = next((result[key] for key in sentences if result.get(key)), "")
-    if said and not result.get("results"):
-        yield {"classname": classname, "name": name, "failure": said}
+def _without_results(classname: str, name: str, result: Json, *sentences: str) -> t.Iterator[Check]:
+    """Yield a failed check for a test that could not start."""
+    message = next((result[key] for key in sentences if result.get(key)), "")
+    if message and not result.get("results"):
+        yield {"classname": classname, "name": name, "failure": message}
 
 
 class FilterModule:
-    """The filter that this file brings."""
+    """The filter of this file."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """Return the filter by its name."""

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import typing as t
@@ -77,3 +78,11 @@ def test_preflight_knows_the_checks_of_its_module() -> None:
     spec = options(ROOT / "roles" / "preflight")
     assert sorted(spec["preflight_skip"]["choices"]) == sorted([*checks.CHECKS, *preflight.CHECKS])
     assert spec["preflight_tolerate"]["choices"] == spec["preflight_skip"]["choices"]
+
+
+def test_roles_name_the_units_of_nvidias_services_as_the_facts_do() -> None:
+    from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import SERVICES
+
+    texts = [path.read_text() for role in ROLES for path in [*role.glob("tasks/*.yml"), *role.glob("vars/*.yml")]]
+    units = {unit for text in texts for unit in re.findall(r"\bnv[a-z-]+\.service\b", text)}
+    assert units and units <= {service.unit for service in SERVICES.values()}

@@ -35,16 +35,16 @@ def test_the_generation_decides(gpus: list[dict[str, str | None]], wanted: str, 
 @pytest.mark.parametrize(
     ("gpus", "wanted", "sentence"),
     [
-        ([gpu("Kepler")], "auto", "No driver that is still supported knows Kepler card."),
+        ([gpu("Kepler")], "auto", "No supported driver works with Kepler card."),
         (
             [gpu("Volta"), gpu("Blackwell")],
             "auto",
             "Volta card needs the proprietary modules and Blackwell card the open ones",
         ),
-        ([gpu("Pascal")], "open", "The open modules do not know Pascal card."),
-        ([gpu("Hopper", "10de:2342")], "proprietary", "The proprietary modules do not know Hopper card."),
+        ([gpu("Pascal")], "open", "The open modules do not support Pascal card."),
+        ([gpu("Hopper", "10de:2342")], "proprietary", "The proprietary modules do not support Hopper card."),
     ],
 )
-def test_what_no_flavour_serves_is_told(gpus: list[dict[str, str | None]], wanted: str, sentence: str) -> None:
+def test_no_flavour_supports_all_gpus(gpus: list[dict[str, str | None]], wanted: str, sentence: str) -> None:
     choice = FilterModule().filters()["driver_flavour"](gpus, wanted)
     assert choice["flavour"] == "" and choice["failure"].startswith(sentence)

@@ -70,24 +70,24 @@ def test_the_hardware_decides(given: dict[str, t.Any], fabric: str, missing: lis
     )
 
 
-def test_packages_go_by_several_names() -> None:
+def test_a_package_may_have_several_names() -> None:
     packages = fabric_plan(facts(B200))["packages"]
     assert packages["fabric_manager"] == ["nvidia-fabricmanager-580", "nvidia-fabricmanager", "nvidia-fabric-manager"]
     assert packages["nvlsm"] == ["nvlsm"]
     assert fabric_plan(facts(GB200))["packages"]["imex"] == ["nvidia-imex-580", "nvidia-imex"]
 
 
-def test_without_a_driver_no_version_is_right() -> None:
+def test_a_fabric_needs_a_loaded_driver() -> None:
     assert "Install the driver and reboot first" in fabric_plan(facts(H100, SWITCH, version=None))["failure"]
     assert fabric_plan(facts(L40S, version=None))["failure"] == ""
 
 
 @pytest.mark.parametrize("how", [{"driver": "container"}, {"containerised": True}])
-def test_a_driver_container_is_left_alone_by_the_host(how: dict[str, t.Any]) -> None:
+def test_services_of_the_host_conflict_with_a_driver_container(how: dict[str, t.Any]) -> None:
     driver = how.pop("driver", "host")
     plan = fabric_plan(
         facts(H100, SWITCH, fabric_manager=running("580.95.05"), persistenced={"active": True}, **how), driver
     )
-    # The persistence daemon has no package on the host: it is the container's own.
+    # The persistence daemon has no package on the host, so it runs in the container.
     assert (plan["conflicts"], plan["services"], plan["missing"]) == (["nvidia-fabricmanager.service"], [], [])
     assert fabric_plan(facts(H100, SWITCH), "container")["conflicts"] == []

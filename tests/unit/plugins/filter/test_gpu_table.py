@@ -36,7 +36,7 @@ def test_a_fleet() -> None:
 
 
 def cells(**changes: t.Any) -> list[str]:
-    """The second line's last three cells: MIG, use and state."""
+    """Return the last three cells of the second line: MIG, use and state."""
     line = gpu_table([node(product="P", driver="D", **changes)]).splitlines()[1]
     return [cell.strip() for cell in line.split("  ") if cell.strip()][3:]
 
@@ -78,7 +78,7 @@ def test_a_node_before_feature_discovery() -> None:
     ]
 
 
-def test_a_limit_keeps_what_is_not_well() -> None:
+def test_a_limit_shows_nodes_with_problems_first() -> None:
     lines = gpu_table([node("a"), node("b"), node("c", cordoned=True)], 1).splitlines()
     assert [line.split()[0] for line in lines] == ["NODE", "c", "...", "3"]
     assert lines[-2:] == ["... and 2 more", "3 nodes, 6 of 24 nvidia.com/gpu in use"]
@@ -95,5 +95,5 @@ def test_other_input_is_refused(nodes: object) -> None:
         gpu_table(nodes)
 
 
-def test_the_plugin_offers_it() -> None:
+def test_the_plugin_has_the_filter() -> None:
     assert FilterModule().filters() == {"gpu_table": gpu_table}

@@ -43,7 +43,7 @@ def test_no_checks_is_an_empty_suite() -> None:
     assert ET.fromstring(junit([])).get("tests") == "0"
 
 
-def test_what_xml_does_not_allow_is_left_out() -> None:
+def test_characters_that_xml_does_not_allow_are_left_out() -> None:
     text = junit(
         [
             {
@@ -65,10 +65,10 @@ def test_other_input_is_refused(checks: object) -> None:
         junit(checks)
 
 
-def test_a_time_that_is_no_number_is_named() -> None:
+def test_a_time_that_is_not_a_number_is_refused() -> None:
     with pytest.raises(AnsibleFilterError, match="the time of a is not a number: 'soon'"):
         junit([{"name": "a", "time": "soon"}])
 
 
-def test_the_plugin_offers_it() -> None:
+def test_the_plugin_has_the_filter() -> None:
     assert FilterModule().filters() == {"junit": junit}

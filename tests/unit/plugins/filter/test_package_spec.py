@@ -26,11 +26,11 @@ def test_the_version_decides_and_then_the_name() -> None:
     assert find(MADISON, NAMES)["spec"] == "nvidia-fabricmanager-580=580.95.05-0ubuntu0.24.04.1"
 
 
-def test_what_is_not_offered_is_told_with_what_is() -> None:
+def test_a_package_that_is_not_offered_fails_with_what_is_offered() -> None:
     assert package_spec(MADISON, NAMES, "580.9")["failure"] == (
-        "No repository of the host offers nvidia-fabricmanager-580 or nvidia-fabricmanager or nvidia-fabric-manager of version 580.9. "
-        "It offers nvidia-fabricmanager-580 580.95.05-0ubuntu0.24.04.1, nvidia-fabricmanager-580 580.65.06-0ubuntu0.24.04.1, "
-        "nvidia-fabricmanager 580.95.05-1."
+        "No repository of the host offers nvidia-fabricmanager-580 or nvidia-fabricmanager or nvidia-fabric-manager "
+        "of version 580.9. It offers nvidia-fabricmanager-580 580.95.05-0ubuntu0.24.04.1, "
+        "nvidia-fabricmanager-580 580.65.06-0ubuntu0.24.04.1, nvidia-fabricmanager 580.95.05-1."
     )
     assert (
         package_spec("", ["nvlsm"])["failure"]

@@ -103,7 +103,7 @@ def test_metrics_that_are_missing() -> None:
     }
 
 
-def test_a_test_that_could_not_begin_has_failed() -> None:
+def test_a_test_that_could_not_start_is_a_failed_check() -> None:
     stack = {"verdict": READY, "nodes": [node(gpu=8)]}
     assert failures(stack, smoke={"msg": "Nothing to test."}, dcgm={"msg": "No permission."}) == {
         "smoke workload": "Nothing to test.",
