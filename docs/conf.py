@@ -4,10 +4,36 @@
 
 """Sphinx settings; scripts/docs.sh puts these pages and the generated ones together."""
 
+from __future__ import annotations
+
+import re
+import typing as t
+
 project = "gpuops.nvidia"
 author = "gpuops.nvidia contributors"
 copyright = "2026 " + author  # noqa: A001  # the name that Sphinx reads
 extensions = ["myst_parser", "sphinx_antsibull_ext"]
 html_theme = "furo"
-# Links to documentation of other collections and of ansible-core stand on other sites.
+html_title = project
+myst_heading_anchors = 3
+# Sphinx cannot check links to the documentation of other collections and of ansible-core, which is on other sites.
 suppress_warnings = ["ref.ref"]
+
+# The pages that belong below a page: the rooms of the front page, the pages of a room, the generated pages of a wing.
+_CHILD = re.compile(r"\]\((\w+/index|\w+|collections/\w+)\.(?:md|rst)\)")
+
+
+def add_toctree(_app: t.Any, name: str, source: list[str]) -> None:
+    """Make the menu from the links, so that readers of the repository see no directives.
+
+    An index page gets a toctree of the pages that it links, a wing's page one of the generated pages.
+    """
+    links = dict.fromkeys(_CHILD.findall(source[0]))
+    children = [link for link in links if name.endswith("index") or link.startswith("collections/")]
+    if children:
+        source[0] += "\n".join(["", "```{toctree}", ":hidden:", "", *children, "```", ""])
+
+
+def setup(app: t.Any) -> None:
+    """Register the hook."""
+    app.connect("source-read", add_toctree)

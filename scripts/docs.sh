@@ -4,10 +4,17 @@
 # Build the documentation into build/docs/html: the pages of docs/ and a page for each plugin and role. Warnings are errors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+export PATH=$PWD/.venv/bin:$PATH ANSIBLE_COLLECTIONS_PATH=$PWD/.venv/share ANSIBLE_HOME=$PWD/build/ansible
+source=build/docs/source
 rm -rf build/docs
 mkdir -p build/docs
-cp -r docs build/docs/source
-mkdir -m 755 build/docs/source/collections
-.venv/bin/antsibull-docs --config-file scripts/antsibull.cfg collection --use-current --squash-hierarchy --fail-on-error --dest-dir build/docs/source/collections gpuops.nvidia
-.venv/bin/sphinx-build -W --keep-going -q build/docs/source build/docs/html
+cp -r docs "$source"
+# antsibull-docs wants a folder that only its owner can write to.
+mkdir -m 755 "$source/reference/collections"
+antsibull-docs --config-file scripts/antsibull.cfg collection --use-current --squash-hierarchy --no-indexes --fail-on-error \
+  --dest-dir "$source/reference/collections" gpuops.nvidia
+# The pages of the wings take the place of its index.
+rm "$source/reference/collections/index.rst"
+python scripts/reference_pages.py --html "$source/reference"
+sphinx-build -W --keep-going -q "$source" build/docs/html
 echo "The documentation is in build/docs/html/index.html"

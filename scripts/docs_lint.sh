@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 gpuops.nvidia contributors
-# Lint the documentation of plugins and roles. Outside the checkout, because antsibull-docs asks git for the files of each
-# collection, and git ignores those that only the set-up brought.
+# Check that the made pages are up to date, and lint the documentation of plugins and roles. The lint runs outside the checkout,
+# because antsibull-docs asks git for the files of each collection, and git ignores those that only the set-up brought.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+.venv/bin/python scripts/reference_pages.py --check
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 copy=$folder/ansible_collections/gpuops/nvidia
