@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The exceptions of the lab. Their text is all that a person at the terminal sees."""
+"""The exceptions of the lab. Their text is all that the user sees."""
 
 from __future__ import annotations
 
 
 class LabError(Exception):
-    """A failure that the person at the terminal can act on."""
+    """A failure that the user can act on. The text gives the cause and the remedy."""
 
 
 class UnavailableError(LabError):
-    """This machine cannot run such hosts. The text gives the reason in one sentence; tests are skipped with it."""
+    """This machine cannot run such hosts. The text gives the reason in one sentence, with which tests are skipped."""

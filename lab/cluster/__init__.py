@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab: a real Kubernetes control plane with simulated GPU nodes (see README.md beside this file)."""
+"""A real Kubernetes control plane with simulated GPU nodes. README.md in this folder describes it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The Kubernetes API for the lab's own programs: plain JSON over a pool of connections, and watches that outlive an API server."""
+"""The lab's client for the Kubernetes API: plain JSON, pooled connections, and watches that survive API restarts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POOL = 32
 
 
 class ApiError(Exception):
-    """An answer other than 2xx."""
+    """A response with a status other than 2xx."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}")
@@ -28,7 +28,7 @@ class ApiError(Exception):
 
 
 class Api:
-    """One API server, as the user of a kubeconfig."""
+    """A client of the API server that a kubeconfig names."""
 
     def __init__(self, kubeconfig: str) -> None:
         settings = client.Configuration()
@@ -46,7 +46,7 @@ class Api:
     def request(
         self, method: str, path: str, body: t.Any = None, content_type: str = "application/json", **query: t.Any
     ) -> Json:
-        """Send one request; the parsed answer. Raises `ApiError`, or urllib3's HTTPError when nobody answers."""
+        """Send a request and return the parsed response. Raise `ApiError`, or urllib3's HTTPError if none comes."""
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": "application/json", "Content-Type": content_type}
         reply = self._pool.request(
@@ -58,7 +58,7 @@ class Api:
         return t.cast(Json, answer)
 
     def get(self, path: str, **query: t.Any) -> Json | None:
-        """The object at a path; None when there is none."""
+        """Return the object at a path; None if there is none."""
         try:
             return self.request("GET", path, **query)
         except ApiError as error:
@@ -67,7 +67,7 @@ class Api:
             raise
 
     def list(self, path: str, **query: t.Any) -> list[Json]:
-        """The objects of a collection; none when the kind does not exist."""
+        """Return the objects of a collection; an empty list if the kind does not exist."""
         return (self.get(path, **query) or {}).get("items") or []
 
     def create(self, path: str, body: Json) -> Json:
@@ -75,19 +75,19 @@ class Api:
         return self.request("POST", path, body)
 
     def merge(self, path: str, body: Json) -> Json | None:
-        """JSON merge patch (None removes a key); None when the object is gone."""
+        """Apply a JSON merge patch, in which None removes a key. Return None if the object is gone."""
         return self._patch(path, body, "application/merge-patch+json")
 
     def strategic(self, path: str, body: Json) -> Json | None:
-        """Strategic merge patch, which knows conditions by their type; None when the object is gone."""
+        """Apply a strategic merge patch, which merges conditions by type. Return None if the object is gone."""
         return self._patch(path, body, "application/strategic-merge-patch+json")
 
     def apply(self, path: str, body: Json, manager: str) -> Json:
-        """Server-side apply, taking over what others own."""
+        """Apply an object server-side, and take over the fields of other managers."""
         return self.request("PATCH", path, body, "application/apply-patch+yaml", fieldManager=manager, force="true")
 
     def delete(self, path: str, **options: t.Any) -> bool:
-        """Delete an object; False when it was not there."""
+        """Delete an object. Return False if it did not exist."""
         try:
             self.request("DELETE", path, {"propagationPolicy": "Background", **options})
         except ApiError as error:
@@ -107,8 +107,9 @@ class Api:
     def watch(self, path: str, seen: t.Callable[[str, Json], None], stop: threading.Event, **query: t.Any) -> None:
         """Call ``seen(type, object)`` for every object of a collection and every change, until ``stop`` is set.
 
-        Types are ADDED, MODIFIED and DELETED as in the API's watch, and SYNCED with an empty object after each listing. After
-        an interruption everything is listed again: objects come as ADDED anew, those that vanished meanwhile as DELETED.
+        Types are ADDED, MODIFIED and DELETED as in the API's watch, and SYNCED with an empty object after each listing.
+        After an interruption the collection is listed again: existing objects are reported as ADDED once more, and
+        objects that vanished in the meantime as DELETED.
         """
         known: dict[str, Json] = {}
         while not stop.is_set():
@@ -138,33 +139,34 @@ class Api:
         stop: threading.Event,
         query: Json,
     ) -> None:
-        url = f"{self.host}{path}?{urlencode({**query, 'watch': 'true', 'resourceVersion': version, 'timeoutSeconds': 300})}"
-        reply = self._pool.request(
-            "GET",
-            url,
-            headers={"Accept": "application/json"},
-            preload_content=False,
-            timeout=urllib3.Timeout(connect=5, read=310),
-        )
+        for event in self._events(path, {**query, "watch": "true", "resourceVersion": version, "timeoutSeconds": 300}):
+            if event is not None:
+                if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
+                    return
+                item = event["object"]
+                if event["type"] == "DELETED":
+                    known.pop(item["metadata"]["uid"], None)
+                else:
+                    known[item["metadata"]["uid"]] = item
+                seen(event["type"], item)
+            elif stop.is_set():
+                return
+
+    def _events(self, path: str, query: Json) -> t.Iterator[Json | None]:
+        """Yield the events of a watch, and None after each chunk of them."""
+        timeout = urllib3.Timeout(connect=5, read=310)
+        url, headers = f"{self.host}{path}?{urlencode(query)}", {"Accept": "application/json"}
+        reply = self._pool.request("GET", url, headers=headers, preload_content=False, timeout=timeout)
         try:
             rest = b""
             for chunk in reply.stream(amt=None, decode_content=True):
                 *lines, rest = (rest + chunk).split(b"\n")
-                for event in map(json.loads, filter(None, lines)):
-                    if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
-                        return
-                    item = event["object"]
-                    if event["type"] == "DELETED":
-                        known.pop(item["metadata"]["uid"], None)
-                    else:
-                        known[item["metadata"]["uid"]] = item
-                    seen(event["type"], item)
-                if stop.is_set():
-                    return
+                yield from map(json.loads, filter(None, lines))
+                yield None
         finally:
             reply.close()
 
 
 def now() -> str:
-    """The time as the API writes it."""
+    """Return the time in the API's format."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

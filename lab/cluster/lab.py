@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A lab from the outside: bring it up, look at it, disturb it, take it down."""
+"""The Python API of a lab: start it, inspect it, disturb it, remove it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from lab.cluster.controlplane import components as controlplane
 from lab.cluster.controlplane import pki, toolchain
 from lab.cluster.nodes import podlogs
 from lab.cluster.nodes.fleet import Fleet, create, load
+from lab.cluster.operator import CHART
 from lab.cluster.state import Options, State, locked, root
 from lab.errors import LabError
 from lab.process import Component
@@ -28,19 +29,18 @@ from lab.process import Component
 __all__ = ["Lab", "LabError", "Options", "Status"]
 
 _SUMMARIES = {
-    "absent": "there is none",
+    "absent": "does not exist",
     "up": "up",
-    "starting": "an `up` is at work, or was killed; `up` starts afresh, `down` removes it",
+    "starting": "an `up` is still running or was killed; `up` starts again from nothing, `down` removes it",
     "degraded": "some components died; `up` starts them again, `down` removes it",
-    "stale": "its processes are gone (did the machine restart?); `up` starts afresh, `down` removes it",
+    "stale": "its processes are gone (did the machine restart?); `up` starts again from nothing, `down` removes it",
 }
-_CHART = Path(__file__).parent / "operator" / "chart" / "gpu-operator"
 _STAGES = Path(__file__).parent / "nodes" / "kwok"
 
 
 @dataclass(frozen=True)
 class Status:
-    """What became of a lab. Phases: absent, up, degraded (something died), stale (all of it is gone), starting (an `up` works on it or was killed)."""
+    """The status of a lab. The phases are the keys of `_SUMMARIES`, which explains them."""
 
     name: str
     phase: str
@@ -49,20 +49,20 @@ class Status:
 
 
 class Lab:
-    """A lab by its name. Everything about it is read from its state.json, so any process may hold one of these."""
+    """A lab with a given name. Its state is read from state.json each time, so any process can use it."""
 
     def __init__(self, name: str = "default", say: t.Callable[[str], None] = lambda line: None) -> None:
         if not name.replace("-", "").isalnum():
-            raise LabError(f"{name!r} is no name for a lab: use letters, digits and dashes.")
+            raise LabError(f"{name!r} is not a valid name for a lab: use letters, digits and dashes.")
         self.name = name
         self.folder = root() / name
         self._say = say
 
-    # ---- what it is -------------------------------------------------------------------------------------------------------------
+    # ---- status -----------------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> State:
-        """What `up` recorded."""
+        """The state that `up` recorded."""
         state = State.load(self.folder)
         if state is None:
             option = "" if self.name == "default" else f" --name {self.name}"
@@ -76,7 +76,7 @@ class Lab:
 
     @property
     def chart(self) -> str:
-        """The operator chart to install in this lab."""
+        """The chart of the operator to install in this lab."""
         return self.state.chart
 
     @property
@@ -90,7 +90,7 @@ class Lab:
         return pki.Authority(self.folder / "pki")
 
     def status(self) -> Status:
-        """Which components run and which died."""
+        """Return which components run and which died."""
         state = State.load(self.folder)
         if state is None:
             return Status(self.name, "absent")
@@ -104,7 +104,7 @@ class Lab:
         return Status(self.name, phase, running, died)
 
     def report(self) -> dict[str, t.Any]:
-        """The status with everything that helps to understand it, for people and for JSON."""
+        """Return the status with paths, options and the logs of components that died."""
         status = self.status()
         report: dict[str, t.Any] = {"name": self.name, "phase": status.phase, "summary": _SUMMARIES[status.phase]}
         if status.phase == "absent":
@@ -129,10 +129,10 @@ class Lab:
             report["components"][name] = entry
         return report
 
-    # ---- its life ---------------------------------------------------------------------------------------------------------------
+    # ---- start and stop ---------------------------------------------------------------------------------------------
 
     def up(self, options: Options | None = None) -> None:
-        """Bring it up and wait until every node is Ready. What goes wrong, or Ctrl-C, takes everything down again."""
+        """Start the lab and wait until every node is Ready. After an error or Ctrl-C, remove everything again."""
         with locked(self.name):
             if self.status().phase == "up":
                 return
@@ -144,14 +144,14 @@ class Lab:
                 raise
 
     def repair(self) -> None:
-        """Start again what died, in the order of the first start."""
+        """Restart the components that died, in the order of the first start."""
         with locked(self.name):
             for name in self.status().died:
-                self._say(f"{name} had died: starting it again")
+                self._say(f"{name} had died: restarting it")
                 self.component(name).restart()
 
     def down(self) -> None:
-        """End every process of the lab, wait until it is gone, and remove the lab's folder."""
+        """Stop every process of the lab, wait until it is gone, and remove the lab's folder."""
         with locked(self.name):
             self._remove()
 
@@ -164,30 +164,8 @@ class Lab:
     def _start(self, options: Options) -> None:
         fleet = load(options.fleet, options.nodes)
         site = self._prepare(options, fleet)
-        self._launch(controlplane.etcd(site))
-        self._wait("etcd", lambda: self._serves("etcd"))
-        self._launch(controlplane.kube_apiserver(site))
-        self._wait("kube-apiserver", lambda: self._serves("kube-apiserver"))
-        self._launch(controlplane.kube_controller_manager(site))
-        self._launch(controlplane.kube_scheduler(site))
-        self.kubectl("create", "-f", _STAGES / "crds")
-        self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", _STAGES / "crds")
-        self._launch(
-            controlplane.kwok(
-                site,
-                [
-                    *sorted(_STAGES.glob("*.yaml")),
-                    *sorted((_STAGES / options.pods).glob("*.yaml")),
-                    podlogs.write(self.folder / "podlogs"),
-                ],
-            )
-        )
-        self._wait("kwok", lambda: self._serves("kwok"))
-        # Until this service account exists, no pod is admitted; and it takes a working controller-manager to make it.
-        self._wait(
-            "the default service account",
-            lambda: self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None,
-        )
+        self._start_control_plane(site)
+        self._start_kwok(site, options)
         self._populate(site, fleet)
         self._start_operator(site, options)
         self._settle()
@@ -195,15 +173,34 @@ class Lab:
         state.phase = "up"
         state.save(self.folder)
 
+    def _start_control_plane(self, site: controlplane.Site) -> None:
+        self._launch(controlplane.etcd(site))
+        self._wait("etcd", lambda: self._serves("etcd"))
+        self._launch(controlplane.kube_apiserver(site))
+        self._wait("kube-apiserver", lambda: self._serves("kube-apiserver"))
+        self._launch(controlplane.kube_controller_manager(site))
+        self._launch(controlplane.kube_scheduler(site))
+
+    def _start_kwok(self, site: controlplane.Site, options: Options) -> None:
+        self.kubectl("create", "-f", _STAGES / "crds")
+        self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", _STAGES / "crds")
+        stages = [*sorted(_STAGES.glob("*.yaml")), *sorted((_STAGES / options.pods).glob("*.yaml"))]
+        self._launch(controlplane.kwok(site, [*stages, podlogs.write(self.folder / "podlogs")]))
+        self._wait("kwok", lambda: self._serves("kwok"))
+        # No pod is admitted until the controller-manager has created this service account.
+        account = "/api/v1/namespaces/default/serviceaccounts/default"
+        self._wait("the default service account", lambda: self._get(account) is not None)
+
     def _prepare(self, options: Options, fleet: Fleet) -> controlplane.Site:
-        """The folder, tools, ports and certificates."""
+        """Create the folder, the certificates and the state file, and choose the ports."""
         tools = toolchain.provide(self._say)
         names = ["kube-apiserver", "etcd", "etcd-peer", "kwok"]
         numbers = ports.free(len(names))
         if options.port:
             if not ports.is_free(options.port):
                 raise LabError(
-                    f"Port {options.port} on 127.0.0.1 is taken by another program: choose another --port, or leave it out for a free one."
+                    f"Port {options.port} on 127.0.0.1 is taken by another program: "
+                    "choose another --port, or leave it out for a free one."
                 )
             numbers[0] = options.port
         self.folder.mkdir(mode=0o700, parents=True)
@@ -217,13 +214,13 @@ class Lab:
         )
         programs = {name: str(path) for name, path in tools.items()}
         options = replace(options, nodes=fleet.size)
-        State(self.name, str(kubeconfig), options, dict(site.ports), programs, options.chart or str(_CHART)).save(
+        State(self.name, str(kubeconfig), options, dict(site.ports), programs, options.chart or str(CHART)).save(
             self.folder
         )
         return site
 
     def _populate(self, site: controlplane.Site, fleet: Fleet) -> None:
-        """Nodes, and the programs that play what runs on them."""
+        """Create the nodes and start the agents that simulate the programs on them."""
         self._launch(controlplane.python_component(site, "agents", "lab.cluster.nodes.agents"))
         create(Api(str(self.kubeconfig)), fleet, toolchain.kubernetes_version())
         self._wait("the nodes to become Ready", lambda: self._nodes_are_ready(fleet.size), timeout=60 + fleet.size / 2)
@@ -231,9 +228,8 @@ class Lab:
     def _nodes_are_ready(self, expected: int) -> bool:
         nodes = json.loads(self._get("/api/v1/nodes?resourceVersion=0") or b'{"items": []}')["items"]
         conditions = [condition for node in nodes for condition in node["status"].get("conditions", [])]
-        return [condition["status"] for condition in conditions if condition["type"] == "Ready"].count(
-            "True"
-        ) >= expected
+        ready = [item for item in conditions if item["type"] == "Ready" and item["status"] == "True"]
+        return len(ready) >= expected
 
     def _start_operator(self, site: controlplane.Site, options: Options) -> None:
         if options.operator == "external":
@@ -242,22 +238,20 @@ class Lab:
                 self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "--recursive", "-f", folder)
             self._launch(controlplane.external_operator(site, options.operator_command or ""))
         elif options.operator == "standin":
-            self._launch(
-                controlplane.python_component(
-                    site, "operator", "lab.cluster.operator.standin", "--upgrade-tick", options.upgrade_tick
-                )
-            )
+            arguments = ("--upgrade-tick", options.upgrade_tick)
+            standin = controlplane.python_component(site, "operator", "lab.cluster.operator.standin", *arguments)
+            self._launch(standin)
 
-    # ---- its components ---------------------------------------------------------------------------------------------------------
+    # ---- components -------------------------------------------------------------------------------------------------
 
     def component(self, name: str) -> ComponentHandle:
-        """A component, to kill or restart it in a test of failures."""
+        """Return a component, which a test may kill or restart."""
         if name not in self.state.components:
-            raise LabError(f"There is no component {name!r}; there are: {', '.join(self.state.components)}.")
+            raise LabError(f"There is no component {name!r}. These exist: {', '.join(self.state.components)}.")
         return ComponentHandle(self, name)
 
     def _launch(self, component: Component) -> None:
-        """Start it and record it at once, so that `down` finds it even when `up` is killed."""
+        """Start a component and record it at once, so that `down` finds it even if `up` is killed."""
         state = self.state
         try:
             component.start()
@@ -270,7 +264,7 @@ class Lab:
             raise
 
     def _wait(self, what: str, condition: t.Callable[[], bool], timeout: float = 60) -> None:
-        """Wait for a condition, but no longer than every component lives."""
+        """Wait for a condition; fail after a timeout, or as soon as a component dies."""
         deadline = time.monotonic() + timeout
         while not condition():
             self._check_alive()
@@ -278,11 +272,11 @@ class Lab:
                 ends = "\n".join(
                     f"--- {component.name}:\n{component.log_end(5)}" for component in self.state.components.values()
                 )
-                raise LabError(f"Waited {timeout:.0f} s for {what} in vain. The ends of the logs:\n{ends}")
+                raise LabError(f"Gave up waiting for {what} after {timeout:.0f} s. The ends of the logs:\n{ends}")
             time.sleep(0.05)
 
     def _settle(self, seconds: float = 1.0) -> None:
-        """Give what dislikes its arguments the time to say so."""
+        """Wait until a component that rejects its arguments has had time to exit."""
         until = time.monotonic() + seconds
         self._wait("the components to settle", lambda: time.monotonic() > until)
         self._check_alive()
@@ -290,22 +284,25 @@ class Lab:
     def _check_alive(self) -> None:
         for component in self.state.components.values():
             if not component.alive:
-                raise LabError(self._obituary(component))
+                raise LabError(self._cause_of_death(component))
 
     def _serves(self, component: str) -> bool:
         return controlplane.serves(component, self.state.ports, self.authority)
 
-    def _obituary(self, component: Component) -> str:
+    def _cause_of_death(self, component: Component) -> str:
         log = component.log_end()
         if "address already in use" in log:
             port = self.state.ports.get(component.name)
-            return f"{component.name} found its port {port or ''} on 127.0.0.1 taken by another program: run `up` again to get other ports."
+            return (
+                f"{component.name} could not listen on port {port or ''} of 127.0.0.1, which another program uses: "
+                "run `up` again to get other ports."
+            )
         return f"{component.name} died. The end of its log ({component.log}):\n{log}"
 
-    # ---- its API ----------------------------------------------------------------------------------------------------------------
+    # ---- access -----------------------------------------------------------------------------------------------------
 
     def kubectl(self, *args: object, stdin: str | None = None, timeout: float = 120) -> str:
-        """Run kubectl as administrator; its standard output."""
+        """Run kubectl as administrator and return its standard output."""
         state = self.state
         command = [state.tools["kubectl"], f"--kubeconfig={state.kubeconfig}", *(str(arg) for arg in args)]
         answer = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
@@ -314,47 +311,29 @@ class Lab:
         return answer.stdout
 
     def deploy(self, *helm_args: str, timeout: float = 120) -> None:
-        """Install the lab's chart with helm as its documentation says, and wait until the ClusterPolicy says ready, for up to ``timeout`` seconds."""
+        """Install the lab's chart as its documentation says, and wait until the ClusterPolicy's state is ready."""
         state = self.state
-        install = [
-            state.tools["helm"],
-            "upgrade",
-            "--install",
-            "gpu-operator",
-            str(state.chart),
-            "--namespace=gpu-operator",
-            "--create-namespace",
-        ]
-        answer = subprocess.run(
-            [*install, f"--kubeconfig={state.kubeconfig}", *helm_args],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        install = [state.tools["helm"], "upgrade", "--install", "gpu-operator", state.chart]
+        access = ["--namespace=gpu-operator", "--create-namespace", f"--kubeconfig={state.kubeconfig}"]
+        command = [*install, *access, *helm_args]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         if answer.returncode:
             raise LabError(f"helm could not install {state.chart}: {answer.stderr.strip()}")
-        self.kubectl(
-            "wait",
-            "clusterpolicy/cluster-policy",
-            "--for=jsonpath={.status.state}=ready",
-            f"--timeout={timeout}s",
-            timeout=timeout + 10,
-        )
+        ready = ("--for=jsonpath={.status.state}=ready", f"--timeout={timeout}s")
+        self.kubectl("wait", "clusterpolicy/cluster-policy", *ready, timeout=timeout + 10)
 
     def kubeconfig_for(self, user: str, *groups: str, expired: bool = False) -> Path:
-        """A kubeconfig for a user who may do nothing until a role binding says otherwise, or whose certificate has expired."""
+        """Write a kubeconfig for a user without permissions, whose certificate may have expired; return its path."""
         return self._kubeconfig(user, client=self.authority.client(user, groups, expired=expired))
 
     def kubeconfig_with_token(self, token: str) -> Path:
-        """A kubeconfig with a bearer token, right or wrong."""
+        """Write a kubeconfig with a bearer token, valid or not; return its path."""
         return self._kubeconfig("token", token=token)
 
     def token(self, service_account: str = "default", namespace: str = "default", *, lifetime: int = 3600) -> str:
-        """A service account's token as the API server would issue it; one with a negative lifetime has expired."""
-        uid = json.loads(
-            self.kubectl("get", "serviceaccount", service_account, "--namespace", namespace, "--output=json")
-        )["metadata"]["uid"]
+        """Return a service account's token, as the API server issues it. A negative lifetime makes an expired one."""
+        query = ("serviceaccount", service_account, f"--namespace={namespace}", "--output=jsonpath={.metadata.uid}")
+        uid = self.kubectl("get", *query)
         return self.authority.token(namespace, service_account, uid, lifetime=lifetime)
 
     def _kubeconfig(self, user: str, **credentials: t.Any) -> Path:
@@ -375,15 +354,15 @@ class ComponentHandle:
 
     @property
     def process(self) -> Component:
-        """Its process, as last recorded."""
+        """The component's process, as last recorded."""
         return self.lab.state.components[self.name]
 
     def kill(self) -> None:
-        """Let it crash."""
+        """Make the component crash."""
         self.process.kill()
 
     def restart(self) -> None:
-        """Start it again as it was, ended first where it still runs, and wait until it serves."""
+        """Stop the component if it still runs, start it again, and wait until it serves requests."""
         process = self.process
         process.stop()
         self.lab._launch(process)

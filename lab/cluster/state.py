@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a lab leaves on disk: its folder, and state.json, from which everything is found again."""
+"""The files of a lab: its folder, and state.json, in which every command finds the lab's processes and paths."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from lab.process import Component
 
 @dataclass(frozen=True)
 class Options:
-    """How a lab is to be."""
+    """The options of a lab."""
 
     nodes: int | None = None
-    """How many nodes; for a fleet of several pools, None leaves its own numbers."""
+    """The number of nodes; None leaves the numbers to the fleet."""
     fleet: str | None = None
-    """The name of a fleet under fleets/, or a file."""
+    """The name of a fleet in nodes/fleets/, or a file."""
     pods: str = "live"
-    """`instant`: pods are ready as soon as they may be. `live`: they take their time, as on a real node."""
+    """`instant`: pods become ready at once. `live`: with the delays of a real node."""
     operator: str = "standin"
     """`standin`, `external`, or `none`."""
     upgrade_tick: float = 120
-    """Seconds between the stand-in's looks at a driver upgrade. NVIDIA's own are two minutes; tests of other things shorten them."""
+    """Seconds between the stand-in's checks for driver upgrades: two minutes, like NVIDIA's; less in most tests."""
     operator_command: str | None = None
     operator_crds: tuple[str, ...] = ()
     chart: str | None = None
-    """The operator chart for playbooks to install: a folder, archive or reference. The stand-in has its own."""
+    """The chart that playbooks install: a folder, archive or reference. The default is the stand-in's chart."""
     port: int | None = None
-    """The API server's; a free one by default."""
+    """The port of the API server; a free port by default."""
 
     def __post_init__(self) -> None:
         if self.operator == "external" and not self.operator_command:
             raise LabError("An external operator needs --operator-command: the command line that runs it.")
         if self.operator != "external" and (self.operator_command or self.operator_crds):
-            raise LabError("--operator-command and --operator-crds go with --operator external.")
+            raise LabError("--operator-command and --operator-crds need --operator external.")
 
 
 @dataclass
@@ -57,15 +57,15 @@ class State:
     tools: dict[str, str]
     chart: str
     phase: str = "starting"
-    """`starting` until `up` is through, then `up`."""
+    """`starting` until `up` has finished, then `up`."""
     components: dict[str, Component] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
-        """Write it whole or not at all: others read it at any time."""
+        """Write the file in one step, because other processes may read it at any time."""
         data = {
             **asdict(self),
             "components": {name: component.as_dict() for name, component in self.components.items()},
-            # For those who need no more than this: playbooks, tests, and people with jq.
+            # Short paths to the values that playbooks, tests and users of jq need.
             "kubectl": self.tools["kubectl"],
             "helm": self.tools["helm"],
             "operator": self.options.operator,
@@ -78,14 +78,15 @@ class State:
 
     @classmethod
     def load(cls, folder: Path) -> State | None:
-        """The state of the lab in this folder; None when there is none."""
+        """Return the state of the lab in a folder; None if there is no lab."""
         try:
             data = json.loads((folder / "state.json").read_text())
         except FileNotFoundError:
             return None
         except ValueError as error:
             raise LabError(
-                f"{folder / 'state.json'} is not readable ({error}): end the lab's processes, if any run, and remove {folder}."
+                f"{folder / 'state.json'} is not valid JSON ({error}): "
+                f"stop the lab's processes if any still run, and remove {folder}."
             ) from None
         options = Options(**{**data["options"], "operator_crds": tuple(data["options"]["operator_crds"])})
         components = {name: Component.from_dict(entry) for name, entry in data["components"].items()}
@@ -102,13 +103,13 @@ class State:
 
 
 def root() -> Path:
-    """Where the labs of this user live."""
+    """Return the folder of this user's labs."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "gpuops-lab"
 
 
 @contextmanager
 def locked(name: str) -> t.Iterator[None]:
-    """Only one `up` or `down` works on a lab at a time; a second one waits."""
+    """Let only one `up` or `down` at a time work on a lab; others wait."""
     root().mkdir(parents=True, exist_ok=True, mode=0o700)
     with (root() / f".{name}.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

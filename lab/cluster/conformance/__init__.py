@@ -2,4 +2,4 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How true the stand-in operator is: what NVIDIA's operator v26.7.0 did in a few scenarios, and the same scenarios for a lab."""
+"""Compares the stand-in with recordings of NVIDIA's operator v26.7.0, by the same scenarios in a lab."""

@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""``python -m lab.cluster.conformance FOLDER`` writes vendor.json anew from recordings of NVIDIA's operator, one file per scenario."""
+"""``python -m lab.cluster.conformance FOLDER`` rewrites vendor.json from recordings of NVIDIA's operator.
+
+FOLDER has one file for each scenario.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What matters in a recording: the order of what clients act on, what holds at the end, and the moments that mislead."""
+"""The facts of a recording: the order of visible changes, the final state, and the moments that mislead clients."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import typing as t
 Json = dict[str, t.Any]
 
 START = 1.0
-"""Lines before this moment show what was there already."""
+"""Lines before this moment show the initial state."""
 _STATE = "label nvidia.com/gpu-driver-upgrade-state"
 _OWNER = "label nvidia.com/gpu-operator.driver.owner"
 _OF_DEVELOPMENT = "main-latest"
-"""The version that the chart in NVIDIA's repository carries; a released one has its number there."""
+"""The version of the chart in NVIDIA's repository; a released chart has its number instead."""
 _KEPT = tuple(
     f"nvidia.com/{end}"
     for end in ("gpu.deploy.", "gpu.present", "mig.config", "gpu-driver-upgrade-enabled", "gpu-operator.driver.owner")
 )
 _POOL = re.compile(r"(nvidia-(?:v?gpu|vgpu-host-manager)-driver-\w[\w.]*)-[b-df-hj-np-tv-z24-9]+")
-"""The name of an NVIDIADriver's DaemonSet, which ends in a hash of what is new in each cluster; and the names of its pods."""
+"""The name of an NVIDIADriver's DaemonSet, which ends in a hash that differs in each cluster, or of its pod."""
 
 
 def facts(lines: t.Iterable[Json], version: str = "v26.7.0") -> Json:
-    """Reduce a recording."""
+    """Return the facts of a recording."""
     everything = json.loads(json.dumps(list(lines)).replace(_OF_DEVELOPMENT, version))
     last: dict[tuple[str, str, str], t.Any] = {}
     journeys: dict[str, list[str]] = {}
@@ -50,7 +50,7 @@ def facts(lines: t.Iterable[Json], version: str = "v26.7.0") -> Json:
 
 
 def _resources(kind: str, lines: list[Json], last: dict[tuple[str, str, str], t.Any]) -> Json:
-    """The states that custom resources went through, and their conditions at the end."""
+    """Return the states of each custom resource in their order, and its final conditions."""
     states: dict[str, list[str | None]] = {}
     for line in lines:
         if line["kind"] == kind:
@@ -63,7 +63,7 @@ def _resources(kind: str, lines: list[Json], last: dict[tuple[str, str, str], t.
 
 
 def _hand_overs(lines: list[Json]) -> list[list[str]]:
-    """What happens to each node and its driver pods from the moment that the node is given to an NVIDIADriver."""
+    """Return what happens to each node and its driver pods after an NVIDIADriver has become its owner."""
     nodes: dict[str, list[str]] = {}
     homes: dict[str, str] = {}
     for line in lines:
@@ -71,28 +71,36 @@ def _hand_overs(lines: list[Json]) -> list[list[str]]:
         if kind == "Node" and field == _OWNER:
             nodes.setdefault(name, []).append(f"owned by {value}")
         elif kind == "DriverPod":
-            homes[name] = value[0] if value and value[0] else homes.get(name, "")
+            homes[name] = _node_of(value) or homes.get(name, "")
             if homes[name] in nodes:
                 nodes[homes[name]].append(_pod_step(name, value))
         elif name in nodes:
             _travel({name: nodes[name]}, kind, name, field, value)
-    return sorted(_without_repeats([step for step in steps if step]) for steps in nodes.values())
+    return sorted(_without_repeats(list(filter(None, steps))) for steps in nodes.values())
+
+
+def _node_of(pod: list[t.Any] | None) -> str:
+    return str(pod[0]) if pod and pod[0] else ""
 
 
 def _pod_step(name: str, value: list[t.Any] | None) -> str:
-    """What a driver pod came to; nothing while it is on its way."""
+    """Return the step that a driver pod has reached; an empty string while it starts."""
     whose = "NVIDIADriver's pod" if _POOL.match(name) else "ClusterPolicy's pod"
     if value is None:
         return f"{whose} gone"
-    return f"{whose} leaves" if value[4] else f"{whose} ready" if value[3] == "True" else ""
+    _node, _revision, _phase, ready, deleting = value
+    if deleting:
+        return f"{whose} leaves"
+    return f"{whose} ready" if ready == "True" else ""
 
 
 def _travel(journeys: dict[str, list[str]], kind: str, name: str, field: str, value: t.Any) -> None:
-    """Note a node's step of an upgrade. It begins with upgrade-required: the states before it depend on the last rollout."""
+    """Note a step of a node's upgrade, from upgrade-required on: earlier states depend on the last rollout."""
     if kind != "Node" or field not in (_STATE, "unschedulable"):
         return
     steps = journeys.setdefault(name, [])
-    step = value if field == _STATE else "cordoned" if value else "uncordoned"
+    cordon = "cordoned" if value else "uncordoned"
+    step = value if field == _STATE else cordon
     if steps or step == "upgrade-required":
         steps.append(str(step))
 
@@ -104,17 +112,18 @@ def _without_repeats(states: list[t.Any]) -> list[t.Any]:
 def _daemonsets(last: dict[tuple[str, str, str], t.Any]) -> Json:
     found: Json = {}
     for (kind, name, field), value in sorted(last.items()):
-        if kind == "DaemonSet" and field == "status" and value:
-            found.setdefault(name, {})[field] = {
-                count: number for count, number in value.items() if count != "observedGeneration"
-            }
-        elif kind == "DaemonSet" and field != "generation":
-            found.setdefault(name, {})[field] = value
+        if kind != "DaemonSet" or field == "generation":
+            continue
+        found.setdefault(name, {})[field] = _counts(value) if field == "status" and value else value
     return {_POOL.sub(r"\1-*", name): entry if entry.get("containers") else None for name, entry in found.items()}
 
 
+def _counts(status: Json) -> Json:
+    return {count: number for count, number in status.items() if count != "observedGeneration"}
+
+
 def _labels(last: dict[tuple[str, str, str], t.Any]) -> Json:
-    """What the operator keeps on each node, without what discovery or a rollout writes there."""
+    """Return the operator's labels and annotations of each node, without those of discovery or of a rollout."""
     nodes: Json = {}
     for (kind, name, field), value in sorted(last.items()):
         key = field.split(" ")[-1]
@@ -124,7 +133,7 @@ def _labels(last: dict[tuple[str, str, str], t.Any]) -> Json:
 
 
 class _Watcher:
-    """What a client sees at one moment."""
+    """What a client sees at a moment of the recording."""
 
     def __init__(self) -> None:
         self.states: dict[str, str | None] = {}
@@ -133,49 +142,51 @@ class _Watcher:
         self.counts: dict[str, Json] = {}
 
     def see(self, line: Json) -> None:
-        kind, name, field, value = (line[key] for key in ("kind", "name", "field", "value"))
-        if kind == "ClusterPolicy" and field == "state":
+        name, value = line["name"], line["value"]
+        what = (line["kind"], line["field"])
+        if what == ("ClusterPolicy", "state"):
             self.states[name] = value
-        elif kind == "NVIDIADriver" and field == "state":
+        elif what == ("NVIDIADriver", "state"):
             self.drivers[name] = value
-        elif kind == "Node" and field == "unschedulable":
+        elif what == ("Node", "unschedulable"):
             (self.cordoned.add if value else self.cordoned.discard)(name)
-        elif kind == "DaemonSet" and field == "status":
+        elif what == ("DaemonSet", "status"):
             self.counts[name] = value or {}
 
     @property
     def ready(self) -> bool:
         return "ready" in self.states.values()
 
+    @property
+    def wants_pods(self) -> bool:
+        return any(counts.get("desiredNumberScheduled") for counts in self.counts.values())
+
 
 def _moments(lines: list[Json]) -> set[str]:
-    """Moments at which the ClusterPolicy or an NVIDIADriver says ready and is not to be believed."""
+    """Return the moments at which the ClusterPolicy or an NVIDIADriver is ready only by its status."""
     watcher, found = _Watcher(), set[str]()
     for line in lines:
         watcher.see(line)
-        if line["t"] >= START and watcher.ready:
+        if line["t"] < START:
+            continue
+        if watcher.ready:
             found.update(_of_policy(line, watcher))
-        if (
-            line["t"] >= START
-            and line["kind"] == "NVIDIADriver"
-            and line["field"] == "state"
-            and line["value"] == "ready"
-        ):
+        if (line["kind"], line["field"], line["value"]) == ("NVIDIADriver", "state", "ready"):
             found.update(_of_driver(watcher))
     return found
 
 
 def _of_policy(line: Json, watcher: _Watcher) -> t.Iterator[str]:
-    kind, field, value = line["kind"], line["field"], line["value"]
-    if kind == "ClusterPolicy" and field == "generation" and watcher.states.get(line["name"]) == "ready":
+    what, value = (line["kind"], line["field"]), line["value"]
+    if what == ("ClusterPolicy", "generation") and watcher.states.get(line["name"]) == "ready":
         yield "ready before the change was looked at"
-    if kind == "ClusterPolicy" and field == "state" and watcher.cordoned:
+    if what == ("ClusterPolicy", "state") and watcher.cordoned:
         yield "ready while a node is cordoned"
-    if kind == "Node" and field == _STATE and value == "upgrade-required":
+    if what == ("Node", _STATE) and value == "upgrade-required":
         yield "ready with a driver to be replaced"
-    if watcher.counts and not any(counts.get("desiredNumberScheduled") for counts in watcher.counts.values()):
+    if watcher.counts and not watcher.wants_pods:
         yield "ready without any pod"
-    if kind == "DaemonSet" and field == "status" and value and not value["observedGeneration"]:
+    if what == ("DaemonSet", "status") and value and not value["observedGeneration"]:
         yield "ready with a DaemonSet that nobody has looked at"
 
 

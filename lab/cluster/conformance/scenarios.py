@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The recorded scenarios, to be done to a lab one after the other."""
+"""The recorded scenarios, which a lab performs one after another."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _VALUES = (
     "--set=driver.upgradePolicy.maxParallelUpgrades=2",
     "--set-string=driver.upgradePolicy.maxUnavailable=50%",
     "--set=daemonsets.tolerations[0].operator=Exists",
-    # NVIDIA's operator was recorded running outside of the cluster, where no taint could drive it away.
+    # NVIDIA's operator ran outside of the cluster when it was recorded, so no taint could evict it.
     "--set=operator.tolerations[0].operator=Exists",
 )
 _UPGRADE_STATE = r"jsonpath={.metadata.labels.nvidia\.com/gpu-driver-upgrade-state}"
@@ -42,21 +42,21 @@ _SLOW = "conformance-slow-drivers"
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is done, and which of the facts do not depend on the speed of the machine that it was recorded on."""
+    """A sequence of actions, and the facts to compare, which do not depend on the speed of the machine."""
 
     name: str
     act: t.Callable[[Lab], object]
     compared: tuple[str, ...]
     moments: tuple[str, ...] = ()
-    """Misleading moments that must be seen."""
+    """Misleading moments that must occur."""
     undo: t.Callable[[Lab], object] | None = None
-    """Makes room for the next scenario."""
+    """Restores the state for the next scenario."""
     prepare: t.Callable[[Lab], object] | None = None
-    """What had been done when the recording began."""
+    """What happened before the recording began."""
 
 
 def prepare(lab: Lab) -> None:
-    """The nodes as they were when the recordings were made."""
+    """Label the nodes as they were in the recordings."""
     pairs = [f"{key}={value}" for key, value in _LABELS.items()]
     lab.kubectl("label", "node", "--all", "--overwrite", *pairs)
 
@@ -108,7 +108,7 @@ def _untaint(lab: Lab) -> None:
 
 
 def _upgrade_with_obstacles(lab: Lab) -> None:
-    """Drivers that need a while, and on one node a GPU pod that may not be evicted: removed by hand, after which the node is tried again."""
+    """Upgrade slow drivers while one node has a GPU pod that may not be evicted; then delete the pod and retry."""
     obstacle = "gpu-0003"
     _slow_drivers(lab)
     lab.kubectl("create", "--filename=-", stdin=json.dumps(_bare_gpu_pod(obstacle)))
@@ -119,17 +119,13 @@ def _upgrade_with_obstacles(lab: Lab) -> None:
 
 
 def _slow_drivers(lab: Lab) -> None:
-    """Let new driver pods wait before they start, and return when that has taken effect."""
+    """Delay the start of new driver pods, and return when the delay has taken effect."""
     note = 'Object{metadata: Object.metadata{annotations: {"lab.gpuops.nvidia/start-delay": "1s"}}}'
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    is_driver = "object.metadata.?labels['app.kubernetes.io/component'].orValue('') == 'nvidia-driver'"
     spec = {
         "matchConstraints": {"resourceRules": [rule]},
-        "matchConditions": [
-            {
-                "name": "driver",
-                "expression": "object.metadata.?labels['app.kubernetes.io/component'].orValue('') == 'nvidia-driver'",
-            }
-        ],
+        "matchConditions": [{"name": "driver", "expression": is_driver}],
         "reinvocationPolicy": "Never",
         "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": note}}],
     }
@@ -143,14 +139,17 @@ def _slow_drivers(lab: Lab) -> None:
     }
     for item in (policy, binding):
         lab.kubectl("create", "--filename=-", stdin=json.dumps(item))
+    _wait_for_slow_drivers(lab)
+
+
+def _wait_for_slow_drivers(lab: Lab) -> None:
     driver = _bare_gpu_pod("gpu-0003")
     driver["metadata"]["labels"] = {"app.kubernetes.io/component": "nvidia-driver"}
+    dry_run = ("create", "--dry-run=server", "--output=json", "--filename=-")
     deadline = time.monotonic() + 30
-    while "start-delay" not in lab.kubectl(
-        "create", "--dry-run=server", "--output=json", "--filename=-", stdin=json.dumps(driver)
-    ):
+    while "start-delay" not in lab.kubectl(*dry_run, stdin=json.dumps(driver)):
         if time.monotonic() > deadline:
-            raise TimeoutError("the admission policy for slow drivers takes no effect")
+            raise TimeoutError("The admission policy for slow drivers has no effect.")
         time.sleep(0.2)
 
 
@@ -163,7 +162,7 @@ def _all_operands_back(lab: Lab) -> None:
 
 
 def _to_nvidiadriver(lab: Lab) -> None:
-    """The chart's default NVIDIADriver with the version that runs already, which the ClusterPolicy then leaves the driver to."""
+    """Create the chart's default NVIDIADriver with the running version, and let the ClusterPolicy delegate to it."""
     values = ("--set=driver.nvidiaDriverCRD.enabled=true", "--set=driver.version=595.99.02")
     lab.kubectl(
         "create", "--filename=-", stdin=_helm(lab, "template", "--show-only=templates/nvidiadriver.yaml", *values)
@@ -199,7 +198,7 @@ SCENARIOS = (
         ("ready before the change was looked at", "ready without any pod"),
         _untaint,
     ),
-    # The recording begins in the middle of another rollout: it shows the whole journey of the obstructed node alone.
+    # The recording begins during another rollout, so only the journey of the obstructed node is complete.
     Scenario(
         "upgrade-slow-driver",
         _upgrade_with_obstacles,
@@ -224,7 +223,7 @@ SCENARIOS = (
 
 
 def perform(lab: Lab, scenario: Scenario, quiet: float) -> Json:
-    """Do it, reduce what was recorded, and make room for the next one."""
+    """Perform a scenario, return the facts of its recording, and restore the state for the next one."""
     if scenario.prepare:
         _record(lab, scenario.prepare, quiet)
     found = facts(_record(lab, scenario.act, quiet))
@@ -234,9 +233,9 @@ def perform(lab: Lab, scenario: Scenario, quiet: float) -> Json:
 
 
 def _record(lab: Lab, act: t.Callable[[Lab], object], quiet: float, limit: float = 120) -> list[Json]:
-    """What happens from a moment before something is done until nothing has changed for some seconds."""
+    """Record from shortly before an action until nothing has changed for a number of seconds."""
     recorder = Recorder(Api(str(lab.kubeconfig)))
-    # Far enough from the recorder's start for `facts` to tell apart what was there already.
+    # `facts` takes lines from the first second for the initial state.
     time.sleep(2)
     act(lab)
     deadline = time.monotonic() + limit

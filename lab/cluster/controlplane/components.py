@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The command line of every component, and how to see that it serves."""
+"""The command line of every component, and its health check."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from lab.process import Component
 REPOSITORY = Path(__file__).parents[3]
 OPERATOR_NAMESPACE = "gpu-operator"
 
-# Controllers' default limits (20 requests a second) would make 1,000 nodes take a quarter of an hour.
+# With the controllers' default limit of 20 requests per second, 1,000 nodes would take 15 minutes.
 _CLIENT_LIMITS = ["--kube-api-qps=1000", "--kube-api-burst=2000"]
 
 
 @dataclass(frozen=True)
 class Site:
-    """Everything that the command lines refer to."""
+    """The paths, ports and certificates that the command lines refer to."""
 
     folder: Path
     tools: t.Mapping[str, Path]
@@ -54,48 +54,54 @@ class Site:
 
     @property
     def lease_seconds(self) -> int:
-        """Node leases are renewed four times in this time: on large fleets less often, since every renewal is a write."""
+        """The duration of a node lease, longer for large fleets: kwok renews each lease four times in it."""
         return max(40, self.nodes // 4)
 
 
 def etcd(site: Site) -> Component:
-    """One member, TLS with client certificates. What it stores dies with the lab, so it need not wait for the disk."""
+    """Return a single etcd member with TLS. It skips fsync, because its data is removed with the lab."""
     server, ca = site.authority.server("etcd"), site.authority.ca
     url, peer_url = (f"https://127.0.0.1:{site.ports[port]}" for port in ("etcd", "etcd-peer"))
     return site.component("etcd", [
         site.tools["etcd"], "--name=lab",
         f"--data-dir={site.folder / 'etcd'}",
         f"--listen-client-urls={url}", f"--advertise-client-urls={url}",
-        f"--listen-peer-urls={peer_url}", f"--initial-advertise-peer-urls={peer_url}", f"--initial-cluster=lab={peer_url}",
-        f"--cert-file={server.cert}", f"--key-file={server.key}", f"--trusted-ca-file={ca.cert}", "--client-cert-auth",
-        f"--peer-cert-file={server.cert}", f"--peer-key-file={server.key}", f"--peer-trusted-ca-file={ca.cert}", "--peer-client-cert-auth",
+        f"--listen-peer-urls={peer_url}", f"--initial-advertise-peer-urls={peer_url}",
+        f"--initial-cluster=lab={peer_url}",
+        f"--cert-file={server.cert}", f"--key-file={server.key}",
+        f"--trusted-ca-file={ca.cert}", "--client-cert-auth",
+        f"--peer-cert-file={server.cert}", f"--peer-key-file={server.key}",
+        f"--peer-trusted-ca-file={ca.cert}", "--peer-client-cert-auth",
         "--unsafe-no-fsync", "--quota-backend-bytes=4294967296", "--log-level=warn",
     ])  # fmt: skip
 
 
 def kube_apiserver(site: Site) -> Component:
-    """RBAC and the default admission plugins, as kubeadm would set them up."""
+    """Return an API server with RBAC and the default admission plugins, as kubeadm sets it up."""
     authority = site.authority
     server, client = authority.server("kube-apiserver"), authority.client("kube-apiserver-etcd-client")
     return site.component("kube-apiserver", [
         site.tools["kube-apiserver"],
         "--bind-address=127.0.0.1", f"--secure-port={site.ports['kube-apiserver']}",
-        # An address for the endpoints of the service `kubernetes` may not be loopback, and nobody here uses that service.
+        # The endpoints of the service `kubernetes` may not be loopback addresses, and nothing here uses that service.
         "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/16",
-        f"--tls-cert-file={server.cert}", f"--tls-private-key-file={server.key}", f"--client-ca-file={authority.ca.cert}",
+        f"--tls-cert-file={server.cert}", f"--tls-private-key-file={server.key}",
+        f"--client-ca-file={authority.ca.cert}",
         f"--etcd-servers=https://127.0.0.1:{site.ports['etcd']}",
-        f"--etcd-cafile={authority.ca.cert}", f"--etcd-certfile={client.cert}", f"--etcd-keyfile={client.key}",
+        f"--etcd-cafile={authority.ca.cert}",
+        f"--etcd-certfile={client.cert}", f"--etcd-keyfile={client.key}",
         f"--kubelet-certificate-authority={authority.ca.cert}", "--kubelet-preferred-address-types=InternalIP",
         f"--service-account-issuer={pki.ISSUER}",
-        f"--service-account-key-file={authority.service_accounts.cert}", f"--service-account-signing-key-file={authority.service_accounts.key}",
+        f"--service-account-key-file={authority.service_accounts.cert}",
+        f"--service-account-signing-key-file={authority.service_accounts.key}",
         "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-        "--allow-privileged",  # Driver pods are.
+        "--allow-privileged",  # Driver pods are privileged.
         "--profiling=false",
     ])  # fmt: skip
 
 
 def kube_controller_manager(site: Site) -> Component:
-    """All controllers that are on by default, each with its own service account."""
+    """Return a controller-manager with the default controllers, each with its own service account."""
     authority = site.authority
     return site.component("kube-controller-manager", [
         site.tools["kube-controller-manager"],
@@ -109,19 +115,22 @@ def kube_controller_manager(site: Site) -> Component:
 
 
 def kube_scheduler(site: Site) -> Component:
-    """The default scheduler."""
+    """Return the default scheduler."""
     return site.component("kube-scheduler", [
         site.tools["kube-scheduler"],
-        f"--kubeconfig={site.kubeconfig('system:kube-scheduler')}", "--secure-port=0", "--leader-elect=false", "--profiling=false", *_CLIENT_LIMITS,
+        f"--kubeconfig={site.kubeconfig('system:kube-scheduler')}", "--secure-port=0", "--leader-elect=false",
+        "--profiling=false", *_CLIENT_LIMITS,
     ])  # fmt: skip
 
 
 def kwok(site: Site, configs: t.Iterable[Path]) -> Component:
-    """The kubelets of all nodes. The API server reaches them at --node-ip and --node-port for logs, exec and port-forward."""
+    """Return kwok, which acts as the kubelet of every node, also for logs, exec and port-forward."""
     server = site.authority.server("kwok")
     return site.component("kwok", [
         site.tools["kwok"],
-        f"--kubeconfig={site.kubeconfig('kwok', 'system:masters')}", "--manage-all-nodes", f"--node-lease-duration-seconds={site.lease_seconds}",
+        f"--kubeconfig={site.kubeconfig('kwok', 'system:masters')}",
+        "--manage-all-nodes", f"--node-lease-duration-seconds={site.lease_seconds}",
+        # The API server connects to this address for logs, exec and port-forward.
         "--node-ip=127.0.0.1", f"--node-port={site.ports['kwok']}", f"--server-address=127.0.0.1:{site.ports['kwok']}",
         f"--tls-cert-file={server.cert}", f"--tls-private-key-file={server.key}",
         "--enable-crds=PortForward",
@@ -130,13 +139,13 @@ def kwok(site: Site, configs: t.Iterable[Path]) -> Component:
 
 
 def python_component(site: Site, name: str, module: str, *args: object) -> Component:
-    """One of the lab's own programs."""
+    """Return one of the lab's own programs."""
     argv = [sys.executable, "-m", module, "--kubeconfig", site.kubeconfig(f"lab-{name}", "system:masters"), *args]
     return site.component(name, argv, {"PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"}, grace=2)
 
 
 def external_operator(site: Site, command: str) -> Component:
-    """An operator from elsewhere, run as it would be for development: outside the cluster, with a kubeconfig."""
+    """Return an external operator, run as in development: outside the cluster, with a kubeconfig."""
     env = {
         "KUBECONFIG": str(site.kubeconfig("lab-operator", "system:masters")),
         "OPERATOR_NAMESPACE": OPERATOR_NAMESPACE,
@@ -148,20 +157,20 @@ _HEALTH = {"etcd": "/health", "kube-apiserver": "/readyz", "kwok": "/healthz"}
 
 
 def serves(component: str, ports: t.Mapping[str, int], authority: pki.Authority) -> bool:
-    """Whether it answers its health check. What listens nowhere (controller-manager, scheduler) counts as serving."""
+    """Return whether a component passes its health check. One that opens no port counts as serving."""
     return component not in _HEALTH or get(ports[component], _HEALTH[component], authority) is not None
 
 
 def connect(port: int, authority: pki.Authority) -> http.client.HTTPSConnection:
-    """A connection to a server of the lab, as administrator."""
+    """Return a connection to a server of the lab, as administrator."""
     context = ssl.create_default_context(cafile=os.fspath(authority.ca.cert))
-    admin = authority.folder / "admin.crt"  # Known to the API server and, by the common CA, to etcd.
+    admin = authority.folder / "admin.crt"  # Signed by the CA that both the API server and etcd trust.
     context.load_cert_chain(admin, admin.with_suffix(".key"))
     return http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=context)
 
 
 def get(port: int, path: str, authority: pki.Authority) -> bytes | None:
-    """What a server of the lab answers; None when it does not answer, or not with 200."""
+    """Return the body of a response with status 200; None for any other response or none."""
     connection = connect(port, authority)
     try:
         connection.request("GET", path)

@@ -30,14 +30,14 @@ _CA_USAGE = x509.KeyUsage(
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A certificate and its key, on disk."""
+    """The files of a certificate and its key."""
 
     cert: Path
     key: Path
 
 
 class Authority:
-    """One CA for everything in a lab; its folder goes with the lab."""
+    """The CA of a lab. Its folder is removed with the lab."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -45,7 +45,7 @@ class Authority:
         self.service_accounts = KeyPair(folder / "sa.pub", folder / "sa.key")
 
     def create(self) -> None:
-        """Make the CA and the service-account keys."""
+        """Create the CA and the service-account keys."""
         self.folder.mkdir(mode=0o700)
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name("gpuops-lab")
@@ -66,7 +66,7 @@ class Authority:
         _write(self.service_accounts.cert, public)
 
     def server(self, name: str) -> KeyPair:
-        """A server certificate for loopback. etcd's peers and gateway use theirs as clients too, so it is good for both."""
+        """Issue a server certificate for loopback. It is valid for clients too, as etcd's peers and gateway need."""
         names = [
             x509.DNSName("localhost"),
             x509.DNSName("kubernetes.default.svc"),
@@ -82,13 +82,13 @@ class Authority:
         )
 
     def client(self, user: str, groups: t.Sequence[str] = (), *, expired: bool = False) -> KeyPair:
-        """A client certificate: the user is its common name, the groups its organisations."""
+        """Issue a client certificate, with the user as common name and the groups as organizations."""
         valid_for = -_DAY if expired else _DAY * 365
         file_name = user.replace(":", "-") + ("-expired" if expired else "")
         return self._issue(file_name, _name(user, groups), valid_for, [ExtendedKeyUsageOID.CLIENT_AUTH], [])
 
     def token(self, namespace: str, service_account: str, uid: str, *, lifetime: int) -> str:
-        """A service-account token signed as the API server signs them; a negative lifetime gives one that has expired."""
+        """Sign a service-account token as the API server does. A negative lifetime makes an expired one."""
         key = t.cast(
             ec.EllipticCurvePrivateKey, serialization.load_pem_private_key(self.service_accounts.key.read_bytes(), None)
         )
@@ -134,7 +134,7 @@ class Authority:
 def kubeconfig(
     path: Path, *, server: str, ca: Path, user: str, client: KeyPair | None = None, token: str | None = None
 ) -> Path:
-    """Write a kubeconfig that carries everything in itself, so that it can be copied. (JSON is YAML.)"""
+    """Write a kubeconfig that refers to no other file, so that it can be copied. (JSON is YAML.)"""
     credentials = (
         {"client-certificate-data": _data(client.cert), "client-key-data": _data(client.key)}
         if client
@@ -173,7 +173,7 @@ def _name(common: str, organisations: t.Sequence[str] = ()) -> x509.Name:
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    # SEC1 ("EC PRIVATE KEY"): the form that every Kubernetes component reads, service-account keys included.
+    # SEC1 ("EC PRIVATE KEY") is the format that every Kubernetes component reads, also for service-account keys.
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )

@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Fleets as data: pools of nodes in a YAML file, and the Node objects that come of them.
+"""Fleets: pools of nodes, described in a YAML file, and their Node objects.
 
-A fleet is a mapping with ``pools`` (a list, see `Pool`) and optionally ``nfd``: ``chart`` (nodes are labelled once a worker of
-Node Feature Discovery runs there, the default), ``preset`` (labelled from the start) or ``absent`` (never).
+A fleet is a mapping with ``pools``, a list of `Pool`, and optionally ``nfd``. With ``nfd: chart``, the default, nodes
+get the labels of Node Feature Discovery once its worker runs there; with ``preset`` they have them from the start; with
+``absent`` they never get them.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from lab.errors import LabError
 
 FLEETS = Path(__file__).parent / "fleets"
 NOTE = "lab.gpuops.nvidia/"
-"""Prefix of the annotations by which the lab's programs tell one another what a node or pod is."""
+"""Prefix of the annotations in which the lab's programs describe nodes and pods to one another."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """A GPU model. Names and numbers are what GPU Feature Discovery and nvidia-smi report for it."""
+    """A GPU model, with the names and numbers that GPU Feature Discovery and nvidia-smi report."""
 
     product: str
     memory_mib: int
@@ -35,7 +36,7 @@ class Model:
     compute: str
     mig_capable: bool
     gpus: int
-    """GPUs of a usual machine."""
+    """GPUs of a typical machine."""
 
 
 MODELS = {
@@ -51,11 +52,12 @@ KERNELS = {
     "ubuntu24.04": "6.8.0-31-generic",
     "rhel9.4": "5.14.0-427.13.1.el9_4.x86_64",
 }
+_OS_NAMES = {"ubuntu": "Ubuntu", "rhel": "Red Hat Enterprise Linux"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Pool:
-    """Some nodes that are alike. ``model`` is a key of `MODELS`, or None for a node without GPU."""
+    """A number of equal nodes. ``model`` is a key of `MODELS`, or None for nodes without a GPU."""
 
     count: int = 1
     model: str | None = "H100"
@@ -65,13 +67,13 @@ class Pool:
     kernel: str | None = None
     runtime: str = "containerd://2.1.4"
     host_driver: bool = False
-    """The driver is on the host, so that a driver pod has nothing to do there."""
+    """Whether the driver is installed on the host, so that no driver pod is needed."""
     labels: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     taints: tuple[Json, ...] = ()
 
     @property
     def number_of_gpus(self) -> int:
-        """GPUs of each node."""
+        """The number of GPUs of each node."""
         if self.model is None:
             return 0
         return self.gpus if self.gpus is not None else MODELS[self.model].gpus
@@ -86,11 +88,11 @@ class Fleet:
 
     @property
     def size(self) -> int:
-        """Number of nodes."""
+        """The number of nodes."""
         return sum(pool.count for pool in self.pools)
 
     def nodes(self, kubernetes: str) -> t.Iterator[Json]:
-        """The Node objects. ``kubernetes`` is the kubelets' version."""
+        """Yield the Node objects. ``kubernetes`` is the version of the kubelets."""
         numbers: dict[str, int] = {}
         for pool in self.pools:
             prefix = pool.name or ("gpu" if pool.model else "cpu")
@@ -101,13 +103,14 @@ class Fleet:
 
 
 def load(source: str | None, nodes: int | None = None) -> Fleet:
-    """Load a fleet by name or path; the default is 4 H100 nodes. ``nodes`` sets the number of a fleet that has one pool."""
+    """Load a fleet by name or path (default: 4 H100 nodes). ``nodes`` sets the size of a fleet with one pool."""
     fleet = Fleet() if source is None else _read(source)
     if nodes is None:
         return fleet
     if len(fleet.pools) != 1:
         raise LabError(
-            f"--nodes goes with a fleet of one pool, and {source} has {len(fleet.pools)}: set each pool's count in its file."
+            f"--nodes needs a fleet with one pool, and {source} has {len(fleet.pools)}: "
+            "set the count of each pool in its file."
         )
     if nodes < 1:
         raise LabError("--nodes must be at least 1.")
@@ -126,7 +129,7 @@ def _read(source: str) -> Fleet:
     except yaml.YAMLError as error:
         raise LabError(f"{path} is not YAML: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("pools"), list) or not data["pools"]:
-        raise LabError(f"{path}: a fleet is a mapping with a list `pools`.")
+        raise LabError(f"{path}: a fleet must be a mapping with a list `pools`.")
     _known(data, {"pools", "nfd"}, str(path))
     nfd = data.get("nfd", "chart")
     if nfd not in ("chart", "preset", "absent"):
@@ -139,6 +142,11 @@ def _pool(item: t.Any, where: str) -> Pool:
         raise LabError(f"{where} must be a mapping.")
     _known(item, {field.name for field in dataclasses.fields(Pool)}, where)
     pool = Pool(**{**item, "taints": tuple(item.get("taints") or ())})
+    _check(pool, where)
+    return pool
+
+
+def _check(pool: Pool, where: str) -> None:
     if pool.model is not None and pool.model not in MODELS:
         raise LabError(f"{where}.model is {pool.model!r}; it must be null or one of {', '.join(MODELS)}.")
     if not isinstance(pool.count, int) or pool.count < 1:
@@ -146,14 +154,13 @@ def _pool(item: t.Any, where: str) -> Pool:
     if pool.gpus is not None and (type(pool.gpus) is not int or pool.gpus < 0):
         raise LabError(f"{where}.gpus must be a number of at least 0.")
     if pool.os not in KERNELS and pool.kernel is None:
-        raise LabError(f"{where}.os is {pool.os!r}: give its kernel too, or take one of {', '.join(KERNELS)}.")
-    return pool
+        raise LabError(f"{where}.os is {pool.os!r}: give its kernel too, or use one of {', '.join(KERNELS)}.")
 
 
 def _known(item: Json, names: set[str], where: str) -> None:
     for key in item:
         if key not in names:
-            raise LabError(f"{where} has an unknown key {key!r}; known are {', '.join(sorted(names))}.")
+            raise LabError(f"{where} has an unknown key {key!r}; the known keys are {', '.join(sorted(names))}.")
 
 
 def _node(name: str, pool: Pool, nfd: str, kubernetes: str) -> Json:
@@ -175,28 +182,29 @@ def _node(name: str, pool: Pool, nfd: str, kubernetes: str) -> Json:
         NOTE + "nfd": nfd,
     }
     resources = {"cpu": "128", "memory": "1056Gi", "ephemeral-storage": "1800Gi", "pods": "110"}
-    system, version = _split_os(pool.os)
+    info = _node_info(name, pool, kernel, kubernetes)
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": labels, "annotations": notes},
         "spec": {"taints": list(pool.taints)} if pool.taints else {},
-        "status": {
-            "capacity": resources,
-            "allocatable": resources,
-            "nodeInfo": {
-                "architecture": "amd64",
-                "operatingSystem": "linux",
-                "osImage": f"{ {'ubuntu': 'Ubuntu', 'rhel': 'Red Hat Enterprise Linux'}.get(system, system) } {version}",
-                "kernelVersion": kernel,
-                "containerRuntimeVersion": pool.runtime,
-                "kubeletVersion": kubernetes,
-                "kubeProxyVersion": "",
-                "bootID": name,
-                "machineID": name,
-                "systemUUID": name,
-            },
-        },
+        "status": {"capacity": resources, "allocatable": resources, "nodeInfo": info},
+    }
+
+
+def _node_info(name: str, pool: Pool, kernel: str, kubernetes: str) -> Json:
+    system, version = _split_os(pool.os)
+    return {
+        "architecture": "amd64",
+        "operatingSystem": "linux",
+        "osImage": f"{_OS_NAMES.get(system, system)} {version}",
+        "kernelVersion": kernel,
+        "containerRuntimeVersion": pool.runtime,
+        "kubeletVersion": kubernetes,
+        "kubeProxyVersion": "",
+        "bootID": name,
+        "machineID": name,
+        "systemUUID": name,
     }
 
 
@@ -206,7 +214,7 @@ def _split_os(name: str) -> tuple[str, str]:
 
 
 def nfd_labels(system: str, kernel: str, gpu: bool) -> dict[str, str]:
-    """What Node Feature Discovery writes on a node, as far as the operator or this project reads it."""
+    """Return the labels of Node Feature Discovery that the operator or this project reads."""
     prefix = "feature.node.kubernetes.io/"
     name, version = _split_os(system)
     labels = {
@@ -221,7 +229,7 @@ def nfd_labels(system: str, kernel: str, gpu: bool) -> dict[str, str]:
 
 
 def create(api: Api, fleet: Fleet, kubernetes: str) -> None:
-    """Create all nodes, many at a time."""
+    """Create all nodes, several at a time."""
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         for _ in pool.map(lambda node: api.create("/api/v1/nodes", node), fleet.nodes(kubernetes)):
             pass

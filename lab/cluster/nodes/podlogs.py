@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What `kubectl logs` shows: a file for each container name that people look into, and one line for all others."""
+"""The output of `kubectl logs`: a file for each container that users look into, and one line for all others."""
 
 from __future__ import annotations
 
@@ -28,29 +28,25 @@ LOGS = {
         "Registered device plugin for 'nvidia.com/gpu' with Kubelet",
     ],
     "nvidia-operator-validator": ["all validations are successful"],
-    "": ["This container is simulated: it has nothing to say."],
+    "": ["This container is simulated and writes no log."],
 }
 
 
 def write(folder: Path) -> Path:
-    """Write the logs in the format of container runtimes, and the configuration by which kwok finds them; its path."""
+    """Write the logs in the format of container runtimes, and the configuration that names them; return its path."""
     folder.mkdir()
     logs = []
     for container, lines in LOGS.items():
         path = folder / f"{container or 'any'}.log"
         path.write_text("".join(f"{now()[:-1]}.000000000Z stdout F {line}\n" for line in lines))
-        logs.append(
-            {"logsFile": str(path), "previousLogsFile": str(path), **({"containers": [container]} if container else {})}
-        )
-    config = folder / "kwok.yaml"
-    config.write_text(
-        yaml.safe_dump(
-            {
-                "apiVersion": "kwok.x-k8s.io/v1alpha1",
-                "kind": "ClusterLogs",
-                "metadata": {"name": "logs"},
-                "spec": {"logs": logs},
-            }
-        )
-    )
-    return config
+        names = {"containers": [container]} if container else {}
+        logs.append({"logsFile": str(path), "previousLogsFile": str(path), **names})
+    config = {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "ClusterLogs",
+        "metadata": {"name": "logs"},
+        "spec": {"logs": logs},
+    }
+    file = folder / "kwok.yaml"
+    file.write_text(yaml.safe_dump(config))
+    return file

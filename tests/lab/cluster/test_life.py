@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A lab's life, by the commands that people type."""
+"""The life of a lab, mostly through its command line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BARE = Options(nodes=1, operator="none")
 
 @dataclass
 class Shell:
-    """The command line, with labs in a folder of its own."""
+    """The command line, with a state folder of its own."""
 
     home: Path
     name: str = "default"
@@ -67,8 +67,8 @@ def shell(tmp_path: Path) -> t.Iterator[Shell]:
 
 
 @pytest.fixture(autouse=True)
-def ctrl_c_is_heeded() -> t.Iterator[None]:
-    """What runs in the background of a shell ignores Ctrl-C, and so would everything that it starts."""
+def ctrl_c_works() -> t.Iterator[None]:
+    """A background process of a shell ignores Ctrl-C, and so would every process that it starts."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -79,7 +79,7 @@ def gone(pids: t.Iterable[int]) -> bool:
 
 
 def test_up_status_kubeconfig_down(shell: Shell) -> None:
-    assert shell("status")[:2] == (3, "Lab default: there is none\n")
+    assert shell("status")[:2] == (3, "Lab default: does not exist\n")
     code, output, errors = shell("up", "--operator", "none", "--nodes", "2")
     assert (code, errors) == (0, "")
     assert "is up" in output and f"KUBECONFIG={shell.folder / 'kubeconfig'}" in output
@@ -99,7 +99,7 @@ def test_up_status_kubeconfig_down(shell: Shell) -> None:
     assert "is up already" in shell("up")[1]
     assert shell("up", "--nodes", "2")[0] == 0
     code, output, errors = shell("up", "--nodes", "3")
-    assert code == 1 and "already with another --nodes" in errors
+    assert code == 1 and "already with another value of --nodes" in errors
 
     pids = shell.pids()
     assert len(pids) >= 5
@@ -110,7 +110,7 @@ def test_up_status_kubeconfig_down(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupted_up_takes_everything_down(shell: Shell, number: signal.Signals, code: int) -> None:
+def test_an_interrupted_up_removes_everything(shell: Shell, number: signal.Signals, code: int) -> None:
     up = shell.start("up", "--operator", "none")
     while len(shell.pids()) < 2:
         assert up.poll() is None
@@ -123,7 +123,7 @@ def test_interrupted_up_takes_everything_down(shell: Shell, number: signal.Signa
     assert not shell.folder.exists()
 
 
-def test_killed_up_is_found_and_replaced(shell: Shell) -> None:
+def test_a_killed_up_is_found_and_replaced(shell: Shell) -> None:
     up = shell.start("up", "--operator", "none")
     while len(shell.pids()) < 2:
         assert up.poll() is None
@@ -142,7 +142,7 @@ def test_after_a_reboot_the_lab_is_stale(shell: Shell) -> None:
         os.kill(pid, signal.SIGKILL)
     while not gone(shell.pids()):
         time.sleep(0.02)
-    # The pids are taken by others meanwhile: by this very test.
+    # In the meantime, another process has got the pids: the one of this test.
     state = json.loads((shell.folder / "state.json").read_text())
     for component in state["components"].values():
         component["pid"] = os.getpid()
@@ -179,7 +179,7 @@ def test_a_component_that_dies_is_reported_and_started_again(shell: Shell) -> No
     assert shell("status")[0] == 0
 
 
-def test_a_component_that_dies_during_up_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_component_that_dies_during_up_fails_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "kwok"
     broken.write_text("#!/bin/sh\necho 'kwok: no such stage' >&2\nexit 1\n")
     broken.chmod(0o755)
@@ -192,44 +192,42 @@ def test_a_component_that_dies_during_up_ends_it(tmp_path: Path, monkeypatch: py
     assert not lab.folder.exists()
 
 
-def test_a_program_that_is_not_there() -> None:
+def test_a_program_that_does_not_exist() -> None:
     lab = Lab(f"test-broken-{os.getpid()}")
     with pytest.raises(LabError, match="operator cannot be started: there is no program /no/such/operator"):
         lab.up(Options(nodes=1, operator="external", operator_command="/no/such/operator"))
     assert not lab.folder.exists()
 
 
-def test_an_operator_that_dislikes_its_arguments() -> None:
+def test_an_operator_that_rejects_its_arguments() -> None:
     lab = Lab(f"test-broken-{os.getpid()}")
     with pytest.raises(LabError, match=r"(?s)^operator died\. The end of its log .*unknown flag: --verbos"):
         lab.up(Options(nodes=1, operator="external", operator_command="sh -c 'echo unknown flag: --verbos; exit 2'"))
     assert not lab.folder.exists()
 
 
-def test_a_taken_port_is_one_clear_sentence(shell: Shell) -> None:
+def test_a_taken_port_is_reported_in_one_sentence(shell: Shell) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         code, errors = shell("up", "--port", str(port))[::2]
     assert code == 1
-    assert (
-        errors
-        == f"lab: Port {port} on 127.0.0.1 is taken by another program: choose another --port, or leave it out for a free one.\n"
+    assert errors == (
+        f"lab: Port {port} on 127.0.0.1 is taken by another program: "
+        "choose another --port, or leave it out for a free one.\n"
     )
     assert not shell.folder.exists()
 
 
-def test_a_port_taken_behind_our_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_is_taken_in_the_meantime(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lab.ports.is_free", lambda port: True)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(
-            LabError,
-            match=f"^kube-apiserver found its port {port} on 127.0.0.1 taken by another program: run `up` again",
-        ):
+        message = f"^kube-apiserver could not listen on port {port} of 127.0.0.1, which .*: run `up` again"
+        with pytest.raises(LabError, match=message):
             Lab(f"test-port-{os.getpid()}").up(Options(nodes=1, operator="none", port=port))
 
 
@@ -237,8 +235,8 @@ def test_a_port_taken_behind_our_back(monkeypatch: pytest.MonkeyPatch) -> None:
     ("options", "sentence"),
     [
         ({"operator": "external"}, "needs --operator-command"),
-        ({"operator_command": "x"}, "go with --operator external"),
-        ({"operator_crds": ("x",)}, "go with --operator external"),
+        ({"operator_command": "x"}, "need --operator external"),
+        ({"operator_crds": ("x",)}, "need --operator external"),
     ],
 )
 def test_options_that_do_not_go_together(options: dict[str, t.Any], sentence: str) -> None:
@@ -247,8 +245,8 @@ def test_options_that_do_not_go_together(options: dict[str, t.Any], sentence: st
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a b", "a/b"])
-def test_names_that_are_no_folder(name: str) -> None:
-    with pytest.raises(LabError, match="is no name for a lab"):
+def test_invalid_names(name: str) -> None:
+    with pytest.raises(LabError, match="is not a valid name for a lab"):
         Lab(name)
 
 

@@ -10,6 +10,8 @@ from lab.cluster.api import Api
 from lab.cluster.nodes.agents.agents import Agents
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m lab.cluster.nodes.agents", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.cluster.nodes.agents", description="Simulate the programs inside the pods of every node."
+    )
     parser.add_argument("--kubeconfig", required=True)
     Agents(Api(parser.parse_args().kubeconfig)).run()

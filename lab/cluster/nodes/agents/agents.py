@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The programs inside the simulated pods, played for every node by one process.
+"""One process that simulates the programs inside the pods of every node.
 
-It watches nodes and pods; whenever something changes on a node, it works out what that node's programs would do next: Node
-Feature Discovery labels it, init containers find what they waited for, GPU Feature Discovery describes the GPUs, the device
-plugin offers them. Pods are known by the labels and container names that NVIDIA's manifests give them, so an operator from
-elsewhere finds the same world.
+It watches nodes and pods. Whenever something changes on a node, it does what the node's programs would do next: Node
+Feature Discovery labels the node, init containers find what they wait for, GPU Feature Discovery describes the GPUs,
+and the device plugin offers them. It recognizes pods by the labels and container names of NVIDIA's manifests, so it
+works with an external operator too.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ WORKERS = 16
 NODES = "/api/v1/nodes"
 RESOURCE = "nvidia.com/gpu"
 WAITING = ("driver-validation", "toolkit-validation", "cuda-validation", "plugin-validation")
-"""Init containers that wait for something; the pod stages let them pass when the annotation `passed` names them."""
+"""Init containers that wait for something. The pod stages end those that the annotation `passed` names."""
 
 
 class Agents:
-    """All nodes' agents."""
+    """The agents of all nodes."""
 
     def __init__(self, api: Api) -> None:
         self._api, self._metrics = api, Metrics(api)
@@ -44,12 +44,12 @@ class Agents:
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Play until the process is ended."""
+        """Run until the process ends."""
         for target in [self._watch_nodes, self._watch_pods, *[self._work] * WORKERS]:
             threading.Thread(target=target, daemon=True).start()
         self._stop.wait()
 
-    # What is known
+    # ---- watches ----------------------------------------------------------------------------------------------------
 
     def _watch_nodes(self) -> None:
         def seen(kind: str, node: Json) -> None:
@@ -98,13 +98,13 @@ class Agents:
             try:
                 self._play(node, pods)
             except (ApiError, urllib3.exceptions.HTTPError, OSError):
-                # The API server is away or somebody else was faster: look again soon.
+                # The API server is down, or the object has changed in the meantime: try again soon.
                 threading.Timer(1.0, self._enqueue, [name]).start()
             except Exception:
-                # A pod of a shape that nobody thought of must not stop the other nodes' agents.
+                # A pod with an unexpected shape must not stop the agents of other nodes.
                 traceback.print_exc()
 
-    # What the programs of one node do
+    # ---- the programs of one node -----------------------------------------------------------------------------------
 
     def _play(self, node: Json, pods: list[Json]) -> None:
         if ready_condition(node) == "True":
@@ -116,20 +116,14 @@ class Agents:
         self._gfd(node, pods)
         self._device_plugin(node, pods)
         self._mig_manager(node, pods)
-        self._metrics.serve(
-            node, [pod for pod in pods if is_ready(pod) and label(pod, "app") == "nvidia-dcgm-exporter"]
-        )
+        self._metrics.serve(node, [pod for pod in with_app(pods, "nvidia-dcgm-exporter") if is_ready(pod)])
 
     def _kubelet_is_back(self, pods: list[Json]) -> None:
-        """A kubelet that is Ready again reports its pods as ready, which the node controller had declared not ready."""
+        """Report pods as ready again that the node controller marked as not ready while their node was down."""
         for pod in pods:
             statuses = (pod.get("status") or {}).get("containerStatuses") or []
-            if (
-                pod["status"].get("phase") == "Running"
-                and ready_condition(pod) == "False"
-                and statuses
-                and all(s["ready"] for s in statuses)
-            ):
+            marked = pod["status"].get("phase") == "Running" and ready_condition(pod) == "False"
+            if marked and statuses and all(status["ready"] for status in statuses):
                 conditions = [
                     {"type": kind, "status": "True", "lastTransitionTime": now()}
                     for kind in ("Ready", "ContainersReady")
@@ -149,20 +143,19 @@ class Agents:
                 self._api.merge(path(pod), {"metadata": {"annotations": {NOTE + "passed": ",".join([*passed, name])}}})
 
     def _finds(self, name: str, node: Json, pod: Json, pods: list[Json]) -> bool:
-        """Whether a waiting init container finds what it waits for."""
+        """Return whether a waiting init container finds what it waits for."""
         driver = note(node, "host-driver") == "true" or any(is_ready(item) and is_driver(item) for item in pods)
         if name == "driver-validation" or not driver:
             return driver
-        toolkits = [item for item in pods if label(item, "app") == "nvidia-container-toolkit-daemonset"]
         if name == "toolkit-validation":
-            # Without a toolkit pod the host brings its own.
-            return all(map(is_ready, toolkits))
+            # Without a toolkit pod, the host has a toolkit of its own.
+            return all(map(is_ready, with_app(pods, "nvidia-container-toolkit-daemonset")))
         if name == "cuda-validation":
             return self._cuda_workload(node, pod, pods)
         return bool(int((node["status"].get("capacity") or {}).get(RESOURCE, "0")))
 
     def _cuda_workload(self, node: Json, pod: Json, pods: list[Json]) -> bool:
-        """The validator runs a workload of its own beside it, and is content when that succeeds."""
+        """Run a workload as the validator does, and return whether it has succeeded."""
         mine = [
             item
             for item in pods
@@ -173,29 +166,22 @@ class Agents:
         return any(item["status"].get("phase") == "Succeeded" for item in mine)
 
     def _gfd(self, node: Json, pods: list[Json]) -> None:
-        if not any(is_ready(pod) and label(pod, "app") == "gpu-feature-discovery" for pod in pods):
+        own = with_app(pods, "gpu-feature-discovery")
+        if not any(map(is_ready, own)):
             return
         have = node["metadata"].get("labels") or {}
-        strategy = next(
-            (
-                env["value"]
-                for pod in pods
-                if label(pod, "app") == "gpu-feature-discovery"
-                for env in environment(pod, "MIG_STRATEGY")
-            ),
-            "single",
-        )
-        wanted = gfd_labels(node, driver_version(pods), strategy)
-        # The time stamp is new each time; it is written only together with something else.
+        strategies = [env["value"] for pod in own for env in environment(pod, "MIG_STRATEGY")]
+        wanted = gfd_labels(node, driver_version(pods), next(iter(strategies), "single"))
+        # The time stamp always differs, so it is written only together with another change.
         if any(have.get(key) != value for key, value in wanted.items() if not key.endswith("timestamp")):
             self._label(node, wanted)
 
     def _device_plugin(self, node: Json, pods: list[Json]) -> None:
-        plugins = [pod for pod in pods if label(pod, "app") == "nvidia-device-plugin-daemonset"]
+        plugins = with_app(pods, "nvidia-device-plugin-daemonset")
         offered = note(node, "gpus") if any(map(is_ready, plugins)) else "0"
         status = node["status"]
         have = (status.get("capacity") or {}).get(RESOURCE), (status.get("allocatable") or {}).get(RESOURCE)
-        # A plugin that goes away leaves its resource behind with nothing allocatable; one that never was leaves nothing.
+        # After a plugin has gone, its resource stays in the capacity with nothing allocatable.
         if have == (offered, offered) or (have == (None, None) and offered == "0"):
             return
         capacity = offered if offered != "0" else have[0]
@@ -206,9 +192,7 @@ class Agents:
 
     def _mig_manager(self, node: Json, pods: list[Json]) -> None:
         labels = node["metadata"].get("labels") or {}
-        if labels.get("nvidia.com/mig.config") and any(
-            is_ready(pod) and label(pod, "app") == "nvidia-mig-manager" for pod in pods
-        ):
+        if labels.get("nvidia.com/mig.config") and any(map(is_ready, with_app(pods, "nvidia-mig-manager"))):
             self._label(node, {"nvidia.com/mig.config.state": "success"})
 
     def _label(self, node: Json, wanted: dict[str, str]) -> None:
@@ -219,32 +203,37 @@ class Agents:
 
 
 def path(pod: Json) -> str:
-    """A pod's place in the API."""
+    """Return the path of a pod in the API."""
     return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
 
 
 def label(item: Json, key: str) -> str:
-    """One label."""
+    """Return a label, or an empty string."""
     return str((item["metadata"].get("labels") or {}).get(key, ""))
 
 
+def with_app(pods: list[Json], app: str) -> list[Json]:
+    """Return the pods with a given label ``app``."""
+    return [pod for pod in pods if label(pod, "app") == app]
+
+
 def ready_condition(item: Json) -> str:
-    """The status of the condition Ready of a node or pod."""
+    """Return the status of the condition Ready of a node or pod."""
     return next((c["status"] for c in (item.get("status") or {}).get("conditions") or [] if c["type"] == "Ready"), "")
 
 
 def is_ready(pod: Json) -> bool:
-    """Whether the pod's programs are at work."""
+    """Return whether a pod is Ready and not about to end."""
     return ready_condition(pod) == "True" and not pod["metadata"].get("deletionTimestamp")
 
 
 def is_driver(pod: Json) -> bool:
-    """Whether it is a driver pod, of a ClusterPolicy or of an NVIDIADriver."""
+    """Return whether a pod is a driver pod, of a ClusterPolicy or of an NVIDIADriver."""
     return label(pod, "app.kubernetes.io/component") == "nvidia-driver"
 
 
 def is_nfd_worker(pod: Json) -> bool:
-    """Whether it is a worker of Node Feature Discovery, by either chart's labels."""
+    """Return whether a pod is a worker of Node Feature Discovery, by the labels of either chart."""
     return label(pod, "app.kubernetes.io/name") == "node-feature-discovery" and "worker" in (
         label(pod, "role"),
         label(pod, "app.kubernetes.io/component"),
@@ -252,19 +241,19 @@ def is_nfd_worker(pod: Json) -> bool:
 
 
 def running_init(pod: Json) -> str:
-    """The name of the init container that runs now."""
+    """Return the name of the init container that is running, or an empty string."""
     statuses = (pod.get("status") or {}).get("initContainerStatuses") or []
     return next((str(item["name"]) for item in statuses if "running" in item.get("state", {})), "")
 
 
 def environment(pod: Json, name: str) -> t.Iterator[Json]:
-    """A variable of the pod's containers."""
+    """Yield an environment variable of the pod's containers."""
     for container in pod["spec"]["containers"]:
         yield from (env for env in container.get("env") or [] if env["name"] == name and "value" in env)
 
 
 def driver_version(pods: list[Json]) -> str:
-    """The version that the driver pod's image names, or what a host would have."""
+    """Return the version in the tag of the driver pod's image, or a typical version of a driver on the host."""
     for pod in filter(is_driver, pods):
         image = next((c["image"] for c in pod["spec"]["containers"] if c["name"] == "nvidia-driver-ctr"), "")
         tag = image.rpartition(":")[2]
@@ -274,7 +263,7 @@ def driver_version(pods: list[Json]) -> str:
 
 
 def workload(node: Json, pod: Json) -> Json:
-    """The validator's CUDA workload."""
+    """Return the CUDA workload of the validator."""
     meta = pod["metadata"]
     owner = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
     container = {

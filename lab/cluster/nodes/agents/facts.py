@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What node agents say about a node's GPUs. Pure."""
+"""The labels and metrics of a node's GPUs, derived from the lab's annotations."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PREFIX = "nvidia.com/"
 
 
 def note(item: Json, name: str, default: str = "") -> str:
-    """One of the lab's annotations."""
+    """Return one of the lab's annotations."""
     return str((item["metadata"].get("annotations") or {}).get(NOTE + name, default))
 
 
 def gfd_labels(node: Json, driver: str, strategy: str) -> dict[str, str]:
-    """GPU Feature Discovery's labels, as far as somebody reads them."""
+    """Return those labels of GPU Feature Discovery that a client reads."""
     model, gpus = MODELS[note(node, "model")], note(node, "gpus")
     major, minor, *rest = [*driver.split("."), "0"]
     compute = model.compute.split(".")
@@ -52,7 +52,7 @@ def gfd_labels(node: Json, driver: str, strategy: str) -> dict[str, str]:
 
 
 def metrics(node: Json) -> str:
-    """What a node's DCGM exporter answers, for each of its GPUs."""
+    """Return the metrics of a node's DCGM exporter, with a line for each GPU."""
     model, name = MODELS[note(node, "model")], node["metadata"]["name"]
     series = {
         "DCGM_FI_DEV_SM_CLOCK": ("gauge", "SM clock frequency (in MHz).", 1980),
@@ -68,7 +68,6 @@ def metrics(node: Json) -> str:
         lines += [f"# HELP {metric} {text}", f"# TYPE {metric} {kind}"]
         for index in range(int(note(node, "gpus"))):
             gpu = uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}-{index}")
-            lines.append(
-                f'{metric}{{gpu="{index}",UUID="GPU-{gpu}",device="nvidia{index}",modelName="{model.product}",Hostname="{name}"}} {value}'
-            )
+            device = f'gpu="{index}",UUID="GPU-{gpu}",device="nvidia{index}"'
+            lines.append(f'{metric}{{{device},modelName="{model.product}",Hostname="{name}"}} {value}')
     return "\n".join(lines) + "\n"

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The DCGM exporters' metrics: one listener on loopback for each node, and a PortForward object that leads a pod's port there.
+"""The metrics of the DCGM exporters.
 
-A connection does not say which pod it was meant for, hence a listener for each node.
+Each node has a server on loopback, and a PortForward object for each exporter pod leads to it. A forwarded connection
+does not name its pod, so the nodes cannot share a server.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FORWARDS = "/apis/kwok.x-k8s.io/v1alpha1/namespaces/{}/portforwards"
 
 
 class Metrics:
-    """All nodes' listeners, each opened when its exporter is first ready."""
+    """The servers of all nodes, each started when the node's exporter is first ready."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -30,7 +31,7 @@ class Metrics:
         self._lock = threading.Lock()
 
     def serve(self, node: Json, exporters: list[Json]) -> None:
-        """Make the exporters of one node answer."""
+        """Make the exporters of a node serve metrics."""
         for pod in exporters:
             meta = pod["metadata"]
             with self._lock:
@@ -54,7 +55,7 @@ class Metrics:
                     self.wfile.write(body)
 
             def log_message(self, *args: t.Any) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 3600}, daemon=True).start()

@@ -11,7 +11,7 @@ from lab.cluster.api import Api
 from lab.cluster.operator.standin.operator import Operator
 
 parser = argparse.ArgumentParser(
-    prog="python -m lab.cluster.operator.standin", description="Act as NVIDIA's GPU operator towards a cluster."
+    prog="python -m lab.cluster.operator.standin", description="Act like NVIDIA's GPU Operator on a cluster."
 )
 parser.add_argument("--kubeconfig", default=os.environ.get("KUBECONFIG"), required="KUBECONFIG" not in os.environ)
 parser.add_argument(
@@ -19,7 +19,7 @@ parser.add_argument(
     type=float,
     default=120,
     metavar="SECONDS",
-    help="between planned looks at driver upgrades (default: %(default)s)",
+    help="interval between scheduled checks for driver upgrades (default: %(default)s)",
 )
 arguments = parser.parse_args()
 Operator(Api(arguments.kubeconfig), arguments.upgrade_tick).run()

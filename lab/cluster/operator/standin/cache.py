@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Copies of collections, kept by watches, and loops that run when something changes."""
+"""Copies of collections that watches keep up to date, and loops that run after a change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Changed = t.Callable[[Json | None, Json | None], None]
 
 
 class Cache:
-    """A collection by name. ``changed(before, after)`` is called for every change."""
+    """The objects of a collection, by name. Calls ``changed(before, after)`` for every change."""
 
     def __init__(self, api: Api, path: str, changed: Changed = lambda before, after: None, **query: t.Any) -> None:
         self._items: dict[str, Json] = {}
@@ -45,35 +45,35 @@ class Cache:
         self._changed(before, after)
 
     def items(self) -> list[Json]:
-        """What is there, in the order of names."""
+        """Return all objects, sorted by name."""
         with self._lock:
             return [self._items[name] for name in sorted(self._items)]
 
     def get(self, name: str) -> Json | None:
-        """One item."""
+        """Return an object; None if there is none."""
         with self._lock:
             return self._items.get(name)
 
     def wait(self, timeout: float) -> bool:
-        """Wait until the collection was listed once; False when it was not, for example because its kind does not exist yet."""
+        """Wait for the first listing. Return False after a timeout, for example if the kind does not exist yet."""
         return self._synced.wait(timeout)
 
 
 class Loop:
-    """Runs a function whenever it is woken, and again after the seconds that it returns; after an error with a growing delay."""
+    """Runs a function when woken, again after the seconds that it returns, and with growing delays after errors."""
 
     def __init__(self, name: str, run: t.Callable[[], float | None], active: threading.Event, settle: float) -> None:
         self._name = name
         self._run = run
         self._active = active
-        # Changes come in bursts: one run deals with those of a moment.
+        # Changes come in bursts, and one run handles a whole burst.
         self._settle = settle
         self._woken = threading.Event()
         self._woken.set()
         threading.Thread(target=self._forever, name=name, daemon=True).start()
 
     def wake(self) -> None:
-        """Ask for a run."""
+        """Request a run."""
         self._woken.set()
 
     def _forever(self) -> None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""NVIDIADrivers: which node is whose, what of them is refused, and a DaemonSet for each pool of alike nodes."""
+"""NVIDIADrivers: the owner of each node, refused specifications, and a DaemonSet for each pool of similar nodes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from functools import reduce
 from lab.cluster.operator.standin.images import KERNEL, OS_ID, OS_VERSION, ReconcileError, kernel_suffix, os_tag
 from lab.cluster.operator.standin.nodes import PRESENT, labels_of
 from lab.cluster.operator.standin.operands import OPERANDS, Json
-from lab.cluster.operator.standin.render import Site, block, daemonset, hashed
+from lab.cluster.operator.standin.render import BUILT_IN_TOLERATION, Site, block, daemonset, hashed
 
 COMPONENT = ("app.kubernetes.io/component", "nvidia-driver")
-"""The label of driver pods and their DaemonSets, whoever made them."""
+"""The label of driver pods and their DaemonSets, whichever object owns them."""
 OWNER = "nvidia.com/gpu-operator.driver.owner"
 _OS_MAJOR = f"{OS_VERSION}.major"
 _DRIVER = OPERANDS[0]
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_NAME = 63
 _OPEN_SINCE = (2, 17, 5)
-"""The first version of GPUDirect Storage that needs open kernel modules."""
+"""The first version of GPUDirect Storage that requires open kernel modules."""
 _UPGRADE_DEFAULTS: Json = {
     "autoUpgrade": True,
     "maxParallelUpgrades": 1,
@@ -37,39 +37,42 @@ Problem = tuple[str, str]
 
 
 def delegated(policy_spec: Json) -> bool:
-    """Whether a ClusterPolicy leaves the driver to NVIDIADrivers."""
+    """Return whether a ClusterPolicy leaves the driver to NVIDIADrivers."""
     return bool(block(policy_spec, "driver").get("useNvidiaDriverCRD"))
 
 
 def upgrade_policy(driver: Json) -> Json:
-    """How an NVIDIADriver's nodes are to be upgraded."""
+    """Return the upgrade policy of an NVIDIADriver, with its defaults."""
     return {**_UPGRADE_DEFAULTS, **block(driver["spec"], "upgradePolicy")}
 
 
-# ---- which node is whose -------------------------------------------------------------------------------------------------------------
+# ---- owners ---------------------------------------------------------------------------------------------------------
 
 
 def selects(driver: Json, node: Json) -> bool:
-    """Whether a node is one that a driver asks for; without a selector, one with GPUs."""
+    """Return whether a driver's selector matches a node. Without a selector, it matches every GPU node."""
     selector = driver["spec"].get("nodeSelector")
     labels = labels_of(node)
-    return all(labels.get(key) == value for key, value in ({PRESENT: "true"} if selector is None else selector).items())
+    wanted = {PRESENT: "true"} if selector is None else selector
+    return all(labels.get(key) == value for key, value in wanted.items())
 
 
 def conflict(driver: Json, drivers: t.Sequence[Json], nodes: t.Sequence[Json]) -> Problem | None:
-    """What is wrong among the drivers together, for whichever of them that one looks at it."""
+    """Return the problem that all drivers have together; each of them reports it."""
     for item in (driver, *drivers):
         if OWNER in (item["spec"].get("nodeSelector") or {}):
-            return (
-                "ConflictingNodeSelector",
-                f'NVIDIADriver "{_name(item)}" nodeSelector cannot use reserved label "{OWNER}"',
-            )
+            message = f'NVIDIADriver "{_name(item)}" nodeSelector cannot use reserved label "{OWNER}"'
+            return "ConflictingNodeSelector", message
     defaults = _defaults(drivers)
     if len(defaults) > 1:
         return "ReconcileFailed", _too_many(defaults)
+    return _overlap([item for item in drivers if not item["spec"].get("default")], nodes)
+
+
+def _overlap(drivers: t.Sequence[Json], nodes: t.Sequence[Json]) -> Problem | None:
+    """Return the first node that two drivers select, as a problem."""
     claims: dict[str, str] = {}
-    choosy = [item for item in drivers if not item["spec"].get("default")]
-    for item, node in ((item, node) for item in choosy for node in nodes if selects(item, node)):
+    for item, node in ((item, node) for item in drivers for node in nodes if selects(item, node)):
         first = claims.setdefault(_name(node), _name(item))
         if first != _name(item):
             return "ConflictingNodeSelector", _contested(_name(node), (first, _name(item)))
@@ -77,20 +80,20 @@ def conflict(driver: Json, drivers: t.Sequence[Json], nodes: t.Sequence[Json]) -
 
 
 def owners(drivers: t.Sequence[Json], nodes: t.Iterable[Json]) -> dict[str, str | None]:
-    """The driver of each GPU node by name, None where no driver wants it. Raises where more than one does, before any node changes hands."""
+    """Return the driver of each GPU node by name; None if no driver selects it. Raise if several drivers select one."""
     living = [driver for driver in drivers if not driver["metadata"].get("deletionTimestamp")]
     problem = conflict(living[0], living, ()) if living else None
     if problem:
         raise ReconcileError(problem[1])
-    found: dict[str, str | None] = {}
-    for node in nodes:
-        if labels_of(node).get(PRESENT) != "true":
-            continue
-        wanting = [_name(driver) for driver in living if not driver["spec"].get("default") and selects(driver, node)]
-        if len(wanting) > 1:
-            raise ReconcileError(_contested(_name(node), wanting))
-        found[_name(node)] = next(iter(wanting or _defaults(living)), None)
-    return found
+    gpu_nodes = [node for node in nodes if labels_of(node).get(PRESENT) == "true"]
+    return {_name(node): _owner(node, living) for node in gpu_nodes}
+
+
+def _owner(node: Json, drivers: t.Sequence[Json]) -> str | None:
+    wanting = [_name(driver) for driver in drivers if not driver["spec"].get("default") and selects(driver, node)]
+    if len(wanting) > 1:
+        raise ReconcileError(_contested(_name(node), wanting))
+    return next(iter(wanting or _defaults(drivers)), None)
 
 
 def _name(item: Json) -> str:
@@ -109,22 +112,20 @@ def _contested(node: str, names: t.Iterable[str]) -> str:
     return f"multiple NVIDIADrivers match the same node {node}: [{' '.join(sorted(names))}]"
 
 
-# ---- what is refused -----------------------------------------------------------------------------------------------------------------
+# ---- refused specifications -----------------------------------------------------------------------------------------
 
 
 def unsupported(spec: Json) -> Problem | None:
-    """What an NVIDIADriver asks for that does not go together."""
+    """Return the problem if settings of an NVIDIADriver contradict each other."""
     gds, gdrcopy = (block(spec, name) for name in ("gds", "gdrcopy"))
     if spec.get("usePrecompiled") and (gds.get("enabled") or gdrcopy.get("enabled")):
         what = "GPUDirect Storage driver (nvidia-fs) and/or GDRCopy driver"
         return "ReconcileFailed", f"{what} is not supported along with pre-compiled NVIDIA drivers"
     if gds.get("enabled") and _needs_open_modules(gds.get("version", "")) and spec.get("kernelModuleType") != "open":
-        # The hint is as old as it is wrong: the field does nothing, and kernelModuleType is what counts.
+        # NVIDIA's hint is outdated: the field has no effect, and kernelModuleType is the one to set.
         hint = "Please set 'useOpenKernelModules=true' to enable OpenRM mode"
-        return (
-            "ReconcileFailed",
-            f"GPUDirect Storage driver '{gds.get('version', '')}' is only supported with NVIDIA OpenRM drivers. {hint}",
-        )
+        what = f"GPUDirect Storage driver '{gds.get('version', '')}'"
+        return "ReconcileFailed", f"{what} is only supported with NVIDIA OpenRM drivers. {hint}"
     return None
 
 
@@ -135,21 +136,21 @@ def _needs_open_modules(version: str) -> bool:
     return all(number.isdigit() for number in numbers) and tuple(map(int, numbers)) >= _OPEN_SINCE
 
 
-# ---- pools ---------------------------------------------------------------------------------------------------------------------------
+# ---- pools ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Nodes that can share a driver image."""
+    """Nodes that share a driver image."""
 
     os_tag: str
     kernel: str
-    """For precompiled drivers, else empty."""
+    """The kernel of precompiled drivers; else empty."""
     selector: t.Mapping[str, str]
 
 
 def pools(driver: Json, nodes: t.Iterable[Json]) -> list[Pool]:
-    """The pools among a driver's nodes. A node about which Node Feature Discovery says too little is in none."""
+    """Return the pools of a driver's nodes. A node without the labels of Node Feature Discovery is in no pool."""
     base = {**(driver["spec"].get("nodeSelector") or {}), PRESENT: "true", OWNER: _name(driver)}
     found: dict[tuple[str, str], Pool] = {}
     for labels in map(labels_of, nodes):
@@ -171,24 +172,24 @@ def _pool(labels: t.Mapping[str, str], base: t.Mapping[str, str], precompiled: b
 
 
 def daemonset_name(driver: Json, pool: Pool) -> str:
-    """`nvidia-gpu-driver-ubuntu24.04-<hash>`; the hash is of the driver's uid, and of the kernel where that tells pools apart."""
+    """Return `nvidia-gpu-driver-ubuntu24.04-<hash>`, with a hash of the driver's uid and of a precompiled kernel."""
     prefix = f"nvidia-{driver['spec']['driverType']}-driver-{pool.os_tag}"
     source = "-".join(part for part in (driver["metadata"]["uid"], pool.kernel) if part)
-    # FNV-1a of 32 bits, its digits in the letters that Kubernetes gives to generated names.
+    # The 32-bit FNV-1a hash, its digits mapped to the letters that Kubernetes uses in generated names.
     number = reduce(lambda value, byte: (value ^ byte) * 0x01000193 % 2**32, source.encode(), 0x811C9DC5)
     suffix = "".join(_LETTERS[ord(digit) % len(_LETTERS)] for digit in str(number))
     return f"{prefix[: _LONGEST_NAME - len(suffix) - 1]}-{suffix}"
 
 
 def account_name(driver: Json, pool: Pool) -> str:
-    """The service account of a pool's pods."""
+    """Return the service account of a pool's pods."""
     kind = driver["spec"]["driverType"]
     prefix = "nvidia-vgpu-manager" if kind == "vgpu-host-manager" else f"nvidia-{kind}-driver"
     return f"{prefix}-{_name(driver)}-{pool.os_tag}"
 
 
 def site(driver: Json, pool: Pool, namespace: str, env: t.Mapping[str, str]) -> Site:
-    """What a driver's rendering depends on: its spec in the shape of a ClusterPolicy's, so that the same code renders both."""
+    """Return a driver's spec in the shape of a ClusterPolicy's, so that the same code renders both."""
     spec = driver["spec"]
     common = {key: spec[key] for key in ("annotations", "priorityClassName", "podSecurityContext") if spec.get(key)}
     as_policy = {"driver": spec, "gds": block(spec, "gds"), "gdrcopy": block(spec, "gdrcopy"), "daemonsets": common}
@@ -197,39 +198,50 @@ def site(driver: Json, pool: Pool, namespace: str, env: t.Mapping[str, str]) -> 
 
 
 def driver_daemonset(driver: Json, pool: Pool, surroundings: Site) -> Json:
-    """The DaemonSet of a pool: the one that a ClusterPolicy would have, with other names, labels, nodes and tolerations."""
+    """Return the DaemonSet of a pool: a ClusterPolicy's, with other names, labels, nodes and tolerations."""
     spec, name = driver["spec"], daemonset_name(driver, pool)
-    try:
-        made = daemonset(_DRIVER, surroundings, pool.kernel or None)
-    except ReconcileError as error:
-        raise ReconcileError(
-            f"failed to create k8s objects from manifests: failed to construct driver spec: {error}"
-        ) from error
-    if pool.kernel and "sha256:" in made["spec"]["template"]["spec"]["containers"][0]["image"]:
-        raise ReconcileError("specifying image digest is not supported when precompiled is enabled")
-    host = spec["driverType"] == "vgpu-host-manager"
-    labels = {
-        "app": name,
-        COMPONENT[0]: "nvidia-vgpu-host-manager" if host else COMPONENT[1],
-        "nvidia.com/node.os-version": pool.os_tag,
-        "nvidia.com/precompiled": str(bool(spec.get("usePrecompiled"))).lower(),
-        **({"nvidia.com/precompiled.kernel-version": kernel_suffix(pool.kernel)} if pool.kernel else {}),
-        **{
-            key: value
-            for key, value in block(spec, "labels").items()
-            if key != "app" and not key.startswith("app.kubernetes.io/")
-        },
-    }
+    made = _base_daemonset(pool, surroundings)
+    labels = _labels(spec, name, pool)
     made["metadata"] |= {"name": name, "labels": {**labels, "nvidia.com/gpu-operator.state": "state-driver"}}
     made["spec"]["selector"] = {"matchLabels": {"app": name}}
     template = made["spec"]["template"]
     template["metadata"]["labels"] = labels
     pod = template["spec"]
     pod["serviceAccountName"] = account_name(driver, pool)
-    pod["nodeSelector"] = {f"nvidia.com/gpu.deploy.{'vgpu-manager' if host else 'driver'}": "true", **pool.selector}
-    # Those of an NVIDIADriver come to the built-in one, where those of a ClusterPolicy replace it.
-    pod["tolerations"] = [
-        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
-        *(spec.get("tolerations") or []),
-    ]
+    operand = "vgpu-manager" if _is_vgpu_host(spec) else "driver"
+    pod["nodeSelector"] = {f"nvidia.com/gpu.deploy.{operand}": "true", **pool.selector}
+    # Unlike a ClusterPolicy's tolerations, those of an NVIDIADriver do not replace the built-in toleration.
+    pod["tolerations"] = [BUILT_IN_TOLERATION, *(spec.get("tolerations") or [])]
     return hashed(made)
+
+
+def _base_daemonset(pool: Pool, surroundings: Site) -> Json:
+    try:
+        made = daemonset(_DRIVER, surroundings, pool.kernel or None)
+    except ReconcileError as error:
+        step = "failed to create k8s objects from manifests: failed to construct driver spec"
+        raise ReconcileError(f"{step}: {error}") from error
+    if pool.kernel and "sha256:" in made["spec"]["template"]["spec"]["containers"][0]["image"]:
+        raise ReconcileError("specifying image digest is not supported when precompiled is enabled")
+    return made
+
+
+def _labels(spec: Json, name: str, pool: Pool) -> Json:
+    own = {
+        key: value
+        for key, value in block(spec, "labels").items()
+        if key != "app" and not key.startswith("app.kubernetes.io/")
+    }
+    kernel = {"nvidia.com/precompiled.kernel-version": kernel_suffix(pool.kernel)} if pool.kernel else {}
+    return {
+        "app": name,
+        COMPONENT[0]: "nvidia-vgpu-host-manager" if _is_vgpu_host(spec) else COMPONENT[1],
+        "nvidia.com/node.os-version": pool.os_tag,
+        "nvidia.com/precompiled": str(bool(spec.get("usePrecompiled"))).lower(),
+        **kernel,
+        **own,
+    }
+
+
+def _is_vgpu_host(spec: Json) -> bool:
+    return bool(spec["driverType"] == "vgpu-host-manager")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Images as the operator composes them, and what it refuses to compose."""
+"""The images that the operator composes, and the specifications that it refuses."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ _WITHOUT_MINOR = ("ol", "rocky", "rhel")
 
 
 class ReconcileError(Exception):
-    """What makes a pass fail."""
+    """An error that fails a reconciliation."""
 
 
 def image(block: Json, env_name: str, env: t.Mapping[str, str]) -> str:
-    """The image that a block of the spec names, or else the operator's own environment."""
+    """Return the image that a block of the spec names, or else the operator's environment."""
     repository, name, version = (block.get(key) or "" for key in ("repository", "image", "version"))
     if not repository and not version:
-        path = name or env.get(env_name, "")
+        path = name or env.get(env_name)
         if not path:
             raise ReconcileError(f"empty image path provided through both ClusterPolicy CR and ENV {env_name}")
         return t.cast(str, path)
-    if not (repository and name and version):
+    if not all((repository, name, version)):
         raise ReconcileError(
-            f"invalid image specification: repository, image and version must all be set (repository={repository}, image={name}, version={version})"
+            "invalid image specification: repository, image and version must all be set "
+            f"(repository={repository}, image={name}, version={version})"
         )
     return f"{repository}/{name}{'@' if version.startswith('sha256:') else ':'}{version}"
 
 
 def driver_image(block: Json, env_name: str, env: t.Mapping[str, str], os_tag: str, kernel: str | None = None) -> str:
-    """An image that is built for an operating system, and for a kernel where it is precompiled."""
+    """Return a driver image for an operating system, and for a kernel if the driver is precompiled."""
     path = image(block, env_name, env)
     if "sha256:" in path:
         return path
@@ -45,7 +46,7 @@ def driver_image(block: Json, env_name: str, env: t.Mapping[str, str], os_tag: s
 
 
 def os_tag(labels: t.Mapping[str, str]) -> str:
-    """The end of the driver image's tag for a node with these labels."""
+    """Return the end of the driver image's tag for a node with these labels."""
     for key, what in ((OS_ID, "name"), (OS_VERSION, "version")):
         if key not in labels:
             raise ReconcileError(f"failed to retrieve GPU node OS info: unable to retrieve OS {what} from label {key}")
@@ -54,5 +55,5 @@ def os_tag(labels: t.Mapping[str, str]) -> str:
 
 
 def kernel_suffix(kernel: str) -> str:
-    """A kernel's name as it stands in the name of a DaemonSet."""
+    """Return a kernel's version in the form that a DaemonSet's name has."""
     return re.sub(r"x86_64(?:_64k)?|aarch64(?:_64k)?", "", kernel).replace("_", ".").removesuffix(".").lower()

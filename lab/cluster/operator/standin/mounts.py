@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the operands' containers see of their host. Pod security admission judges pods by it, and it is half of a pod's size."""
+"""The host paths in the operands' containers. Pod security admission checks them; they are half of a pod's size."""
 
 from __future__ import annotations
 
@@ -114,11 +114,11 @@ _MOUNTS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "nvidia-node-status-exporter": (("run-nvidia", "/run/nvidia", _DOWN), _HOST),
 }
-"""By container: the volume, where it is mounted, and how mounts propagate. Containers that are not here see the validations only."""
+"""By container: volume, mount path, and mount propagation. Other containers mount only the validations."""
 
 
 def mount(pod: Json) -> Json:
-    """Give every container of a pod's spec its mounts and privileges, and the pod the volumes for them."""
+    """Add mounts and privileges to every container of a pod's spec, and the volumes to the pod."""
     used: dict[str, None] = {}
     for container in [*pod["initContainers"], *pod["containers"]]:
         rows = _MOUNTS.get(container["name"], (_VALIDATIONS,))

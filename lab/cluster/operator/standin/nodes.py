@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Labels and annotations that the operator writes on nodes."""
+"""The labels and annotations that the operator writes on nodes."""
 
 from __future__ import annotations
 
@@ -30,27 +30,29 @@ _CONTAINER = (
 )
 _PASSTHROUGH = ("sandbox-validator", "vfio-manager", "kata-manager", "cc-manager", "client")
 _VGPU = ("sandbox-device-plugin", "vgpu-manager", "vgpu-device-manager", "sandbox-validator", "cc-manager", "client")
+_CONDITIONAL = ("mig-manager", "sandbox-device-plugin", "kata-sandbox-device-plugin")
+_DEPLOYABLE = {DEPLOY + name for name in (*_CONTAINER, *_PASSTHROUGH, *_VGPU, *_CONDITIONAL)}
 _MIG_MODELS = ("h100", "a100", "a30")
 
 
 def labels_of(node: Json) -> dict[str, str]:
-    """A node's labels."""
+    """Return a node's labels."""
     return t.cast("dict[str, str]", node["metadata"].get("labels") or {})
 
 
 def has_nfd_labels(node: Json) -> bool:
-    """Whether Node Feature Discovery has seen it."""
+    """Return whether Node Feature Discovery has labelled a node."""
     return any(key.startswith(_NFD) for key in labels_of(node))
 
 
 def is_gpu_node(node: Json) -> bool:
-    """Whether Node Feature Discovery has found an NVIDIA device in it."""
+    """Return whether Node Feature Discovery has found an NVIDIA device in a node."""
     labels = labels_of(node)
     return any(labels.get(key) == "true" for key in _PCI)
 
 
 def mig_capable(labels: t.Mapping[str, str]) -> bool:
-    """Whether its GPUs can be partitioned, as far as the labels tell."""
+    """Return whether a node's GPUs support MIG, according to its labels."""
     if "nvidia.com/vgpu.host-driver-version" in labels:
         return False
     if "nvidia.com/mig.capable" in labels:
@@ -59,41 +61,34 @@ def mig_capable(labels: t.Mapping[str, str]) -> bool:
 
 
 def label_patch(node: Json, spec: Json) -> dict[str, str | None]:
-    """What is to change on a node's labels."""
+    """Return the changes of a node's labels."""
     labels = labels_of(node)
     deployed = {key for key in labels if key.startswith(DEPLOY)}
     if not is_gpu_node(node):
         if labels.get(PRESENT) != "true":
             return {}
         return {PRESENT: "false", **dict.fromkeys(sorted(deployed))}
-    patch: dict[str, str | None] = {} if labels.get(PRESENT) == "true" else {PRESENT: "true"}
+    present: dict[str, str | None] = {} if labels.get(PRESENT) == "true" else {PRESENT: "true"}
     if labels.get(f"{DEPLOY}operands") == "false":
-        return patch | dict.fromkeys(sorted(deployed - {f"{DEPLOY}operands"}))
+        return present | dict.fromkeys(sorted(deployed - {f"{DEPLOY}operands"}))
+    return present | _operand_patch(labels, deployed, spec)
+
+
+def _operand_patch(labels: t.Mapping[str, str], deployed: set[str], spec: Json) -> dict[str, str | None]:
     wanted = {DEPLOY + name for name in _deployed(labels, spec)}
-    patch |= {key: "true" for key in sorted(wanted) if not labels.get(key)}
+    patch: dict[str, str | None] = {key: "true" for key in sorted(wanted) if not labels.get(key)}
     if block(spec, "sandboxWorkloads").get("enabled"):
-        known = {
-            DEPLOY + name
-            for name in (
-                *_CONTAINER,
-                *_PASSTHROUGH,
-                *_VGPU,
-                "mig-manager",
-                "sandbox-device-plugin",
-                "kata-sandbox-device-plugin",
-            )
-        }
-        patch |= dict.fromkeys(sorted((deployed & known) - wanted))
-    manager = block(spec, "migManager")
-    default = block(manager, "config").get("default", "all-disabled")
-    if (
-        f"{DEPLOY}mig-manager" in wanted
-        and not labels.get("nvidia.com/mig.config")
-        and manager.get("enabled", True)
-        and default == "all-disabled"
-    ):
+        patch |= dict.fromkeys(sorted((deployed & _DEPLOYABLE) - wanted))
+    if f"{DEPLOY}mig-manager" in wanted and not labels.get("nvidia.com/mig.config") and _mig_is_off(spec):
         patch["nvidia.com/mig.config"] = "all-disabled"
     return patch
+
+
+def _mig_is_off(spec: Json) -> bool:
+    """Return whether the MIG manager runs with MIG disabled by default."""
+    manager = block(spec, "migManager")
+    default = block(manager, "config").get("default", "all-disabled")
+    return bool(manager.get("enabled", True) and default == "all-disabled")
 
 
 def _deployed(labels: t.Mapping[str, str], spec: Json) -> tuple[str, ...]:
@@ -106,29 +101,27 @@ def _deployed(labels: t.Mapping[str, str], spec: Json) -> tuple[str, ...]:
     if workload == "vm-vgpu":
         return _VGPU
     if workload == "vm-passthrough":
-        return (
-            *_PASSTHROUGH,
-            "kata-sandbox-device-plugin" if sandbox.get("mode") == "kata" else "sandbox-device-plugin",
-        )
+        kata = sandbox.get("mode") == "kata"
+        return (*_PASSTHROUGH, "kata-sandbox-device-plugin" if kata else "sandbox-device-plugin")
     return (*_CONTAINER, "mig-manager") if mig_capable(labels) else _CONTAINER
 
 
 def upgrades_wanted(spec: Json) -> bool:
-    """Whether the operator is to roll drivers."""
+    """Return whether the operator upgrades drivers automatically."""
     driver = block(spec, "driver")
     automatic = block(driver, "upgradePolicy").get("autoUpgrade", False)
     return bool(driver.get("enabled", True) and automatic and not block(spec, "sandboxWorkloads").get("enabled"))
 
 
 def annotation_patch(node: Json, spec: Json) -> dict[str, str | None]:
-    """What is to change on a node's annotations."""
+    """Return the changes of a node's annotations."""
     wanted = "true" if is_gpu_node(node) and upgrades_wanted(spec) else None
     present = (node["metadata"].get("annotations") or {}).get(UPGRADE_ENABLED)
     return {} if wanted == present else {UPGRADE_ENABLED: wanted}
 
 
 def concerns_labelling(before: Json | None, after: Json | None) -> bool:
-    """Whether a change of a node makes the operator look at its labels again: edits of its own labels do not."""
+    """Return whether the operator checks a node's labels after a change. It ignores edits of its own labels."""
 
     def relevant(node: Json | None) -> Json:
         labels = labels_of(node) if node else {}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the operator deploys: one row per operand, in the order in which a pass deals with them."""
+"""The operands: one row each, in the order of a reconciliation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 Json = dict[str, t.Any]
 
 VALIDATOR = "validator"
-"""The spec block whose image init containers named validation run."""
+"""The spec block with the image of the validation init containers."""
 
 
 @dataclass(frozen=True)
 class Init:
-    """An init container and the spec block that its image comes from (the operand's own by default)."""
+    """An init container, and the spec block with its image (None: the operand's own block)."""
 
     name: str
     image_of: str | None = VALIDATOR
@@ -26,7 +26,11 @@ class Init:
 
 @dataclass(frozen=True)
 class Operand:
-    """One operand. ``spec`` is its block of the ClusterPolicy, ``deploy`` the end of its node label, ``default`` what no ``enabled`` means."""
+    """One operand.
+
+    ``spec`` is its block of the ClusterPolicy, ``deploy`` the end of its node label, and ``default`` the value of an
+    omitted ``enabled``.
+    """
 
     state: str
     spec: str
@@ -38,24 +42,24 @@ class Operand:
     init: tuple[Init, ...] = ()
     default: bool = True
     sandbox: str | None = None
-    """In which mode of sandboxed workloads it runs ("" for any); None for an operand of containers."""
+    """The mode of sandboxed workloads in which it runs ("" for any mode); None for an operand of containers."""
     selector: str = "app"
     part_of: str | None = None
     runtime_class: bool = False
     host_pid: bool = False
     mig_strategy: bool = False
     shares_gpus: bool = False
-    """It reads the device plugin's configuration."""
+    """Whether it reads the configuration of the device plugin."""
     on_delete: bool = False
     ports: tuple[tuple[str, int], ...] = ()
     service: tuple[str, int] | None = None
     config_maps: tuple[str, ...] = ()
     needs: tuple[tuple[str, str], ...] = ()
-    """Node labels beside its own that its pods need."""
+    """Node labels that its pods require besides its own."""
 
     @property
     def node_label(self) -> str:
-        """The node label that admits its pods."""
+        """The node label that its pods require."""
         return f"nvidia.com/gpu.deploy.{self.deploy}"
 
     @property
@@ -64,7 +68,7 @@ class Operand:
         return {self.selector: self.daemonset, **({"app.kubernetes.io/part-of": self.part_of} if self.part_of else {})}
 
     def enabled(self, spec: Json) -> bool:
-        """Whether a ClusterPolicy's spec wants it."""
+        """Return whether a ClusterPolicy's spec enables the operand."""
         sandbox = spec.get("sandboxWorkloads") or {}
         if self.sandbox is not None:
             wrong_mode = self.sandbox not in ("", sandbox.get("mode", "kubevirt"))

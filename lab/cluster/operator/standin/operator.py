@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One life of the operator, from the moment that its Deployment has an available pod until it has none."""
+"""The operator: its watches and controllers, which run while its Deployment has an available pod."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from lab.cluster.operator.standin.drivers import COMPONENT
 from lab.cluster.operator.standin.nodes import STATE, concerns_labelling, labels_of
 
 LOOPS = {"labels": 0.1, "policy": 0.1, "drivers": 0.05, "cluster": 0.1, "upgrade": 0.1}
-"""The controllers, and for how many seconds each lets changes come in before it runs.
+"""The controllers, and the seconds for which each collects changes before it runs.
 
-That of NVIDIADrivers is ahead of labelling, as NVIDIA's is: it finds no node of a driver that has just been given some.
+The controller of NVIDIADrivers runs ahead of the labels, like NVIDIA's: for a driver that has just got nodes, it finds
+none.
 """
 Run = t.Callable[[], float | None]
 
 
 class Operator:
-    """Watches the cluster, and acts while it may."""
+    """Watches the cluster, and acts while its Deployment has an available pod."""
 
     def __init__(self, api: Api, tick: float) -> None:
         self._api = api
@@ -41,7 +42,7 @@ class Operator:
         self._runs: dict[str, Run] = {}
 
     def run(self) -> t.NoReturn:
-        """Follow the operator's Deployment for ever."""
+        """Follow the operator's Deployment forever."""
         changed = threading.Event()
         deployments = Cache(self._api, "/apis/apps/v1/deployments", lambda before, after: changed.set())
         while True:
@@ -64,7 +65,7 @@ class Operator:
         env = {
             entry["name"]: entry.get("value", "") for container in containers for entry in container.get("env") or []
         }
-        # A new process knows nothing of what the one before it has checked.
+        # Like a new process, the controllers remember nothing of earlier checks.
         self._runs = {
             "labels": Labeller(self._api, self._caches),
             "policy": Reconciler(self._api, namespace, env, self._caches),
@@ -93,7 +94,7 @@ class Operator:
             "nodes": Cache(self._api, "/api/v1/nodes", self._node_changed),
             "daemonsets": Cache(self._api, f"/apis/apps/v1/namespaces/{namespace}/daemonsets", self._daemonset_changed),
             "drivers": Cache(self._api, pods, self._pod_changed, labelSelector="=".join(COMPONENT)),
-            # These wake nobody: the operator does not watch them either.
+            # No controller runs for a change of these: the real operator does not watch them.
             "validators": Cache(self._api, pods, labelSelector="app=nvidia-operator-validator"),
         }
         for name in ("nodes", "daemonsets", "policies", "nvidiadrivers", "gpuclusters"):
@@ -126,9 +127,10 @@ class Operator:
             self._wake("upgrade")
 
     def _pod_changed(self, before: Json | None, after: Json | None) -> None:
-        """Of driver pods it matters when they come, when they run, and when they lose their DaemonSet.
+        """Run the labeller when a driver pod is created, starts to run or loses its DaemonSet.
 
-        The last is this operator's own, so that no node is forgotten whose pod lost it late; NVIDIA's learns of it with the next change.
+        NVIDIA's operator notices a lost DaemonSet only with the next change. This one reacts to it, so that no node is
+        missed whose pod loses its DaemonSet late.
         """
         drivers = self._caches.get("nvidiadrivers")
         if after is None or drivers is None or not drivers.items():

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""When the operator calls an operand ready. It is less than a client would want: see `daemonset_ready`."""
+"""The operator's own rules for readiness, which are weaker than a client needs: see `daemonset_ready`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ REVISION = "controller-revision-hash"
 def daemonset_ready(daemonset: Json, pods: t.Iterable[Json], revision: t.Callable[[], str | None]) -> bool:
     """Judge a DaemonSet as v26.7 does.
 
-    One without any pod to schedule is ready: be it that no node admits a pod, or that its controller has not looked at it yet.
+    A DaemonSet without pods to schedule counts as ready, even if no node admits its pods or its controller has not seen
+    it yet.
     """
     status = daemonset.get("status") or {}
     desired = status.get("desiredNumberScheduled", 0)
@@ -31,7 +32,7 @@ def daemonset_ready(daemonset: Json, pods: t.Iterable[Json], revision: t.Callabl
 
 
 def pool_ready(daemonset: Json) -> bool:
-    """Judge a DaemonSet of an NVIDIADriver as v26.7 does: by its counts, which are those of the DaemonSet before its last edit for a moment."""
+    """Judge a DaemonSet of an NVIDIADriver as v26.7 does: by counts, which may be older than its last edit."""
     status = daemonset.get("status") or {}
     desired, available, updated = (
         status.get(key, 0) for key in ("desiredNumberScheduled", "numberAvailable", "updatedNumberScheduled")
@@ -49,17 +50,17 @@ def _all_of_revision(pods: list[Json], newest: str | None) -> bool:
 
 
 def in_sync(pod: Json, revision: str | None) -> bool:
-    """Whether a pod is of the newest revision."""
+    """Return whether a pod has the newest revision."""
     return revision is not None and pod["metadata"]["labels"].get(REVISION) == revision
 
 
 def containers_ready(pod: Json) -> bool:
-    """Whether every container that the kubelet reports is ready."""
+    """Return whether every container that the kubelet reports is ready."""
     return all(status.get("ready") for status in pod["status"].get("containerStatuses") or [])
 
 
 def newest_revision(revisions: t.Iterable[Json], daemonset: Json) -> str | None:
-    """The hash of a DaemonSet's newest ControllerRevision."""
+    """Return the hash of a DaemonSet's newest ControllerRevision; None if it has none."""
     uid = daemonset["metadata"]["uid"]
     owned = [
         item for item in revisions if any(owner["uid"] == uid for owner in item["metadata"].get("ownerReferences", []))

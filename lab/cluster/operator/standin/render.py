@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""DaemonSets and their companions as the operator writes them."""
+"""The DaemonSets that the operator writes, and the objects that belong to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lab.cluster.operator.standin.operands import VALIDATOR, Init, Json, Operand
 
 HASH = "nvidia.com/last-applied-hash"
 DIGEST = "DRIVER_CONFIG_DIGEST"
-_BUILT_IN_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+BUILT_IN_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 _ONE_DRIVER = {
     "labelSelector": {
         "matchExpressions": [
@@ -26,7 +26,7 @@ _ONE_DRIVER = {
     },
     "topologyKey": "kubernetes.io/hostname",
 }
-"""A driver pod waits until the one before it has left the node, whoever made that."""
+"""A driver pod waits until the previous driver pod has left the node, whichever object owned it."""
 _SIDECARS: tuple[tuple[str, t.Callable[[Json], t.Any], str | None, str], ...] = (
     ("nvidia-peermem-ctr", lambda spec: (spec["driver"].get("rdma") or {}).get("enabled"), None, ""),
     ("nvidia-fs-ctr", lambda spec: (spec.get("gds") or {}).get("enabled"), "gds", "GDS_IMAGE"),
@@ -36,16 +36,16 @@ _SIDECARS: tuple[tuple[str, t.Callable[[Json], t.Any], str | None, str], ...] = 
 
 @dataclass(frozen=True)
 class Site:
-    """What a rendering depends on beside the spec."""
+    """What a rendering depends on besides the spec."""
 
     namespace: str
     owner: Json
     """The ClusterPolicy, or an NVIDIADriver in the shape of one."""
     env: t.Mapping[str, str] = field(default_factory=dict)
-    """The operator's environment, as its Deployment sets it."""
+    """The operator's environment, from its Deployment."""
     os_tag: str = ""
     kernels: t.Mapping[str, str] = field(default_factory=dict)
-    """Kernels of the GPU nodes and the operating system of each."""
+    """The kernels of the GPU nodes, each with its operating system."""
     kind: tuple[str, str] = ("nvidia.com/v1", "ClusterPolicy")
     """The API version and kind of the owner."""
 
@@ -55,7 +55,7 @@ class Site:
         return t.cast(Json, self.owner["spec"])
 
     def metadata(self, name: str, labels: Json | None = None, *, namespaced: bool = True) -> Json:
-        """Metadata of an object that is the owner's, and goes with it."""
+        """Return the metadata of an object that is removed with its owner."""
         version, kind = self.kind
         owner = {
             "apiVersion": version,
@@ -74,14 +74,14 @@ class Site:
 
 
 def block(spec: Json, path: str) -> Json:
-    """A block of the spec by its dotted path; empty where it is not set."""
+    """Return the block of the spec at a dotted path; an empty one if it is not set."""
     for key in path.split("."):
         spec = spec.get(key) or {}
     return spec
 
 
 def daemonsets(operand: Operand, site: Site) -> list[Json]:
-    """An operand's DaemonSets: one, or one per kernel for precompiled drivers."""
+    """Return the DaemonSets of an operand: one, or one per kernel for precompiled drivers."""
     if operand.state != "state-driver" or not site.spec["driver"].get("usePrecompiled"):
         return [daemonset(operand, site)]
     for name in ("gds", "gdrcopy"):
@@ -91,7 +91,7 @@ def daemonsets(operand: Operand, site: Site) -> list[Json]:
 
 
 def daemonset(operand: Operand, site: Site, kernel: str | None = None) -> Json:
-    """One DaemonSet with its hash."""
+    """Return a DaemonSet with its hash."""
     suffix = f"-{kernel_suffix(kernel)}-{site.kernels[kernel]}" if kernel else ""
     own = dict(operand.selected)
     if operand.state == "state-driver":
@@ -110,7 +110,7 @@ def daemonset(operand: Operand, site: Site, kernel: str | None = None) -> Json:
 
 
 def hashed(daemonset: Json) -> Json:
-    """The same DaemonSet with the annotation by which the operator knows what it has written."""
+    """Add the hash by which the operator recognizes what it has written."""
     metadata = daemonset["metadata"]
     metadata["annotations"] = {
         **metadata.get("annotations", {}),
@@ -148,24 +148,35 @@ def _pod(operand: Operand, site: Site, kernel: str | None) -> Json:
         "serviceAccountName": operand.account,
         "priorityClassName": common.get("priorityClassName") or "system-node-critical",
         "nodeSelector": {operand.node_label: "true", **dict(operand.needs), **({KERNEL: kernel} if kernel else {})},
-        # Tolerations of the spec replace the built-in one.
-        "tolerations": common.get("tolerations") or [_BUILT_IN_TOLERATION],
+        # Tolerations in the spec replace the built-in toleration.
+        "tolerations": common.get("tolerations") or [BUILT_IN_TOLERATION],
         "initContainers": [_init(operand, entry, site) for entry in _init_containers(operand, spec)],
         "containers": containers,
     }
+    return mount(pod | _host_access(operand, own) | _optional(operand, spec))
+
+
+def _host_access(operand: Operand, own: Json) -> Json:
+    access: Json = {}
     if operand.host_pid or own.get("hostPID"):
-        pod["hostPID"] = True
+        access["hostPID"] = True
     if own.get("hostNetwork"):
-        pod["hostNetwork"] = True
+        access["hostNetwork"] = True
     if own.get("imagePullSecrets"):
-        pod["imagePullSecrets"] = [{"name": name} for name in own["imagePullSecrets"]]
-    if common.get("podSecurityContext"):
-        pod["securityContext"] = common["podSecurityContext"]
+        access["imagePullSecrets"] = [{"name": name} for name in own["imagePullSecrets"]]
+    return access
+
+
+def _optional(operand: Operand, spec: Json) -> Json:
+    fields: Json = {}
+    context = block(spec, "daemonsets").get("podSecurityContext")
+    if context:
+        fields["securityContext"] = context
     if operand.on_delete:
-        pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_ONE_DRIVER]}}
+        fields["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_ONE_DRIVER]}}
     if operand.runtime_class and not block(spec, "cdi").get("nriPluginEnabled"):
-        pod["runtimeClassName"] = block(spec, "operator").get("runtimeClass") or "nvidia"
-    return mount(pod)
+        fields["runtimeClassName"] = block(spec, "operator").get("runtimeClass") or "nvidia"
+    return fields
 
 
 def _init_containers(operand: Operand, spec: Json) -> t.Iterator[Init]:
@@ -249,7 +260,7 @@ def _env(operand: Operand, spec: Json) -> list[Json]:
 
 
 def merged(env: list[Json], extra: list[Json] | None) -> list[Json]:
-    """Environment variables, the later ones winning over the earlier of the same name."""
+    """Return environment variables, in which a later one replaces an earlier one of the same name."""
     return list({entry["name"]: entry for entry in [*env, *(extra or [])]}.values())
 
 
@@ -263,7 +274,7 @@ def _digest(value: t.Any) -> str:
 
 
 def companions(operand: Operand, site: Site, account: str | None = None) -> list[tuple[str, Json]]:
-    """What an operand needs beside its DaemonSet, each with the collection that it belongs in."""
+    """Return the objects that an operand needs besides its DaemonSet, each with the path of its collection."""
     core = f"/api/v1/namespaces/{site.namespace}"
     found = [
         (
@@ -284,7 +295,7 @@ def companions(operand: Operand, site: Site, account: str | None = None) -> list
 
 
 def service(name: str, port: int, selector: Json, site: Site) -> Json:
-    """A Service for one port."""
+    """Return a Service with one port."""
     ports = [{"name": "metrics", "port": port, "targetPort": port, "protocol": "TCP"}]
     return {
         "apiVersion": "v1",
@@ -295,7 +306,7 @@ def service(name: str, port: int, selector: Json, site: Site) -> Json:
 
 
 def runtime_classes(site: Site) -> dict[str, Json | None]:
-    """RuntimeClasses by name, None for one that is to go."""
+    """Return the RuntimeClasses by name; None for one to remove."""
     name = block(site.spec, "operator").get("runtimeClass") or "nvidia"
     cdi = block(site.spec, "cdi")
     nri = cdi.get("nriPluginEnabled", False)

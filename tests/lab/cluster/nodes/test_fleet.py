@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Fleets as data: what their files may say, and the nodes that come of them."""
+"""Fleets: what their files may contain, and the nodes that they make."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_default_fleet() -> None:
     assert {node["metadata"]["annotations"]["lab.gpuops.nvidia/gpus"] for node in nodes} == {"8"}
     assert {node["status"]["nodeInfo"]["osImage"] for node in nodes} == {"Ubuntu 24.04"}
     assert not any("nvidia.com/gpu" in node["status"]["capacity"] for node in nodes), (
-        "A device plugin offers GPUs, a node does not."
+        "Without a device plugin, a node offers no GPUs."
     )
 
 
@@ -50,7 +50,7 @@ def test_preset_labels(tmp_path: Path) -> None:
 
 def test_number_of_nodes() -> None:
     assert load("default", 7).size == 7
-    with pytest.raises(LabError, match="--nodes goes with a fleet of one pool"):
+    with pytest.raises(LabError, match="--nodes needs a fleet with one pool"):
         load("mixed", 7)
     with pytest.raises(LabError, match="at least 1"):
         load(None, 0)
@@ -71,13 +71,13 @@ def test_number_of_nodes() -> None:
         ("pools: [{os: beos5}]", r"pools\[0\].os is 'beos5'"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, sentence: str) -> None:
+def test_mistakes_are_named(tmp_path: Path, text: str, sentence: str) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text(text)
     with pytest.raises(LabError, match=sentence):
         load(str(path))
 
 
-def test_no_such_fleet() -> None:
+def test_a_fleet_that_does_not_exist() -> None:
     with pytest.raises(LabError, match="There is no fleet 'huge': give a file, or one of default, large"):
         load("huge")

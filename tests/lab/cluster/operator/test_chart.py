@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The stand-in's chart takes the values that NVIDIA's takes, and refuses what it refuses."""
+"""The stand-in's chart accepts and refuses the same values as NVIDIA's chart."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from lab.cluster.controlplane import toolchain
+from lab.cluster.operator import CHART
 
-CHART = Path(__file__).parents[3] / "lab/cluster/operator/chart/gpu-operator"
 DRA = "resource.k8s.io/v1/DeviceClass"
 Objects = dict[tuple[str, str], dict[str, t.Any]]
 
@@ -54,30 +54,30 @@ def test_pod_deletion_is_renamed(helm: Path) -> None:
     assert "gpuPodDeletion" not in upgrade
 
 
-def test_driver_settings_move_to_the_nvidiadriver(helm: Path) -> None:
+def test_an_nvidiadriver_gets_the_driver_settings(helm: Path) -> None:
     objects = render(helm, "--set=driver.nvidiaDriverCRD.enabled=true,driver.version=1.2")
     driver = objects["ClusterPolicy", "cluster-policy"]["spec"]["driver"]
     assert set(driver) == {"enabled", "useNvidiaDriverCRD", "upgradePolicy"}
     assert objects["NVIDIADriver", "default"]["spec"]["version"] == "1.2"
 
 
-def test_false_is_left_out_where_it_is_guarded(helm: Path) -> None:
+def test_false_is_omitted_where_the_chart_tests_for_it(helm: Path) -> None:
     assert "enabled" not in policy(helm, "--set=sandboxDevicePlugin.enabled=false")["sandboxDevicePlugin"]
     assert policy(helm, "--set=dcgm.enabled=false")["dcgm"]["enabled"] is False
 
 
-def test_nfd_is_optional(helm: Path) -> None:
+def test_node_feature_discovery_is_optional(helm: Path) -> None:
     worker = ("DaemonSet", "gpu-operator-node-feature-discovery-worker")
     labels = render(helm)[worker]["spec"]["template"]["metadata"]["labels"]
     assert (labels["app.kubernetes.io/name"], labels["role"]) == ("node-feature-discovery", "worker")
     assert worker not in render(helm, "--set=nfd.enabled=false")
 
 
-def test_no_clusterpolicy_when_it_is_not_wanted(helm: Path) -> None:
+def test_deploy_cr_off_omits_the_clusterpolicy(helm: Path) -> None:
     assert not [name for kind, name in render(helm, "--set=clusterPolicy.deployCR=false") if kind == "ClusterPolicy"]
 
 
-def test_gpucluster_instead(helm: Path) -> None:
+def test_a_gpucluster_in_place_of_the_clusterpolicy(helm: Path) -> None:
     objects = render(
         helm,
         "--set=clusterPolicy.deployCR=false,gpuCluster.deployCR=true,driver.nvidiaDriverCRD.enabled=true",

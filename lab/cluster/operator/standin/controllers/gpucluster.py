@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The GPUCluster beside the ClusterPolicy: that the two exclude each other. The stack for Dynamic Resource Allocation is not played."""
+"""The GPUCluster, which excludes a ClusterPolicy. The stack for Dynamic Resource Allocation is not simulated."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from lab.cluster.operator.standin.objects import failing, report
 
 CLUSTERS = "/apis/nvidia.com/v1alpha1/gpuclusters"
 _FINALIZER = "gpucluster.nvidia.com/dra-resourceclaim"
-_NOT_PLAYED = "Error syncing state state-dra-driver: the stand-in operator has no DRA driver"
+_NOT_SIMULATED = "Error syncing state state-dra-driver: the stand-in operator has no DRA driver"
 _RESYNC = 60.0
-"""It does not watch ClusterPolicies, and notices them only now and then."""
+"""The controller does not watch ClusterPolicies, and notices them only when it runs again."""
 
 
 class ClusterReconciler:
@@ -29,7 +29,7 @@ class ClusterReconciler:
         self._caches = caches
 
     def __call__(self) -> float | None:
-        """One pass; the seconds until the next one."""
+        """Reconcile all GPUClusters, and return the seconds until the next run."""
         clusters = self._caches["gpuclusters"].items()
         for cluster in clusters:
             self._one(cluster)
@@ -45,9 +45,10 @@ class ClusterReconciler:
         if _FINALIZER not in (metadata.get("finalizers") or []):
             self._api.merge(path, {"metadata": {"finalizers": [*others, _FINALIZER]}})
         policy = oldest(self._caches["policies"].items())
-        reason, message = "ReconcileFailed", _NOT_PLAYED
+        reason, message = "ReconcileFailed", _NOT_SIMULATED
         if policy is not None:
             name = policy["metadata"]["name"]
             reason = "PrerequisiteNotMet"
-            message = f'A ClusterPolicy CR "{name}" exists; a ClusterPolicy CR and GPUCluster CR may not exist at the same time'
+            exclusion = "a ClusterPolicy CR and GPUCluster CR may not exist at the same time"
+            message = f'A ClusterPolicy CR "{name}" exists; {exclusion}'
         report(self._api, path, {"state": "notReady", "namespace": self._namespace}, failing(reason, message))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Labels and annotations of the nodes, which one controller writes for all others; an upgrade's own state apart."""
+"""The node labels and annotations of the operator, except for the state of an upgrade."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lab.cluster.operator.standin.nodes import PRESENT, STATE, UPGRADE_ENABLED, 
 from lab.cluster.operator.standin.render import block
 
 WRITERS = 16
-"""Nodes that are labelled at the same time."""
+"""The number of nodes that are labelled at the same time."""
 Patch = t.Mapping[str, str | None]
 
 
@@ -31,7 +31,7 @@ class Labeller:
         self._writers = concurrent.futures.ThreadPoolExecutor(WRITERS)
 
     def __call__(self) -> float | None:
-        """One pass: what is deployed on the nodes, then whose drivers they have, then which of these are to be replaced."""
+        """Label each node with its operands, then with the owner of its driver, then with a due upgrade."""
         policy = oldest(self._caches["policies"].items())
         if policy is None:
             return None
@@ -41,7 +41,7 @@ class Labeller:
         patches = [(node, label_patch(node, spec)) for node in nodes]
         self._write("labels", patches)
         if any(PRESENT in patch for node, patch in patches):
-            # What follows depends on which nodes have GPUs, and begins when that is seen to have changed.
+            # The next steps depend on which nodes have GPUs: the change of these labels starts another run.
             return None
         if delegated(spec):
             self._hand_over(nodes)
@@ -51,31 +51,24 @@ class Labeller:
     def _hand_over(self, nodes: list[Json]) -> None:
         drivers = self._caches["nvidiadrivers"].items()
         wanted = owners(drivers, nodes)
-        changed = [
-            node
-            for node in nodes
-            if wanted.get(node["metadata"]["name"], labels_of(node).get(OWNER)) != labels_of(node).get(OWNER)
-        ]
-        self._write("labels", [(node, {OWNER: wanted[node["metadata"]["name"]]}) for node in changed])
+        gpu_nodes = [node for node in nodes if node["metadata"]["name"] in wanted]
+        pairs = [(node, wanted[node["metadata"]["name"]]) for node in gpu_nodes]
+        changed = [(node, owner) for node, owner in pairs if owner != labels_of(node).get(OWNER)]
+        self._write("labels", [(node, {OWNER: owner}) for node, owner in changed])
+        self._replace_orphans(drivers, nodes)
+
+    def _replace_orphans(self, drivers: list[Json], nodes: list[Json]) -> None:
+        """Request an upgrade of the nodes on which a driver pod without a DaemonSet runs."""
+        running = [pod for pod in self._caches["drivers"].items() if pod["status"].get("phase") == "Running"]
+        orphaned = {pod["spec"].get("nodeName") for pod in running if orphan(pod)}
         names = {driver["metadata"]["name"] for driver in drivers if not driver["metadata"].get("deletionTimestamp")}
-        orphaned = {
-            pod["spec"].get("nodeName")
-            for pod in self._caches["drivers"].items()
-            if orphan(pod) and pod["status"].get("phase") == "Running"
-        }
-        self._write(
-            "labels",
-            [
-                (node, {STATE: "upgrade-required"})
-                for node in nodes
-                if node["metadata"]["name"] in orphaned and _to_be_replaced(node, names)
-            ],
-        )
+        due = [node for node in nodes if node["metadata"]["name"] in orphaned and _to_be_replaced(node, names)]
+        self._write("labels", [(node, {STATE: "upgrade-required"}) for node in due])
 
     def _annotations(self, spec: Json, nodes: list[Json]) -> list[tuple[Json, Patch]]:
         if not delegated(spec) or block(spec, "sandboxWorkloads").get("enabled"):
             return [(node, annotation_patch(node, spec)) for node in nodes]
-        # Nodes that belong to no driver keep what they have.
+        # Nodes that no driver owns keep their annotation.
         automatic = {
             driver["metadata"]["name"]: upgrade_policy(driver)["autoUpgrade"]
             for driver in self._caches["nvidiadrivers"].items()
@@ -84,7 +77,8 @@ class Labeller:
         for node in nodes:
             owner = labels_of(node).get(OWNER)
             value = "true" if automatic.get(owner or "") else None
-            if owner in automatic and (node["metadata"].get("annotations") or {}).get(UPGRADE_ENABLED) != value:
+            present = (node["metadata"].get("annotations") or {}).get(UPGRADE_ENABLED)
+            if owner in automatic and present != value:
                 found.append((node, {UPGRADE_ENABLED: value}))
         return found
 
@@ -97,11 +91,11 @@ class Labeller:
 
 
 def orphan(pod: Json) -> bool:
-    """Whether a driver pod has lost its DaemonSet."""
+    """Return whether a driver pod has lost its DaemonSet."""
     return not pod["metadata"].get("ownerReferences")
 
 
 def _to_be_replaced(node: Json, drivers: t.Container[str]) -> bool:
-    """Whether a node belongs to a living driver and no upgrade of it is under way or has failed."""
+    """Return whether an existing driver owns a node, and no upgrade of the node is in progress or has failed."""
     labels = labels_of(node)
     return labels.get(OWNER) in drivers and labels.get(STATE, "") in ("", "upgrade-done")

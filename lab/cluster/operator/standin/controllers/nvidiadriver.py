@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A pass over the NVIDIADrivers: a DaemonSet per pool of nodes, and a status that says less than it seems to."""
+"""The controller of NVIDIADrivers: a DaemonSet for each pool of nodes, and a status."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _AGAIN = 5.0
 
 
 class DriverReconciler:
-    """The controller of NVIDIADrivers in one life of the operator."""
+    """The controller of NVIDIADrivers, from a start of the operator to its end."""
 
     def __init__(self, api: Api, namespace: str, env: t.Mapping[str, str], caches: t.Mapping[str, Cache]) -> None:
         self._api = api
@@ -43,8 +43,9 @@ class DriverReconciler:
         self._daemonsets = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
 
     def __call__(self) -> float | None:
-        """One pass over all of them; the seconds until the next one is due without a reason."""
-        # What the nodes are called when the pass begins: before they have an owner, no driver has a node, and one without nodes is ready.
+        """Reconcile all drivers, and return the seconds until the next run without a change."""
+        # These are the labels at the start of the run. A driver whose nodes have no owner label yet has no nodes, and
+        # a driver without nodes is ready.
         drivers, nodes = self._caches["nvidiadrivers"].items(), self._caches["nodes"].items()
         pauses = [
             self._one(driver, drivers, nodes) for driver in drivers if not driver["metadata"].get("deletionTimestamp")
@@ -63,7 +64,7 @@ class DriverReconciler:
             return None
         problem = self._missing_secret(driver["spec"])
         if problem:
-            # This one leaves the state as it was, be it ready.
+            # The real operator leaves the state unchanged here, even if it is ready.
             state = (driver.get("status") or {}).get("state") or "notReady"
             report(self._api, path, {"state": state}, failing(*problem), at_once=True)
             return None
@@ -79,25 +80,19 @@ class DriverReconciler:
         try:
             complete = self._sync(driver, nodes)
         except (ReconcileError, ApiError) as error:
-            report(
-                self._api,
-                path,
-                {"state": "notReady"},
-                failing("ReconcileFailed", f"Error syncing state state-driver: {error}"),
-            )
+            failed = failing("ReconcileFailed", f"Error syncing state state-driver: {error}")
+            report(self._api, path, {"state": "notReady"}, failed)
             return _AGAIN
         if not complete:
-            report(
-                self._api, path, {"state": "notReady"}, failing("DriverNotReady", "Waiting for driver pod to be ready")
-            )
+            waiting = failing("DriverNotReady", "Waiting for driver pod to be ready")
+            report(self._api, path, {"state": "notReady"}, waiting)
             return _AGAIN
-        report(
-            self._api, path, {"state": "ready"}, ready("Reconciled", "All resources have been successfully reconciled")
-        )
+        done = ready("Reconciled", "All resources have been successfully reconciled")
+        report(self._api, path, {"state": "ready"}, done)
         return None
 
     def _sync(self, driver: Json, nodes: list[Json]) -> bool:
-        """Bring a driver's DaemonSets into the state that its nodes ask for; whether all of them are ready, which none at all is."""
+        """Write the DaemonSets for a driver's nodes. Return whether all are ready, also if there are none."""
         wanted = pools(driver, nodes)
         names = {daemonset_name(driver, pool) for pool in wanted}
         for item in self._caches["daemonsets"].items():
@@ -107,9 +102,8 @@ class DriverReconciler:
         for pool in wanted:
             surroundings = site(driver, pool, self._namespace, self._env)
             made = driver_daemonset(driver, pool, surroundings)
-            for collection, companion in companions(
-                OPERANDS[0], surroundings, made["spec"]["template"]["spec"]["serviceAccountName"]
-            ):
+            account = made["spec"]["template"]["spec"]["serviceAccountName"]
+            for collection, companion in companions(OPERANDS[0], surroundings, account):
                 ensure(self._api, collection, companion["metadata"]["name"], companion)
             present, was_there = put(self._api, self._daemonsets, made)
             states.append(was_there and pool_ready(present))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A pass over the ClusterPolicy: deploy what it asks for, judge it, and say so in its status."""
+"""The controller of the ClusterPolicy: deploy its operands, judge them, and report that in its status."""
 
 from __future__ import annotations
 
@@ -21,19 +21,23 @@ from lab.cluster.operator.standin.render import Site, block, companions, daemons
 POLICIES = "/apis/nvidia.com/v1/clusterpolicies"
 _READY = "ClusterPolicy is ready as all resources have been successfully reconciled"
 _NO_GPU = "No GPU node found, watching for new nodes to join the cluster."
-_UPGRADING = "NVIDIADriver upgrade has not completed; one or more NVIDIADriver-owned Nodes are marked pending, in-progress, or failed"
+_UPGRADING = (
+    "NVIDIADriver upgrade has not completed; "
+    "one or more NVIDIADriver-owned Nodes are marked pending, in-progress, or failed"
+)
+_INVALID = "error validating clusterpolicy: the NRI Plugin cannot be enabled"
 _PRIVILEGED = {f"pod-security.kubernetes.io/{mode}": "privileged" for mode in ("enforce", "audit", "warn")}
 
 
 def oldest(policies: t.Iterable[Json]) -> Json | None:
-    """The one ClusterPolicy that counts."""
+    """Return the oldest ClusterPolicy, the only one that the operator serves."""
     return min(
         policies, key=lambda item: (item["metadata"]["creationTimestamp"], item["metadata"]["name"]), default=None
     )
 
 
 class Reconciler:
-    """The controller of the ClusterPolicy in one life of the operator."""
+    """The controller of the ClusterPolicy, from a start of the operator to its end."""
 
     def __init__(self, api: Api, namespace: str, env: t.Mapping[str, str], caches: t.Mapping[str, Cache]) -> None:
         self._api = api
@@ -48,7 +52,7 @@ class Reconciler:
         return f"/apis/apps/v1/namespaces/{self._namespace}/daemonsets"
 
     def __call__(self) -> float | None:
-        """One pass; the seconds until the next one is due without a reason."""
+        """Reconcile the ClusterPolicy, and return the seconds until the next run without a change."""
         policy = oldest(self._caches["policies"].items())
         if policy is None:
             return None
@@ -61,7 +65,7 @@ class Reconciler:
             raise
         return self._judge(policy, not_ready)
 
-    # ---- before anything is deployed --------------------------------------------------------------------------------------------
+    # ---- validation -------------------------------------------------------------------------------------------------
 
     def _refuse(self, policy: Json) -> None:
         for cluster in self._caches["gpuclusters"].items():
@@ -71,7 +75,7 @@ class Reconciler:
             )
         if not self._initialised:
             self._validate(policy["spec"])
-            # Only the first pass of a process looks at this: what is edited into the spec later goes through.
+            # Only the first run of a process validates the spec: later edits are not checked.
             self._initialised = True
 
     @staticmethod
@@ -80,13 +84,9 @@ class Reconciler:
         if not cdi.get("nriPluginEnabled"):
             return
         if not cdi.get("enabled", True):
-            raise ReconcileError(
-                "error validating clusterpolicy: the NRI Plugin cannot be enabled when CDI is disabled"
-            )
+            raise ReconcileError(f"{_INVALID} when CDI is disabled")
         if not block(spec, "toolkit").get("enabled", True):
-            raise ReconcileError(
-                "error validating clusterpolicy: the NRI Plugin cannot be enabled when the Container Toolkit is disabled"
-            )
+            raise ReconcileError(f"{_INVALID} when the Container Toolkit is disabled")
 
     def _site(self, policy: Json) -> Site:
         if block(policy["spec"], "psa").get("enabled"):
@@ -94,7 +94,7 @@ class Reconciler:
         gpu_nodes = [labels_of(node) for node in self._caches["nodes"].items() if is_gpu_node(node)]
         if not gpu_nodes:
             return Site(self._namespace, policy, self._env)
-        # The first node speaks for all of them, be they as different as they may.
+        # The first node determines the OS of all nodes, even if they differ.
         return Site(self._namespace, policy, self._env, os_tag(gpu_nodes[0]), self._kernels(gpu_nodes, policy["spec"]))
 
     @staticmethod
@@ -113,10 +113,10 @@ class Reconciler:
                 )
         return kernels
 
-    # ---- deploying --------------------------------------------------------------------------------------------------------------
+    # ---- deployment -------------------------------------------------------------------------------------------------
 
     def _deploy(self, site: Site) -> list[str]:
-        """Bring every operand into its state; the names of those that are not ready."""
+        """Deploy or remove every operand, and return the states that are not ready."""
         for name, wanted in runtime_classes(site).items():
             ensure(self._api, "/apis/node.k8s.io/v1/runtimeclasses", name, wanted)
         metrics = service("gpu-operator", 8080, {"app": "gpu-operator"}, site)
@@ -132,9 +132,9 @@ class Reconciler:
         return not_ready
 
     def _operand(self, operand: Operand, site: Site) -> bool:
-        """Deploy or remove one operand; whether it counts as ready."""
+        """Deploy or remove one operand, and return whether it counts as ready."""
         if operand.on_delete and delegated(site.spec):
-            # The pods stay, and with them the driver, until those of an NVIDIADriver take their place.
+            # The pods and the driver stay until pods of an NVIDIADriver replace them.
             self._remove(operand, propagationPolicy="Orphan")
             return True
         if not operand.enabled(site.spec):
@@ -151,8 +151,8 @@ class Reconciler:
     def _apply(self, wanted: Json) -> bool:
         present, was_there = put(self._api, self._daemonsets, wanted)
         if not was_there:
-            # The caches of an operator that has just started do not hold what it creates, and what it does not find is not
-            # ready. Later they are quick enough to show a DaemonSet that wants no pod yet, and that one is ready.
+            # Just after its start, the operator does not find a new DaemonSet in its caches, and a missing DaemonSet is
+            # not ready. Later the caches show it in time, with no pods to schedule, and such a DaemonSet is ready.
             return self._warm
         pods = [pod for pod in self._caches["drivers"].items() if owned(pod, present)]
         return daemonset_ready(present, pods, lambda: self._revision(present))
@@ -171,7 +171,7 @@ class Reconciler:
             if ours and name not in keep and not item["metadata"].get("deletionTimestamp"):
                 self._api.delete(f"{self._daemonsets}/{name}", **options)
 
-    # ---- the verdict ------------------------------------------------------------------------------------------------------------
+    # ---- verdict ----------------------------------------------------------------------------------------------------
 
     def _judge(self, policy: Json, not_ready: list[str]) -> float | None:
         reasons = [f"states not ready: [{' '.join(not_ready)}]"] if not_ready else []
@@ -191,12 +191,8 @@ class Reconciler:
         return 45.0 if reason == "NFDLabelsMissing" else None
 
     def _report(self, policy: Json, state: str, conditions: Conditions) -> None:
-        report(
-            self._api,
-            f"{POLICIES}/{policy['metadata']['name']}",
-            {"state": state, "namespace": self._namespace},
-            conditions,
-        )
+        path = f"{POLICIES}/{policy['metadata']['name']}"
+        report(self._api, path, {"state": state, "namespace": self._namespace}, conditions)
 
 
 def _upgrading(labels: t.Mapping[str, str]) -> bool:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Rolling out a new driver, node by node: each pass takes every node at most one state further."""
+"""Driver upgrades, node by node: each run moves every node by at most one state."""
 
 from __future__ import annotations
 
@@ -35,31 +35,33 @@ JOBS_STARTED = f"{_PREFIX}-upgrade-wait-for-pod-completion-start-time"
 VALIDATION_SECONDS = 600
 _IDLE = ("", "upgrade-done", "upgrade-required")
 _RESTARTS = 10
+_Row = tuple[Json, Json | None, str | None]
+"""A driver pod, its DaemonSet, and the DaemonSet's newest revision."""
 
 
 def state_of(node: Json) -> str:
-    """How far a node is."""
+    """Return the upgrade state of a node."""
     return labels_of(node).get(STATE, "")
 
 
 def annotation(node: Json, key: str) -> str | None:
-    """A node's annotation."""
+    """Return an annotation of a node; None if it is not set."""
     return t.cast("str | None", (node["metadata"].get("annotations") or {}).get(key))
 
 
 def cordoned(node: Json) -> bool:
-    """Whether no pod is scheduled there any more."""
+    """Return whether a node is cordoned."""
     return bool(node["spec"].get("unschedulable"))
 
 
 def unavailable(node: Json) -> bool:
-    """Whether a node counts against maxUnavailable."""
+    """Return whether a node counts against maxUnavailable."""
     conditions = node.get("status", {}).get("conditions") or []
     return cordoned(node) or any(item["type"] == "Ready" and item["status"] != "True" for item in conditions)
 
 
 def slots(nodes: list[Json], policy: Json) -> int:
-    """How many more nodes may begin."""
+    """Return how many more nodes may start their upgrade."""
     parallel = policy.get("maxParallelUpgrades", 1)
     most = policy.get("maxUnavailable", "25%")
     limit = math.ceil(len(nodes) * int(most[:-1]) / 100) if isinstance(most, str) and most.endswith("%") else int(most)
@@ -69,28 +71,28 @@ def slots(nodes: list[Json], policy: Json) -> int:
 
 
 def uses_gpu(pod: Json) -> bool:
-    """Whether a pod holds a GPU or a part of one."""
+    """Return whether a pod holds a GPU or a part of one."""
     resources = [container.get("resources") or {} for container in pod["spec"]["containers"]]
     names = {name for entry in resources for part in ("limits", "requests") for name in entry.get(part) or {}}
     return any(name.startswith(("nvidia.com/gpu", "nvidia.com/mig-")) for name in names)
 
 
 def undeletable(pod: Json, deletion: Json) -> bool:
-    """Whether the policy forbids to evict a pod."""
+    """Return whether the policy forbids the eviction of a pod."""
     bare = not any(owner.get("controller") for owner in pod["metadata"].get("ownerReferences") or [])
     keeps_data = any("emptyDir" in volume for volume in pod["spec"].get("volumes") or [])
     return (bare and not deletion.get("force")) or (keeps_data and not deletion.get("deleteEmptyDir"))
 
 
 def digest(spec: Json) -> str | None:
-    """The digest of the driver's configuration that a pod's spec carries."""
+    """Return the digest of the driver configuration in a pod's spec."""
     variables = [entry for container in spec["containers"] for entry in container.get("env") or []]
     return next((entry.get("value") for entry in variables if entry["name"] == DIGEST), None)
 
 
 @dataclass(frozen=True)
 class Driver:
-    """A driver pod on its node, with its DaemonSet and that one's newest revision; an orphaned pod has neither."""
+    """A driver pod and its node, with its DaemonSet and the DaemonSet's newest revision unless the pod is orphaned."""
 
     node: Json
     pod: Json
@@ -99,20 +101,20 @@ class Driver:
 
     @property
     def current(self) -> bool:
-        """Whether the pod is what its DaemonSet would make now."""
+        """Whether the pod has the newest revision of its DaemonSet."""
         return in_sync(self.pod, self.revision)
 
     @property
     def ready(self) -> bool:
-        """Whether the pod is current and at work."""
+        """Whether the pod is current and its containers are ready."""
         return self.current and self.pod["status"].get("phase") == "Running" and containers_ready(self.pod)
 
     @property
     def same_configuration(self) -> bool:
         """Whether a new pod would install the same driver."""
-        return self.daemonset is not None and digest(self.pod["spec"]) == digest(
-            self.daemonset["spec"]["template"]["spec"]
-        )
+        if self.daemonset is None:
+            return False
+        return digest(self.pod["spec"]) == digest(self.daemonset["spec"]["template"]["spec"])
 
 
 class Upgrader:
@@ -124,11 +126,11 @@ class Upgrader:
         self._caches = caches
         self._tick = tick
         self._busy: set[str] = set()
-        """Nodes whose pods are being removed."""
+        """Nodes from which pods are being evicted."""
         self._validators: dict[str, list[Json]] = {}
 
     def __call__(self) -> float | None:
-        """One pass; the seconds until the next planned one."""
+        """Move every node one state further, and return the seconds until the next scheduled run."""
         policy = oldest(self._caches["policies"].items())
         self._validators = self._by_node(self._caches["validators"].items())
         if policy is None or delegated(policy["spec"]):
@@ -140,7 +142,7 @@ class Upgrader:
         return self._tick
 
     def _nvidiadrivers(self) -> float | None:
-        """Each NVIDIADriver's nodes by its own policy."""
+        """Upgrade the nodes of each NVIDIADriver by its own policy."""
         nodes = self._caches["nodes"].items()
         policies = {
             driver["metadata"]["name"]: upgrade_policy(driver) for driver in self._caches["nvidiadrivers"].items()
@@ -171,10 +173,17 @@ class Upgrader:
                 self._api.merge(f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": {"labels": {STATE: None}}})
 
     def _drivers(self, key: str, value: str) -> list[Driver]:
-        """The driver pods on the nodes, those without a DaemonSet too. Raises while any driver DaemonSet lacks pods."""
-        revisions = self._api.list(f"/apis/apps/v1/namespaces/{self._namespace}/controllerrevisions")
+        """Return the driver pods on the nodes, orphaned pods included. Raise while a driver DaemonSet lacks pods."""
         pods = [pod for pod in self._caches["drivers"].items() if pod["metadata"]["labels"].get(key) == value]
-        found: list[tuple[Json, Json | None, str | None]] = [(pod, None, None) for pod in pods if orphan(pod)]
+        found: list[_Row] = [(pod, None, None) for pod in pods if orphan(pod)]
+        found += self._with_daemonsets(pods, key, value)
+        # Pods that are not scheduled to a node yet do not count.
+        placed = [(self._caches["nodes"].get(row[0]["spec"].get("nodeName") or ""), row) for row in found]
+        drivers = [Driver(node, *row) for node, row in placed if node is not None]
+        return sorted(drivers, key=lambda driver: str(driver.node["metadata"]["name"]))
+
+    def _with_daemonsets(self, pods: list[Json], key: str, value: str) -> t.Iterator[_Row]:
+        revisions = self._api.list(f"/apis/apps/v1/namespaces/{self._namespace}/controllerrevisions")
         for daemonset in self._caches["daemonsets"].items():
             if (daemonset["metadata"].get("labels") or {}).get(key) != value:
                 continue
@@ -182,11 +191,7 @@ class Upgrader:
             if len(own) != (daemonset.get("status") or {}).get("desiredNumberScheduled", 0):
                 raise ReconcileError("driver DaemonSet should not have Unscheduled pods")
             revision = newest_revision(revisions, daemonset)
-            found += [(pod, daemonset, revision) for pod in own]
-        # Pods that wait for a place on their node do not count yet.
-        placed = [(self._caches["nodes"].get(row[0]["spec"].get("nodeName") or ""), row) for row in found]
-        drivers = [Driver(node, *row) for node, row in placed if node is not None]
-        return sorted(drivers, key=lambda driver: str(driver.node["metadata"]["name"]))
+            yield from ((pod, daemonset, revision) for pod in own)
 
     @staticmethod
     def _by_node(pods: t.Iterable[Json]) -> dict[str, list[Json]]:
@@ -197,10 +202,10 @@ class Upgrader:
 
     @staticmethod
     def _may_begin(node: Json, free: int) -> bool:
-        # A node that somebody has cordoned already takes no slot and need not wait for one.
+        # A node that is cordoned already takes no slot, so it does not have to wait for one.
         return labels_of(node).get(SKIP) != "true" and (free > 0 or cordoned(node))
 
-    # ---- one state further ------------------------------------------------------------------------------------------------------
+    # ---- states -----------------------------------------------------------------------------------------------------
 
     def _step(self, driver: Driver, upgrade: Json) -> None:
         node, state = driver.node, state_of(driver.node)
@@ -238,7 +243,7 @@ class Upgrader:
     def _begin(self, driver: Driver) -> None:
         node = driver.node
         if driver.same_configuration and annotation(node, REQUESTED) != "true" and annotation(node, SAFE_LOAD) is None:
-            # The pod alone is replaced, and nobody's work is evicted for it.
+            # Only the driver pod is replaced, and no workload is evicted.
             self._patch(node, {"spec": {"unschedulable": True}})
             self._set(node, "pod-restart-required")
         else:
@@ -265,9 +270,8 @@ class Upgrader:
 
         def work() -> None:
             pods = [pod for pod in self._pods_on(node) if _alive(pod) and uses_gpu(pod)]
-            if any(undeletable(pod, deletion) for pod in pods) or not self._evict(
-                pods, deletion.get("timeoutSeconds", 300)
-            ):
+            forbidden = any(undeletable(pod, deletion) for pod in pods)
+            if forbidden or not self._evict(pods, deletion.get("timeoutSeconds", 300)):
                 self._event(node, "Failed to delete workload pods on the node for the driver upgrade", "Warning")
                 self._set(node, fallback)
                 return
@@ -280,14 +284,12 @@ class Upgrader:
         if not drain.get("enable"):
             self._set(node, "pod-restart-required")
             return
-        selector = ",".join(
-            part for part in (drain.get("podSelector"), "nvidia.com/gpu-driver-upgrade-drain.skip!=true") if part
-        )
+        parts = (drain.get("podSelector"), "nvidia.com/gpu-driver-upgrade-drain.skip!=true")
+        selector = ",".join(part for part in parts if part)
 
         def work() -> None:
-            pods = [
-                pod for pod in self._pods_on(node, labelSelector=selector) if _alive(pod) and not _of_daemonset(pod)
-            ]
+            found = self._pods_on(node, labelSelector=selector)
+            pods = [pod for pod in found if _alive(pod) and not _of_daemonset(pod)]
             if any(undeletable(pod, drain) for pod in pods) or not self._evict(pods, drain.get("timeoutSeconds", 300)):
                 self._event(node, "Failed to drain the node", "Warning")
                 self._set(node, "upgrade-failed")
@@ -327,10 +329,7 @@ class Upgrader:
         pods = self._validators.get(node["metadata"]["name"], [])
         if not pods:
             return
-        if all(
-            pod["status"].get("phase") == "Running" and containers_ready(pod) and pod["status"].get("containerStatuses")
-            for pod in pods
-        ):
+        if all(map(_validated, pods)):
             self._event(node, f"Successfully updated node annotation to {VALIDATION_STARTED}=null")
             self._leave_validation(node)
             return
@@ -345,13 +344,13 @@ class Upgrader:
         gone = {key: None for key in (VALIDATION_STARTED, INITIALLY_CORDONED) if annotation(node, key) is not None}
         self._set(node, "upgrade-done" if was_cordoned else "uncordon-required", gone)
 
-    # ---- requests ---------------------------------------------------------------------------------------------------------------
+    # ---- requests ---------------------------------------------------------------------------------------------------
 
     def _pods_on(self, node: Json, **query: t.Any) -> list[Json]:
         return self._api.list("/api/v1/pods", fieldSelector=f"spec.nodeName={node['metadata']['name']}", **query)
 
     def _evict(self, pods: list[Json], timeout: int) -> bool:
-        """Evict pods and wait until they are gone; False when that takes longer than it may."""
+        """Evict pods and wait until they are gone. Return False after a timeout."""
         deadline = time.monotonic() + (timeout or math.inf)
         left = {
             f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}": pod["metadata"]["uid"]
@@ -372,7 +371,7 @@ class Upgrader:
         try:
             self._api.create(f"{path}/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata})
         except ApiError as error:
-            # A disruption budget says no for now (429), or the pod is gone.
+            # A disruption budget does not allow the eviction yet (429), or the pod is gone (404).
             if error.status not in (404, 429):
                 raise
 
@@ -407,6 +406,11 @@ class Upgrader:
 
 def _alive(pod: Json) -> bool:
     return pod["status"].get("phase") in ("Running", "Pending")
+
+
+def _validated(pod: Json) -> bool:
+    status = pod["status"]
+    return bool(status.get("phase") == "Running" and containers_ready(pod) and status.get("containerStatuses"))
 
 
 def _of_daemonset(pod: Json) -> bool:

@@ -1,0 +1,65 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The labels and annotations that the operator writes on nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.cluster.operator.standin import nodes
+from tests.lab.cluster.operator.standin.builders import NFD, node
+
+
+def test_a_fresh_gpu_node() -> None:
+    patch = nodes.label_patch(node(NFD), {})
+    assert patch[nodes.PRESENT] == "true"
+    assert sum(key.startswith(nodes.DEPLOY) for key in patch) == 9
+
+
+def test_a_cpu_node_is_left_alone() -> None:
+    assert nodes.label_patch(node(), {}) == {}
+
+
+def test_what_the_user_set_stays() -> None:
+    assert f"{nodes.DEPLOY}dcgm" not in nodes.label_patch(node({**NFD, f"{nodes.DEPLOY}dcgm": "false"}), {})
+
+
+def test_a_gpu_that_went() -> None:
+    assert nodes.label_patch(node({nodes.PRESENT: "true", f"{nodes.DEPLOY}driver": "true"}), {}) == {
+        nodes.PRESENT: "false",
+        f"{nodes.DEPLOY}driver": None,
+    }
+
+
+def test_operands_unwanted() -> None:
+    patch = nodes.label_patch(node({**NFD, f"{nodes.DEPLOY}operands": "false", f"{nodes.DEPLOY}driver": "true"}), {})
+    assert patch == {nodes.PRESENT: "true", f"{nodes.DEPLOY}driver": None}
+
+
+@pytest.mark.parametrize(
+    ("labels", "capable"),
+    [
+        ({"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}, True),
+        ({"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/mig.capable": "false"}, False),
+        ({"nvidia.com/mig.capable": "true", "nvidia.com/vgpu.host-driver-version": "1"}, False),
+        ({"nvidia.com/gpu.product": "Tesla-T4"}, False),
+    ],
+)
+def test_mig(labels: dict[str, str], capable: bool) -> None:
+    patch = nodes.label_patch(node({**NFD, **labels}), {})
+    assert (f"{nodes.DEPLOY}mig-manager" in patch) is capable
+    assert patch.get("nvidia.com/mig.config") == ("all-disabled" if capable else None)
+
+
+def test_edits_of_its_own_labels_go_unseen() -> None:
+    before, after = node({**NFD, f"{nodes.DEPLOY}driver": "true"}), node(NFD)
+    assert not nodes.concerns_labelling(before, after)
+    assert nodes.concerns_labelling(before, node({}))
+
+
+def test_annotation_follows_the_upgrade_policy() -> None:
+    wanted = {"driver": {"upgradePolicy": {"autoUpgrade": True}}}
+    assert nodes.annotation_patch(node(NFD), wanted) == {nodes.UPGRADE_ENABLED: "true"}
+    assert nodes.annotation_patch(node(NFD), {}) == {}

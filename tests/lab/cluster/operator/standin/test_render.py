@@ -1,0 +1,85 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The DaemonSets and RuntimeClasses that the operator writes."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.cluster.operator.standin import images, render
+from lab.cluster.operator.standin.controllers import upgrade
+from tests.lab.cluster.operator.standin.builders import BY_STATE, site
+
+
+def test_driver_is_replaced_on_deletion_only() -> None:
+    (daemonset,) = render.daemonsets(BY_STATE["state-driver"], site())
+    assert daemonset["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    assert daemonset["spec"]["template"]["spec"]["containers"][0]["image"] == "nvcr.io/nvidia/thing:v1-ubuntu24.04"
+
+
+def test_tolerations_replace_the_built_in_one() -> None:
+    mine = [{"key": "mine", "operator": "Exists"}]
+    pod = render.daemonset(BY_STATE["state-dcgm-exporter"], site(daemonsets={"tolerations": mine}))["spec"]["template"][
+        "spec"
+    ]
+    assert pod["tolerations"] == mine
+
+
+def test_labels_cannot_break_the_selector() -> None:
+    labels = {"app": "other", "app.kubernetes.io/part-of": "other", "team": "a"}
+    daemonset = render.daemonset(BY_STATE["gpu-feature-discovery"], site(daemonsets={"labels": labels}))
+    found = daemonset["spec"]["template"]["metadata"]["labels"]
+    assert found == {**daemonset["spec"]["selector"]["matchLabels"], "team": "a"}
+
+
+def test_hash_follows_the_spec() -> None:
+    before, same, after = (
+        render.daemonset(BY_STATE["state-dcgm-exporter"], site(dcgmExporter=extra))["metadata"]["annotations"][
+            render.HASH
+        ]
+        for extra in ({}, {}, {"version": "v2"})
+    )
+    assert before == same != after
+
+
+def test_validator_without_device_plugin() -> None:
+    pod = render.daemonset(BY_STATE["state-operator-validation"], site(devicePlugin={"enabled": False}))["spec"][
+        "template"
+    ]["spec"]
+    assert [entry["name"] for entry in pod["initContainers"]] == [
+        "driver-validation",
+        "toolkit-validation",
+        "cuda-validation",
+    ]
+
+
+def test_precompiled_drivers_have_a_daemonset_per_kernel() -> None:
+    (daemonset,) = render.daemonsets(BY_STATE["state-driver"], site(driver={"usePrecompiled": True, "version": "595"}))
+    assert daemonset["metadata"]["name"] == "nvidia-driver-daemonset-6.8.0-31-generic-ubuntu24.04"
+    assert (
+        daemonset["spec"]["template"]["spec"]["containers"][0]["image"]
+        == "nvcr.io/nvidia/thing:595-6.8.0-31-generic-ubuntu24.04"
+    )
+
+
+def test_gds_is_not_for_precompiled_drivers() -> None:
+    with pytest.raises(images.ReconcileError, match="gds"):
+        render.daemonsets(BY_STATE["state-driver"], site(driver={"usePrecompiled": True}, gds={"enabled": True}))
+
+
+def test_resources_do_not_count_as_driver_configuration() -> None:
+    plain, limited, other = (
+        render.daemonset(BY_STATE["state-driver"], site(driver=extra))["spec"]["template"]["spec"]
+        for extra in ({}, {"resources": {"limits": {"cpu": "1"}}}, {"version": "v2"})
+    )
+    assert upgrade.digest(plain) == upgrade.digest(limited) != upgrade.digest(other)
+
+
+def test_runtime_classes() -> None:
+    assert all(render.runtime_classes(site()).values())
+    assert [name for name, wanted in render.runtime_classes(site(cdi={"enabled": False})).items() if wanted] == [
+        "nvidia"
+    ]
+    assert not any(render.runtime_classes(site(cdi={"nriPluginEnabled": True})).values())
