@@ -6,6 +6,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON_ANY := $(shell command -v python3 || command -v python)
 BIN := .venv/bin
+HOST_PYTHON ?= python3.9
 LAB := $(BIN)/python -m lab
 export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/.venv/share
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
@@ -14,7 +15,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 ##@ Start here
 
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z][a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z][a-z-]*:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Make .venv with the pinned tools and collections (a second run does nothing)
 	@$(PYTHON_ANY) scripts/bootstrap.py
@@ -23,18 +24,21 @@ demo: setup ## Bring up a lab and two hosts, take them to verified GPUs with sit
 	@$(LAB) cluster up
 	@KUBECONFIG=$$($(LAB) cluster kubeconfig) scripts/demo.sh
 
-# The tools are built beside the checks. Files run side by side (tests/conftest.py says which): each process has a lab and hosts of
-# its own. Two processors have no use for a third process.
-test: setup ## Run every check and every test
-	@trap 'kill $$(jobs -p) 2> /dev/null || true' EXIT; $(MAKE) --no-print-directory lab-tools & $(MAKE) --no-print-directory check host-tools; wait $$!
-	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/integration tests/roles tests/lab tests/unit
+# The lab's tools are built in the background during the checks. Two test files run at a time (tests/conftest.py chooses
+# them), each process with its own lab and hosts. A third process does not help on two processors.
+test: setup ## Run every check and every test, and print the coverage of the plugins
+	@trap 'kill $$(jobs -p) 2> /dev/null || true' EXIT; \
+	  $(MAKE) --no-print-directory lab-tools & \
+	  $(MAKE) --no-print-directory check host-tools; wait $$!
+	$(BIN)/pytest --cov --numprocesses=2 --dist=loadfile --no-loadscope-reorder \
+	  tests/integration tests/roles tests/lab tests/unit
 
 ##@ The lab
 
 lab-up: setup ## Start the lab (LAB_ARGS="--nodes 8", --fleet mixed, ...)
 	@$(LAB) cluster up $(LAB_ARGS)
 
-lab-status: setup ## Say what runs
+lab-status: setup ## Show what runs
 	@$(LAB) cluster status
 
 lab-down: setup ## Take the lab down, and the hosts of the demo
@@ -46,48 +50,54 @@ lab-tools: setup ## Build the control plane, kwok and helm into the cache
 
 ##@ Test hosts
 
-host-tools: setup ## Install what the test hosts need, as root; say what is missing where that cannot be
+host-tools: setup ## Install what the test hosts need, as root, or say what is missing
 	@$(LAB) hosts tools
 	@$(LAB) vm tools
 
-host-vm: setup host-tools ## Tests and the molecule scenario on a virtual machine (some 20 minutes)
+host-vm: setup host-tools ## Run the tests and the molecule scenario on a virtual machine (about 20 minutes)
 	GPUOPS_VM=1 $(BIN)/pytest tests/lab/hosts/test_vm.py
 	$(BIN)/molecule test --scenario-name host-vm
 
-host-containers: setup host-tools ## The molecule scenario on container hosts
+host-containers: setup host-tools ## Run the molecule scenario on container hosts
 	$(BIN)/molecule test --scenario-name host-containers
 
 ##@ Checks, cheap ones first
 
-check: ruff mypy yamllint reuse changelog-lint docs-lint ansible-lint docs sanity import-check ## All of them
+check: ruff codespell vulture mypy yamllint reuse changelog-lint docs-lint ansible-lint docs sanity import-check ## Run all checks
 
-ruff: setup ## Lint and format of Python
+ruff: setup ## Check the style and the format of Python
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-mypy: setup ## Types of the plugins, strictly
+codespell: setup ## Find typing errors in every text
+	$(BIN)/codespell
+
+vulture: setup ## Find dead code in the plugins and scripts
+	$(BIN)/vulture
+
+mypy: setup ## Check the types of the plugins, strictly
 	$(BIN)/mypy -p ansible_collections.gpuops.nvidia.plugins
 
-yamllint: setup ## YAML style
+yamllint: setup ## Check the style of YAML
 	$(BIN)/yamllint --strict .
 
-reuse: setup ## A licence and a copyright line for every file
+reuse: setup ## Check that every file has a licence and a copyright line
 	$(BIN)/reuse lint --quiet
 
-changelog-lint: setup ## Changelog fragments
+changelog-lint: setup ## Check the changelog fragments
 	$(BIN)/antsibull-changelog lint
 
-docs-lint: setup ## Documentation of plugins and roles, and the role READMEs
+docs-lint: setup ## Check the documentation of plugins and roles, and the role READMEs
 	scripts/docs_lint.sh
 	$(BIN)/python scripts/role_readmes.py --check
 
-ansible-lint: setup ## Ansible style, profile production
+ansible-lint: setup ## Check the style of Ansible content, with the profile production
 	$(BIN)/ansible-lint --offline
 
-docs: setup ## Build the documentation, warnings are errors
+docs: setup ## Build the documentation; warnings are errors
 	scripts/docs.sh
 
-sanity: setup ## ansible-test sanity without any ignore entry
+sanity: setup ## Run ansible-test sanity, without any ignore entry
 	scripts/sanity.sh
 
 import-check: setup ## Build the collection and check it as Galaxy does
@@ -95,29 +105,35 @@ import-check: setup ## Build the collection and check it as Galaxy does
 
 ##@ Tests
 
-unit: setup ## Tests that need no cluster
-	$(BIN)/pytest tests/unit
+unit: setup ## Run the tests that need no cluster, and print the coverage of the plugins
+	$(BIN)/pytest --cov tests/unit
 
-integration: setup lab-tools ## Tests on the lab
+host-import: setup ## Import the host modules with an old Python (HOST_PYTHON=python3.9)
+	scripts/host_import.sh $(HOST_PYTHON)
+
+integration: setup lab-tools ## Run the tests on the lab
 	$(BIN)/pytest tests/lab tests/integration
 
-molecule: setup lab-tools ## The molecule scenario on the lab
+molecule: setup lab-tools ## Run the molecule scenario on the lab
 	$(BIN)/molecule test
 
-bench: setup lab-tools ## Benchmarks; each prints one JSON line
+bench: setup lab-tools ## Run the benchmarks; each prints one JSON line
 	$(BIN)/python -m benchmarks
 
 ##@ Housekeeping
 
-lock: ## Resolve requirements/dev.in into requirements/dev.txt
+lock: ## Resolve requirements/*.in into requirements/*.txt
 	$(PYTHON_ANY) -m venv build/uv && build/uv/bin/pip --quiet install uv
-	for name in dev importer; do build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --no-header --upgrade requirements/$$name.in -o requirements/$$name.txt; done
+	for name in dev importer; do \
+	  build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --no-header --upgrade \
+	    requirements/$$name.in -o requirements/$$name.txt; \
+	done
 
 format: setup ## Format Python
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
-clean: ## Remove what the targets made, but for the lab's tools in the user's cache
+clean: ## Remove everything that the targets made, except the lab's tools in the user's cache
 	rm -rf .venv build docs/_build
 
-.PHONY: help setup demo test lab-up lab-status lab-down lab-tools check ruff mypy yamllint reuse changelog-lint docs-lint ansible-lint docs sanity \
-	import-check unit integration molecule bench lock format clean host-tools host-vm host-containers
+.PHONY: help setup demo test lab-up lab-status lab-down lab-tools check ruff codespell vulture mypy yamllint reuse changelog-lint docs-lint ansible-lint docs sanity \
+	import-check unit host-import integration molecule bench lock format clean host-tools host-vm host-containers
