@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Machines with GPUs that are not there: a libnvidia-ml.so.1 that answers from a file, and the sysfs to go with it."""
+"""A fake NVML: a libnvidia-ml.so.1 that answers from a file, and the matching sysfs and procfs."""
 
 from __future__ import annotations
 

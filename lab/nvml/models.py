@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Models of GPUs, with the figures of NVIDIA's data sheets and the names that the driver gives them."""
+"""GPU models with the figures of NVIDIA's data sheets and the driver's names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _COMPLETED = 3
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """A model. ``architecture`` is NVML's number; ``links`` is the number of NVLinks, ``switch`` the PCI id of its NVSwitches."""
+    """A GPU model.
+
+    ``architecture`` is NVML's number, ``links`` the number of NVLinks, and ``switch`` the PCI ID of the NVSwitches.
+    """
 
     product: str
     device_id: str
@@ -36,12 +39,13 @@ H100 = Model("NVIDIA H100 80GB HBM3", "2330", 9, 81559, 700, 5, 18, 4, fabric=Tr
 H200 = Model("NVIDIA H200", "2335", 9, 143771, 700, 5, 18, 4, fabric=True, switch="22a3", switches=4)
 B200 = Model("NVIDIA B200", "2901", 10, 183359, 1000, 5, 18, 5, fabric=True)
 L4 = Model("NVIDIA L4", "27b8", 8, 23034, 72, 4)
+MODELS = {"a100": A100, "h100": H100, "h200": H200, "b200": B200, "l4": L4}
 
 BUSES = (0x18, 0x2A, 0x3A, 0x5D, 0x9A, 0xAB, 0xBA, 0xDB)
 
 
 def machine(model: Model, count: int = 8, **keys: t.Any) -> list[Gpu]:
-    """Return the GPUs of a healthy machine, each with ``keys`` besides."""
+    """Return the GPUs of a healthy machine. ``keys`` are added to each."""
     return [Gpu({**_keys(model, index), **keys}) for index in range(count)]
 
 

@@ -3,13 +3,16 @@
  * GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
  * SPDX-License-Identifier: GPL-3.0-or-later
  *
- * A libnvidia-ml.so.1 without GPUs, for tests: the functions that the collection calls through nvidia-ml-py, answered from a text file.
+ * A libnvidia-ml.so.1 without GPUs: the functions that the collection calls through nvidia-ml-py, answered from a text
+ * file.
  *
- * The file is named by FAKE_NVML_STATE and read by nvmlInit. It has sections ([system], [gpu], and [mig] below its GPU) of key=value lines.
- * A key that is not there makes its function answer "Not Supported", as a GPU without that ability does. Keys that are faults:
- *   init=N   nvmlInit answers the error N (9: driver not loaded, 18: library and driver are of different versions)
- *   error=N  everything that is asked of this GPU answers the error N (15: the GPU is lost); handle_error=N already its handle does
- *   hang=1   the first question to this GPU never returns; crash=1 kills the process
+ * FAKE_NVML_STATE names the file, and nvmlInit reads it. It has sections ([system], [gpu], and [mig] after its GPU) of
+ * lines key=value. A function whose key is missing returns "Not Supported", as for a GPU without the feature. Faults:
+ *   init=N          nvmlInit returns the error N (9: driver not loaded, 18: library and driver versions differ)
+ *   error=N         every call for this GPU returns the error N (15: the GPU is lost)
+ *   handle_error=N  the call for the handle of this GPU returns the error N
+ *   hang=1          the first call for this GPU never returns
+ *   crash=1         the first call for this GPU aborts the process
  */
 
 #include <stdio.h>
@@ -18,7 +21,14 @@
 #include <unistd.h>
 
 typedef int Result;
-enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, LIBRARY_NOT_FOUND = 12 };
+enum {
+    SUCCESS = 0,
+    INVALID_ARGUMENT = 2,
+    NOT_SUPPORTED = 3,
+    NOT_FOUND = 6,
+    INSUFFICIENT_SIZE = 7,
+    LIBRARY_NOT_FOUND = 12
+};
 
 enum { KEYS = 48, MOST = 128 };
 
@@ -46,7 +56,7 @@ static long number(const Section *section, const char *key, long otherwise)
     return value ? strtol(value, NULL, 10) : otherwise;
 }
 
-/* The n-th section of a kind, counted from a position up to the next section of the kind that ends it. */
+/* The n-th section of a kind from a position on. A section of the kind `end` ends the search. */
 static Section *nth(const char *kind, int n, int from, const char *end)
 {
     for (int i = from; i < count && !(end && strcmp(sections[i].kind, end) == 0); i++)
@@ -76,7 +86,7 @@ static Result load(const char *path)
     return SUCCESS;
 }
 
-/* What any question meets before its answer. */
+/* The fault of a GPU, which comes before any answer. */
 static Result fault(const Section *device)
 {
     if (!device)
@@ -128,7 +138,10 @@ const char *nvmlErrorString(Result result)
     return "an error of the fake library";
 }
 
-Result nvmlSystemGetDriverVersion(char *answer, unsigned size) { return text(nth("system", 0, 0, NULL), "driver_version", answer, size); }
+Result nvmlSystemGetDriverVersion(char *answer, unsigned size)
+{
+    return text(nth("system", 0, 0, NULL), "driver_version", answer, size);
+}
 
 Result nvmlDeviceGetCount_v2(unsigned *answer)
 {
@@ -155,17 +168,22 @@ Result nvmlDeviceGetPciInfo_v3(Section *device, PciInfo *answer)
     return text(device, "pci", answer->address, sizeof answer->address);
 }
 
-Result nvmlDeviceGetName(Section *device, char *answer, unsigned size) { return text(device, "name", answer, size); }
-Result nvmlDeviceGetUUID(Section *device, char *answer, unsigned size) { return text(device, "uuid", answer, size); }
-Result nvmlDeviceGetSerial(Section *device, char *answer, unsigned size) { return text(device, "serial", answer, size); }
-Result nvmlDeviceGetArchitecture(Section *device, unsigned *answer) { return whole(device, "architecture", answer); }
-Result nvmlDeviceGetPowerUsage(Section *device, unsigned *answer) { return whole(device, "power_mw", answer); }
-Result nvmlDeviceGetPowerManagementLimit(Section *device, unsigned *answer) { return whole(device, "power_limit_mw", answer); }
-Result nvmlDeviceGetCurrPcieLinkGeneration(Section *device, unsigned *answer) { return whole(device, "link_gen", answer); }
-Result nvmlDeviceGetMaxPcieLinkGeneration(Section *device, unsigned *answer) { return whole(device, "link_gen_max", answer); }
-Result nvmlDeviceGetGpuMaxPcieLinkGeneration(Section *device, unsigned *answer) { return whole(device, "link_gen_gpu", answer); }
-Result nvmlDeviceGetCurrPcieLinkWidth(Section *device, unsigned *answer) { return whole(device, "link_width", answer); }
-Result nvmlDeviceGetMaxPcieLinkWidth(Section *device, unsigned *answer) { return whole(device, "link_width_max", answer); }
+#define TEXT(function, key) \
+    Result function(Section *device, char *answer, unsigned size) { return text(device, key, answer, size); }
+#define WHOLE(function, key) \
+    Result function(Section *device, unsigned *answer) { return whole(device, key, answer); }
+
+TEXT(nvmlDeviceGetName, "name")
+TEXT(nvmlDeviceGetUUID, "uuid")
+TEXT(nvmlDeviceGetSerial, "serial")
+WHOLE(nvmlDeviceGetArchitecture, "architecture")
+WHOLE(nvmlDeviceGetPowerUsage, "power_mw")
+WHOLE(nvmlDeviceGetPowerManagementLimit, "power_limit_mw")
+WHOLE(nvmlDeviceGetCurrPcieLinkGeneration, "link_gen")
+WHOLE(nvmlDeviceGetMaxPcieLinkGeneration, "link_gen_max")
+WHOLE(nvmlDeviceGetGpuMaxPcieLinkGeneration, "link_gen_gpu")
+WHOLE(nvmlDeviceGetCurrPcieLinkWidth, "link_width")
+WHOLE(nvmlDeviceGetMaxPcieLinkWidth, "link_width_max")
 
 Result nvmlDeviceGetMemoryInfo(Section *device, unsigned long long *answer)
 {
@@ -176,7 +194,10 @@ Result nvmlDeviceGetMemoryInfo(Section *device, unsigned long long *answer)
     return result;
 }
 
-Result nvmlDeviceGetEccMode(Section *device, unsigned *now, unsigned *pending) { return both(device, "ecc", now, "ecc_pending", pending); }
+Result nvmlDeviceGetEccMode(Section *device, unsigned *now, unsigned *pending)
+{
+    return both(device, "ecc", now, "ecc_pending", pending);
+}
 
 Result nvmlDeviceGetTotalEccErrors(Section *device, unsigned kind, unsigned counter, unsigned long long *answer)
 {
@@ -187,13 +208,17 @@ Result nvmlDeviceGetTotalEccErrors(Section *device, unsigned kind, unsigned coun
     return result;
 }
 
-Result nvmlDeviceGetRemappedRows(Section *device, unsigned *correctable, unsigned *uncorrectable, unsigned *pending, unsigned *failure)
+Result nvmlDeviceGetRemappedRows(Section *device, unsigned *correctable, unsigned *uncorrectable, unsigned *pending,
+                                 unsigned *failure)
 {
     Result result = both(device, "rows_correctable", correctable, "rows_uncorrectable", uncorrectable);
     return result ? result : both(device, "rows_pending", pending, "rows_failure", failure);
 }
 
-Result nvmlDeviceGetMigMode(Section *device, unsigned *now, unsigned *pending) { return both(device, "mig", now, "mig_pending", pending); }
+Result nvmlDeviceGetMigMode(Section *device, unsigned *now, unsigned *pending)
+{
+    return both(device, "mig", now, "mig_pending", pending);
+}
 
 Result nvmlDeviceGetMaxMigDeviceCount(Section *device, unsigned *answer)
 {
@@ -207,8 +232,8 @@ Result nvmlDeviceGetMigDeviceHandleByIndex(Section *device, unsigned index, Sect
     return *answer ? fault(device) : NOT_FOUND;
 }
 
-Result nvmlDeviceGetGpuInstanceId(Section *device, unsigned *answer) { return whole(device, "gpu_instance", answer); }
-Result nvmlDeviceGetComputeInstanceId(Section *device, unsigned *answer) { return whole(device, "compute_instance", answer); }
+WHOLE(nvmlDeviceGetGpuInstanceId, "gpu_instance")
+WHOLE(nvmlDeviceGetComputeInstanceId, "compute_instance")
 
 typedef struct {
     unsigned multiprocessors, copy, decoder, encoder, jpeg, ofa, gpu_slices, compute_slices;

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The parts of sysfs and procfs that a machine with GPUs shows."""
+"""The parts of sysfs and procfs that describe a machine with GPUs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def plant(
     bound: str | None = "nvidia",
     iommu: str | None = "identity",
 ) -> None:
-    """Make a machine's files below ``root``: GPUs, NVSwitches, and the driver's loaded open modules with libraries of the same version.
+    """Write the files of a machine below ``root``: GPUs, NVSwitches, loaded open modules and matching libraries.
 
-    ``bound`` is the driver that the GPUs are bound to, ``iommu`` the type of their IOMMU groups; None is none of it.
+    ``bound`` is the driver that the GPUs are bound to, ``iommu`` the type of their IOMMU groups. None leaves it out.
     """
     for index in range(count):
         address = f"0000:{BUSES[index]:02x}:00.0"
@@ -45,7 +45,7 @@ def plant(
 def load(
     root: Path, version: str, libraries: str | None = None, flavour: str = "Open Kernel Module for x86_64"
 ) -> None:
-    """Load the driver's modules and install libraries of the same, or another, version."""
+    """Write the files of the loaded driver, with libraries of the same version or another one."""
     write(root / "sys/module/nvidia/version", f"{version}\n")
     write(
         root / "proc/driver/nvidia/version",
@@ -55,7 +55,7 @@ def load(
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a file and the folders on its way."""
+    """Write a file and create its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
 

@@ -1,0 +1,33 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The command ``python -m lab nvml``."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import typing as t
+from pathlib import Path
+
+from lab.nvml import library, models
+
+
+def add_commands(commands: t.Any) -> None:
+    """Add the commands of ``python -m lab nvml``."""
+    summary = "Write the fake library and its state file into a folder, and print the settings that a program needs."
+    build: argparse.ArgumentParser = commands.add_parser("build", help=summary, description=summary)
+    build.add_argument("folder", type=Path, metavar="FOLDER")
+    build.add_argument("--model", choices=models.MODELS, default="h100", help="GPU model (default: %(default)s)")
+    build.add_argument("--gpus", type=int, choices=range(1, 9), default=8, help="GPUs (default: %(default)s)")
+    build.set_defaults(run=_build)
+
+
+def _build(arguments: argparse.Namespace) -> None:
+    folder = arguments.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    library.build(folder)
+    gpus = models.machine(models.MODELS[arguments.model], arguments.gpus)
+    state = library.state(folder / "nvml.state", gpus)
+    print(f"export LD_LIBRARY_PATH={shlex.quote(str(folder))} FAKE_NVML_STATE={shlex.quote(str(state))}")
