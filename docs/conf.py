@@ -19,19 +19,28 @@ myst_heading_anchors = 3
 # Sphinx cannot check links to the documentation of other collections and of ansible-core, which is on other sites.
 suppress_warnings = ["ref.ref"]
 
-# The pages that belong below a page: the rooms of the front page, the pages of a room, the generated pages of a wing.
-_CHILD = re.compile(r"\]\((\w+/index|\w+|collections/\w+)\.(?:md|rst)\)")
+# Links to the pages below a page: the rooms of the front page, the pages of a room, the made pages of a wing.
+_CHILD = re.compile(r"\[(?P<text>[^]]+)\]\((?P<page>\w+/index|\w+|collections/\w+)\.(?:md|rst)\)")
 
 
 def add_toctree(_app: t.Any, name: str, source: list[str]) -> None:
     """Make the menu from the links, so that readers of the repository see no directives.
 
-    An index page gets a toctree of the pages that it links, a wing's page one of the generated pages.
+    An index page gets a toctree of the pages that it links, and a wing's page one of the roles, modules and filters.
     """
-    links = dict.fromkeys(_CHILD.findall(source[0]))
-    children = [link for link in links if name.endswith("index") or link.startswith("collections/")]
-    if children:
-        source[0] += "\n".join(["", "```{toctree}", ":hidden:", "", *children, "```", ""])
+    entries = dict.fromkeys(_entry(link) for link in _CHILD.finditer(source[0]) if _belongs(link["page"], name))
+    if entries:
+        source[0] += "\n".join(["", "```{toctree}", ":hidden:", "", *entries, "```", ""])
+
+
+def _belongs(page: str, parent: str) -> bool:
+    return parent.endswith("index") or page.startswith("collections/")
+
+
+def _entry(link: re.Match[str]) -> str:
+    """Return the line of a toctree. The titles of made pages are too long for a menu; the text of the link is not."""
+    page = link["page"]
+    return f"{link['text'].strip('`')} <{page}>" if page.startswith("collections/") else page
 
 
 def setup(app: t.Any) -> None:
