@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What stands in two places says the same in both: metadata, README, documentation, requirements and code, by value."""
+"""Values that stand in two places agree: metadata, README, documentation, requirements and code."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import yaml
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _compatibility
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +39,7 @@ def tracked() -> list[str]:
 
 
 def first_column(text: str, heading: str) -> set[str]:
-    """The names in backticks or links in the first column of the table under a heading of its own first column."""
+    """Return the names in backticks or links in the first column of the table whose first column has this heading."""
     table = text.split(f"| {heading} |", 1)[1].split("\n\n", 1)[0]
     return {
         name
@@ -50,12 +51,13 @@ def first_column(text: str, heading: str) -> set[str]:
 
 
 def codes_of_the_judge() -> set[str]:
-    """Every code that a reason of the judge can have, read from its source."""
-    calls = [node for node in ast.walk(ast.parse(Path(judge.__file__).read_text())) if isinstance(node, ast.Call)]
+    """Return every code that a reason of the judge can have, read from the source."""
+    files = Path(judge.__file__).parent.glob("*.py")
+    calls = [node for path in files for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     makers = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id in ("Reason", "_about")]
     literal = {call.args[1].value for call in makers if isinstance(call.args[1], ast.Constant)}
     # Those that pods give, and the one that the operator's own Error condition gives.
-    return literal | set(judge.NEVER_STARTS) | {"CrashLoopBackOff", "PodsNotReady", "ReconcileFailed"}
+    return literal | set(pods.NEVER_STARTS) | {"CrashLoopBackOff", "PodsNotReady", "ReconcileFailed"}
 
 
 def test_the_action_group_has_every_module_that_takes_the_connection_options() -> None:
