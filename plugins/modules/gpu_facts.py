@@ -8,20 +8,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_facts
-short_description: Gather what a Linux host is to GPUs, with or without a driver
+short_description: Gather facts about the GPUs of a Linux host, with or without a driver
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Gathers a host's GPUs, NVSwitches, driver, kernel, IOMMU, services, container runtimes and errors, and whether a reboot is due, as
-    facts below C(ansible_facts.gpuops).
-  - Asks NVML where its library and the Python package C(nvidia-ml-py) are there, C(nvidia-smi) otherwise, and sysfs, procfs and the
-    table of PCI ids always. A driver in a driver container is asked in its place.
-  - A source that is missing, fails or hangs never fails the task. What it would have told is null, and C(sources) says for every fact
-    where it came from or why it is null.
-  - Runs with the host's own Python, and needs no package on the host. Facts that only root may read are null for others.
+  - Gathers a host's GPUs, NVSwitches, driver, kernel, IOMMU, services, container runtimes and errors, and whether a
+    reboot is due. The facts are in C(ansible_facts.gpuops).
+  - Reads sysfs, procfs and the table of PCI ids. Also asks NVML if its library and the Python package C(nvidia-ml-py)
+    are installed, and C(nvidia-smi) otherwise. If the driver is in a driver container, the container's library or
+    C(nvidia-smi) is used.
+  - A source that is missing, fails or hangs never makes the task fail. Its facts are null, and C(sources) has the
+    source of every fact or the reason why it is null.
+  - Runs with the host's own Python, and needs no package on the host. Facts that only root can read are null for other
+    users.
 attributes:
   check_mode:
-    description: Can run in check mode and return what a run would.
+    description: Can run in check mode and returns the same result as a run.
     support: full
   diff_mode:
     description: Returns a before and after when in diff mode.
@@ -37,17 +39,19 @@ attributes:
 options:
   gather_subset:
     description:
-      - Which facts to gather, as in M(ansible.builtin.setup). V(all), V(min), or any of V(pci), V(gpus), V(driver), V(nouveau),
-        V(kernel), V(secure_boot), V(iommu), V(services), V(runtimes), V(xid), V(hugepages), V(numa), V(reboot) and V(initramfs),
-        each with a V(!) before it to leave it out.
-      - V(min) is V(pci), V(driver), V(nouveau) and V(kernel). It is always gathered, unless V(!all) and V(!min) leave it out.
-      - V(pci) is what sysfs tells of the GPUs; V(gpus) asks the driver too.
-      - V(initramfs) reads the whole initramfs of the next boot, which takes seconds. It must be named; V(all) leaves it out.
+      - Which facts to gather, as in M(ansible.builtin.setup). V(all), V(min), or any of V(pci), V(gpus), V(driver),
+        V(nouveau), V(kernel), V(secure_boot), V(iommu), V(services), V(runtimes), V(xid), V(hugepages), V(numa),
+        V(reboot) and V(initramfs), each with a V(!) before it to exclude it.
+      - V(min) is V(pci), V(driver), V(nouveau) and V(kernel). It is always gathered, unless V(!all) and V(!min) exclude
+        it.
+      - V(pci) is what sysfs shows of the GPUs. V(gpus) also asks the driver.
+      - V(initramfs) reads the whole initramfs of the next boot, which takes seconds. It must be named, because V(all)
+        does not include it.
     type: list
     elements: str
     default: [all]
   gather_timeout:
-    description: Seconds that a source may take. A driver in trouble hangs for ever; the facts of all other sources are then returned.
+    description: Seconds that a source may take. If the driver hangs, the facts of all other sources are returned.
     type: int
     default: 10
 seealso:
@@ -56,16 +60,17 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at the host
+- name: Gather the facts
   gpuops.nvidia.gpu_facts:
 
-- name: Stop where a GPU is lost or its memory wears out
+- name: Fail if a GPU is lost or its memory is failing
   ansible.builtin.assert:
     that:
       - ansible_facts.gpuops.gpus | selectattr('lost') | length == 0
-      - ansible_facts.gpuops.gpus | selectattr('remapped_rows.failure', 'defined') | selectattr('remapped_rows.failure') | length == 0
+      - ansible_facts.gpuops.gpus | selectattr('remapped_rows.failure', 'defined') | selectattr('remapped_rows.failure')
+        | length == 0
 
-- name: Only see whether a reboot is due, and why
+- name: Find out whether a reboot is due, and why
   gpuops.nvidia.gpu_facts:
     gather_subset: ['!all', '!min', reboot]
 """
@@ -77,14 +82,15 @@ ansible_facts:
   type: dict
   contains:
     gpuops:
-      description: The host's facts. Only the keys of the chosen subsets are there.
+      description: The host's facts. It has only the keys of the chosen subsets.
       returned: always
       type: dict
       contains:
         gpus:
           description: >-
-            Every GPU on the PCI bus, in the bus's order. V(lost) is true for one that fell off the bus, and V(reason) says why the driver's
-            word on a GPU is missing. V(name) is the name in the PCI table, V(product) the driver's.
+            Every GPU on the PCI bus, in the order of the bus. V(lost) is true for a GPU that fell off the bus.
+            V(reason) says why the driver's part of a GPU's facts is missing. V(name) is the name in the PCI table,
+            V(product) the driver's.
           type: list
           elements: dict
           sample:
@@ -99,7 +105,8 @@ ansible_facts:
               power_w: 71.4
               power_limit_w: 700.0
               pcie: {generation: 5, generation_max: 5, width: 16, width_max: 16}
-              ecc: {enabled: true, pending: true, corrected: 0, uncorrected: 0, corrected_total: 2, uncorrected_total: 0}
+              ecc:
+                {enabled: true, pending: true, corrected: 0, uncorrected: 0, corrected_total: 2, uncorrected_total: 0}
               remapped_rows: {correctable: 0, uncorrectable: 0, pending: false, failure: false}
               mig: {mode: false, pending: false, instances: []}
               nvlink: {links: 18, active: 18, version: 4}
@@ -110,15 +117,16 @@ ansible_facts:
               lost: false
               reason: null
         nvswitches:
-          description: NVSwitches on the PCI bus, and the ConnectX-7 through which those of NVLink 5 are managed.
+          description: NVSwitches on the PCI bus. Those of NVLink 5 are represented by the ConnectX-7 that manages them.
           type: list
           elements: dict
           sample: [{pci_address: "0000:07:00.0", device_id: "10de:22a3", name: "GH100 [H100 NVSwitch]"}]
         driver:
           description: >-
-            The loaded driver. V(module_installed) says whether the running kernel has a module of it on disk (null with a driver container, which
-            brings its own), V(matches) compares it with the installed libraries, V(containerised) is true for a driver container's, and
-            V(users) are the processes that hold its devices open.
+            The loaded driver. V(module_installed) says whether its module is installed for the running kernel (null
+            with a driver container, which has its own). V(matches) says whether it has the version of the installed
+            libraries. V(containerised) is true if a driver container has loaded it. V(users) are the processes that
+            have its devices open.
           type: dict
           sample:
             loaded: true
@@ -130,14 +138,15 @@ ansible_facts:
             containerised: false
             users: [{pid: 1207, name: nvidia-persiste, devices: [nvidia0, nvidiactl]}]
         nouveau:
-          description: The driver that must be out of the way. V(in_initramfs) is null unless the subset V(initramfs) is named.
+          description: The kernel's own driver, which conflicts with NVIDIA's. V(in_initramfs) is null unless the subset
+            V(initramfs) is named.
           type: dict
           sample: {loaded: false, blacklisted: true, in_initramfs: null, files: [/etc/modprobe.d/gpuops-nouveau.conf]}
         kernel:
           description: >-
-            Kernel, arguments and boot loader. V(next_boot) is the version that the next boot takes, V(cmdline_configured) its arguments and
-            V(cmdline_source) the file that says so; V(cmdline_defaults) are the arguments in GRUB's defaults, from which the boot
-            loader's file is made.
+            Kernel, arguments and boot loader. V(next_boot) is the version that the next boot uses,
+            V(cmdline_configured) are its arguments, and V(cmdline_source) is the file that they come from.
+            V(cmdline_defaults) are the arguments in GRUB's defaults, from which the boot loader's file is generated.
           type: dict
           sample:
             running: 6.8.0-87-generic
@@ -155,19 +164,25 @@ ansible_facts:
           type: dict
           sample: {enabled: false, lockdown: none}
         iommu:
-          description: Whether an IOMMU is on, how it maps, and what shares a GPU's group.
-          type: dict
-          sample: {enabled: true, mode: passthrough, groups: 84, gpu_groups: [{gpu: "0000:18:00.0", group: 22, shared_with: []}]}
-        services:
-          description: NVIDIA's services. V(matches_driver) compares with the loaded driver; NVLSM has versions of its own.
+          description: Whether an IOMMU is on, its mode, and which devices share a group with a GPU.
           type: dict
           sample:
-            fabric_manager: {package: nvidia-fabricmanager, version: 580.95.05, active: true, enabled: true, matches_driver: true}
+            enabled: true
+            mode: passthrough
+            groups: 84
+            gpu_groups: [{gpu: "0000:18:00.0", group: 22, shared_with: []}]
+        services:
+          description: NVIDIA's services. V(matches_driver) says whether a service has the version of the loaded driver.
+            NVLSM has its own versions.
+          type: dict
+          sample:
+            fabric_manager:
+              {package: nvidia-fabricmanager, version: 580.95.05, active: true, enabled: true, matches_driver: true}
             nvlsm: {package: null, version: null, active: false, enabled: false, matches_driver: null}
             imex: {package: null, version: null, active: false, enabled: false, matches_driver: null}
             persistenced: {package: null, version: null, active: true, enabled: true, matches_driver: null}
         runtimes:
-          description: Container runtimes, with the configuration file that the distribution of Kubernetes gives them.
+          description: Container runtimes, each with the configuration file that its Kubernetes distribution uses.
           type: list
           elements: dict
           sample:
@@ -180,8 +195,8 @@ ansible_facts:
               version: 2.1.4
         xid:
           description: >-
-            The newest 100 errors of the driver (V(xid)) and of NVSwitches (V(sxid)) in this boot's kernel log. V(meaning) and V(action) are those of
-            NVIDIA's Xid catalogue.
+            The newest 100 errors of GPUs (V(xid)) and of NVSwitches (V(sxid)) in the kernel log since the boot.
+            V(meaning) and V(action) are those of NVIDIA's Xid catalog.
           type: list
           elements: dict
           sample:
@@ -193,19 +208,19 @@ ansible_facts:
               action: RESTART_BM
               message: pid='<unknown>', name=<unknown>, GPU has fallen off the bus.
         hugepages:
-          description: Huge pages of every size, and when the kernel makes transparent ones.
+          description: Huge pages of every size, and when the kernel uses transparent huge pages.
           type: dict
           sample: {sizes: [{size_kib: 2048, total: 0, free: 0}], transparent: madvise}
         numa:
-          description: NUMA nodes, and whether the kernel moves memory between them.
+          description: NUMA nodes, and whether the kernel moves memory between the nodes.
           type: dict
           sample: {nodes: [{id: 0, cpus: 0-55, memory_mib: 1031784}], balancing: true}
         reboot:
-          description: Whether a reboot is due, by comparing what runs with what the next boot would run.
+          description: Whether a reboot is due, because what runs differs from what the next boot would run.
           type: dict
           sample: {required: true, reasons: ["The kernel runs without the configured arguments iommu=pt"]}
         sources:
-          description: For every fact or field of one, its V(source), or a null and the V(reason).
+          description: The V(source) of every fact or field, or the V(reason) why it is null.
           type: dict
           sample:
             gpus.uuid: {source: nvml, reason: null}
@@ -216,7 +231,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gather import chosen, gather
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import gather
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 
 OPTIONS: dict[str, t.Any] = {
@@ -227,12 +242,12 @@ OPTIONS: dict[str, t.Any] = {
 
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
+    timeout_s = module.params["gather_timeout"]
     try:
-        subsets = chosen(module.params["gather_subset"])
+        facts = gather.gather(Host(timeout_s=timeout_s), module.params["gather_subset"], timeout_s)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
-    timeout_s = module.params["gather_timeout"]
-    module.exit_json(changed=False, ansible_facts={"gpuops": gather(Host(timeout_s=timeout_s), subsets, timeout_s)})
+    module.exit_json(changed=False, ansible_facts={"gpuops": facts})
 
 
 if __name__ == "__main__":

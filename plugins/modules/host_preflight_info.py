@@ -8,15 +8,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_preflight_info
-short_description: Name everything on a host that would keep its GPUs from serving a cluster
+short_description: Find everything on a host that would keep its GPUs from serving a cluster
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Judges the facts of M(gpuops.nvidia.gpu_facts) and a few more things of the host, and returns what it found with the remedy.
+  - Checks the facts of M(gpuops.nvidia.gpu_facts) and a few more properties of the host. Returns every problem with its
+    remedy.
   - Changes nothing, and needs no package on the host.
 attributes:
   check_mode:
-    description: Can run in check mode and return what a run would.
+    description: Can run in check mode and returns the same result as a run.
     support: full
   diff_mode:
     description: Returns a before and after when in diff mode.
@@ -28,19 +29,19 @@ options:
     type: dict
     required: true
   driver:
-    description: Where the driver is to come from, a driver container or the host's packages.
+    description: Where the driver should come from, a driver container or the host's packages.
     type: str
     choices: [container, host]
     default: container
   precompiled:
-    description: Whether the driver containers are precompiled ones (C(driver.usePrecompiled)).
+    description: Whether the driver containers are precompiled (C(driver.usePrecompiled)).
     type: bool
     default: false
   operator_version:
     description: Version of the GPU Operator. The default is the newest release line.
     type: str
   skip:
-    description: Checks to leave out.
+    description: Checks to skip.
     type: list
     elements: str
     choices: [host_gpus, host_operating_system, host_kernel, host_secure_boot, host_disk, host_clock, host_driver]
@@ -51,10 +52,10 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at the host
+- name: Gather the facts
   gpuops.nvidia.gpu_facts:
 
-- name: Check it
+- name: Check the host
   gpuops.nvidia.host_preflight_info:
     facts: "{{ ansible_facts.gpuops }}"
     operator_version: v26.7.0
@@ -63,7 +64,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 findings:
-  description: One entry for each thing that was looked at. Failures come first, then warnings.
+  description: The findings of all checks. Failures come first, then warnings.
   returned: success
   type: list
   elements: dict
@@ -73,19 +74,21 @@ findings:
       type: str
       sample: host_secure_boot
     level:
-      description: C(failure) keeps the GPUs from serving, C(warning) may disturb them, C(ok) is fine.
+      description: C(failure) keeps the GPUs from serving, C(warning) may cause problems, C(ok) needs no action.
       type: str
       sample: failure
     message:
       description: What was found.
       type: str
-      sample: Secure boot is on, so the kernel refuses the modules that a driver container builds, which nobody has signed.
+      sample: Secure boot is on, so the kernel refuses the unsigned modules that a driver container builds.
     remedy:
       description: What to do about it, or an empty string.
       type: str
-      sample: Either install the driver on the host with modules signed by a key that the firmware knows (mokutil --import), or turn secure boot off.
+      sample: >-
+        Either install the driver on the host with modules signed by a key that the firmware knows (mokutil --import),
+        or turn secure boot off.
 summary:
-  description: How many findings are failures, warnings and fine.
+  description: How many findings there are of each level.
   returned: success
   type: dict
   sample: {failures: 1, warnings: 0, ok: 6}
@@ -94,30 +97,26 @@ summary:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import as_result
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import preflight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.preflight import CHECKS, read, run_checks
-
-NEEDED = ("gpus", "driver", "nouveau", "kernel", "secure_boot")
 
 OPTIONS: dict[str, t.Any] = {
     "facts": {"type": "dict", "required": True},
     "driver": {"type": "str", "choices": ["container", "host"], "default": "container"},
     "precompiled": {"type": "bool", "default": False},
     "operator_version": {"type": "str"},
-    "skip": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": []},
+    "skip": {"type": "list", "elements": "str", "choices": list(preflight.CHECKS), "default": []},
 }
 
 
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
-    missing = [name for name in NEEDED if name not in module.params["facts"]]
-    if missing:
-        module.fail_json(
-            msg=f"The facts lack {', '.join(missing)}. Gather the subsets min, services, secure_boot and xid of gpuops.nvidia.gpu_facts."
-        )
-    findings = run_checks(read(Host(), module.params), module.params["skip"])
-    module.exit_json(changed=False, **as_result(findings))
+    try:
+        result = preflight.check(Host(), module.params)
+    except GpuOpsError as e:
+        module.fail_json(msg=e.msg, **e.details)
+    module.exit_json(changed=False, **result)
 
 
 if __name__ == "__main__":

@@ -8,55 +8,56 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kernel_args
-short_description: Set the kernel arguments that one owner wants, and leave everybody else's alone
+short_description: Set an owner's kernel arguments without touching anybody else's
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Sets arguments for the kernels of a host, for the installed ones and those to come. They take effect at the next boot, which this
-    module does not ask for; RV(reboot_required) tells whether one is due.
-  - Arguments belong to an O(owner). What the owner no longer lists is taken away, and what others have set stays.
-  - Arguments that the kernel would ignore (a wrong value, C(amd_iommu=on)) and those that would keep the host from booting are refused.
-  - Nothing is touched when C(/boot) cannot be written, and the former state comes back when the boot loader refuses. A run that was
-    killed is completed by the next.
+  - Sets arguments for all installed kernels of a host and for kernels that are installed later. They take effect at the
+    next boot. The module does not reboot the host; RV(reboot_required) says whether a reboot is due.
+  - Arguments belong to an O(owner). Arguments that the owner no longer lists are removed. Those of others stay.
+  - Refuses arguments that the kernel would ignore (a wrong value, C(amd_iommu=on)) or that would keep the host from
+    booting.
+  - Changes nothing if C(/boot) is not writable, and restores the former state if the boot loader fails. If a run was
+    killed, the next one completes it.
 attributes:
   check_mode:
-    description: Can run in check mode and return what a run would do.
+    description: Can run in check mode and returns what a run would change.
     support: full
   diff_mode:
     description: Returns the owner's arguments before and after.
     support: full
 options:
   owner:
-    description: Who the arguments belong to. Owners do not see each other's arguments.
+    description: The owner of the arguments. Owners do not affect each other's arguments.
     type: str
     default: gpuops
   args:
-    description: The owner's arguments, each C(name) or C(name=value), in this order. An empty list takes all of them away.
+    description: The owner's arguments, each C(name) or C(name=value), in this order. An empty list removes all of them.
     type: list
     elements: str
     default: []
   iommu:
     description:
-      - Put the arguments for the IOMMU before O(args), as the host's CPU (Intel, AMD or Arm) needs them.
-      - V(enabled) is for virtual machines and containers that get a device for themselves. With V(passthrough) the host's own drivers
-        also go around the IOMMU, which is faster.
+      - Add the arguments that the IOMMU of the host's CPU (Intel, AMD or Arm) needs, before O(args).
+      - V(enabled) is for virtual machines and containers that get a device of their own. With V(passthrough), the
+        host's own drivers also bypass the IOMMU, which is faster.
     type: str
     choices: [enabled, passthrough]
   hugepages:
     description:
-      - Huge pages to reserve at boot, a number for each size (V(2M), V(1G)). Their arguments come before O(args).
-      - On the Red Hat family only one size, because C(grubby) keeps one value for each name.
+      - How many huge pages of each size (V(2M), V(1G)) to reserve at boot. Their arguments come before O(args).
+      - On the Red Hat family only one size is possible, because C(grubby) keeps one value for each name.
     type: dict
     default: {}
   state:
-    description: V(absent) takes all arguments of the owner away.
+    description: V(absent) removes all arguments of the owner.
     type: str
     choices: [present, absent]
     default: present
 notes:
   - On Debian and Ubuntu the arguments are in C(/etc/default/grub.d/zz-<owner>.cfg), and C(update-grub) runs.
-  - On the Red Hat family C(grubby) sets them on every boot entry, and C(/etc/gpuops/kernel_args/<owner>.json) records what the owner
-    has set and what that displaced, which comes back with O(state=absent).
+  - On the Red Hat family C(grubby) sets them on every boot entry, and C(/etc/gpuops/kernel_args/<owner>.json) records
+    what the owner has set and which arguments that has replaced. The latter come back with O(state=absent).
   - A host that boots with systemd-boot is refused, unless there is nothing to set.
 """
 
@@ -67,7 +68,7 @@ EXAMPLES = r"""
     hugepages: {1G: 16}
     args: [init_on_alloc=0]
 
-- name: Take them away again
+- name: Remove them again
   gpuops.nvidia.kernel_args:
     state: absent
 """
@@ -91,7 +92,8 @@ reboot_required:
   type: bool
   sample: true
 elsewhere:
-  description: Arguments of others with a name that the owner sets, too. The kernel goes by the last, which is the owner's.
+  description: Arguments of others that have the name of an owner's argument. The kernel uses the last one, which is the
+    owner's.
   returned: success
   type: list
   elements: str
@@ -121,16 +123,13 @@ OPTIONS: dict[str, t.Any] = {
 
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
-    host = Host()
     try:
-        with host.alone():
-            result = set_arguments(host, module.params, module.check_mode)
+        result = set_arguments(Host(), module.params, module.check_mode)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     if result["elsewhere"]:
-        module.warn(
-            f"{' '.join(result['elsewhere'])} is set elsewhere, too. The kernel goes by the last, which is what was set here."
-        )
+        others = " ".join(result["elsewhere"])
+        module.warn(f"{others} is also set elsewhere. The kernel uses the last value, which is the one set here.")
     module.exit_json(**result)
 
 

@@ -8,30 +8,31 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kernel_modules
-short_description: Blacklist kernel modules, load them at boot and set their options, also in the initramfs
+short_description: Blacklist kernel modules, load modules at boot and set their options, also in the initramfs
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Writes one file in C(/etc/modprobe.d) and one in C(/etc/modules-load.d) for each O(owner), and leaves all other files alone.
-  - Where the host has initramfs images that do not hold the owner's file as it is, all of them are made anew, and the file in each is
-    compared with the host's. A second run makes none.
-  - An image that cannot be made (a full disk, a failing hook) never replaces the old one. The files are put back, and the module fails.
-    A run that was killed is completed by the next.
+  - Writes one file in C(/etc/modprobe.d) and one in C(/etc/modules-load.d) for each O(owner), and leaves all other
+    files alone.
+  - If the host's initramfs images do not contain the owner's current file, all of them are rebuilt, and the file in
+    each of them is compared with the host's. A second run rebuilds nothing.
+  - An image that cannot be built (a full disk, a failing hook) never replaces the old one. The files are restored, and
+    the module fails. If a run was killed, the next one completes it.
 attributes:
   check_mode:
-    description: Can run in check mode and return what a run would do.
+    description: Can run in check mode and returns what a run would change.
     support: full
   diff_mode:
     description: Returns every file that differs.
     support: full
 options:
   owner:
-    description: Who the modules belong to; the files' name.
+    description: The owner of the modules. The files are named after the owner.
     type: str
     default: gpuops
   blacklist:
     description:
-      - Modules that must not be loaded for a device. One that is loaded stays until the reboot.
+      - Modules that must not be loaded for a device. A module that is already loaded stays until the reboot.
     type: list
     elements: str
     default: []
@@ -41,37 +42,39 @@ options:
     elements: str
     default: []
   load_now:
-    description: Load the modules of O(load) now, too. A kernel without modules, such as a container sees, is left alone.
+    description: Also load the modules of O(load) now. This has no effect if the kernel shows no modules, as in some
+      containers.
     type: bool
     default: true
   options:
-    description: Options by module, each a dictionary of parameters and their values.
+    description: For each module, a dictionary of its parameters and their values.
     type: dict
     default: {}
   state:
-    description: V(absent) removes all that the owner has set. Modules that are loaded stay until the reboot.
+    description: V(absent) removes everything that the owner has set. Modules that are loaded stay until the reboot.
     type: str
     choices: [present, absent]
     default: present
 notes:
-  - Knows initramfs-tools and dracut. With dracut a file in C(/etc/dracut.conf.d) also keeps the blacklisted modules out of the images.
+  - Supports initramfs-tools and dracut. With dracut, a file in C(/etc/dracut.conf.d) also keeps the blacklisted modules
+    out of the images.
 """
 
 EXAMPLES = r"""
-- name: Keep nouveau away from the GPUs
+- name: Keep nouveau from being loaded
   gpuops.nvidia.kernel_modules:
     blacklist: [nouveau]
     options:
       nouveau: {modeset: 0}
 
-- name: Give the GPUs to virtual machines
+- name: Reserve the GPUs for virtual machines
   gpuops.nvidia.kernel_modules:
     owner: vfio
     load: [vfio-pci]
     options:
       vfio-pci: {ids: "10de:2330"}
 
-- name: Remove what was set
+- name: Remove the settings again
   gpuops.nvidia.kernel_modules:
     owner: vfio
     state: absent
@@ -85,7 +88,7 @@ files:
   elements: str
   sample: [/etc/modprobe.d/gpuops.conf]
 initramfs:
-  description: The tool, whether images were made anew (or in check mode would be), and the images of installed kernels.
+  description: The tool, whether images were rebuilt (or in check mode would be), and the images of installed kernels.
   returned: success
   type: dict
   sample: {tool: initramfs-tools, rebuilt: true, images: [/boot/initrd.img-6.8.0-60-generic]}
@@ -96,12 +99,12 @@ loaded:
   elements: str
   sample: [vfio-pci]
 reboot_required:
-  description: Whether some of it takes effect at the next boot only.
+  description: Whether some settings take effect at the next boot only.
   returned: success
   type: bool
   sample: true
 reboot_reasons:
-  description: What takes effect at the next boot only.
+  description: The settings that take effect at the next boot only.
   returned: success
   type: list
   elements: str
@@ -127,10 +130,8 @@ OPTIONS: dict[str, t.Any] = {
 
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
-    host = Host()
     try:
-        with host.alone():
-            result = set_modules(host, module.params, module.check_mode)
+        result = set_modules(Host(), module.params, module.check_mode)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     module.exit_json(**result)

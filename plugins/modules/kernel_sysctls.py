@@ -8,30 +8,31 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kernel_sysctls
-short_description: Set the sysctls that one owner wants, now and at boot, and give them back
+short_description: Set an owner's sysctls now and at boot, and restore the former values later
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Keeps all sysctls of an O(owner) in one file, C(/etc/sysctl.d/90-<owner>.conf), and in the running kernel.
-  - The file remembers the values that the kernel had before. A sysctl that the owner no longer lists gets its former value back.
+  - The file also records the values that the kernel had before. A sysctl that the owner no longer lists gets its former
+    value back.
 attributes:
   check_mode:
-    description: Can run in check mode and return what a run would do.
+    description: Can run in check mode and returns what a run would change.
     support: full
   diff_mode:
     description: Returns the file and the values of the running kernel before and after.
     support: full
 options:
   owner:
-    description: Who the sysctls belong to.
+    description: The owner of the sysctls.
     type: str
     default: gpuops
   values:
-    description: The owner's sysctls by name. An empty dictionary gives all of them back.
+    description: The owner's sysctls by name. An empty dictionary restores the former values of all of them.
     type: dict
     default: {}
   state:
-    description: V(absent) gives all sysctls of the owner back.
+    description: V(absent) restores the former values of all of the owner's sysctls.
     type: str
     choices: [present, absent]
     default: present
@@ -40,7 +41,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Leave memory on the NUMA node where it is
+- name: Turn automatic NUMA balancing off, and allow more memory maps
   gpuops.nvidia.kernel_sysctls:
     values:
       kernel.numa_balancing: 0
@@ -49,7 +50,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 pending:
-  description: Sysctls that take effect at the next boot only, because they cannot be set from here, as in a container.
+  description: Sysctls that take effect at the next boot only, because they cannot be set now, as in a container.
   returned: success
   type: list
   elements: str
@@ -77,9 +78,8 @@ def main() -> t.NoReturn:
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     if result["pending"]:
-        module.warn(
-            f"The running kernel cannot be given {', '.join(result['pending'])} from here; the next boot sets it."
-        )
+        pending = ", ".join(result["pending"])
+        module.warn(f"{pending} cannot be set in the running kernel from here. The next boot sets it.")
     module.exit_json(**result)
 
 

@@ -8,47 +8,48 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: package_hold
-short_description: Keep installed packages from being upgraded, by patterns of their names, and let them go again
+short_description: Hold installed packages against upgrades, by patterns of their names
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Holds every installed package that a pattern matches, in one call. An unattended upgrade of the kernel or of the driver takes the GPUs
-    of a node away at its next reboot, or at once.
-  - Packages belong to an O(owner). What the owner no longer holds is let go; what somebody else holds stays so.
+  - Holds every installed package that matches a pattern, in one call. An unattended upgrade of the kernel or the driver
+    can make a node's GPUs unusable, either immediately or at the next reboot.
+  - Holds belong to an O(owner). Packages that the owner no longer lists are released. Holds of others stay.
 attributes:
   check_mode:
-    description: Can run in check mode and return what a run would do.
+    description: Can run in check mode and returns what a run would change.
     support: full
   diff_mode:
     description: Returns what the owner holds before and after.
     support: full
 options:
   owner:
-    description: Who holds the packages.
+    description: The owner of the holds.
     type: str
     default: gpuops
   packages:
-    description: Patterns of package names, as a shell has them. Those that match nothing are fine.
+    description: Shell patterns of package names. A pattern may match nothing.
     type: list
     elements: str
     default: []
   state:
-    description: V(absent) lets go all that the owner holds.
+    description: V(absent) releases all packages that the owner holds.
     type: str
     choices: [present, absent]
     default: present
 notes:
-  - On Debian and Ubuntu the packages are put on hold (C(apt-mark showhold)), and C(/etc/gpuops/package_hold/<owner>.json) records
-    which of the holds are the owner's.
-  - On the Red Hat family the installed versions are locked in C(/etc/dnf/plugins/versionlock.list), which takes the package
-    C(python3-dnf-plugin-versionlock). Where it is missing and something is to be held, it is installed. dnf 5 is not supported.
+  - On Debian and Ubuntu the packages are put on hold (C(apt-mark showhold)), and
+    C(/etc/gpuops/package_hold/<owner>.json) records which of the holds are the owner's.
+  - On the Red Hat family the installed versions are locked in C(/etc/dnf/plugins/versionlock.list), which needs the
+    package C(python3-dnf-plugin-versionlock). If the package is missing and there is something to hold, it is
+    installed. dnf 5 is not supported.
 seealso:
   - module: ansible.builtin.dpkg_selections
   - module: community.general.dnf_versionlock
 """
 
 EXAMPLES = r"""
-- name: Keep the kernel and the driver as they are
+- name: Hold the kernel and the driver
   gpuops.nvidia.package_hold:
     packages: ["linux-image-*", "linux-headers-*", "nvidia-*", "libnvidia-*"]
 """

@@ -2,50 +2,27 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Hosts whose files are a folder, with boot loaders, initramfs tools and package managers that do what the real ones are used for."""
+"""Fake hosts of the Debian and the Red Hat family, with commands that change the boot entries as the real ones do."""
 
 from __future__ import annotations
 
 import re
 import shlex
-import typing as t
 from pathlib import Path
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.kernel import default_arguments, grub_defaults
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot_entries import (
+    default_arguments,
+    grub_defaults,
+)
+
+from tests.unit.fake_host import FakeHost
 
 KERNEL = "6.8.0-60-generic"
 COMMAND_LINE = "root=UUID=2f0c ro"
 
 
-class FakeHost(Host):
-    """A host in a folder. ``commands`` maps a command's name to what it does; it returns what it prints, or raises OSError to fail."""
-
-    def __init__(self, root: Path, commands: dict[str, t.Callable[[list[str]], str]] | None = None) -> None:
-        super().__init__(str(root))
-        self.commands = commands or {}
-        self.ran: list[list[str]] = []
-
-    def put(self, path: str, text: str) -> None:
-        target = Path(self.path(path))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
-
-    def which(self, name: str) -> str | None:
-        return f"/usr/bin/{name}" if name in self.commands else None
-
-    def run(self, command: t.Sequence[str], timeout_s: float = 0) -> Output:
-        self.ran.append(list(command))
-        if command[0] not in self.commands:
-            return Output(error=f"{command[0]} is not installed")
-        try:
-            return Output(self.commands[command[0]](list(command)))
-        except OSError as e:
-            return Output(stderr=str(e), error=f"{command[0]} ended with 1: {e}")
-
-
 def debian(root: Path, running: str = COMMAND_LINE) -> FakeHost:
-    """A host of the Debian family that has booted with what is configured."""
+    """A host of the Debian family that has booted with the configured arguments."""
     host = FakeHost(root)
 
     def update_grub(_command: list[str]) -> str:
@@ -69,7 +46,7 @@ def debian(root: Path, running: str = COMMAND_LINE) -> FakeHost:
 
 
 def redhat(root: Path, arguments: str = "ro crashkernel=1G iommu=off") -> FakeHost:
-    """A host of the Red Hat family with two kernels, where grubby edits entries of the Boot Loader Specification."""
+    """A host of the Red Hat family with two kernels. grubby edits the files of the Boot Loader Specification."""
     host = FakeHost(root)
     versions = ("5.14.0-427.el9.x86_64", "5.14.0-362.el9.x86_64")
 
@@ -99,9 +76,8 @@ def redhat(root: Path, arguments: str = "ro crashkernel=1G iommu=off") -> FakeHo
             ]
             for wanted in given.get("args", "").split():
                 same = [place for place, word in enumerate(words) if word.partition("=")[0] == wanted.partition("=")[0]]
-                words[slice(same[0], same[0] + 1) if same else slice(len(words), None)] = [
-                    wanted
-                ]  # one value for each name
+                # grubby keeps one value for each name.
+                words[slice(same[0], same[0] + 1) if same else slice(len(words), None)] = [wanted]
             store(version, words)
         return ""
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Initramfs images as the real makers write them: an archive with microcode, padding, and a compressed archive with the rest."""
+"""Initramfs images in the form of real ones: an archive with microcode, padding, and a compressed archive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typing as t
 
 
 def archive(files: t.Mapping[str, str]) -> bytes:
-    """A cpio archive in the format newc."""
+    """Return a cpio archive in the format newc."""
     members = [_member(name, text.encode()) for name, text in files.items()]
     return b"".join([*members, _member("TRAILER!!!", b"")])
 
@@ -27,7 +27,7 @@ def _padded(data: bytes) -> bytes:
 
 
 def image(files: t.Mapping[str, str], compress: t.Callable[[bytes], bytes] = gzip.compress, dot: str = "") -> bytes:
-    """An image with these files between others."""
+    """Return an image that contains these files and others."""
     early = archive({"kernel/x86/microcode/GenuineIntel.bin": "m" * 5001})
     rest = {"bin/sh": "#!", **files, "usr/lib/modules/6.8/kernel/drivers/gpu/drm/nouveau/nouveau.ko": "k" * 70_003}
     return early + b"\0" * 700 + compress(archive({f"{dot}{name}": text for name, text in rest.items()}))

@@ -4,10 +4,10 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The only door to a GPU host: its files and its commands.
+"""The files and commands of a GPU host. No other module on the host opens a file or starts a command.
 
-Everything that the modules know about a host comes through here, so that the parsers behind it are pure and a test can put a
-recorded folder and recorded commands in the host's place. Works with the Python of any supported managed host (3.9 and newer).
+For a test, a folder and recorded output can therefore take the host's place. This module runs with the Python of any
+supported managed host (3.9 and newer).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 COMMAND_TIMEOUT_S = 10.0
-"""How long a command may take. A driver in trouble makes nvidia-smi hang in the kernel for ever."""
+"""Default time limit of a command. If the driver is broken, nvidia-smi can hang in the kernel forever."""
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """What a command gave back. ``error`` says in one line why there is nothing to read, and is None when it ended with 0."""
+    """The output of a command. ``error`` is None if the command exited with 0, otherwise one line with the reason."""
 
     stdout: str = ""
     stderr: str = ""
@@ -41,14 +41,15 @@ class Output:
 
     @property
     def ok(self) -> bool:
-        """Whether the command ran and ended with 0."""
+        """Whether the command ran and exited with 0."""
         return self.error is None
 
 
 class Host:
-    """Files under ``root`` (the machine's own by default) and commands. Reading never raises: what is not there is None or empty.
+    """The files below ``root`` (by default the machine's own) and the machine's commands.
 
-    Writing raises a GpuOpsError that names the file. ``timeout_s`` is how long a command may take that is not given a time of its own.
+    Methods that read do not raise: they return None or something empty if there is nothing to read. Methods that write
+    raise a GpuOpsError that names the file. ``timeout_s`` limits every command that has no limit of its own.
     """
 
     def __init__(self, root: str = "/", timeout_s: float = COMMAND_TIMEOUT_S) -> None:
@@ -56,11 +57,15 @@ class Host:
         self._timeout_s = timeout_s
 
     def path(self, path: str) -> str:
-        """Return where the host's ``path`` is for this process."""
+        """Return the path under which this process finds the host's ``path``."""
         return self._root + path
 
+    def machine(self) -> str:
+        """Return the processor architecture as the kernel names it, such as x86_64."""
+        return os.uname().machine
+
     def read(self, path: str) -> str | None:
-        """Return a file's text without the newline at its end, or None when it cannot be read."""
+        """Return a file's text without the newline at its end, or None if it cannot be read."""
         try:
             with open(self.path(path), encoding="utf-8", errors="replace") as file:
                 return file.read().rstrip("\n")
@@ -68,19 +73,23 @@ class Host:
             return None
 
     def read_bytes(self, path: str) -> bytes | None:
-        """Return a file's bytes, or None when it cannot be read."""
+        """Return a file's bytes, or None if it cannot be read."""
         try:
             with open(self.path(path), "rb") as file:
                 return file.read()
         except OSError:
             return None
 
+    def stream(self, path: str) -> t.BinaryIO:
+        """Open a file that is too large to be read at once. Raise OSError if it cannot be opened."""
+        return open(self.path(path), "rb")
+
     def exists(self, path: str) -> bool:
-        """Whether there is anything at ``path``, also a link that leads nowhere."""
+        """Return whether anything is at ``path``, even a link to nothing."""
         return os.path.lexists(self.path(path))
 
     def names(self, path: str) -> list[str]:
-        """Return the names in a folder, sorted; none when it cannot be read."""
+        """Return the names in a folder, sorted, or an empty list if it cannot be read."""
         try:
             return sorted(os.listdir(self.path(path)))
         except OSError:
@@ -90,49 +99,54 @@ class Host:
         """Return the host's paths that match a shell pattern, sorted."""
         return sorted(found[len(self._root) :] for found in glob.glob(self.path(pattern)))
 
-    def target(self, path: str) -> str | None:
-        """Return the last part of what a symbolic link points to (sysfs names drivers and groups that way), or None."""
+    def link_name(self, path: str) -> str | None:
+        """Return the last part of a link's target, or None. In sysfs this is the name of a driver or a group."""
         try:
             return os.path.basename(os.readlink(self.path(path)))
         except OSError:
             return None
 
     def size(self, path: str) -> int:
-        """Return a file's size in bytes, 0 when it is not there."""
+        """Return a file's size in bytes, or 0 if there is no file."""
         try:
             return os.stat(self.path(path)).st_size
         except OSError:
             return 0
 
     def changed_at(self, path: str) -> float:
-        """Return when a file was last written, in seconds since the epoch, 0 when it is not there."""
+        """Return when a file was last written, in seconds since the epoch, or 0 if there is no file."""
         try:
             return os.stat(self.path(path)).st_mtime
         except OSError:
             return 0.0
 
     def writable(self, path: str) -> bool:
-        """Whether a file can be written, or files be made in a folder; for what is not there yet, in the folder above it."""
-        there = self.path(path)
-        while not os.path.lexists(there) and there not in ("", "/"):
-            there = os.path.dirname(there)
-        return os.access(there or "/", os.W_OK | (os.X_OK if os.path.isdir(there or "/") else 0))
+        """Return whether a file can be written or a folder can get new files.
 
-    def assert_writable(self, path: str, what: str) -> None:
-        """Raise before anything is touched where `writable` says no; ``what`` is left as it is."""
+        If ``path`` does not exist, the nearest folder above it decides.
+        """
+        existing = self.path(path)
+        while not os.path.lexists(existing) and existing not in ("", "/"):
+            existing = os.path.dirname(existing)
+        existing = existing or "/"
+        return os.access(existing, os.W_OK | (os.X_OK if os.path.isdir(existing) else 0))
+
+    def assert_writable(self, path: str, settings: str) -> None:
+        """Raise if ``path`` is not writable. Called before the first change, so that ``settings`` stay as they are."""
         if not self.writable(path):
             raise GpuOpsError(
-                f"{path} is not writable, so the {what} are left as they are. Remount it writable (mount -o remount,rw), or become root.",
+                f"{path} is not writable, so the {settings} are left as they are. "
+                "Remount it writable (mount -o remount,rw), or become root.",
                 reason="NotWritable",
             )
 
     def free_bytes(self, folder: str) -> int:
-        """Return how much an administrator can still write into a folder's file system."""
+        """Return the free space that root has on a folder's file system."""
         status = os.statvfs(self.path(folder))
         return status.f_bfree * status.f_frsize
 
     def write(self, path: str, text: str) -> None:
-        """Write a small text file in one step: whatever happens, the old file is there or the new one."""
+        """Replace a small text file atomically: after a crash, either the old file or the new one is there."""
         folder, name = os.path.split(self.path(path))
         draft = None
         try:
@@ -149,8 +163,13 @@ class Host:
                 os.unlink(draft)
             raise GpuOpsError(f"{path} cannot be written: {e.strerror}.", reason="NotWritable") from e
 
+    def write_in_place(self, path: str, text: str) -> None:
+        """Write to a file that the kernel provides, which cannot be replaced. Raise OSError if the kernel refuses."""
+        with open(self.path(path), "w", encoding="ascii") as file:
+            file.write(text)
+
     def remove(self, path: str) -> None:
-        """Remove a file; one that is not there is fine."""
+        """Remove a file if it exists."""
         try:
             os.unlink(self.path(path))
         except FileNotFoundError:
@@ -159,24 +178,25 @@ class Host:
             raise GpuOpsError(f"{path} cannot be removed: {e.strerror}.", reason="NotWritable") from e
 
     def move(self, source: str, destination: str) -> None:
-        """Put a file in another one's place, in one step."""
+        """Replace one file with another atomically."""
         try:
             os.replace(self.path(source), self.path(destination))
         except OSError as e:
             raise GpuOpsError(f"{destination} cannot be replaced: {e.strerror}.", reason="NotWritable") from e
 
     @contextlib.contextmanager
-    def alone(self) -> t.Iterator[None]:
-        """Keep every other such block on this host waiting for as long as this one runs.
+    def locked(self) -> t.Iterator[None]:
+        """Let only one process on the host run such a block; others wait.
 
-        When a controller dies, its module goes on to its end on the host, and the next run must not make an initramfs beside it.
+        When a controller dies, its module runs to the end on the host. The next run must not build an initramfs at the
+        same time.
         """
         lock = self.path("/run/gpuops.lock")
         try:
             os.makedirs(os.path.dirname(lock), exist_ok=True)
             file = open(lock, "ab")  # noqa: SIM115
         except OSError:
-            # Nor can such a user change what is done alone.
+            # Such a user cannot change anything that the lock protects.
             yield
             return
         with file:
@@ -184,16 +204,19 @@ class Host:
             yield
 
     def which(self, name: str) -> str | None:
-        """Return a command's path, or None when the host does not have it."""
+        """Return a command's path, or None if it is not installed."""
         return shutil.which(name, path=PATH)
 
     def run(self, command: t.Sequence[str], timeout_s: float | None = None) -> Output:
-        """Run a command without a shell, in the C locale. A command that hangs, even in the kernel, is left behind after ``timeout_s``."""
-        timeout_s = self._timeout_s if timeout_s is None else timeout_s
-        found = self.which(command[0])
+        """Run a command without a shell, in the C locale.
+
+        After ``timeout_s`` it is killed, but not waited for: a process that hangs in the kernel does not die.
+        """
+        name, timeout_s = command[0], self._timeout_s if timeout_s is None else timeout_s
+        found = self.which(name)
         if found is None:
-            return Output(error=f"{command[0]} is not installed")
-        # Not run_command, which waits for ever. Files, not pipes: nothing waits for a process that does not die.
+            return Output(error=f"{name} is not installed")
+        # AnsibleModule.run_command waits forever. Files, not pipes: the end of a pipe comes only when the process dies.
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             process = subprocess.Popen(  # pylint: disable=ansible-bad-function
                 [found, *command[1:]],
@@ -203,40 +226,53 @@ class Host:
                 env={**os.environ, "PATH": PATH, "LC_ALL": "C", "LANGUAGE": "C"},
                 start_new_session=True,
             )
-            try:
-                code: int | None = process.wait(timeout_s)
-            except subprocess.TimeoutExpired:
-                code = None
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-            for file in (out, err):
-                file.seek(0)
-            stdout, stderr = (file.read().decode("utf-8", "replace") for file in (out, err))
+            code = _exit_code(process, timeout_s)
+            stdout, stderr = _text(out), _text(err)
         if code is None:
-            return Output(stdout, stderr, f"{command[0]} did not answer within {timeout_s:g} s")
-        said = (stderr.strip() or stdout.strip()).splitlines()
-        return Output(
-            stdout, stderr, f"{command[0]} ended with {code}: {said[-1] if said else 'no message'}" if code else None
-        )
+            return Output(stdout, stderr, f"{name} did not answer within {timeout_s:g} s")
+        if code != 0:
+            return Output(stdout, stderr, f"{name} ended with {code}: {_last_line(stderr.strip() or stdout.strip())}")
+        return Output(stdout, stderr)
 
     @contextlib.contextmanager
     def piped(self, command: t.Sequence[str], file: t.BinaryIO) -> t.Iterator[t.BinaryIO]:
-        """Run a command on the rest of an open file while a block reads what comes out of it. It ends with the block, wherever it is then."""
+        """Run a command on the rest of an open file, and give the block its output.
+
+        At the end of the block the command is killed.
+        """
         found = self.which(command[0])
         if found is None:
             raise FileNotFoundError(f"{command[0]} is not installed")
-        # The command reads from where the file's descriptor is, and not from where our buffer is.
+        # The command reads from the position of the file's descriptor, which is ahead of the position of our buffer.
         os.lseek(file.fileno(), file.tell(), os.SEEK_SET)
-        with (
-            subprocess.Popen(  # pylint: disable=ansible-bad-function
-                [found, *command[1:]],
-                stdin=file,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "PATH": PATH},
-            ) as process
-        ):
+        process = subprocess.Popen(  # pylint: disable=ansible-bad-function
+            [found, *command[1:]],
+            stdin=file,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PATH": PATH},
+        )
+        with process:
             try:
                 yield t.cast(t.BinaryIO, process.stdout)
             finally:
                 process.kill()
+
+
+def _exit_code(process: subprocess.Popen[bytes], timeout_s: float) -> int | None:
+    """Wait for a process and return its exit code. Kill it and return None if it takes too long."""
+    try:
+        return process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        return None
+
+
+def _text(file: t.IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
+
+
+def _last_line(text: str) -> str:
+    return text.splitlines()[-1] if text else "no message"

@@ -4,48 +4,68 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What would keep a host's GPUs from serving a cluster: pure checks on its facts and on a few more things that are read here."""
+"""Checks of everything on a host that would keep its GPUs from serving a cluster.
+
+The checks are pure. They judge the host's facts and a few more observations, which ``inspect`` makes.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import Line, line_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Finding, Level, worst_first
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Finding, Level, as_result, worst_first
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import xid
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 GIB = 2**30
-ROOM = (("/var/lib", 5 * GIB, 20 * GIB), ("/boot", 0, GIB // 8))
-"""Folders with the bytes below which nothing will work, and below which it soon may not: images of the operands, and an initramfs."""
+
+NEEDED_FACTS = ("gpus", "driver", "nouveau", "kernel", "secure_boot")
+
+
+@dataclasses.dataclass(frozen=True)
+class Space:
+    """The free bytes that a folder needs. Less than ``minimum`` is a failure, less than ``enough`` a warning."""
+
+    folder: str
+    minimum: int
+    enough: int
+
+
+# Images of the operands, and an initramfs.
+SPACES = (Space("/var/lib", 5 * GIB, 20 * GIB), Space("/boot", 0, GIB // 8))
 
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """A host as it was seen, and what is to come onto it."""
+    """The host that is checked, and the driver that it should get."""
 
     facts: Json
     os_release: dict[str, str]
     machine: str
     free: dict[str, int]
     clock: bool | None
-    """Whether the clock is kept by the network; None when the host does not say."""
+    """Whether the clock is synchronized, or None if the host does not report it."""
     driver: str
     precompiled: bool
     operator_version: str | None
 
     @property
     def in_container(self) -> bool:
-        """Whether the driver is to come from a container."""
+        """Whether the driver should come from a container."""
         return self.driver == "container"
 
     @property
     def line(self) -> Line | None:
-        """The compatibility data of the operator's release line; the newest without a version, None for an unknown one."""
+        """The compatibility data of the operator's release line, or None if the line is unknown.
+
+        Without a version it is the newest line.
+        """
         return line_of(self.operator_version or None)
 
     @property
@@ -54,15 +74,26 @@ class Subject:
         return f"{self.os_release.get('ID', 'unknown')} {self.os_release.get('VERSION_ID', '')}".strip()
 
 
-def read(host: Host, options: t.Mapping[str, t.Any]) -> Subject:
-    """Read what the facts do not tell."""
+def check(host: Host, options: t.Mapping[str, t.Any]) -> Json:
+    """Check a host, and return the module's result."""
+    missing = [name for name in NEEDED_FACTS if name not in options["facts"]]
+    if missing:
+        raise GpuOpsError(
+            f"The facts lack {', '.join(missing)}. "
+            "Gather the subsets min, services, secure_boot and xid of gpuops.nvidia.gpu_facts."
+        )
+    return as_result(run_checks(inspect(host, options), options["skip"]))
+
+
+def inspect(host: Host, options: t.Mapping[str, t.Any]) -> Subject:
+    """Observe what the facts do not contain."""
     pairs = re.findall(r"^(\w+)=[\"']?(.*?)[\"']?$", host.read("/etc/os-release") or "", re.MULTILINE)
     clock = host.run(["timedatectl", "show", "--property=NTPSynchronized", "--value"])
     return Subject(
         facts=options["facts"],
         os_release=dict(pairs),
-        machine=os.uname().machine,
-        free={folder: host.free_bytes(folder) for folder, dummy, other in ROOM if host.exists(folder)},
+        machine=host.machine(),
+        free={space.folder: host.free_bytes(space.folder) for space in SPACES if host.exists(space.folder)},
         clock=clock.stdout.strip() == "yes" if clock.ok else None,
         driver=options["driver"],
         precompiled=options["precompiled"],
@@ -71,193 +102,159 @@ def read(host: Host, options: t.Mapping[str, t.Any]) -> Subject:
 
 
 def check_gpus(subject: Subject) -> t.Iterator[Finding]:
-    """Find missing and lost GPUs, and those that the kernel log complains about."""
-    check, gpus = "host_gpus", subject.facts["gpus"]
+    """Find missing and lost GPUs, and GPUs with errors in the kernel log."""
+    name, gpus = "host_gpus", subject.facts["gpus"]
     if not gpus:
-        yield Finding(
-            check,
-            "failure",
-            "There is no NVIDIA GPU on the PCI bus.",
-            "See lspci -d 10de: and the firmware's settings, or take the host out.",
-        )
+        remedy = "Check lspci -d 10de: and the firmware's settings, or remove the host from the inventory."
+        yield Finding(name, "failure", "There is no NVIDIA GPU on the PCI bus.", remedy)
         return
     lost = [gpu["pci_address"] for gpu in gpus if gpu.get("lost")]
     if lost:
-        yield Finding(
-            check,
-            "failure",
-            f"The GPUs {', '.join(lost)} have fallen off the bus.",
-            "Take the host's power away and back; then have them replaced.",
-        )
-    errors = [event for event in subject.facts.get("xid") or [] if xid.needs_attention(event)]
+        message = f"The GPUs {', '.join(lost)} have fallen off the bus."
+        yield Finding(name, "failure", message, "Turn the host off and on. If that does not help, replace the GPUs.")
+    errors = list(filter(xid.needs_attention, subject.facts.get("xid") or []))
     if errors:
-        named = ", ".join(sorted({f"{event['gpu']}: Xid {event['code']} ({event['meaning']})" for event in errors})[:5])
-        yield Finding(
-            check,
-            "warning",
-            f"The kernel log of this boot has errors of GPUs: {named}.",
-            "Follow NVIDIA's Xid catalogue before the host gets work.",
-        )
+        message = f"The kernel log since the last boot has GPU errors: {_describe(errors)}."
+        yield Finding(name, "warning", message, "Follow NVIDIA's Xid catalog before the host runs workloads.")
     if not lost and not errors:
-        yield Finding(check, "ok", f"{len(gpus)} GPUs are there.")
+        yield Finding(name, "ok", f"NVIDIA GPUs found: {len(gpus)}. None of them has failed.")
+
+
+def _describe(errors: t.Iterable[Json]) -> str:
+    return first_few(sorted({f"{event['gpu']}: Xid {event['code']} ({event['meaning']})" for event in errors}))
 
 
 def check_operating_system(subject: Subject) -> t.Iterator[Finding]:
-    """Compare operating system and architecture with the compatibility data."""
-    check, line = "host_operating_system", subject.line
+    """Compare the operating system and the architecture with the compatibility data."""
+    name, line = "host_operating_system", subject.line
     if subject.machine not in ("x86_64", "aarch64"):
-        yield Finding(
-            check, "failure", f"NVIDIA has no driver for {subject.machine}.", "Use a host of x86_64 or aarch64."
-        )
-        return
-    versions = line.operating_systems.get(subject.os_release.get("ID", "")) if line else ()
-    if versions is None or (versions and subject.os_release.get("VERSION_ID") not in versions):
-        name = line.name if line else ""
-        what = "there may be no driver container for it" if subject.in_container else "its packages may not fit"
-        yield Finding(
-            check,
-            "warning",
-            f"NVIDIA did not validate GPU Operator {name} on {subject.system}, and {what}.",
-            "Install the driver on the host (gpuops_driver: host), or use a validated system."
-            if subject.in_container
-            else "Use a validated system.",
-        )
+        yield Finding(name, "failure", f"NVIDIA has no driver for {subject.machine}.", "Use an x86_64 or aarch64 host.")
+    elif line is None or _is_validated(subject, line):
+        yield Finding(name, "ok", f"{subject.system} on {subject.machine} is supported.")
+    elif subject.in_container:
+        message = f"{_not_validated(subject, line)} there may be no driver container for it."
+        remedy = "Install the driver on the host (gpuops_driver: host), or use a validated system."
+        yield Finding(name, "warning", message, remedy)
     else:
-        yield Finding(check, "ok", f"{subject.system} on {subject.machine} is fine.")
+        message = f"{_not_validated(subject, line)} its packages may not fit."
+        yield Finding(name, "warning", message, "Use a validated system.")
+
+
+def _is_validated(subject: Subject, line: Line) -> bool:
+    versions = line.operating_systems.get(subject.os_release.get("ID", ""))
+    return versions is not None and (not versions or subject.os_release.get("VERSION_ID") in versions)
+
+
+def _not_validated(subject: Subject, line: Line) -> str:
+    return f"NVIDIA has not validated GPU Operator {line.name} on {subject.system}, and"
 
 
 def check_kernel(subject: Subject) -> t.Iterator[Finding]:
-    """Find a kernel that is about to change, and headers that are missing."""
-    check, kernel = "host_kernel", subject.facts["kernel"]
-    coming = kernel.get("next_boot") or kernel["newest_installed"]
-    found = False
-    if coming and kernel["running"] and coming != kernel["running"]:
-        found = True
-        yield Finding(
-            check,
-            "warning",
-            f"The kernel {kernel['running']} runs, and the next boot takes {coming}.",
-            "Reboot before the driver is built, or hold the kernel (host_prep_hold: [kernel]).",
-        )
-    if not subject.in_container and not kernel["headers"]:
-        found = True
-        yield Finding(
-            check,
-            "warning",
-            f"The headers of {kernel['running']} are missing, which a driver on the host is built with.",
-            "host_driver installs them.",
-        )
-    if not found:
-        yield Finding(check, "ok", f"The kernel {kernel['running']} is the one of the next boot.")
+    """Find a kernel that changes at the next boot, and missing kernel headers."""
+    name, kernel = "host_kernel", subject.facts["kernel"]
+    running, upcoming = kernel["running"], kernel.get("next_boot") or kernel["newest_installed"]
+    changes = bool(upcoming and running and upcoming != running)
+    lacks_headers = not subject.in_container and not kernel["headers"]
+    if changes:
+        message = f"The kernel {running} is running, and the next boot uses {upcoming}."
+        remedy = "Reboot before the driver is built, or hold the kernel (host_prep_hold: [kernel])."
+        yield Finding(name, "warning", message, remedy)
+    if lacks_headers:
+        message = f"The headers of {running} are missing. They are needed to build the driver on the host."
+        yield Finding(name, "warning", message, "The role host_driver installs them.")
+    if not changes and not lacks_headers:
+        yield Finding(name, "ok", f"The next boot uses the running kernel, {running}.")
 
 
 def check_secure_boot(subject: Subject) -> t.Iterator[Finding]:
-    """Say what secure boot allows."""
-    check, state = "host_secure_boot", subject.facts["secure_boot"]
+    """Compare what secure boot allows with where the driver comes from."""
+    name, state = "host_secure_boot", subject.facts["secure_boot"]
     locked = state["lockdown"] in ("integrity", "confidentiality")
     if not state["enabled"] and not locked:
-        yield Finding(check, "ok", "Secure boot is off, so any driver can be loaded.")
+        yield Finding(name, "ok", "Secure boot is off, so any driver can be loaded.")
         return
     why = "Secure boot is on" if state["enabled"] else f"The kernel is locked down ({state['lockdown']})"
-    ubuntu = subject.os_release.get("ID") == "ubuntu"
-    if subject.in_container and subject.precompiled and ubuntu:
-        yield Finding(check, "ok", f"{why}, and Ubuntu's precompiled driver is signed.")
+    on_ubuntu = subject.os_release.get("ID") == "ubuntu"
+    if subject.in_container and subject.precompiled and on_ubuntu:
+        yield Finding(name, "ok", f"{why}, and Ubuntu's precompiled driver is signed.")
     elif subject.in_container:
-        ways = (
-            ["use Ubuntu's signed modules by precompiled driver containers (driver.usePrecompiled)"] if ubuntu else []
-        )
-        ways += [
-            "install the driver on the host with modules signed by a key that the firmware knows (mokutil --import)",
-            "turn secure boot off",
-        ]
-        message = f"{why}, so the kernel refuses the modules that a driver container builds, which nobody has signed."
-        yield Finding(check, "failure", message, f"Either {', or '.join(ways)}.")
+        message = f"{why}, so the kernel refuses the unsigned modules that a driver container builds."
+        yield Finding(name, "failure", message, _ways_around_secure_boot(on_ubuntu))
     else:
-        signed = (
-            "Ubuntu's linux-modules-nvidia packages are signed. Modules of DKMS need"
-            if ubuntu
-            else "Modules of DKMS need"
-        )
-        yield Finding(
-            check,
-            "warning",
-            f"{why}, so the kernel loads signed modules only.",
-            f"{signed} a key that the firmware knows (mokutil --import).",
-        )
+        remedy = "Sign modules built by DKMS with a key that the firmware knows (mokutil --import)."
+        if on_ubuntu:
+            remedy = f"Use Ubuntu's linux-modules-nvidia packages, which are signed. {remedy}"
+        yield Finding(name, "warning", f"{why}, so the kernel only loads signed modules.", remedy)
+
+
+def _ways_around_secure_boot(on_ubuntu: bool) -> str:
+    ways = [
+        "install the driver on the host with modules signed by a key that the firmware knows (mokutil --import)",
+        "turn secure boot off",
+    ]
+    if on_ubuntu:
+        ways.insert(0, "use Ubuntu's signed modules in precompiled driver containers (driver.usePrecompiled)")
+    return f"Either {', or '.join(ways)}."
 
 
 def check_disk(subject: Subject) -> t.Iterator[Finding]:
     """Find file systems that are nearly full."""
     found = False
-    for folder, least, enough in ROOM:
-        free = subject.free.get(folder)
-        if free is not None and free < enough:
+    for space in SPACES:
+        free = subject.free.get(space.folder)
+        if free is not None and free < space.enough:
             found = True
-            level: Level = "failure" if free < least else "warning"
-            yield Finding(
-                "host_disk", level, f"{folder} has {free / GIB:.1f} GiB left, and needs {enough / GIB:g}.", "Make room."
-            )
+            level: Level = "failure" if free < space.minimum else "warning"
+            message = f"{space.folder} has {free / GIB:.1f} GiB free, and needs {space.enough / GIB:g} GiB."
+            yield Finding("host_disk", level, message, "Free some space.")
     if not found:
-        yield Finding("host_disk", "ok", "There is room for images and an initramfs.")
+        yield Finding("host_disk", "ok", "There is enough free space for images and an initramfs.")
 
 
 def check_clock(subject: Subject) -> t.Iterator[Finding]:
-    """Find a clock that nobody keeps."""
+    """Find a clock that is not synchronized."""
     if subject.clock is False:
-        yield Finding(
-            "host_clock",
-            "warning",
-            "The clock is not kept by the network, and certificates and leases fail when it drifts.",
-            "Run chrony.",
-        )
+        message = "The clock is not synchronized. If it drifts, certificates and leases become invalid."
+        yield Finding("host_clock", "warning", message, "Install and start chrony.")
+    elif subject.clock is None:
+        yield Finding("host_clock", "ok", "The host does not report whether its clock is synchronized.")
     else:
-        yield Finding(
-            "host_clock",
-            "ok",
-            "The clock is kept by the network."
-            if subject.clock
-            else "The host does not say whether its clock is kept.",
-        )
+        yield Finding("host_clock", "ok", "The clock is synchronized.")
 
 
 def check_driver(subject: Subject) -> t.Iterator[Finding]:
-    """Find drivers that fight each other, one that was updated under its loaded modules, and nouveau."""
-    check, driver = "host_driver", subject.facts["driver"]
-    packages = sorted(each["package"] for each in (subject.facts.get("services") or {}).values() if each["package"])
-    on_host = (
-        [f"the driver {driver['userspace_version']}"]
-        if driver["userspace_version"] and not driver["containerised"]
-        else []
-    )
-    found = []
-    if subject.in_container and on_host + packages:
-        message = f"The driver is to come from a container, and the host has {', '.join(on_host + packages)}, which would fight it."
-        found.append(
-            Finding(
-                check,
-                "failure",
-                message,
-                "Let host_prep remove it (host_prep_remove_host_driver), or keep it (gpuops_driver: host).",
-            )
-        )
-    if not subject.in_container and driver["containerised"]:
-        message = "The driver is to be the host's, and a driver container serves it now."
-        found.append(Finding(check, "failure", message, "Set driver.enabled to false in the operator's values first."))
+    """Find a second driver, libraries that do not match the loaded modules, and nouveau."""
+    driver = subject.facts["driver"]
+    found = [*_second_driver(subject)]
     if driver["matches"] is False:
-        message = f"The driver was updated under the loaded modules: they are {driver['version']}, the libraries {driver['userspace_version']}."
-        found.append(Finding(check, "warning", message, "Reboot."))
+        versions = f"the modules are {driver['version']}, the libraries {driver['userspace_version']}"
+        message = f"The driver was updated, but the old modules are still loaded: {versions}."
+        found.append(Finding("host_driver", "warning", message, "Reboot."))
     if subject.facts["nouveau"]["loaded"]:
-        found.append(
-            Finding(
-                check,
-                "warning",
-                "nouveau is loaded, and NVIDIA's driver cannot be beside it.",
-                "host_prep keeps it out from the next boot on.",
-            )
-        )
-    yield from found
-    if not found:
-        yield Finding(check, "ok", "Nothing is in the driver's way.")
+        message = "nouveau is loaded, and NVIDIA's driver cannot be loaded at the same time."
+        found.append(Finding("host_driver", "warning", message, "The role host_prep blacklists it for the next boot."))
+    yield from found or [Finding("host_driver", "ok", "Nothing conflicts with the driver.")]
+
+
+def _second_driver(subject: Subject) -> t.Iterator[Finding]:
+    driver = subject.facts["driver"]
+    if subject.in_container and _host_driver(subject):
+        names = ", ".join(_host_driver(subject))
+        message = f"The driver should come from a container, but the host has {names}, which would conflict with it."
+        remedy = "Let host_prep remove it (host_prep_remove_host_driver), or keep it (gpuops_driver: host)."
+        yield Finding("host_driver", "failure", message, remedy)
+    if not subject.in_container and driver["containerised"]:
+        message = "The driver should be installed on the host, but a driver container provides it now."
+        yield Finding("host_driver", "failure", message, "First set driver.enabled to false in the operator's values.")
+
+
+def _host_driver(subject: Subject) -> list[str]:
+    """Return what the host has of a driver of its own."""
+    driver, services = subject.facts["driver"], subject.facts.get("services") or {}
+    packages = sorted(service["package"] for service in services.values() if service["package"])
+    if driver["userspace_version"] and not driver["containerised"]:
+        return [f"the driver {driver['userspace_version']}", *packages]
+    return packages
 
 
 CHECKS: dict[str, t.Callable[[Subject], t.Iterator[Finding]]] = {
@@ -272,5 +269,6 @@ CHECKS: dict[str, t.Callable[[Subject], t.Iterator[Finding]]] = {
 
 
 def run_checks(subject: Subject, skip: t.Collection[str] = ()) -> list[Finding]:
-    """Run all checks but those to skip; failures come first."""
-    return worst_first(finding for name, check in CHECKS.items() if name not in skip for finding in check(subject))
+    """Run all checks except those to skip. Failures come first in the result."""
+    wanted = [check_subject for name, check_subject in CHECKS.items() if name not in skip]
+    return worst_first(finding for check_subject in wanted for finding in check_subject(subject))

@@ -4,9 +4,10 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""All facts of a GPU host: which subsets there are, what each needs, and gathering them in one pass.
+"""All facts of a GPU host: the subsets, what each of them needs, and gathering them in one pass.
 
-Whatever waits for another process runs beside the rest: NVML in a child, commands in threads. Nothing here fails because a source does.
+Everything that waits for another process runs in parallel: NVML in a child process, commands in threads. A source that
+fails never makes the gathering fail.
 """
 
 from __future__ import annotations
@@ -18,15 +19,20 @@ import time
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import driver as _driver
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import kernel as _kernel
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import memory
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import runtimes as _runtimes
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import services as _services
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import xid as _xid
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import (
+    boot_entries,
+    driver,
+    kernel,
+    memory,
+    nvidia_packages,
+    runtimes,
+    services,
+    software,
+    xid,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import merge, nvml, pci, smi
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.readings import Readings
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, either
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import DriverReport
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_if
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -51,49 +57,52 @@ MINIMUM = frozenset({"pci", "driver", "nouveau", "kernel"})
 ONLY_BY_NAME = frozenset({"initramfs"})
 """Subsets that ``all`` leaves out because they take seconds."""
 
-
-def chosen(asked: t.Sequence[str]) -> set[str]:
-    """Return the subsets that ``gather_subset`` asks for. It reads as in ``setup``, whose own code would bring all of its collectors along."""
-    unknown = [name for name in asked if name.lstrip("!") not in (*SUBSETS, "all", "min")]
-    if unknown:
-        raise GpuOpsError(
-            f"There is no subset {', '.join(unknown)}. gather_subset knows all, min, {', '.join(SUBSETS)}, each also with a ! before it."
-        )
-    groups = {"all": set(SUBSETS) - ONLY_BY_NAME, "min": set(MINIMUM)}
-    named = {name for name in asked if name in SUBSETS}
-    wanted = named | groups["min"] | (groups["all"] if "all" in asked else set())
-    refused = {name[1:] for name in asked if name.startswith("!")}
-    refused |= (groups["all"] - groups["min"] if "all" in refused else set()) | (
-        groups["min"] if "min" in refused else set()
-    )
-    return wanted - (refused - named)
-
-
 _NO_DRIVER = "The module nvidia is not loaded"
 
 
+def select_subsets(requested: t.Sequence[str]) -> set[str]:
+    """Return the subsets that ``gather_subset`` requests.
+
+    It means the same as in ``setup``, whose own code is not used because it imports all of its collectors.
+    """
+    unknown = [name for name in requested if name.lstrip("!") not in (*SUBSETS, "all", "min")]
+    if unknown:
+        raise GpuOpsError(
+            f"There is no subset {', '.join(unknown)}. "
+            f"gather_subset knows all, min, {', '.join(SUBSETS)}, each also with a ! before it."
+        )
+    every = set(SUBSETS) - ONLY_BY_NAME
+    named = set(requested) & set(SUBSETS)
+    excluded = {name[1:] for name in requested if name.startswith("!")}
+    excluded |= every - MINIMUM if "all" in excluded else set()
+    excluded |= MINIMUM if "min" in excluded else set()
+    return (named | MINIMUM | (every if "all" in requested else set())) - (excluded - named)
+
+
 class Gatherer:
-    """Gathers facts once each, when first asked for."""
+    """Gathers each fact once, when it is first needed."""
 
     def __init__(self, host: Host, subsets: t.Collection[str], timeout_s: float) -> None:
         self._host = host
         self._subsets = subsets
         self._timeout_s = timeout_s
         self._deadline = time.monotonic() + timeout_s
-        # The child first: forking a process with threads is a gamble.
+        # The child must start before the threads, because it is not safe to fork a process that has threads.
         self._child = self._start_nvml()
         self._pool = concurrent.futures.ThreadPoolExecutor(max_workers=4)
         self._pending: dict[str, concurrent.futures.Future[t.Any]] = {}
         if {"services", "runtimes"} & set(subsets):
-            self._pending["packages"] = self._pool.submit(_services.package_query, host)
-            self._pending["units"] = self._pool.submit(_services.unit_query, host)
+            packages = (*nvidia_packages.SERVICE_PACKAGES, *runtimes.PACKAGES)
+            self._pending["packages"] = self._pool.submit(software.package_query, host, packages)
+            units = (*services.UNITS, *runtimes.UNITS)
+            self._pending["units"] = self._pool.submit(software.unit_query, host, units)
         if "xid" in subsets:
-            self._pending["xid"] = self._pool.submit(_xid.kernel_log, host)
+            self._pending["xid"] = self._pool.submit(xid.kernel_log, host)
         if "gpus" in subsets and self._child is None and self._driver_loaded:
             self._pending["smi"] = self._pool.submit(self._ask_smi)
 
     def gather(self) -> Json:
-        """Return the facts of the chosen subsets, and where each came from."""
+        """Return the facts of the subsets, and the source of each fact."""
         names = [name for subset in SUBSETS if subset in self._subsets for name in SUBSETS[subset]]
         facts: Json = {}
         sources: dict[str, t.Any] = {}
@@ -106,15 +115,15 @@ class Gatherer:
 
     @functools.cached_property
     def _driver_loaded(self) -> bool:
-        return _driver.is_loaded(self._host)
+        return driver.is_loaded(self._host)
 
     @functools.cached_property
-    def _root(self) -> str:
-        return _driver.driver_root(self._host)
+    def _driver_root(self) -> str:
+        return driver.driver_root(self._host)
 
     @functools.cached_property
     def _cmdline(self) -> list[str]:
-        return _kernel.split_arguments(self._host.read("/proc/cmdline") or "")
+        return boot_entries.split_arguments(self._host.read("/proc/cmdline") or "")
 
     @functools.cached_property
     def _inventory(self) -> pci.Inventory:
@@ -123,31 +132,32 @@ class Gatherer:
     def _start_nvml(self) -> nvml.Child | None:
         if "gpus" not in self._subsets or not nvml.HAS_PYNVML or not self._driver_loaded:
             return None
-        library = _driver.library(self._host, self._root) if self._root else None
+        library = driver.library(self._host, self._driver_root) if self._driver_root else None
         return nvml.Child(self._host.path(library) if library else None)
 
-    def _ask_smi(self) -> Readings:
-        return smi.read(self._host, self._root, max(0.1, self._deadline - time.monotonic()))
+    def _ask_smi(self) -> DriverReport:
+        return smi.ask(self._host, self._driver_root, max(0.1, self._deadline - time.monotonic()))
 
     @functools.cached_property
-    def _readings(self) -> Readings:
+    def _report(self) -> DriverReport:
         if "gpus" not in self._subsets:
-            return Readings("sysfs", reason="The subset gpus was not gathered")
+            return DriverReport("sysfs", reason="The subset gpus was not gathered")
         if not self._driver_loaded:
-            return Readings("sysfs", reason=_NO_DRIVER)
+            return DriverReport("sysfs", reason=_NO_DRIVER)
         if self._child is None:
-            return t.cast(Readings, self._pending["smi"].result())
-        readings = self._child.answer(self._deadline)
-        # A library of its own version, or none: nvidia-smi may lie elsewhere. One that hangs would hang nvidia-smi too.
-        if readings.gpus or readings.reason is None or readings.timed_out:
-            return readings
-        others = self._ask_smi()
-        return others if others.gpus else dataclasses.replace(readings, reason=f"{readings.reason}; {others.reason}")
+            return t.cast(DriverReport, self._pending["smi"].result())
+        report = self._child.answer(self._deadline)
+        # If NVML hangs, nvidia-smi would hang too.
+        if report.gpus or report.reason is None or report.timed_out:
+            return report
+        # NVML's library is missing or has another version than the driver. nvidia-smi may find the right one.
+        second = self._ask_smi()
+        return second if second.gpus else dataclasses.replace(report, reason=f"{report.reason}; {second.reason}")
 
     @functools.cached_property
     def gpus(self) -> Section:
         """GPUs."""
-        return merge.merge(self._inventory, self._readings)
+        return merge.gpus(self._inventory, self._report)
 
     @functools.cached_property
     def nvswitches(self) -> Section:
@@ -157,29 +167,30 @@ class Gatherer:
     @functools.cached_property
     def driver(self) -> Section:
         """The driver."""
-        return _driver.driver(self._host)
+        return driver.driver(self._host)
 
     @functools.cached_property
     def nouveau(self) -> Section:
         """The driver nouveau."""
-        section = _driver.nouveau(self._host, self._cmdline)
+        section = driver.nouveau(self._host, self._cmdline)
         if "initramfs" not in self._subsets:
             return section
-        kernel = self.kernel.facts["next_boot"] or self.kernel.facts["running"]
-        found, source = _driver.nouveau_in_initramfs(self._host, kernel)
+        version = self.kernel.facts["next_boot"] or self.kernel.facts["running"]
+        found, source = driver.nouveau_in_initramfs(self._host, version)
         return Section(
-            {**section.facts, "in_initramfs": found}, {**section.sources, "in_initramfs": either(found, source, source)}
+            {**section.facts, "in_initramfs": found},
+            {**section.sources, "in_initramfs": known_if(found, source, source)},
         )
 
     @functools.cached_property
     def kernel(self) -> Section:
         """The kernel."""
-        return _kernel.kernel(self._host)
+        return kernel.kernel(self._host)
 
     @functools.cached_property
     def secure_boot(self) -> Section:
         """Secure boot."""
-        return _kernel.secure_boot(self._host)
+        return kernel.secure_boot(self._host)
 
     @functools.cached_property
     def iommu(self) -> Section:
@@ -189,19 +200,18 @@ class Gatherer:
     @functools.cached_property
     def services(self) -> Section:
         """NVIDIA's services."""
-        return _services.services(
-            self._host, self._output("packages"), self._output("units"), self.driver.facts["version"]
-        )
+        version = self.driver.facts["version"]
+        return services.services(self._host, self._output("packages"), self._output("units"), version)
 
     @functools.cached_property
     def runtimes(self) -> Section:
         """Container runtimes."""
-        return _runtimes.runtimes(self._host, self._output("packages"), self._output("units"))
+        return runtimes.runtimes(self._host, self._output("packages"), self._output("units"))
 
     @functools.cached_property
     def xid(self) -> Section:
         """Errors in the kernel log."""
-        return _xid.xid(*self._pending["xid"].result())
+        return xid.xid(*self._pending["xid"].result())
 
     @functools.cached_property
     def hugepages(self) -> Section:
@@ -216,12 +226,12 @@ class Gatherer:
     @functools.cached_property
     def reboot(self) -> Section:
         """Whether a reboot is due."""
-        return _kernel.reboot(self._host, self.kernel.facts, self.nouveau.facts, self.driver.facts)
+        return kernel.reboot(self._host, self.kernel.facts, self.nouveau.facts, self.driver.facts)
 
     def _output(self, name: str) -> Output:
         return t.cast(Output, self._pending[name].result())
 
 
-def gather(host: Host, subsets: t.Collection[str], timeout_s: float) -> Json:
-    """Gather the facts of the chosen subsets."""
-    return Gatherer(host, subsets, timeout_s).gather()
+def gather(host: Host, requested: t.Sequence[str], timeout_s: float) -> Json:
+    """Gather the facts of the subsets that ``gather_subset`` requests."""
+    return Gatherer(host, select_subsets(requested), timeout_s).gather()

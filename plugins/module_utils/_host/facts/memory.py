@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, either, known
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from, known_if
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 
@@ -19,14 +19,13 @@ _NODES = "/sys/devices/system/node"
 
 
 def hugepages(host: Host) -> Section:
-    """Return the huge pages of every size, and when the kernel makes transparent ones."""
+    """Return the huge pages of every size, and when the kernel uses transparent huge pages."""
     sizes = []
     for name in host.names(_HUGEPAGES):
         size = re.fullmatch(r"hugepages-(\d+)kB", name)
         if size:
-            total, free = (
-                whole_number(host.read(f"{_HUGEPAGES}/{name}/{field}")) for field in ("nr_hugepages", "free_hugepages")
-            )
+            total = whole_number(host.read(f"{_HUGEPAGES}/{name}/nr_hugepages"))
+            free = whole_number(host.read(f"{_HUGEPAGES}/{name}/free_hugepages"))
             sizes.append({"size_kib": int(size[1]), "total": total, "free": free})
     transparent = re.search(r"\[(\w+)\]", host.read("/sys/kernel/mm/transparent_hugepage/enabled") or "")
     return Section(
@@ -35,14 +34,14 @@ def hugepages(host: Host) -> Section:
             "transparent": transparent[1] if transparent else None,
         },
         {
-            "sizes": known("sysfs"),
-            "transparent": either(transparent, "sysfs", "This kernel has no transparent huge pages"),
+            "sizes": known_from("sysfs"),
+            "transparent": known_if(transparent, "sysfs", "This kernel has no transparent huge pages"),
         },
     )
 
 
 def numa(host: Host) -> Section:
-    """Return the NUMA nodes with their CPUs, and whether the kernel moves memory between them."""
+    """Return the NUMA nodes with their CPUs, and whether the kernel moves memory between the nodes."""
     nodes = []
     for name in host.names(_NODES):
         if re.fullmatch(r"node\d+", name):
@@ -60,5 +59,5 @@ def numa(host: Host) -> Section:
             "nodes": sorted(nodes, key=lambda node: node["id"]),
             "balancing": None if balancing is None else balancing != "0",
         },
-        {"nodes": known("sysfs"), "balancing": either(balancing, "procfs", "This kernel has no NUMA balancing")},
+        {"nodes": known_from("sysfs"), "balancing": known_if(balancing, "procfs", "This kernel has no NUMA balancing")},
     )

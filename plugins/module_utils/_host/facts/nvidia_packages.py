@@ -45,7 +45,7 @@ class Service:
 
 
 SERVICES: dict[str, Service] = {
-    # Ubuntu's packages have the branch in their names; those of NVIDIA's repositories do not. The last name is the oldest.
+    # Ubuntu's packages have the branch in their names, and those of NVIDIA's repositories do not.
     "fabric_manager": Service(
         "nvidia-fabricmanager.service",
         ("nvidia-fabricmanager-{branch}", "nvidia-fabricmanager", "nvidia-fabric-manager"),

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Container runtimes on the host, where each distribution of Kubernetes keeps their configuration, and NVIDIA's runtime in it."""
+"""The container runtimes on the host, their configuration files, and whether NVIDIA's runtime is in these files."""
 
 from __future__ import annotations
 
@@ -13,29 +13,34 @@ import json
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known, missing
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.services import (
-    is_active,
-    parse_packages,
-    parse_units,
-)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import nvidia_packages, software
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
 @dataclasses.dataclass(frozen=True)
 class Runtime:
-    """A container runtime as one distribution installs it. Later configuration files win; ``packages`` is a pattern."""
+    """A container runtime as one distribution of Kubernetes installs it.
+
+    ``configs`` and ``packages`` are patterns. Settings in a later configuration file override those in an earlier one.
+    """
 
     name: str
     distribution: str | None
     configs: tuple[str, ...]
     units: tuple[str, ...]
-    packages: str | None = None
+    packages: tuple[str, ...] = ()
 
 
 RUNTIMES = (
-    Runtime("containerd", None, ("/etc/containerd/config.toml",), ("containerd.service",), r"containerd(\.io)?"),
+    Runtime(
+        "containerd",
+        None,
+        ("/etc/containerd/config.toml",),
+        ("containerd.service",),
+        ("containerd", "containerd.io"),
+    ),
     Runtime(
         "containerd",
         "k3s",
@@ -59,17 +64,26 @@ RUNTIMES = (
         None,
         ("/usr/share/crio/crio.conf.d/*.conf", "/etc/crio/crio.conf", "/etc/crio/crio.conf.d/*", "/etc/crio/conf.d/*"),
         ("crio.service",),
-        r"cri-o([\d.-].*)?",
+        ("cri-o", "cri-o[0-9.-]*"),
     ),
-    Runtime("docker", None, ("/etc/docker/daemon.json",), ("docker.service",), r"docker-ce|docker\.io|moby-engine"),
+    Runtime(
+        "docker",
+        None,
+        ("/etc/docker/daemon.json",),
+        ("docker.service",),
+        ("docker-ce", "docker.io", "moby-engine"),
+    ),
 )
+
+UNITS = tuple(unit for runtime in RUNTIMES for unit in runtime.units)
+PACKAGES = tuple(pattern for runtime in RUNTIMES for pattern in runtime.packages)
 
 _NVIDIA = "nvidia"
 
 
 @dataclasses.dataclass(frozen=True)
 class Configuration:
-    """What a configuration file says of runtimes: the handlers that it defines, the default one, further files that it reads."""
+    """The handlers that a configuration file defines, the default handler, and the further files that it imports."""
 
     handlers: frozenset[str] = frozenset()
     default: str | None = None
@@ -77,10 +91,13 @@ class Configuration:
 
 
 def parse_toml(text: str) -> Configuration:
-    """Read containerd's (versions 1 to 3) or CRI-O's configuration, without a TOML library, which Python has only since 3.11."""
+    """Read the configuration of containerd (versions 1 to 3) or of CRI-O.
+
+    Python has a TOML library only since 3.11, so this finds the few lines that matter.
+    """
     lines = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     tables = re.findall(r"^\s*\[([^\[\]]+)\]", lines, re.MULTILINE)
-    # The handler is the component after "runtimes"; tables of its options follow after a further dot.
+    # The handler is the component after "runtimes". The tables of its options have one more component.
     handlers = (
         re.search(r"\.runtimes\.[\"']?([\w.-]+?)[\"']?(\.(options|cni\w*))?$", table.strip()) for table in tables
     )
@@ -94,7 +111,7 @@ def parse_toml(text: str) -> Configuration:
 
 
 def parse_docker(text: str) -> Configuration:
-    """Read Docker's daemon.json; a broken one says nothing."""
+    """Read Docker's daemon.json. An invalid file counts as an empty one."""
     try:
         settings = json.loads(text)
     except ValueError:
@@ -105,24 +122,39 @@ def parse_docker(text: str) -> Configuration:
 
 
 def configuration(host: Host, runtime: Runtime) -> tuple[str | None, Configuration]:
-    """Return the runtime's main configuration file, or None without one, and what all of its files say together."""
-    parse = parse_docker if runtime.name == "docker" else parse_toml
+    """Return the runtime's main configuration file, or None, and the configuration from all of its files together."""
     paths = [path for pattern in runtime.configs for path in host.glob(pattern)]
-    read = [parse(host.read(path) or "") for path in paths]
-    imported = [path for said in read for pattern in said.imports for path in host.glob(pattern)]
-    read += [parse(host.read(path) or "") for path in imported]
-    handlers = frozenset(handler for said in read for handler in said.handlers)
-    default = next((said.default for said in reversed(read) if said.default), None)
-    # MicroK8s starts containerd with the last one, which it makes from its template.
-    return (paths[-1 if runtime.distribution == "microk8s" else 0] if paths else None), Configuration(handlers, default)
+    parts = _parse_files(host, runtime, paths)
+    imports = [path for part in parts for pattern in part.imports for path in host.glob(pattern)]
+    parts += _parse_files(host, runtime, imports)
+    return _main_file(runtime, paths), _combine(parts)
+
+
+def _combine(parts: t.Sequence[Configuration]) -> Configuration:
+    handlers = frozenset(handler for part in parts for handler in part.handlers)
+    defaults = [part.default for part in parts if part.default]
+    return Configuration(handlers, defaults[-1] if defaults else None)
+
+
+def _parse_files(host: Host, runtime: Runtime, paths: t.Sequence[str]) -> list[Configuration]:
+    parse = parse_docker if runtime.name == "docker" else parse_toml
+    return [parse(host.read(path) or "") for path in paths]
+
+
+def _main_file(runtime: Runtime, paths: t.Sequence[str]) -> str | None:
+    if not paths:
+        return None
+    # MicroK8s makes the last file from its template, and starts containerd with it.
+    return paths[-1] if runtime.distribution == "microk8s" else paths[0]
 
 
 def runtimes(host: Host, packages: Output, units: Output) -> Section:
-    """Return every container runtime of which the host has a configuration, a unit or a package."""
-    installed, states = parse_packages(packages.stdout), parse_units(units.stdout)
-    facts = [fact for fact in (_runtime(host, runtime, installed, states, units.ok) for runtime in RUNTIMES) if fact]
+    """Return every container runtime of which the host has a configuration file, a unit or a package."""
+    installed, states = software.parse_packages(packages.stdout), software.parse_units(units.stdout)
+    found = (_runtime(host, runtime, installed, states, units.ok) for runtime in RUNTIMES)
+    facts = [fact for fact in found if fact]
     reason = units.error or packages.error
-    return Section(facts, {"": missing(reason) if reason and not facts else known("files, systemd, packages")})
+    return Section(facts, {"": unknown(reason) if reason and not facts else known_from("files, systemd, packages")})
 
 
 def _runtime(
@@ -132,19 +164,17 @@ def _runtime(
     states: t.Mapping[str, t.Mapping[str, str]],
     units_known: bool,
 ) -> Json | None:
-    config, said = configuration(host, runtime)
-    package = next(
-        (name for name in sorted(installed) if runtime.packages and re.fullmatch(runtime.packages, name)), None
-    )
-    present = any(states.get(unit, {}).get("LoadState") == "loaded" for unit in runtime.units)
-    if not (config or package or present):
+    config, settings = configuration(host, runtime)
+    packages = nvidia_packages.matching(installed, runtime.packages)
+    has_unit = any(states.get(unit, {}).get("LoadState") == "loaded" for unit in runtime.units)
+    if not (config or packages or has_unit):
         return None
     return {
         "name": runtime.name,
         "distribution": runtime.distribution,
         "config": config,
-        "nvidia_runtime": any(handler.startswith(_NVIDIA) for handler in said.handlers),
-        "default_runtime": said.default,
-        "active": any(is_active(states, unit) for unit in runtime.units) if units_known else None,
-        "version": installed[package] if package else None,
+        "nvidia_runtime": any(handler.startswith(_NVIDIA) for handler in settings.handlers),
+        "default_runtime": settings.default,
+        "active": any(software.is_active(states, unit) for unit in runtime.units) if units_known else None,
+        "version": installed[packages[0]] if packages else None,
     }

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Where a host's facts come from: every section of facts carries, for each fact, its source or the reason why it is missing."""
+"""A section of the host's facts. For each fact it has the source, or the reason why the fact is null."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import dataclasses
 import typing as t
 
 
-def known(source: str) -> dict[str, str | None]:
-    """Say where a fact comes from."""
+def known_from(source: str) -> dict[str, str | None]:
+    """Return the entry of a fact that is known."""
     return {"source": source, "reason": None}
 
 
-def missing(reason: str) -> dict[str, str | None]:
-    """Say why a fact is null."""
+def unknown(reason: str) -> dict[str, str | None]:
+    """Return the entry of a fact that is null."""
     return {"source": None, "reason": reason}
 
 
-def either(value: t.Any, source: str, reason: str) -> dict[str, str | None]:
-    """Say where a value comes from, or why it is null."""
-    return missing(reason) if value is None else known(source)
+def known_if(value: t.Any, source: str, reason: str) -> dict[str, str | None]:
+    """Return the entry of a fact that is null if ``value`` is None."""
+    return unknown(reason) if value is None else known_from(source)
 
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """One top-level fact. The keys of ``sources`` are its fields' names, or an empty string for the fact as a whole."""
+    """One top-level fact. ``sources`` has an entry for each field, or an entry under ``""`` for the fact as a whole."""
 
     facts: t.Any
     sources: dict[str, dict[str, str | None]] = dataclasses.field(default_factory=dict)

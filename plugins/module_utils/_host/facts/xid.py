@@ -19,7 +19,7 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import normal_address
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known, missing
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -186,8 +186,9 @@ _MESSAGE = re.compile(rf"{_PREFIX}{_KIND} {_DEVICE}: (?P<code>\d+)(?:, )?(?P<mes
 _GONE_GPU = re.compile(_PREFIX + r"NVRM: The NVIDIA GPU (?P<gpu>[0-9a-fA-F]+:[0-9a-fA-F:.]+)")
 _GONE = "fallen off the bus and is not responding"
 _OFF_THE_BUS = 79
-# Xid 154 reports every change of the recommended action, also the change to "no action".
-_RECOVERED = re.compile(r"to 0x0\b")
+# This Xid reports every change of the recommended action, including the change back to none.
+_RECOVERY_ACTION_CHANGED = 154
+_NO_ACTION = re.compile(r"to 0x0\b")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,7 +210,9 @@ class Event:
 
 def needs_attention(event: Json) -> bool:
     """Return whether NVIDIA recommends an action on the GPU or the host, rather than on the application, for an Xid."""
-    if event["kind"] != "xid" or _RECOVERED.search(event.get("message") or ""):
+    if event["kind"] != "xid":
+        return False
+    if event["code"] == _RECOVERY_ACTION_CHANGED and _NO_ACTION.search(event.get("message") or ""):
         return False
     return XIDS.get(event["code"], ("", None))[1] in GPU_ACTIONS
 
@@ -250,6 +253,6 @@ def kernel_log(host: Host) -> tuple[Output, str]:
 def xid(log: Output, source: str) -> Section:
     """Return the newest messages as facts."""
     if not log.ok:
-        return Section(None, {"": missing(str(log.error))})
+        return Section(None, {"": unknown(str(log.error))})
     events: t.Sequence[Event] = parse_log(log.stdout)
-    return Section([dataclasses.asdict(event) for event in events[-LIMIT:]], {"": known(source)})
+    return Section([dataclasses.asdict(event) for event in events[-LIMIT:]], {"": known_from(source)})

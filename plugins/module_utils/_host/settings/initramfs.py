@@ -4,94 +4,122 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""One file of an initramfs image, read as the kernel does: cpio archives in a row, of which the last is compressed.
-
-The tools that come with the makers either list names only (lsinitramfs) or take a second or more for one file (lsinitrd). Both makers
-sort the files by name, so that /etc is among the first, and little needs to be decompressed.
-"""
+"""The host's initramfs images, and the tool that builds them: initramfs-tools or dracut."""
 
 from __future__ import annotations
 
-import os
-import typing as t
+import dataclasses
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.initramfs_image import file_in_image
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-_ARCHIVE = b"07070"
-_HEADER = 110
-_CHUNK = 1 << 20
-_DECOMPRESSORS = {
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"\x1f\x8b": "gzip",
-    b"\xfd7zXZ": "xz",
-    b"\x5d\x00\x00": "lzma",
-    b"BZh": "bzip2",
-    b"\x02\x21\x4c\x18": "lz4",
-    b"\x04\x22\x4d\x18": "lz4",
-    b"\x89LZO": "lzop",
-}
+_BUILD_TIMEOUT_S = 3600.0
+_TOOLS = {"initramfs-tools": "update-initramfs", "dracut": "dracut"}
+_NO_SPACE = "No space left on device"
+_GROWTH = 1.1
+"""A new image may be a little larger than the old one."""
 
 
-def file_in_image(host: Host, image: str, path: str) -> str | None:
-    """Return a file's text as an image holds it, or None when the image is without it. Raises when the image cannot be read."""
-    try:
-        with open(host.path(image), "rb") as file:
-            while _at_something(file):
-                found = _in_next_archive(host, file, path)
-                if found is not None:
-                    return found
-    except (OSError, ValueError) as e:
-        raise GpuOpsError(f"The initramfs {image} cannot be read: {e}.", reason="Initramfs") from e
-    return None
+@dataclasses.dataclass(frozen=True)
+class Image:
+    """One initramfs image and the version of its kernel."""
+
+    path: str
+    kernel: str
 
 
-def _in_next_archive(host: Host, file: t.BinaryIO, path: str) -> str | None:
-    magic = file.read(6)
-    file.seek(-len(magic), os.SEEK_CUR)
-    if magic.startswith(_ARCHIVE):
-        return _find(file, path)
-    with host.piped([_decompressor(magic), "--decompress", "--stdout"], file) as stream:
-        found = _find(stream, path)
-    file.seek(0, os.SEEK_END)
+class Initramfs:
+    """The images of the host. ``tool`` is None if the host has no images and no tool."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.images = images(host)
+        self.tool = next((tool for tool, command in _TOOLS.items() if host.which(command)), None)
+        if self.images and not self.tool:
+            raise GpuOpsError(
+                "The host has initramfs images, but neither update-initramfs nor dracut to rebuild them. "
+                "Install initramfs-tools or dracut.",
+                reason="Unsupported",
+            )
+
+    def summary(self, rebuilt: bool) -> Json:
+        """Return the part of a module's result that describes the images."""
+        return {"tool": self.tool, "rebuilt": rebuilt, "images": [image.path for image in self.images]}
+
+    def older_than(self, path: str) -> bool:
+        """Return whether an image is older than a file."""
+        return any(self.host.changed_at(image.path) < self.host.changed_at(path) for image in self.images)
+
+    def assert_room(self) -> None:
+        """Raise if there is no room for a new image. Called before the first change, so that nothing is half done."""
+        if not self.images:
+            return
+        self.host.assert_writable("/boot", "kernel modules")
+        needed = _GROWTH * max(self.host.size(image.path) for image in self.images)
+        free = self.host.free_bytes("/boot")
+        if free < needed:
+            raise GpuOpsError(
+                f"/boot has {free / 2**20:.0f} MiB free, and rebuilding an initramfs needs {needed / 2**20:.0f} MiB. "
+                "Nothing was changed. Remove kernels that are no longer used.",
+                reason="NoSpace",
+            )
+
+    def rebuild(self, path: str, text: str | None) -> None:
+        """Rebuild every image and verify that it contains a file with this text, or does not contain it if it is None.
+
+        An image that cannot be built does not replace the old one.
+        """
+        if self.tool == "dracut":
+            for image in self.images:
+                self._dracut(image, path, text)
+            return
+        output = self.host.run(["update-initramfs", "-u", "-k", "all"], _BUILD_TIMEOUT_S)
+        if not output.ok:
+            raise _not_built("The initramfs", output)
+        for image in self.images:
+            self._verify(image, image.path, path, text)
+
+    def _dracut(self, image: Image, path: str, text: str | None) -> None:
+        # dracut removes an image that it cannot write. Therefore it writes to another name until the image is verified.
+        draft = f"{image.path}.gpuops"
+        try:
+            output = self.host.run(["dracut", "--force", draft, image.kernel], _BUILD_TIMEOUT_S)
+            if not output.ok:
+                raise _not_built(f"The initramfs for {image.kernel}", output)
+            self._verify(image, draft, path, text)
+            self.host.move(draft, image.path)
+        finally:
+            self.host.remove(draft)
+
+    def _verify(self, image: Image, built: str, path: str, text: str | None) -> None:
+        found = file_in_image(self.host, built, path)
+        if found == text:
+            return
+        if text is None:
+            problem = f"still contains {path}"
+        elif found is None:
+            problem = f"does not contain {path}"
+        else:
+            problem = f"contains another version of {path} than the host"
+        raise GpuOpsError(f"The new initramfs for {image.kernel} {problem}.", reason="Initramfs")
+
+
+def _not_built(subject: str, output: Output) -> GpuOpsError:
+    # The tools report it long before their last line.
+    if _NO_SPACE in output.stdout + output.stderr:
+        remedy = f"{_NO_SPACE}. Remove kernels that are no longer used, or free space in /var/tmp, and run this again"
+        return GpuOpsError(f"{subject} could not be built, and the old one is kept: {remedy}.", reason="NoSpace")
+    return GpuOpsError(f"{subject} could not be built, and the old one is kept: {output.error}.", reason="Initramfs")
+
+
+def images(host: Host) -> list[Image]:
+    """Return the images of installed kernels, not those of removed kernels, and no rescue or crash images."""
+    found = []
+    for path in (*host.glob("/boot/initrd.img-*"), *host.glob("/boot/initramfs-*.img")):
+        kernel = path.split("-", 1)[1]
+        kernel = kernel[: -len(".img")] if kernel.endswith(".img") else kernel
+        if host.exists(f"/lib/modules/{kernel}"):
+            found.append(Image(path, kernel))
     return found
-
-
-def _at_something(file: t.BinaryIO) -> bool:
-    """Skip the zeros between archives; tell whether something follows."""
-    while chunk := file.read(4096):
-        rest = chunk.lstrip(b"\0")
-        if rest:
-            file.seek(-len(rest), os.SEEK_CUR)
-            return True
-    return False
-
-
-def _decompressor(magic: bytes) -> str:
-    for start, command in _DECOMPRESSORS.items():
-        if magic.startswith(start):
-            return command
-    raise ValueError(f"its compression, which begins with {magic.hex()}, is not known")
-
-
-def _find(stream: t.BinaryIO, path: str) -> str | None:
-    """Read a cpio archive (format newc) up to a file or to its end."""
-    while True:
-        header = stream.read(_HEADER)
-        if len(header) < _HEADER or not header.startswith(_ARCHIVE):
-            raise ValueError("an archive in it ends early")
-        size, length = int(header[54:62], 16), int(header[94:102], 16)
-        name = stream.read(length + -(_HEADER + length) % 4)[: length - 1].decode("utf-8", "replace")
-        if name == "TRAILER!!!":
-            return None
-        if name.removeprefix(".").lstrip("/") == path.lstrip("/"):
-            return stream.read(size).decode("utf-8", "replace")
-        _skip(stream, size + -size % 4)
-
-
-def _skip(stream: t.BinaryIO, count: int) -> None:
-    while count > 0:
-        got = len(stream.read(min(count, _CHUNK)))
-        if not got:
-            raise ValueError("an archive in it ends early")
-        count -= got

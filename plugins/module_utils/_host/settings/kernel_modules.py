@@ -4,11 +4,11 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Which kernel modules a host must not load, loads at boot, and with which options; in its files and in its initramfs images.
+"""Kernel modules that belong to an owner: those to blacklist, those to load at boot, and their options.
 
-A blacklist that is only in /etc comes too late for what the initramfs loads, so an image that is older than the files is made anew and
-looked into. A mark on the host stands from before the first file is touched until every image has proved right, so a run that was
-killed in between is completed by the next.
+The settings are in files and in the initramfs images, because a blacklist that is only in /etc comes too late for a
+module that the initramfs loads. An image that is older than the files is rebuilt and verified. A mark stays on the host
+from the first change until every image is verified, so that the next run can complete a run that was killed.
 """
 
 from __future__ import annotations
@@ -18,24 +18,21 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import owners
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.initramfs import file_in_image
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.initramfs import Initramfs
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 HEADER = owners.header("kernel_modules", "modules")
 MARKS = owners.records("kernel_modules")
-REBUILD_TIMEOUT_S = 3600.0
-SPARE = 1.1
-"""An image may come out a little larger than the one before."""
 
-_NO_SPACE = "No space left on device"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _VALUE = re.compile(r"[^\s\"'#\\]+")
 
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """What the owner wants."""
+    """The settings that an owner wants."""
 
     owner: str
     blacklist: list[str] = dataclasses.field(default_factory=list)
@@ -47,215 +44,124 @@ class Wanted:
         """The owner's file for modprobe."""
         return f"/etc/modprobe.d/{self.owner}.conf"
 
+    def modprobe_text(self) -> str | None:
+        """Return the text of the owner's file for modprobe, or None if it should not exist."""
+        options = [f"options {module} {' '.join(_pairs(values))}" for module, values in self.options.items()]
+        return _text([*(f"blacklist {module}" for module in self.blacklist), *options])
+
     def files(self, dracut: bool) -> dict[str, str | None]:
-        """Return every file that the owner may have, with its text, or None where it is not to be there."""
-        options = [
-            f"options {module} {' '.join(f'{key}={value}' for key, value in given.items())}"
-            for module, given in self.options.items()
-        ]
-        modprobe = [*(f"blacklist {module}" for module in self.blacklist), *options]
-        # dracut leaves /etc/modprobe.d out of images that are not made for one host only.
-        items = [
-            f'install_items+=" {self.modprobe_path} "',
-            *([f'omit_drivers+=" {" ".join(self.blacklist)} "'] if self.blacklist else []),
-        ]
+        """Return every file that the owner may have with its text, or with None if the file should not exist."""
+        modprobe = self.modprobe_text()
         return {
-            self.modprobe_path: _text(modprobe),
+            self.modprobe_path: modprobe,
             f"/etc/modules-load.d/{self.owner}.conf": _text(self.load),
-            f"/etc/dracut.conf.d/{self.owner}.conf": _text(items if dracut and modprobe else []),
+            f"/etc/dracut.conf.d/{self.owner}.conf": self._dracut_text() if dracut and modprobe else None,
         }
+
+    def _dracut_text(self) -> str | None:
+        # By default, dracut puts /etc/modprobe.d only into images for the host that it runs on.
+        lines = [f'install_items+=" {self.modprobe_path} "']
+        if self.blacklist:
+            lines.append(f'omit_drivers+=" {" ".join(self.blacklist)} "')
+        return _text(lines)
 
 
 def _text(lines: t.Sequence[str]) -> str | None:
     return HEADER + "".join(f"{line}\n" for line in lines) if lines else None
 
 
+def _pairs(values: t.Mapping[t.Any, t.Any]) -> list[str]:
+    return [f"{key}={value}" for key, value in values.items()]
+
+
 def wanted_modules(options: t.Mapping[str, t.Any]) -> Wanted:
-    """Read the module's options, or raise with everything that is wrong about them."""
+    """Read the module's options, or raise an error that names everything that is wrong with them."""
     owners.assert_valid(options["owner"])
     if options["state"] == "absent":
         return Wanted(options["owner"])
-    given = {module: values for module, values in options["options"].items() if values}
-    wrong = [
-        f"{name!r} is not the name of a kernel module."
-        for name in (*options["blacklist"], *options["load"], *given)
-        if not _NAME.fullmatch(name)
-    ]
-    wrong += [
-        f"{name} cannot be loaded and blacklisted at once." for name in options["load"] if name in options["blacklist"]
-    ]
-    for module, values in given.items():
-        pairs = values.items() if isinstance(values, dict) else ()
-        bad = [
-            f"{key}={value}"
-            for key, value in pairs
-            if not _NAME.fullmatch(str(key)) or not _VALUE.fullmatch(_plain(value))
-        ]
-        if bad or not isinstance(values, dict):
-            wrong.append(
-                f"The options of {module} must be a dictionary of parameters and values without blanks, quotes and #; see {', '.join(bad) or values}."
-            )
-    if wrong:
-        raise GpuOpsError(" ".join(dict.fromkeys(wrong)), reason="Invalid")
+    parameters = {module: values for module, values in options["options"].items() if values}
+    problems = [*_name_problems(options, parameters), *_parameter_problems(parameters)]
+    if problems:
+        raise GpuOpsError(" ".join(dict.fromkeys(problems)), reason="Invalid")
     return Wanted(
         owner=options["owner"],
         blacklist=list(dict.fromkeys(options["blacklist"])),
         load=list(dict.fromkeys(options["load"])),
-        options={
-            module: {str(key): _plain(value) for key, value in values.items()} for module, values in given.items()
-        },
+        options={module: {str(key): _plain(values[key]) for key in values} for module, values in parameters.items()},
     )
+
+
+def _name_problems(options: t.Mapping[str, t.Any], parameters: t.Iterable[str]) -> list[str]:
+    names = (*options["blacklist"], *options["load"], *parameters)
+    problems = [f"{name!r} is not the name of a kernel module." for name in names if not _NAME.fullmatch(name)]
+    both = [name for name in options["load"] if name in options["blacklist"]]
+    return problems + [f"{name} cannot be loaded and blacklisted at the same time." for name in both]
+
+
+def _parameter_problems(parameters: t.Mapping[str, t.Any]) -> list[str]:
+    problems = []
+    for module, values in parameters.items():
+        wrong = _invalid_pairs(values) if isinstance(values, dict) else str(values)
+        if wrong:
+            problems.append(
+                f"The options of {module} must be a dictionary of parameters and values without blanks, quotes and #. "
+                f"This is not: {wrong}."
+            )
+    return problems
+
+
+def _invalid_pairs(values: t.Mapping[t.Any, t.Any]) -> str:
+    wrong = {
+        key: value
+        for key, value in values.items()
+        if not _NAME.fullmatch(str(key)) or not _VALUE.fullmatch(_plain(value))
+    }
+    return ", ".join(_pairs(wrong))
 
 
 def _plain(value: t.Any) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
-# ---- the initramfs --------------------------------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class Image:
-    """One initramfs image and the kernel that it is for."""
-
-    path: str
-    kernel: str
-
-
-class Initramfs:
-    """The host's images and the tool that makes them: initramfs-tools or dracut."""
-
-    def __init__(self, host: Host) -> None:
-        self.host = host
-        self.images = images(host)
-        tools = [
-            name
-            for name, command in (("initramfs-tools", "update-initramfs"), ("dracut", "dracut"))
-            if host.which(command)
-        ]
-        self.tool = tools[0] if tools else None
-        if self.images and not self.tool:
-            raise GpuOpsError(
-                "The host has initramfs images, and neither update-initramfs nor dracut to make them anew. Install initramfs-tools or dracut.",
-                reason="Unsupported",
-            )
-
-    def older_than(self, path: str) -> bool:
-        """Whether some image was made before a file was written."""
-        return any(self.host.changed_at(image.path) < self.host.changed_at(path) for image in self.images)
-
-    def assert_room(self) -> None:
-        """Raise when an image could not be made: where there is no room, the old ones stay, and so does everything else."""
-        if not self.images:
-            return
-        self.host.assert_writable("/boot", "kernel modules")
-        needed, free = SPARE * max(self.host.size(image.path) for image in self.images), self.host.free_bytes("/boot")
-        if free < needed:
-            raise GpuOpsError(
-                f"/boot has {free / 2**20:.0f} MiB left, and making an initramfs needs {needed / 2**20:.0f} MiB. Nothing was changed. "
-                "Remove kernels that are no longer used.",
-                reason="NoSpace",
-            )
-
-    def rebuild(self, wanted: Wanted) -> None:
-        """Make every image anew and prove that it holds the owner's file, or raise; an image that fails does not replace the old one."""
-        text = wanted.files(dracut=True)[wanted.modprobe_path]
-        if self.tool == "dracut":
-            for image in self.images:
-                self._dracut(image, wanted.modprobe_path, text)
-            return
-        output = self.host.run(["update-initramfs", "-u", "-k", "all"], REBUILD_TIMEOUT_S)
-        if not output.ok:
-            raise _not_made("The initramfs", output)
-        for image in self.images:
-            self._assert_holds(image, image.path, wanted.modprobe_path, text)
-
-    def _dracut(self, image: Image, path: str, text: str | None) -> None:
-        # dracut removes the image that it fails to write, so it gets another name until it has proved right.
-        draft = f"{image.path}.gpuops"
-        try:
-            output = self.host.run(["dracut", "--force", draft, image.kernel], REBUILD_TIMEOUT_S)
-            if not output.ok:
-                raise _not_made(f"The initramfs for {image.kernel}", output)
-            self._assert_holds(image, draft, path, text)
-            self.host.move(draft, image.path)
-        finally:
-            self.host.remove(draft)
-
-    def _assert_holds(self, image: Image, built: str, path: str, text: str | None) -> None:
-        inside = file_in_image(self.host, built, path)
-        if (inside is None) != (text is None):
-            raise GpuOpsError(
-                f"The new initramfs for {image.kernel} {'is without' if text else 'still holds'} {path}.",
-                reason="Initramfs",
-            )
-        if inside != text:
-            raise GpuOpsError(
-                f"The new initramfs for {image.kernel} holds another {path} than the host.", reason="Initramfs"
-            )
-
-
-def _not_made(what: str, output: Output) -> GpuOpsError:
-    # The tools say it long before their last line.
-    full = _NO_SPACE in output.stdout + output.stderr
-    remedy = (
-        f"{_NO_SPACE}. Remove kernels that are no longer used, or make room in /var/tmp, and run this again"
-        if full
-        else f"{output.error}"
-    )
-    return GpuOpsError(
-        f"{what} could not be made, and the old one is kept: {remedy}.", reason="NoSpace" if full else "Initramfs"
-    )
-
-
-def images(host: Host) -> list[Image]:
-    """Return the images of installed kernels; those of removed kernels, rescue and crash kernels are left alone."""
-    found = []
-    for path in (*host.glob("/boot/initrd.img-*"), *host.glob("/boot/initramfs-*.img")):
-        kernel = path.split("-", 1)[1]
-        kernel = kernel[: -len(".img")] if kernel.endswith(".img") else kernel
-        if host.exists(f"/lib/modules/{kernel}"):
-            found.append(Image(path, kernel))
-    return found
-
-
-# ---- the running kernel ---------------------------------------------------------------------------------------------------------
-
-
 def loaded(host: Host) -> set[str] | None:
-    """Return the names of the loaded modules, or None where the kernel knows no modules."""
+    """Return the names of the loaded modules, or None if the kernel does not support modules."""
     text = host.read("/proc/modules")
     return None if text is None else {line.split()[0] for line in text.splitlines() if line}
 
 
-def is_there(host: Host, module: str, modules: set[str]) -> bool:
-    """Whether a module is loaded, or part of the kernel."""
-    name = module.replace("-", "_")
-    return name in modules or host.exists(f"/sys/module/{name}")
+def not_loaded(host: Host, names: t.Sequence[str]) -> list[str]:
+    """Return the modules that are neither loaded nor built into the kernel. Without module support there are none."""
+    modules = loaded(host)
+    if modules is None:
+        return []
+    kernel_names = {name: name.replace("-", "_") for name in names}
+    return [name for name in names if kernel_names[name] not in modules and not _is_built_in(host, kernel_names[name])]
+
+
+def _is_built_in(host: Host, kernel_name: str) -> bool:
+    return host.exists(f"/sys/module/{kernel_name}")
 
 
 def reboot_reasons(host: Host, wanted: Wanted) -> list[str]:
-    """Say what of the owner's wishes only a reboot fulfils."""
+    """Return the settings that take effect at the next boot only."""
     modules = loaded(host) or set()
-    reasons = [
-        f"{module} is loaded although it is blacklisted"
-        for module in wanted.blacklist
-        if module.replace("-", "_") in modules
-    ]
+    blacklisted = [module for module in wanted.blacklist if module.replace("-", "_") in modules]
+    reasons = [f"{module} is loaded although it is blacklisted" for module in blacklisted]
     for module, values in wanted.options.items():
         for key, value in values.items():
-            now = host.read(f"/sys/module/{module.replace('-', '_')}/parameters/{key}")
-            if now is not None and _truth(now) != _truth(value):
-                reasons.append(f"{module} runs with {key}={now} instead of {value}")
+            current = host.read(f"/sys/module/{module.replace('-', '_')}/parameters/{key}")
+            if current is not None and _as_number(current) != _as_number(value):
+                reasons.append(f"{module} runs with {key}={current} instead of {value}")
     return reasons
 
 
-def _truth(value: str) -> str:
+def _as_number(value: str) -> str:
+    """Write a switch as a number, since the kernel shows it as Y or N."""
     return {"y": "1", "n": "0"}.get(value.strip().lower(), value.strip())
 
 
 def load(host: Host, names: t.Sequence[str], dry_run: bool) -> None:
-    """Load modules, or only ask whether that would work."""
+    """Load modules, or only check that they can be loaded."""
     for name in names:
         output = host.run(["modprobe", *(["--dry-run"] if dry_run else []), name], 60.0)
         if not output.ok:
@@ -265,11 +171,8 @@ def load(host: Host, names: t.Sequence[str], dry_run: bool) -> None:
             )
 
 
-# ---- all of it ------------------------------------------------------------------------------------------------------------------
-
-
 class Files:
-    """The owner's files before and after."""
+    """The owner's files before and after the change."""
 
     def __init__(self, host: Host, wanted: Wanted, dracut: bool) -> None:
         self.host = host
@@ -278,10 +181,15 @@ class Files:
 
     @property
     def changed(self) -> list[str]:
-        """Return the paths of the files that differ."""
+        """The paths of the files that differ."""
         return [path for path, text in self.after.items() if text != self.before[path]]
 
-    def put(self, texts: t.Mapping[str, str | None]) -> None:
+    @property
+    def wanted(self) -> list[str]:
+        """The paths of the files that should exist."""
+        return [path for path, text in self.after.items() if text is not None]
+
+    def write(self, texts: t.Mapping[str, str | None]) -> None:
         """Write or remove the files that differ."""
         for path in self.changed:
             text = texts[path]
@@ -291,7 +199,7 @@ class Files:
                 self.host.write(path, text)
 
     def diff(self) -> list[dict[str, str]]:
-        """Return one part for each file that differs."""
+        """Return the difference of each file that differs."""
         return [
             {
                 "before": self.before[path] or "",
@@ -307,21 +215,19 @@ def _with_newline(text: str | None) -> str | None:
     return None if text is None else f"{text}\n"
 
 
-def set_modules(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
-    """Bring the host's modules there, in check mode only say what would come of it."""
+def set_modules(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> Json:
+    """Set an owner's modules and return the module's result. In check mode, predict the result."""
+    with host.locked():
+        return _set_modules(host, options, check_mode)
+
+
+def _set_modules(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> Json:
     wanted = wanted_modules(options)
     initramfs = Initramfs(host)
     files = Files(host, wanted, initramfs.tool == "dracut")
     mark = f"{MARKS}/{wanted.owner}.pending"
-    for_boot = [path for path in files.changed if "modules-load" not in path]
-    stale = bool(for_boot) or host.exists(mark) or initramfs.older_than(wanted.modprobe_path)
-    rebuild = stale and bool(initramfs.images)
-    modules = loaded(host)
-    to_load = (
-        []
-        if modules is None or not options["load_now"]
-        else [name for name in wanted.load if not is_there(host, name, modules)]
-    )
+    rebuild = bool(initramfs.images) and _is_stale(host, files, initramfs, wanted, mark)
+    to_load = not_loaded(host, wanted.load) if options["load_now"] else []
     changed = bool(files.changed or rebuild or to_load or host.exists(mark))
     if rebuild:
         initramfs.assert_room()
@@ -331,8 +237,8 @@ def set_modules(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) ->
     reasons = reboot_reasons(host, wanted)
     return {
         "changed": changed,
-        "files": [path for path, text in files.after.items() if text is not None],
-        "initramfs": {"tool": initramfs.tool, "rebuilt": rebuild, "images": [image.path for image in initramfs.images]},
+        "files": files.wanted,
+        "initramfs": initramfs.summary(rebuild),
         "loaded": to_load,
         "reboot_required": bool(reasons),
         "reboot_reasons": reasons,
@@ -340,15 +246,21 @@ def set_modules(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) ->
     }
 
 
+def _is_stale(host: Host, files: Files, initramfs: Initramfs, wanted: Wanted, mark: str) -> bool:
+    """Return whether an image may differ from the owner's files. Modules to load at boot do not concern the images."""
+    for_images = [path for path in files.changed if "modules-load" not in path]
+    return bool(for_images) or host.exists(mark) or initramfs.older_than(wanted.modprobe_path)
+
+
 def _apply(host: Host, files: Files, mark: str, initramfs: Initramfs | None, wanted: Wanted) -> None:
     if initramfs:
-        host.write(mark, "The initramfs images may not hold what /etc/modprobe.d says.\n")
+        host.write(mark, "The initramfs images may differ from the files in /etc/modprobe.d.\n")
     try:
-        files.put(files.after)
+        files.write(files.after)
         if initramfs:
-            initramfs.rebuild(wanted)
+            initramfs.rebuild(wanted.modprobe_path, wanted.modprobe_text())
     except GpuOpsError:
-        # The mark stays: some images may hold the new files already.
-        files.put(files.before)
+        # The mark stays, because some images may already contain the new files.
+        files.write(files.before)
         raise
     host.remove(mark)

@@ -4,18 +4,20 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Installed packages that an upgrade must leave alone: held by dpkg, or locked by dnf's plugin versionlock, and let go by who held them."""
+"""Installed packages that an owner holds against upgrades: with apt-mark, or with dnf's plugin versionlock."""
 
 from __future__ import annotations
 
-import fnmatch
+import abc
 import json
 import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import matching
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import owners
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 RECORDS = owners.records("package_hold")
 LOCKS = "/etc/dnf/plugins/versionlock.list"
@@ -24,27 +26,39 @@ TIMEOUT_S = 120.0
 INSTALL_TIMEOUT_S = 600.0
 
 
-def matching(names: t.Iterable[str], patterns: t.Sequence[str]) -> list[str]:
-    """Return the names that any of the patterns matches, sorted. Debian's names may end in an architecture."""
-    return sorted(
-        {name for name in names for pattern in patterns if fnmatch.fnmatchcase(name.partition(":")[0], pattern)}
-    )
-
-
-def _asked(host: Host, command: list[str]) -> list[list[str]]:
+def _rows(host: Host, command: list[str]) -> list[list[str]]:
+    """Run a command of the package manager, and return the fields of each line of its output."""
     output = host.run(command, TIMEOUT_S)
     if not output.ok:
         raise GpuOpsError(f"The package manager does not answer: {output.error}.", reason="PackageManager")
     return [line.split("\t") for line in output.stdout.splitlines() if line]
 
 
-class Dpkg:
-    """Debian and its kin. dpkg knows no owners of a hold, so a record does."""
+class PackageManager(abc.ABC):
+    """The packages that an owner holds."""
+
+    held: list[str]
+
+    @abc.abstractmethod
+    def target(self, patterns: t.Sequence[str]) -> list[str]:
+        """Return what the owner should hold."""
+
+    @abc.abstractmethod
+    def differs(self, target: list[str]) -> bool:
+        """Return whether the target differs from the host."""
+
+    @abc.abstractmethod
+    def apply(self, target: list[str]) -> None:
+        """Hold the target, and release everything else that the owner holds."""
+
+
+class Dpkg(PackageManager):
+    """Debian and derivatives. dpkg does not know who holds a package, so a file records it."""
 
     def __init__(self, host: Host, owner: str) -> None:
         self.host = host
         self.path = f"{RECORDS}/{owner}.json"
-        rows = _asked(
+        rows = _rows(
             host, ["dpkg-query", "--show", "--showformat=${binary:Package}\t${db:Status-Want}\t${db:Status-Status}\n"]
         )
         self.installed = {name for name, dummy, status in rows if status == "installed"}
@@ -53,31 +67,28 @@ class Dpkg:
             self.recorded: list[str] = sorted(json.loads(host.read(self.path) or "[]"))
         except ValueError as e:
             raise GpuOpsError(
-                f"{self.path} is damaged: {e}. Remove it; apt-mark showhold lists what is on hold.", reason="Invalid"
+                f"{self.path} is damaged: {e}. Remove it. apt-mark showhold lists what is on hold.", reason="Invalid"
             ) from e
 
-    @property
-    def held(self) -> list[str]:
-        """The owner's holds that still stand."""
-        return [name for name in self.recorded if name in self.on_hold]
+        # Somebody may have removed the hold since.
+        self.held = [name for name in self.recorded if name in self.on_hold]
 
     def target(self, patterns: t.Sequence[str]) -> list[str]:
-        """Return what the owner is to hold: packages that somebody else holds stay theirs."""
-        return matching(self.installed - (self.on_hold - set(self.recorded)), patterns)
+        held_by_others = self.on_hold - set(self.recorded)
+        return matching(self.installed - held_by_others, patterns)
 
     def differs(self, target: list[str]) -> bool:
-        """Whether there is something to do."""
         return self.recorded != target or self.held != target
 
     def apply(self, target: list[str]) -> None:
-        """Hold what is wanted and let go what is not. The record names all of it until that is done."""
+        # Until everything is done, the record has the old and the new packages, for a run that is killed in between.
         self._record(sorted({*self.recorded, *target}))
         for action, names in (
             ("unhold", sorted(set(self.held) - set(target))),
             ("hold", sorted(set(target) - self.on_hold)),
         ):
             if names:
-                _asked(self.host, ["apt-mark", action, *names])
+                _rows(self.host, ["apt-mark", action, *names])
         self._record(target)
 
     def _record(self, names: list[str]) -> None:
@@ -87,13 +98,13 @@ class Dpkg:
             self.host.remove(self.path)
 
 
-class Versionlock:
-    """The Red Hat family: a block of lines in the list of dnf's plugin versionlock."""
+class Versionlock(PackageManager):
+    """The Red Hat family: the owner has a block of lines in the list of dnf's plugin versionlock."""
 
     def __init__(self, host: Host, owner: str) -> None:
         self.host = host
         self.begin, self.end = f"# gpuops.nvidia {owner}: begin", f"# gpuops.nvidia {owner}: end"
-        rows = _asked(host, ["rpm", "--query", "--all", "--queryformat=%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n"])
+        rows = _rows(host, ["rpm", "--query", "--all", "--queryformat=%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n"])
         self.installed = {name: [each[1] for each in rows if each[0] == name] for name, dummy in rows}
         self.text = host.read(LOCKS)
         found = re.search(
@@ -104,13 +115,10 @@ class Versionlock:
         self.held = found[1].splitlines() if found else []
 
     def target(self, patterns: t.Sequence[str]) -> list[str]:
-        """Return the lines that lock the installed versions."""
-        return sorted(
-            f"{name}-{version}.*" for name in matching(self.installed, patterns) for version in self.installed[name]
-        )
+        names = matching(self.installed, patterns)
+        return sorted(f"{name}-{version}.*" for name in names for version in self.installed[name])
 
     def differs(self, target: list[str]) -> bool:
-        """Whether there is something to do."""
         if target and self.text is None and not self.host.which("dnf-3"):
             raise GpuOpsError(
                 f"Packages are locked by the plugin versionlock of dnf 4 ({PLUGIN}), which this host does not have.",
@@ -119,8 +127,8 @@ class Versionlock:
         return self.held != target
 
     def apply(self, target: list[str]) -> None:
-        """Put the lines in the owner's block, and leave all others alone. Without the plugin dnf would not read them, so it comes first."""
         if self.text is None:
+            # dnf reads the list only with the plugin.
             self._install_plugin()
         others = re.sub(
             rf"^{re.escape(self.begin)}\n.*?^{re.escape(self.end)}\n",
@@ -135,26 +143,30 @@ class Versionlock:
         output = self.host.run(["dnf-3", "--assumeyes", "--quiet", "install", PLUGIN], INSTALL_TIMEOUT_S)
         self.text = self.host.read(LOCKS)
         if self.text is None:
-            said = output.error or f"it brought no {LOCKS}"
+            problem = output.error or f"it did not install {LOCKS}"
             raise GpuOpsError(
-                f"{PLUGIN}, with which dnf holds packages, could not be installed, and nothing is held: {said}.",
+                f"{PLUGIN}, which dnf needs to hold packages, could not be installed, so nothing is held: {problem}.",
                 reason="PluginMissing",
             )
 
 
-def hold(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
-    """Hold the packages that are installed and wanted, in check mode only say what would come of it."""
-    owners.assert_valid(options["owner"])
-    manager: Dpkg | Versionlock
+def package_manager(host: Host, owner: str) -> PackageManager:
+    """Return the host's package manager."""
     if host.which("apt-mark") and not host.exists("/etc/redhat-release"):
-        manager = Dpkg(host, options["owner"])
-    elif host.which("rpm"):
-        manager = Versionlock(host, options["owner"])
-    else:
-        raise GpuOpsError("This host has neither apt nor rpm, so its packages cannot be held.", reason="Unsupported")
-    before, target = list(manager.held), manager.target(options["packages"] if options["state"] == "present" else [])
+        return Dpkg(host, owner)
+    if host.which("rpm"):
+        return Versionlock(host, owner)
+    raise GpuOpsError("This host has neither apt nor rpm, so its packages cannot be held.", reason="Unsupported")
+
+
+def hold(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> Json:
+    """Hold the installed packages that match, and return the module's result. In check mode, predict the result."""
+    owners.assert_valid(options["owner"])
+    manager = package_manager(host, options["owner"])
+    before = list(manager.held)
+    target = manager.target(options["packages"] if options["state"] == "present" else [])
     changed = manager.differs(target)
     if changed and not check_mode:
         manager.apply(target)
-    lines = ["".join(f"{name}\n" for name in names) for names in (before, target)]
-    return {"changed": changed, "held": target, "diff": {"before": lines[0], "after": lines[1]}}
+    texts = ["".join(f"{name}\n" for name in names) for names in (before, target)]
+    return {"changed": changed, "held": target, "diff": {"before": texts[0], "after": texts[1]}}

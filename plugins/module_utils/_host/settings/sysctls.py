@@ -4,7 +4,10 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""An owner's sysctls: one file for the next boot, the running kernel now, and the values that were there before when they go again."""
+"""Sysctls that belong to an owner: in a file for the next boot, and in the running kernel.
+
+The file also records the kernel's former values, which come back when the owner gives a sysctl up.
+"""
 
 from __future__ import annotations
 
@@ -14,40 +17,43 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import owners
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 HEADER = owners.header("kernel_sysctls", "sysctls")
 
 _NAME = re.compile(r"[a-z][\w*-]*([./][\w*-]+)+")
-_WAS = re.compile(r"^# before: (\S+) = (.*)$", re.MULTILINE)
-_SET = re.compile(r"^([^#\s=]+) = (.*)$", re.MULTILINE)
+_BEFORE_LINE = re.compile(r"^# before: (\S+) = (.*)$", re.MULTILINE)
 
 Values = dict[str, str]
 
 
-def plain(value: t.Any) -> str:
-    """Write a value as the kernel shows it: numbers one blank apart, switches as 0 and 1."""
+def normal_value(value: t.Any) -> str:
+    """Write a value as the kernel shows it: numbers separated by one blank, switches as 0 and 1."""
     return str(int(value)) if isinstance(value, bool) else " ".join(str(value).split())
 
 
 def live_path(name: str) -> str:
-    """Return where the running kernel has a sysctl. The first separator tells which one the name uses, as for sysctl(8)."""
+    """Return the running kernel's file of a sysctl.
+
+    As for sysctl(8), the first separator in a name, dot or slash, is the one that separates its parts.
+    """
     separator = next(character for character in name if character in "./")
-    return "/proc/sys/" + (name if separator == "/" else name.replace("/", "\0").replace(".", "/").replace("\0", "."))
+    return "/proc/sys/" + (name if separator == "/" else name.translate(str.maketrans("./", "/.")))
 
 
 def wanted_values(options: t.Mapping[str, t.Any]) -> Values:
-    """Read the module's options, or raise with everything that is wrong about them."""
+    """Read the module's options, or raise an error that names everything that is wrong with them."""
     owners.assert_valid(options["owner"])
     if options["state"] == "absent":
         return {}
-    wrong = [
-        name
-        for name, value in options["values"].items()
-        if not _NAME.fullmatch(name) or not plain(value) or "\n" in str(value).strip()
-    ]
+    wrong = [name for name, value in options["values"].items() if not _is_valid(name, value)]
     if wrong:
         raise GpuOpsError(f"These are not sysctls with a value on one line: {', '.join(wrong)}.", reason="Invalid")
-    return {name: plain(value) for name, value in options["values"].items()}
+    return {name: normal_value(value) for name, value in options["values"].items()}
+
+
+def _is_valid(name: str, value: t.Any) -> bool:
+    return bool(_NAME.fullmatch(name) and normal_value(value)) and "\n" not in str(value).strip()
 
 
 class Sysctls:
@@ -58,82 +64,89 @@ class Sysctls:
         self.path = f"/etc/sysctl.d/90-{owner}.conf"
         text = host.read(self.path)
         self.text = "" if text is None else f"{text}\n"
-        self.owned: Values = dict(_SET.findall(self.text))
-        self.original: Values = dict(_WAS.findall(self.text))
+        self.original: Values = dict(_BEFORE_LINE.findall(self.text))
 
     def live(self, name: str) -> str | None:
-        """Return the running kernel's value, or None when it has no such sysctl."""
+        """Return the running kernel's value, or None if it does not have the sysctl."""
         value = self.host.read(live_path(name))
-        return None if value is None else plain(value)
+        return None if value is None else normal_value(value)
 
     def target(self, wanted: Values) -> Values:
-        """Return what the running kernel is to have: the owner's values, and the former ones of what the owner gives up."""
+        """Return the values for the running kernel: the owner's, and the former values of what the owner gives up."""
         given_up = {name: value for name, value in self.original.items() if name not in wanted}
         return {**given_up, **wanted}
 
+    def differing(self, target: Values) -> Values:
+        """Return the values that the running kernel does not have yet. Sysctls that it does not know are left out."""
+        return {name: value for name, value in target.items() if self.live(name) not in (value, None)}
+
     def file(self, wanted: Values) -> str:
         """Return the text of the owner's file."""
-        before = {name: self.original.get(name) or self.live(name) or "" for name in wanted}
-        lines = [
-            line
-            for name, value in wanted.items()
-            for line in (f"# before: {name} = {before[name]}", f"{name} = {value}")
-        ]
-        return HEADER + "".join(f"{line}\n" for line in lines) if lines else ""
+        if not wanted:
+            return ""
+        text = HEADER
+        for name, value in wanted.items():
+            before = self.original.get(name) or self.live(name) or ""
+            text += f"# before: {name} = {before}\n{name} = {value}\n"
+        return text
 
     def assert_known(self, wanted: Values) -> None:
         """Raise for names that the running kernel does not have."""
         unknown = [name for name in wanted if self.live(name) is None]
         if unknown:
             raise GpuOpsError(
-                f"The kernel has no sysctl {', '.join(unknown)}, so none was set. Correct the name, or load the module that brings it.",
+                f"The kernel has no sysctl {', '.join(unknown)}, so none was set. "
+                "Correct the name, or load the module that provides it.",
                 reason="NotFound",
             )
 
     def set(self, values: Values) -> None:
-        """Give the running kernel values. A kernel that refuses one says why."""
+        """Set values in the running kernel."""
         for name, value in values.items():
             try:
-                with open(self.host.path(live_path(name)), "w", encoding="ascii") as file:
-                    file.write(f"{value}\n")
+                self.host.write_in_place(live_path(name), f"{value}\n")
             except OSError as e:
-                raise GpuOpsError(f"The kernel does not take {name} = {value}: {e.strerror}.", reason="Invalid") from e
+                raise GpuOpsError(f"The kernel refuses {name} = {value}: {e.strerror}.", reason="Invalid") from e
+
+    def apply(self, settable: Values, wanted: Values, text: str) -> None:
+        """Set values, and write the owner's file if it differs.
+
+        Former values come back before the file changes, so that a run that is killed does not forget them.
+        """
+        self.set({name: value for name, value in settable.items() if name not in wanted})
+        if text != self.text:
+            self.store(text)
+        self.set({name: value for name, value in settable.items() if name in wanted})
+
+    def store(self, text: str) -> None:
+        """Write the owner's file, or remove it if there is no text."""
+        if text:
+            self.host.write(self.path, text)
+        else:
+            self.host.remove(self.path)
 
 
-def set_sysctls(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
-    """Bring file and kernel there, in check mode only say what would come of it."""
+def set_sysctls(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> Json:
+    """Set an owner's sysctls and return the module's result. In check mode, predict the result."""
     wanted = wanted_values(options)
     sysctls = Sysctls(host, options["owner"])
     sysctls.assert_known(wanted)
-    target = sysctls.target(wanted)
-    differing = {name: value for name, value in target.items() if sysctls.live(name) not in (value, None)}
-    # A container sees the sysctls of its host and may not set them.
+    differing = sysctls.differing(sysctls.target(wanted))
+    # A container sees its host's sysctls, but cannot set them.
     settable = {name: value for name, value in differing.items() if host.writable(live_path(name))}
+    before = {name: sysctls.live(name) for name in settable}
     text = sysctls.file(wanted)
-    before = {name: sysctls.live(name) for name in target}
     if not check_mode:
-        # What is given up comes first and the file after it: when this ends in between, the next run still knows the former values.
-        sysctls.set({name: value for name, value in settable.items() if name not in wanted})
-        if text != sysctls.text:
-            _store(host, sysctls.path, text)
-        sysctls.set({name: value for name, value in settable.items() if name in wanted})
+        sysctls.apply(settable, wanted, text)
     return {
         "changed": bool(settable) or text != sysctls.text,
         "pending": sorted(set(differing) - set(settable)),
         "diff": [
-            {"before": sysctls.text, "after": text, "before_header": sysctls.path, "after_header": sysctls.path},
-            {
-                "before": {name: before[name] for name in settable},
-                "after": settable,
-                "before_header": "kernel",
-                "after_header": "kernel",
-            },
+            _diff(sysctls.path, sysctls.text, text),
+            _diff("kernel", before, settable),
         ],
     }
 
 
-def _store(host: Host, path: str, text: str) -> None:
-    if text:
-        host.write(path, text)
-    else:
-        host.remove(path)
+def _diff(header: str, before: t.Any, after: t.Any) -> Json:
+    return {"before": before, "after": after, "before_header": header, "after_header": header}

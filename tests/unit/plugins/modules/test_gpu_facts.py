@@ -4,21 +4,19 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.facts.collector import get_collector_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import gather
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import nvml as _nvml
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import nvml as nvml_module
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 from ansible_collections.gpuops.nvidia.plugins.modules import gpu_facts
 
 from lab.nvml import A100, H100, L4, machine, plant
 from lab.nvml.tree import load, write
-from tests.unit.recorded_host import HangingHost, RecordedHost, recorded
+from tests.unit.fake_host import FakeHost, recorded
 
 SetNvml = t.Callable[..., None]
 PLUGINS = Path(gpu_facts.__file__).parents[1]
@@ -41,15 +39,25 @@ EVERYTHING = {
 MINIMUM = {"gpus", "nvswitches", "driver", "nouveau", "kernel", "sources"}
 
 
+class HangingHost(FakeHost):
+    """A host on which nvidia-smi does not answer."""
+
+    def run(self, command: t.Sequence[str], timeout_s: float | None = None) -> Output:
+        if command[0] != "nvidia-smi":
+            return super().run(command, timeout_s)
+        time.sleep(timeout_s or 0)
+        return Output(error=f"nvidia-smi did not answer within {timeout_s:g} s")
+
+
 class Facts(t.Protocol):
-    def __call__(self, host: RecordedHost, **options: t.Any) -> dict[str, t.Any]: ...
+    def __call__(self, host: FakeHost, **options: t.Any) -> dict[str, t.Any]: ...
 
 
 @pytest.fixture
 def facts(run_module: t.Any, monkeypatch: pytest.MonkeyPatch) -> Facts:
     """Run the module on a host and return its facts."""
 
-    def run(host: RecordedHost, **options: t.Any) -> dict[str, t.Any]:
+    def run(host: FakeHost, **options: t.Any) -> dict[str, t.Any]:
         monkeypatch.setattr(gpu_facts, "Host", lambda timeout_s: host)
         outcome = run_module("gpu_facts", **options)
         assert outcome.rc == 0
@@ -62,7 +70,7 @@ def facts(run_module: t.Any, monkeypatch: pytest.MonkeyPatch) -> Facts:
 def test_a_machine_with_nvml(facts: Facts, tmp_path: Path, nvml: SetNvml) -> None:
     plant(tmp_path, H100)
     nvml(machine(H100))
-    host = RecordedHost(
+    host = FakeHost(
         tmp_path,
         dpkg_query=recorded("packages/dpkg-ubuntu-22.04.txt"),
         systemctl=recorded("systemd/ubuntu-22.04.txt"),
@@ -83,14 +91,14 @@ def test_a_machine_with_nvml(facts: Facts, tmp_path: Path, nvml: SetNvml) -> Non
     assert found["reboot"] == {"required": False, "reasons": []}
     assert found["sources"]["gpus.uuid"] == {"source": "nvml", "reason": None}
     assert found["sources"]["gpus"] == {"source": "sysfs", "reason": None}
-    # Few commands, and none of them for each GPU.
+    # The number of commands does not depend on the number of GPUs.
     assert sorted(command[0] for command in host.ran) == ["dpkg-query", "journalctl", "systemctl"]
 
 
 def test_every_fact_has_a_source_or_a_reason(facts: Facts, tmp_path: Path, nvml: SetNvml) -> None:
     plant(tmp_path, A100)
     nvml(machine(A100))
-    found = facts(RecordedHost(tmp_path))
+    found = facts(FakeHost(tmp_path))
     sources = found.pop("sources")
     for name, fact in found.items():
         fields = fact[0] if name == "gpus" else fact if isinstance(fact, dict) else {}
@@ -102,24 +110,24 @@ def test_every_fact_has_a_source_or_a_reason(facts: Facts, tmp_path: Path, nvml:
 
 
 def test_nvidia_smi_without_nvidia_ml_py(facts: Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_nvml, "HAS_PYNVML", False)
+    monkeypatch.setattr(nvml_module, "HAS_PYNVML", False)
     plant(tmp_path, H100, 2)
     xml = (
         recorded("nvidia-smi/h100-550.xml").replace("00000000:19", "00000000:18").replace("00000000:3B", "00000000:2A")
     )
-    found = facts(RecordedHost(tmp_path, nvidia_smi=xml), gather_subset=["!all", "!min", "gpus"])
+    found = facts(FakeHost(tmp_path, nvidia_smi=xml), gather_subset=["!all", "!min", "gpus"])
     assert set(found) == {"gpus", "nvswitches", "sources"}
     assert [gpu["serial"] for gpu in found["gpus"]] == ["1653723052734", "1653723051180"]
     assert found["gpus"][1]["fabric"]["state"] == "In Progress"
     assert found["gpus"][1]["mig"]["pending"] is True
     assert found["sources"]["gpus.uuid"]["source"] == "nvidia-smi"
-    assert found["sources"]["gpus.nvlink"]["reason"] == "nvidia-smi -q -x does not tell; NVML does"
+    assert found["sources"]["gpus.nvlink"]["reason"] == "nvidia-smi -q -x does not report it, but NVML does"
 
 
 def test_nvidia_smi_where_nvml_has_no_library(facts: Facts, tmp_path: Path, nvml: SetNvml) -> None:
     plant(tmp_path, H100, 2)
     found = facts(
-        RecordedHost(tmp_path, nvidia_smi=recorded("nvidia-smi/h100-550.xml").replace("00000000:19", "00000000:18"))
+        FakeHost(tmp_path, nvidia_smi=recorded("nvidia-smi/h100-550.xml").replace("00000000:19", "00000000:18"))
     )
     assert found["gpus"][0]["serial"] == "1653723052734"
     assert found["sources"]["gpus.uuid"]["source"] == "nvidia-smi"
@@ -127,27 +135,29 @@ def test_nvidia_smi_where_nvml_has_no_library(facts: Facts, tmp_path: Path, nvml
 
 def test_neither_nvml_nor_nvidia_smi(facts: Facts, tmp_path: Path, nvml: SetNvml) -> None:
     plant(tmp_path, L4, 1)
-    found = facts(RecordedHost(tmp_path))
+    found = facts(FakeHost(tmp_path))
     assert found["gpus"][0]["name"] == "AD104GL [L4]"
     assert found["gpus"][0]["reason"] == "NVML: NVML Shared Library Not Found; nvidia-smi is not installed"
 
 
-def test_a_hung_nvml_gives_the_other_gpus_and_asks_nobody_else(facts: Facts, tmp_path: Path, nvml: SetNvml) -> None:
+def test_if_nvml_hangs_the_other_gpus_are_reported(facts: Facts, tmp_path: Path, nvml: SetNvml) -> None:
     plant(tmp_path, H100)
     gpus = machine(H100)
     gpus[6].keys["hang"] = 1
     nvml(gpus)
-    host = RecordedHost(tmp_path, nvidia_smi=recorded("nvidia-smi/h100-550.xml"))
+    host = FakeHost(tmp_path, nvidia_smi=recorded("nvidia-smi/h100-550.xml"))
     found = facts(host, gather_subset=["gpus"], gather_timeout=1)
     assert [gpu["reason"] for gpu in found["gpus"]] == [None] * 6 + [
-        "NVML did not answer in time: a driver in trouble hangs"
+        "NVML did not answer in time, because the driver hangs"
     ] * 2
     assert found["gpus"][7]["name"] == "GH100 [H100 SXM5 80GB]"
     assert host.ran == []
 
 
-def test_a_hung_nvidia_smi_gives_everything_else(facts: Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_nvml, "HAS_PYNVML", False)
+def test_if_nvidia_smi_hangs_everything_else_is_reported(
+    facts: Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvml_module, "HAS_PYNVML", False)
     plant(tmp_path, A100)
     started = time.monotonic()
     found = facts(HangingHost(tmp_path, journalctl=recorded("logs/journal-ubuntu-22.04.txt")), gather_timeout=1)
@@ -164,7 +174,7 @@ def test_a_lost_gpu(facts: Facts, tmp_path: Path, nvml: SetNvml) -> None:
     gpus[3].keys["error"] = 15
     nvml(gpus)
     write(tmp_path / "sys/bus/pci/devices/0000:5d:00.0/config", b"\xff" * 256)
-    found = facts(RecordedHost(tmp_path))
+    found = facts(FakeHost(tmp_path))
     lost = [gpu for gpu in found["gpus"] if gpu["lost"]]
     assert [(gpu["pci_address"], gpu["uuid"], gpu["reason"]) for gpu in lost] == [
         ("0000:5d:00.0", None, "The GPU fell off the bus (NVML: GPU is lost)")
@@ -172,12 +182,12 @@ def test_a_lost_gpu(facts: Facts, tmp_path: Path, nvml: SetNvml) -> None:
     assert len([gpu for gpu in found["gpus"] if gpu["uuid"]]) == 7
 
 
-def test_a_driver_that_was_updated_under_its_module(facts: Facts, tmp_path: Path, nvml: SetNvml) -> None:
+def test_a_driver_that_was_updated_while_its_module_was_loaded(facts: Facts, tmp_path: Path, nvml: SetNvml) -> None:
     plant(tmp_path, H100, driver=None)
     load(tmp_path, "570.158.01", libraries="580.95.05")
     nvml([], init=18)
     error = Output(recorded("nvidia-smi/mismatch.txt"), error="nvidia-smi ended with 18: NVML library version: 580.95")
-    found = facts(RecordedHost(tmp_path, nvidia_smi=error))
+    found = facts(FakeHost(tmp_path, nvidia_smi=error))
     assert found["driver"]["matches"] is False
     assert found["reboot"]["reasons"] == ["The loaded driver is 570.158.01, its installed libraries are 580.95.05"]
     assert found["gpus"][0]["reason"].startswith(
@@ -187,7 +197,7 @@ def test_a_driver_that_was_updated_under_its_module(facts: Facts, tmp_path: Path
 
 def test_a_gpu_without_a_driver(facts: Facts, tmp_path: Path) -> None:
     plant(tmp_path, L4, 2, driver=None, bound=None)
-    host = RecordedHost(tmp_path)
+    host = FakeHost(tmp_path)
     found = facts(host, gather_subset=["gpus"])
     assert [(gpu["device_id"], gpu["bound_driver"], gpu["uuid"]) for gpu in found["gpus"]] == [
         ("10de:27b8", None, None)
@@ -197,7 +207,7 @@ def test_a_gpu_without_a_driver(facts: Facts, tmp_path: Path) -> None:
 
 
 def test_a_host_without_anything(facts: Facts, tmp_path: Path) -> None:
-    found = facts(RecordedHost(tmp_path))
+    found = facts(FakeHost(tmp_path))
     assert set(found) == EVERYTHING
     assert (found["gpus"], found["nvswitches"], found["runtimes"], found["xid"]) == ([], [], [], None)
     assert found["driver"]["loaded"] is False
@@ -205,22 +215,22 @@ def test_a_host_without_anything(facts: Facts, tmp_path: Path) -> None:
     assert found["sources"]["gpus"]["reason"] == "/sys/bus/pci/devices is empty"
 
 
-def test_a_driver_container_is_asked_by_its_own_library(
+def test_the_library_of_a_driver_container_is_used(
     facts: Facts, tmp_path: Path, nvml: SetNvml, nvml_library: Path
 ) -> None:
     plant(tmp_path, H100, 1)
     nvml(machine(H100, 1))
     write(tmp_path / "run/nvidia/driver/usr/bin/nvidia-smi", "")
     write(tmp_path / "run/nvidia/driver/usr/lib64/libnvidia-ml.so.1", nvml_library.read_bytes())
-    found = facts(RecordedHost(tmp_path))
+    found = facts(FakeHost(tmp_path))
     assert found["driver"]["containerised"] is True
     assert found["gpus"][0]["product"] == "NVIDIA H100 80GB HBM3"
 
 
-def test_the_initramfs_only_when_it_is_named(facts: Facts, tmp_path: Path) -> None:
+def test_the_initramfs_is_read_only_if_it_is_named(facts: Facts, tmp_path: Path) -> None:
     write(tmp_path / "proc/sys/kernel/osrelease", "6.8\n")
     write(tmp_path / "boot/initrd.img-6.8", "")
-    host = RecordedHost(tmp_path, lsinitramfs="usr/lib/modules/6.8/kernel/drivers/gpu/drm/nouveau/nouveau.ko\n")
+    host = FakeHost(tmp_path, lsinitramfs="usr/lib/modules/6.8/kernel/drivers/gpu/drm/nouveau/nouveau.ko\n")
     assert facts(host, gather_subset=["all"])["nouveau"]["in_initramfs"] is None
     found = facts(host, gather_subset=["!all", "!min", "initramfs"])
     assert set(found) == {"nouveau", "sources"}
@@ -241,32 +251,22 @@ def test_the_initramfs_only_when_it_is_named(facts: Facts, tmp_path: Path) -> No
         (["!all", "!min"], {"sources"}),
     ],
 )
-def test_subsets_are_read_as_setup_reads_them(facts: Facts, tmp_path: Path, subset: list[str], names: set[str]) -> None:
-    assert set(facts(RecordedHost(tmp_path), gather_subset=subset)) == names
+def test_subsets_mean_the_same_as_in_setup(facts: Facts, tmp_path: Path, subset: list[str], names: set[str]) -> None:
+    assert set(facts(FakeHost(tmp_path), gather_subset=subset)) == names
 
 
 def test_the_subset_pci_does_not_ask_the_driver(facts: Facts, tmp_path: Path, nvml: SetNvml) -> None:
     plant(tmp_path, H100, 1)
     nvml(machine(H100, 1))
-    found = facts(RecordedHost(tmp_path), gather_subset=["!all", "!min", "pci"])
+    found = facts(FakeHost(tmp_path), gather_subset=["!all", "!min", "pci"])
     assert found["gpus"][0]["uuid"] is None
     assert found["sources"]["gpus.uuid"]["reason"] == "The subset gpus was not gathered"
 
 
-def test_an_unknown_subset_is_named(run_module: t.Any) -> None:
+def test_an_unknown_subset_is_an_error(run_module: t.Any) -> None:
     outcome = run_module("gpu_facts", gather_subset=["gpu"])
     assert outcome.rc == 1
     assert outcome.result["msg"].startswith("There is no subset gpu. gather_subset knows all, min, pci,")
-
-
-@pytest.mark.parametrize("length", [1, 2, 3])
-def test_the_subsets_chosen_are_those_that_setups_own_code_chooses(length: int) -> None:
-    ours = frozenset(gather.SUBSETS) - gather.ONLY_BY_NAME
-    for asked in itertools.product(["all", "min", "!all", "!min", "xid", "!xid", "kernel", "!kernel"], repeat=length):
-        theirs = get_collector_names(
-            valid_subsets=ours, minimal_gather_subset=gather.MINIMUM, gather_subset=list(asked)
-        )
-        assert gather.chosen(asked) == theirs, asked
 
 
 def test_every_subset_is_documented() -> None:

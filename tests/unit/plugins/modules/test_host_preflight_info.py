@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules import host_preflight_info
 
-from tests.unit.boot_host import FakeHost
+from tests.unit.fake_host import FakeHost
 from tests.unit.plugins.module_utils._host.test_preflight import FACTS
 from tests.unit.plugins.modules.conftest import RunModule
 
@@ -22,7 +22,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
     return host
 
 
-def test_names_what_is_wrong_first(run_module: RunModule) -> None:
+def test_problems_come_first(run_module: RunModule) -> None:
     done = run_module("host_preflight_info", facts={**FACTS, "gpus": []})
     assert (done.rc, done.result["changed"], done.result["summary"]) == (
         0,
@@ -32,11 +32,11 @@ def test_names_what_is_wrong_first(run_module: RunModule) -> None:
     assert done.result["findings"][0]["check"] == "host_gpus"
 
 
-def test_leaves_out_what_is_skipped(run_module: RunModule) -> None:
+def test_skips_checks(run_module: RunModule) -> None:
     done = run_module("host_preflight_info", facts={**FACTS, "gpus": []}, skip=["host_gpus"])
     assert done.result["summary"] == {"failures": 0, "warnings": 0, "ok": 6}
 
 
-def test_says_which_facts_it_needs(run_module: RunModule) -> None:
+def test_names_missing_facts(run_module: RunModule) -> None:
     failed = run_module("host_preflight_info", facts={"gpus": []})
     assert failed.rc == 1 and "lack driver, nouveau, kernel, secure_boot" in failed.result["msg"]

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules import kernel_args
 
-from tests.unit.boot_host import FakeHost, debian
+from tests.unit.boot_host import debian
+from tests.unit.fake_host import FakeHost
 from tests.unit.plugins.modules.conftest import RunModule
 
 
@@ -20,7 +21,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
     return host
 
 
-def test_sets_shows_and_takes_away(host: FakeHost, run_module: RunModule) -> None:
+def test_predicts_sets_and_removes(host: FakeHost, run_module: RunModule) -> None:
     predicted = run_module("kernel_args", args=["iommu=pt"], _ansible_check_mode=True, _ansible_diff=True)
     assert host.ran == []
     done = run_module("kernel_args", args=["iommu=pt"], _ansible_diff=True)
@@ -35,11 +36,11 @@ def test_sets_shows_and_takes_away(host: FakeHost, run_module: RunModule) -> Non
     assert run_module("kernel_args", state="absent").result["configured"] == ["root=UUID=2f0c", "ro", "quiet"]
 
 
-def test_warns_of_another_value_elsewhere(host: FakeHost, run_module: RunModule) -> None:
+def test_warns_of_another_value_of_the_same_name(host: FakeHost, run_module: RunModule) -> None:
     host.put("/etc/default/grub", 'GRUB_CMDLINE_LINUX="iommu=off"\n')
     host.commands["update-grub"]([])
     assert run_module("kernel_args", args=["iommu=pt"]).warnings == [
-        "iommu=off is set elsewhere, too. The kernel goes by the last, which is what was set here."
+        "iommu=off is also set elsewhere. The kernel uses the last value, which is the one set here."
     ]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules import kernel_modules
 
-from tests.unit.boot_host import FakeHost
+from tests.unit.fake_host import FakeHost
 from tests.unit.plugins.modules.conftest import RunModule
 
 
@@ -21,7 +21,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
     return host
 
 
-def test_blacklists_shows_and_takes_back(host: FakeHost, run_module: RunModule) -> None:
+def test_predicts_blacklists_and_removes(host: FakeHost, run_module: RunModule) -> None:
     predicted = run_module("kernel_modules", blacklist=["nouveau"], _ansible_check_mode=True, _ansible_diff=True)
     assert host.names("/etc/modprobe.d") == []
     done = run_module("kernel_modules", blacklist=["nouveau"], _ansible_diff=True)

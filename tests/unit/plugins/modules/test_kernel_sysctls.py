@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules import kernel_sysctls
 
-from tests.unit.boot_host import FakeHost
+from tests.unit.fake_host import FakeHost
 from tests.unit.plugins.modules.conftest import RunModule
 
 
@@ -21,7 +21,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
     return host
 
 
-def test_sets_shows_and_gives_back(host: FakeHost, run_module: RunModule) -> None:
+def test_predicts_sets_and_restores(host: FakeHost, run_module: RunModule) -> None:
     predicted = run_module(
         "kernel_sysctls", values={"kernel.numa_balancing": 0}, _ansible_check_mode=True, _ansible_diff=True
     )
@@ -39,12 +39,12 @@ def test_sets_shows_and_gives_back(host: FakeHost, run_module: RunModule) -> Non
     assert host.read("/proc/sys/kernel/numa_balancing") == "1"
 
 
-def test_warns_of_what_has_to_wait_for_the_boot(
+def test_warns_of_values_that_have_to_wait_for_the_boot(
     host: FakeHost, run_module: RunModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host, "writable", lambda path: False)
     (warning,) = run_module("kernel_sysctls", values={"kernel.numa_balancing": 0}).warnings
-    assert "kernel.numa_balancing from here; the next boot sets it" in warning
+    assert "kernel.numa_balancing cannot be set in the running kernel from here. The next boot sets it." in warning
 
 
 def test_a_wrong_name_is_one_message(host: FakeHost, run_module: RunModule) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules import package_hold
 
-from tests.unit.boot_host import FakeHost
+from tests.unit.fake_host import FakeHost
 from tests.unit.plugins.module_utils._host.settings.test_packages import debian
 from tests.unit.plugins.modules.conftest import RunModule
 
@@ -21,7 +21,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
     return host
 
 
-def test_holds_shows_and_lets_go(host: FakeHost, run_module: RunModule) -> None:
+def test_predicts_holds_and_releases(host: FakeHost, run_module: RunModule) -> None:
     predicted = run_module("package_hold", packages=["linux-*"], _ansible_check_mode=True, _ansible_diff=True)
     assert not host.exists("/holds")
     done = run_module("package_hold", packages=["linux-*"], _ansible_diff=True)

@@ -4,91 +4,93 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""One picture of the GPUs out of what sysfs shows and what the driver says."""
+"""The facts of the GPUs, from what sysfs shows and what the driver reports."""
 
 from __future__ import annotations
 
-import typing as t
-
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import (
+    FIELDS,
+    DriverReport,
+    GpuReport,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import DEVICES, Inventory, gpu_facts
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.readings import FIELDS, Reading, Readings
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known, missing
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _PCI_FIELDS = ("pci_address", "device_id", "name", "numa_node", "iommu_group", "bound_driver", "lost", "reason")
 _SHARED_FIELDS = ("architecture", "pcie")
 
 
-def merge(inventory: Inventory, readings: Readings) -> Section:
-    """Return every GPU with the driver's word on it. The PCI bus says which GPUs there are, so that one the driver lost is not forgotten."""
-    by_address = {reading.address: reading for reading in readings.gpus}
-    unnamed = [reading for reading in readings.gpus if reading.address is None]
-    silent = [device for device in inventory.gpus if device.address not in by_address]
-    # NVML does not say which GPU it lost, but when as many are missing as it lost, it is those.
-    if unnamed and len(unnamed) == len(silent):
-        by_address.update((device.address, reading) for device, reading in zip(silent, unnamed))
-    gpus = [_gpu(gpu_facts(device), by_address.get(device.address), readings) for device in inventory.gpus]
+def gpus(inventory: Inventory, report: DriverReport) -> Section:
+    """Return every GPU. The list of GPUs comes from the PCI bus, so a GPU that the driver has lost stays in it."""
+    reports = _by_address(inventory, report)
+    facts = [_gpu(gpu_facts(device), reports.get(device.address), report) for device in inventory.gpus]
     on_the_bus = {device.address for device in inventory.gpus}
-    # A container or a virtual machine may hide the bus from us, and not the driver.
-    gpus += [
-        _gpu({"pci_address": reading.address}, reading, readings)
-        for reading in readings.gpus
-        if reading.address and reading.address not in on_the_bus
-    ]
-    return Section(gpus, _sources(gpus, by_address, inventory, readings))
+    # A container or a virtual machine may hide the PCI bus, but not the driver.
+    hidden = [gpu for gpu in report.gpus if gpu.address and gpu.address not in on_the_bus]
+    facts += [_gpu({"pci_address": gpu.address}, gpu, report) for gpu in hidden]
+    return Section(facts, _sources(facts, inventory, report))
 
 
-def _gpu(facts: Json, reading: Reading | None, readings: Readings) -> Json:
-    said = reading.values if reading else {}
-    gpu: Json = {
-        **dict.fromkeys(_PCI_FIELDS),
-        **dict.fromkeys(_SHARED_FIELDS),
-        **facts,
-        **{field: said.get(field) for field in FIELDS},
-    }
-    for field in _SHARED_FIELDS:
-        gpu[field] = said.get(field) or gpu[field]
-    gpu["lost"] = bool(gpu["lost"] or (reading and reading.lost))
-    gpu["reason"] = _reason(gpu["lost"], reading, readings)
-    return gpu
+def _by_address(inventory: Inventory, report: DriverReport) -> dict[str, GpuReport]:
+    reports = {gpu.address: gpu for gpu in report.gpus if gpu.address is not None}
+    without_address = [gpu for gpu in report.gpus if gpu.address is None]
+    without_report = [device.address for device in inventory.gpus if device.address not in reports]
+    # NVML does not say which GPUs it has lost. If it has lost as many as are missing, it has lost those.
+    if len(without_address) == len(without_report):
+        reports.update(zip(without_report, without_address))
+    return reports
 
 
-def _reason(lost: bool, reading: Reading | None, readings: Readings) -> str | None:
-    """Say in a sentence why the driver's part is missing, or None when it is there."""
-    if reading and not reading.lost and reading.values:
-        return "The configuration space reads as ones: the GPU fell off the bus" if lost else None
-    if lost:
-        words = next(iter(reading.reasons.values()), None) if reading else None
-        return (
-            f"The GPU fell off the bus ({words})"
-            if words
-            else "The GPU fell off the bus: its configuration space reads as ones"
-        )
-    if reading and reading.reasons:
-        return next(iter(reading.reasons.values()))
-    return readings.reason or f"{readings.source} does not know this GPU"
+def _gpu(from_pci: Json, gpu: GpuReport | None, report: DriverReport) -> Json:
+    from_driver = gpu.values if gpu else {}
+    facts: Json = {**dict.fromkeys((*_PCI_FIELDS, *_SHARED_FIELDS)), **from_pci}
+    facts.update({field: from_driver.get(field) for field in FIELDS})
+    facts.update({field: from_driver.get(field) or facts[field] for field in _SHARED_FIELDS})
+    facts["lost"] = bool(facts["lost"] or (gpu and gpu.lost))
+    facts["reason"] = _lost_reason(gpu) if facts["lost"] else _silence_reason(gpu, report)
+    return facts
 
 
-def _sources(
-    gpus: list[Json], by_address: t.Mapping[str | None, Reading], inventory: Inventory, readings: Readings
-) -> dict[str, dict[str, str | None]]:
-    sources = {
-        "": known("sysfs" if inventory.readable else readings.source)
-        if gpus or inventory.readable
-        else missing(f"{DEVICES} is empty")
-    }
+def _lost_reason(gpu: GpuReport | None) -> str:
+    """Return a sentence that says that a GPU is lost, and how that is known."""
+    if gpu and not gpu.lost and gpu.values:
+        return "The configuration space reads as ones: the GPU fell off the bus"
+    reasons = list(gpu.reasons.values()) if gpu else []
+    if reasons:
+        return f"The GPU fell off the bus ({reasons[0]})"
+    return "The GPU fell off the bus: its configuration space reads as ones"
+
+
+def _silence_reason(gpu: GpuReport | None, report: DriverReport) -> str | None:
+    """Return why the driver's part of the facts is missing, or None if it is there."""
+    if gpu and gpu.values:
+        return None
+    if gpu and gpu.reasons:
+        return next(iter(gpu.reasons.values()))
+    return report.reason or f"{report.source} does not know this GPU"
+
+
+def _sources(facts: list[Json], inventory: Inventory, report: DriverReport) -> dict[str, dict[str, str | None]]:
+    sources = {"": _source_of_the_list(facts, inventory, report)}
     for field in (*_SHARED_FIELDS, *FIELDS):
-        if any(reading.values.get(field) is not None for reading in readings.gpus):
-            sources[field] = known(readings.source)
-        elif any(gpu[field] for gpu in gpus):
-            sources[field] = known("sysfs")
+        if any(gpu.values.get(field) is not None for gpu in report.gpus):
+            sources[field] = known_from(report.source)
+        elif any(gpu[field] for gpu in facts):
+            sources[field] = known_from("sysfs")
         else:
-            sources[field] = missing(_why_missing(field, gpus, by_address, readings))
+            sources[field] = unknown(_why_unknown(field, facts, report))
     return sources
 
 
-def _why_missing(field: str, gpus: list[Json], by_address: t.Mapping[str | None, Reading], readings: Readings) -> str:
-    if not gpus:
+def _source_of_the_list(facts: list[Json], inventory: Inventory, report: DriverReport) -> dict[str, str | None]:
+    if inventory.readable:
+        return known_from("sysfs")
+    return known_from(report.source) if facts else unknown(f"{DEVICES} is empty")
+
+
+def _why_unknown(field: str, facts: list[Json], report: DriverReport) -> str:
+    if not facts:
         return "The host has no GPU"
-    reasons = (reading.reasons.get(field) for reading in by_address.values())
-    return next(filter(None, reasons), None) or readings.reason or f"{readings.source} does not tell"
+    reasons = (gpu.reasons.get(field) for gpu in report.gpus)
+    return next(filter(None, reasons), None) or report.reason or f"{report.source} does not report it"

@@ -4,10 +4,10 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Asking NVML, the driver's library, in a child process that may hang or crash: the only file that imports pynvml.
+"""Asks NVML, the driver's library, in a child process that may hang or crash. Only this file imports pynvml.
 
-A driver in trouble blocks a call inside the kernel for ever, where no signal ends it. The child therefore has nothing of its parent's but one
-pipe, writes what it knows GPU by GPU, and is left behind when it does not end in time.
+If the driver is broken, a call can hang in the kernel forever, where no signal ends it. Therefore the child shares
+nothing with its parent but one pipe, writes its report GPU by GPU, and is no longer waited for after a time limit.
 """
 
 from __future__ import annotations
@@ -22,11 +22,15 @@ import signal
 import time
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import (
+    DriverReport,
+    GpuReport,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import normal_address
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.readings import Reading, Readings
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 try:
-    # Looked for, not imported: the child imports it, beside the parent's other work.
+    # Only the child imports it, while the parent does other work.
     from importlib.util import find_spec
 
     HAS_PYNVML = find_spec("pynvml") is not None
@@ -51,18 +55,18 @@ _END = "done"
 
 
 class Child:
-    """A process that asks NVML. Start it first, look for its answer last."""
+    """A process that asks NVML. It should start first, and its answer be read last."""
 
     def __init__(self, library: str | None = None) -> None:
-        """Fork. ``library`` is the path of NVML's library where the linker does not find it: in a driver container's file system."""
+        """Fork. ``library`` is the path of NVML's library if the linker cannot find it, as in a driver container."""
         self._reader, writer = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
-            _be_the_child(writer, library)
+            _run_child(writer, library)
         os.close(writer)
 
-    def answer(self, deadline: float) -> Readings:
-        """Return what the child has said by ``deadline`` (of the monotonic clock)."""
+    def answer(self, deadline: float) -> DriverReport:
+        """Return what the child has reported by ``deadline`` (of the monotonic clock)."""
         text = b""
         ended = False
         while not ended and select.select([self._reader], [], [], max(0.0, deadline - time.monotonic()))[0]:
@@ -73,35 +77,35 @@ class Child:
         if not ended:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
-        # One that hangs in the kernel is not waited for.
+        # A child that hangs in the kernel must not be waited for.
         status = os.waitpid(self._pid, 0 if ended else os.WNOHANG)[1]
-        return readings_of(
+        return parse_answer(
             text.decode("utf-8", "replace"),
             timed_out=not ended,
             signal_number=os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
         )
 
 
-def readings_of(text: str, timed_out: bool, signal_number: int) -> Readings:
-    """Read the child's answer, one JSON object a line; the last line may be cut off."""
+def parse_answer(text: str, timed_out: bool, signal_number: int) -> DriverReport:
+    """Read the child's answer, which has one JSON object on each line. The last line may be incomplete."""
     driver_version, reason, complete = None, None, False
     gpus = []
     for line in text.split("\n")[:-1]:
-        said = json.loads(line)
-        driver_version = said.get("driver_version", driver_version)
-        reason = said.get("reason", reason)
-        complete = complete or _END in said
-        if "gpu" in said:
-            gpus.append(Reading(**said["gpu"]))
+        message = json.loads(line)
+        driver_version = message.get("driver_version", driver_version)
+        reason = message.get("reason", reason)
+        complete = complete or _END in message
+        if "gpu" in message:
+            gpus.append(GpuReport(**message["gpu"]))
     if timed_out:
-        reason = "NVML did not answer in time: a driver in trouble hangs"
+        reason = "NVML did not answer in time, because the driver hangs"
     elif not complete and reason is None:
         reason = f"NVML's process ended by signal {signal_number}" if signal_number else "NVML's process ended early"
-    return Readings(SOURCE, driver_version, gpus, reason, timed_out)
+    return DriverReport(SOURCE, driver_version, gpus, reason, timed_out)
 
 
-def _be_the_child(writer: int, library: str | None) -> t.NoReturn:
-    """Keep only the pipe: whoever reads this process's output would otherwise wait for a child that hangs."""
+def _run_child(writer: int, library: str | None) -> t.NoReturn:
+    """Close everything but the pipe. Otherwise, readers of this process's output would wait for a child that hangs."""
     try:
         pipe = os.dup2(writer, 3)
         os.closerange(4, 4096)
@@ -110,21 +114,21 @@ def _be_the_child(writer: int, library: str | None) -> t.NoReturn:
             os.dup2(nowhere, descriptor)
         os.setsid()
         with os.fdopen(pipe, "w", encoding="utf-8") as out:
-            for said in ask(library):
-                out.write(json.dumps(said) + "\n")
+            for message in ask(library):
+                out.write(json.dumps(message) + "\n")
                 out.flush()
     finally:
-        # The parent's clean-up is not the child's to do.
+        # Skip the exit handlers, which are the parent's.
         os._exit(0)
 
 
-def ask(library: str | None) -> t.Iterator[dict[str, t.Any]]:
-    """Ask NVML for everything, one GPU after the other, and say each at once."""
+def ask(library: str | None) -> t.Iterator[Json]:
+    """Ask NVML for everything, and yield the report on each GPU as soon as it is complete."""
     import pynvml  # noqa: PLC0415
 
     try:
         if library:
-            # pynvml asks for the library by its name, which the linker then knows.
+            # pynvml loads the library by its name, which the linker then knows.
             ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
         pynvml.nvmlInit()
         yield {"driver_version": _string(pynvml.nvmlSystemGetDriverVersion())}
@@ -136,7 +140,7 @@ def ask(library: str | None) -> t.Iterator[dict[str, t.Any]]:
         yield {_END: True}
 
 
-def _gpu(nvml: t.Any, index: int) -> dict[str, t.Any]:
+def _gpu(nvml: t.Any, index: int) -> Json:
     address = None
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
@@ -156,12 +160,12 @@ def _gpu(nvml: t.Any, index: int) -> dict[str, t.Any]:
 
 
 def _string(value: t.Any) -> t.Any:
-    """Return text also for the bytes that older versions of nvidia-ml-py give."""
+    """Return text. Older versions of nvidia-ml-py return bytes."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _optional(nvml: t.Any, call: t.Callable[..., t.Any], *arguments: t.Any) -> t.Any:
-    """Return a part of an answer, or None where this GPU or driver lacks it. A lost GPU is no detail."""
+    """Return the answer to one call, or None if the GPU or driver does not support it. Raise if the GPU is lost."""
     try:
         return call(*arguments)
     except nvml.NVMLError as e:
@@ -180,7 +184,7 @@ def _pcie(nvml: t.Any, handle: t.Any) -> dict[str, int | None]:
     }
 
 
-def _ecc(nvml: t.Any, handle: t.Any) -> dict[str, t.Any]:
+def _ecc(nvml: t.Any, handle: t.Any) -> Json:
     enabled, pending = nvml.nvmlDeviceGetEccMode(handle)
 
     def errors(kind: int, counter: int) -> t.Any:
@@ -197,7 +201,7 @@ def _ecc(nvml: t.Any, handle: t.Any) -> dict[str, t.Any]:
     }
 
 
-def _remapped_rows(nvml: t.Any, handle: t.Any) -> dict[str, t.Any]:
+def _remapped_rows(nvml: t.Any, handle: t.Any) -> Json:
     correctable, uncorrectable, pending, failure = nvml.nvmlDeviceGetRemappedRows(handle)
     return {
         "correctable": correctable,
@@ -207,14 +211,14 @@ def _remapped_rows(nvml: t.Any, handle: t.Any) -> dict[str, t.Any]:
     }
 
 
-def _mig(nvml: t.Any, handle: t.Any) -> dict[str, t.Any]:
+def _mig(nvml: t.Any, handle: t.Any) -> Json:
     mode, pending = nvml.nvmlDeviceGetMigMode(handle)
     count = nvml.nvmlDeviceGetMaxMigDeviceCount(handle) if mode else 0
     found = (_mig_instance(nvml, handle, index) for index in range(count))
     return {"mode": bool(mode), "pending": bool(pending), "instances": [instance for instance in found if instance]}
 
 
-def _mig_instance(nvml: t.Any, handle: t.Any, index: int) -> dict[str, t.Any] | None:
+def _mig_instance(nvml: t.Any, handle: t.Any, index: int) -> Json | None:
     device = _optional(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
     if device is None:
         return None
@@ -230,8 +234,8 @@ def _mig_instance(nvml: t.Any, handle: t.Any, index: int) -> dict[str, t.Any] | 
     }
 
 
-def _nvlink(nvml: t.Any, handle: t.Any) -> dict[str, t.Any]:
-    # A GPU without NVLink refuses the first question, which is then the reason.
+def _nvlink(nvml: t.Any, handle: t.Any) -> Json:
+    # On a GPU without NVLink the first call raises, and its error becomes the reason.
     states = [nvml.nvmlDeviceGetNvLinkState(handle, 0)]
     for link in range(1, nvml.NVML_NVLINK_MAX_LINKS):
         state = _optional(nvml, nvml.nvmlDeviceGetNvLinkState, handle, link)
@@ -245,19 +249,15 @@ def _nvlink(nvml: t.Any, handle: t.Any) -> dict[str, t.Any]:
     }
 
 
-def _fabric(nvml: t.Any, handle: t.Any) -> dict[str, t.Any] | None:
+def _fabric(nvml: t.Any, handle: t.Any) -> Json | None:
     info = nvml.c_nvmlGpuFabricInfoV_t()
     nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
     state = _FABRIC_STATES.get(info.state)
     if state is None:
         return None
-    status = (
-        None
-        if info.state != nvml.NVML_GPU_FABRIC_STATE_COMPLETED
-        else "Success"
-        if info.status == nvml.NVML_SUCCESS
-        else str(nvml.NVMLError(info.status))
-    )
+    status = None
+    if info.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED:
+        status = "Success" if info.status == nvml.NVML_SUCCESS else str(nvml.NVMLError(info.status))
     cluster = bytes(info.clusterUuid).hex()
     return {
         "state": state,
@@ -282,4 +282,4 @@ QUESTIONS: dict[str, t.Callable[[t.Any, t.Any], t.Any]] = {
     "nvlink": _nvlink,
     "fabric": _fabric,
 }
-"""What is asked of each GPU, in this order."""
+"""The call for each field of a GPU, in the order of the calls."""

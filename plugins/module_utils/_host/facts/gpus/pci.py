@@ -4,7 +4,10 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What sysfs says of NVIDIA's PCI devices, with or without a driver: GPUs, NVSwitches, links, NUMA nodes, IOMMU groups, bound drivers."""
+"""What sysfs shows of NVIDIA's PCI devices, with or without a driver.
+
+These are GPUs and NVSwitches with their links, NUMA nodes, IOMMU groups and bound drivers.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +15,21 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci_ids import (
-    MELLANOX,
-    NVIDIA,
-    architecture_of,
-    name_of,
-)
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known, missing
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import pci_ids
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci_ids import MELLANOX, NVIDIA
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 DEVICES = "/sys/bus/pci/devices"
+_IOMMU_GROUPS = "/sys/kernel/iommu_groups"
 PCI_IDS = ("/usr/share/hwdata/pci.ids", "/usr/share/misc/pci.ids")
 
 _GPU_CLASSES = ("0x0300", "0x0302")
 _SWITCH_CLASS = "0x0680"
 _CONNECTX_7 = "1021"
-# What the driver's own fabric manager looks for in the vital product data: the ConnectX-7 behind which the switches of NVLink 5 lie.
+# The switches of NVLink 5 are behind a ConnectX-7. NVIDIA's fabric manager finds it by this text in its product data.
 _SWITCH_MANAGEMENT = b"SW_MNG"
 _GENERATION_OF_SPEED = {
     "2.5": 1,
@@ -49,7 +49,10 @@ _NO_ANSWER = b"\xff\xff\xff\xff"
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """One of NVIDIA's PCI devices. ``answers`` is false when it fell off the bus: its configuration space reads as ones."""
+    """One of NVIDIA's PCI devices.
+
+    ``answers`` is false if the device fell off the bus, because then its configuration space reads as ones.
+    """
 
     address: str
     device_id: str
@@ -64,7 +67,7 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class Inventory:
-    """NVIDIA's devices on the host. ``readable`` is false when the host shows no PCI bus at all."""
+    """NVIDIA's devices on the host. ``readable`` is false if the host does not show its PCI bus."""
 
     gpus: list[Device]
     switches: list[Device]
@@ -72,7 +75,10 @@ class Inventory:
 
 
 def normal_address(address: str) -> str:
-    """Return a PCI address as sysfs writes it: NVML and nvidia-smi write eight digits of domain, the kernel log often no function."""
+    """Return a PCI address as sysfs writes it.
+
+    NVML and nvidia-smi write a domain of eight digits, and the kernel log often omits the function.
+    """
     match = re.fullmatch(r"(?:([0-9a-f]+):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?", address.strip().lower())
     if match is None:
         return address
@@ -86,7 +92,7 @@ def generation(speed: str | None) -> int | None:
 
 
 def scan(host: Host) -> Inventory:
-    """Find NVIDIA's GPUs and NVSwitches. Virtual functions of a GPU are not GPUs."""
+    """Find NVIDIA's GPUs and NVSwitches. A virtual function of a GPU does not count as a GPU."""
     gpus, switches = [], []
     addresses = host.names(DEVICES)
     for address in addresses:
@@ -116,35 +122,35 @@ def _device(host: Host, address: str) -> Device:
     return Device(
         address=address,
         device_id=f"{vendor_id}:{device_id}",
-        name=name_of(device_id) or name_of(device_id, next(filter(None, map(host.read, PCI_IDS)), None)),
-        architecture=architecture_of(device_id),
+        name=_name(host, device_id),
+        architecture=pci_ids.architecture_of(device_id),
         pcie={
             "generation": generation(host.read(f"{folder}/current_link_speed")),
             "generation_max": generation(host.read(f"{folder}/max_link_speed")),
             "width": _width(host.read(f"{folder}/current_link_width")),
             "width_max": _width(host.read(f"{folder}/max_link_width")),
         },
-        numa_node=_numa_node(host.read(f"{folder}/numa_node")),
-        iommu_group=whole_number(host.target(f"{folder}/iommu_group")),
-        driver=host.target(f"{folder}/driver"),
-        # A sleeping device reads as ones too.
+        # On a machine with one node, the kernel writes -1.
+        numa_node=whole_number(host.read(f"{folder}/numa_node")),
+        iommu_group=whole_number(host.link_name(f"{folder}/iommu_group")),
+        driver=host.link_name(f"{folder}/driver"),
+        # The configuration space of a sleeping device reads as ones, too.
         answers=power_state == "D3cold" or configuration is None or configuration[:4] != _NO_ANSWER,
     )
 
 
-def _numa_node(text: str | None) -> int | None:
-    # The kernel writes -1 on a machine with one node.
-    return whole_number(text)
+def _name(host: Host, device_id: str) -> str | None:
+    return pci_ids.name_of(device_id) or pci_ids.name_of(device_id, next(filter(None, map(host.read, PCI_IDS)), None))
 
 
 def _width(text: str | None) -> int | None:
-    # 255 and 63 are what a register of ones looks like.
+    # A register that reads as ones gives 63 or 255.
     number = whole_number(text)
     return number if number in (1, 2, 4, 8, 12, 16, 32) else None
 
 
 def gpu_facts(device: Device) -> Json:
-    """Return the facts of a GPU that need no driver."""
+    """Return the facts of a GPU that are known without a driver."""
     return {
         "pci_address": device.address,
         "device_id": device.device_id,
@@ -164,37 +170,39 @@ def nvswitches(inventory: Inventory) -> Section:
         {"pci_address": device.address, "device_id": device.device_id, "name": device.name}
         for device in inventory.switches
     ]
-    return Section(facts, {"": known("sysfs") if inventory.readable else missing(f"{DEVICES} is empty")})
+    return Section(facts, {"": known_from("sysfs") if inventory.readable else unknown(f"{DEVICES} is empty")})
 
 
 def iommu(host: Host, inventory: Inventory, cmdline: t.Sequence[str]) -> Section:
-    """Return whether an IOMMU is on, how it maps, and what shares a GPU's group."""
-    root = "/sys/kernel/iommu_groups"
-    groups = host.names(root)
-    gpu_groups = []
-    for device in inventory.gpus:
-        members = [] if device.iommu_group is None else host.names(f"{root}/{device.iommu_group}/devices")
-        gpu_groups.append(
-            {
-                "gpu": device.address,
-                "group": device.iommu_group,
-                "shared_with": [other for other in members if other != device.address],
-            }
-        )
+    """Return whether an IOMMU is on, its mode, and which devices share a group with a GPU."""
+    groups = host.names(_IOMMU_GROUPS)
+    gpu_groups = [_gpu_group(host, device) for device in inventory.gpus]
     first = next((entry["group"] for entry in gpu_groups if entry["group"] is not None), groups[0] if groups else None)
-    kind = host.read(f"{root}/{first}/type")
+    kind = host.read(f"{_IOMMU_GROUPS}/{first}/type")
     facts = {
         "enabled": bool(groups),
         "mode": iommu_mode(kind, cmdline) if groups else None,
         "groups": len(groups),
         "gpu_groups": gpu_groups,
     }
-    mode = missing("The IOMMU is off") if not groups else known("sysfs" if kind else "/proc/cmdline")
-    return Section(facts, {"": known("sysfs"), "mode": mode})
+    mode = unknown("The IOMMU is off") if not groups else known_from("sysfs" if kind else "/proc/cmdline")
+    return Section(facts, {"": known_from("sysfs"), "mode": mode})
+
+
+def _gpu_group(host: Host, device: Device) -> Json:
+    members = [] if device.iommu_group is None else host.names(f"{_IOMMU_GROUPS}/{device.iommu_group}/devices")
+    return {
+        "gpu": device.address,
+        "group": device.iommu_group,
+        "shared_with": [member for member in members if member != device.address],
+    }
 
 
 def iommu_mode(kind: str | None, cmdline: t.Sequence[str]) -> str:
-    """Return how a group maps, by the type that sysfs names (Linux 5.11 on) or else by the kernel's arguments."""
+    """Return the mode of the IOMMU.
+
+    It follows from the group's type in sysfs (since Linux 5.11), or else from the kernel's arguments.
+    """
     if kind in ("identity", "DMA", "DMA-FQ"):
         return "passthrough" if kind == "identity" else "translated"
     return "passthrough" if {"iommu=pt", "iommu.passthrough=1"} & set(cmdline) else "translated"

@@ -4,10 +4,11 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""NVIDIA's data centre GPUs and NVSwitches by PCI device id.
+"""The names of NVIDIA's data center GPUs and NVSwitches by PCI device id.
 
-Names are those of the PCI ID Repository (https://pci-ids.ucw.cz) and, for newer ones, of the table of supported GPUs in the README of
-NVIDIA's open kernel modules (https://github.com/NVIDIA/open-gpu-kernel-modules). They are here because many hosts have no pci.ids, or an old one.
+They come from the PCI ID Repository (https://pci-ids.ucw.cz). The names of newer GPUs come from the README of NVIDIA's
+open kernel modules (https://github.com/NVIDIA/open-gpu-kernel-modules). The table exists because many hosts have no
+pci.ids, or an old one.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ _GENERATIONS = (
 
 
 def name_of(device_id: str, pci_ids: str | None = None) -> str | None:
-    """Return a device's name, from the table above or else from the host's own pci.ids, or None for an unknown one."""
+    """Return a device's name from the table above, or else from the text of the host's pci.ids, or None."""
     if device_id in _NAMES or pci_ids is None:
         return _NAMES.get(device_id)
     vendor = re.search(rf"^{NVIDIA}  .*\n((?:[\t#].*\n|\n)*)", pci_ids, re.MULTILINE)
@@ -96,6 +97,6 @@ def name_of(device_id: str, pci_ids: str | None = None) -> str | None:
 
 
 def architecture_of(device_id: str) -> str | None:
-    """Return the generation of a GPU by its device id, in NVIDIA's word for it."""
+    """Return NVIDIA's name of a GPU's generation, from its device id."""
     number = int(device_id, 16)
     return next((name for first, last, name in _GENERATIONS if first <= number <= last), None)

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Reading ``nvidia-smi -q -x``: what the driver says of its GPUs where NVML cannot be asked directly."""
+"""Reads ``nvidia-smi -q -x``: the driver's report on its GPUs if NVML cannot be asked directly."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ import re
 import typing as t
 import xml.etree.ElementTree as ET
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import (
+    FIELDS,
+    DriverReport,
+    GpuReport,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import normal_address
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.readings import FIELDS, Reading, Readings
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 SOURCE = "nvidia-smi"
-_NOT_IN_XML = "nvidia-smi -q -x does not tell; NVML does"
+_NOT_IN_XML = "nvidia-smi -q -x does not report it, but NVML does"
 _NOT_SUPPORTED = "nvidia-smi says N/A"
-# Names in the course of the drivers' life, the newest first.
+# Driver versions differ in these names. The newest comes first.
 _POWER = ("gpu_power_readings/instant_power_draw", "gpu_power_readings/power_draw", "power_readings/power_draw")
 _POWER_LIMIT = (
     "gpu_power_readings/current_power_limit",
@@ -27,46 +32,57 @@ _POWER_LIMIT = (
     "power_readings/enforced_power_limit",
     "power_readings/power_limit",
 )
+_HEADING = re.compile(r"GPU \d+: .*\(UUID: (?P<uuid>[^)]+)\)")
 _PROFILE = re.compile(r"^\s+MIG (?P<profile>\S+)\s+Device\s+(?P<index>\d+): \(UUID: (?P<uuid>[^)]+)\)")
+# The GPU does not have it, or the driver could not read it. Some versions write the latter in brackets.
+_NO_VALUE = ("", "N/A", "None", "Unknown Error", "Insufficient Permissions", "GPU is lost")
 _LOST = re.compile(
     r"Unable to determine the device handle for (?:GPU|gpu)\s*(?:\d+: )?(?P<gpu>[0-9a-fA-F:.]+?): (?P<message>.+)"
 )
 
 
-def read(host: Host, root: str, timeout_s: float) -> Readings:
-    """Ask nvidia-smi below the driver's root once; a second time, only for names, when a GPU has MIG instances."""
+def ask(host: Host, root: str, timeout_s: float) -> DriverReport:
+    """Run the nvidia-smi below the driver's root.
+
+    If a GPU has MIG instances, run it a second time for their names.
+    """
     command = ["chroot", root, "nvidia-smi"] if root else ["nvidia-smi"]
     output = host.run([*command, "-q", "-x"], timeout_s)
-    readings = parse(output)
-    if any(
-        instance for reading in readings.gpus for instance in (reading.values.get("mig") or {}).get("instances", [])
-    ):
-        name_instances(readings, host.run([*command, "-L"], timeout_s).stdout)
-    return readings
+    report = parse(output)
+    if any(_instances(gpu) for gpu in report.gpus):
+        name_instances(report, host.run([*command, "-L"], timeout_s).stdout)
+    return report
 
 
-def parse(output: Output) -> Readings:
-    """Read the answer. GPUs that are gone stand before the XML, or in its place, as a sentence each."""
+def _instances(gpu: GpuReport) -> list[Json]:
+    instances: list[Json] = (gpu.values.get("mig") or {}).get("instances", [])
+    return instances
+
+
+def parse(output: Output) -> DriverReport:
+    """Read the output. For each lost GPU there is a sentence before the XML, or in its place."""
     lost = [
-        Reading(normal_address(match["gpu"]), lost=True, reasons=_all(match["message"]))
+        GpuReport(normal_address(match["gpu"]), lost=True, reasons=_for_every_field(match["message"]))
         for match in _LOST.finditer(output.stdout)
     ]
     start, end = output.stdout.find("<?xml"), output.stdout.rfind("</nvidia_smi_log>")
     if start < 0 or end < 0:
-        return Readings(SOURCE, gpus=lost, reason=output.error or "nvidia-smi printed no XML")
+        return DriverReport(SOURCE, gpus=lost, reason=output.error or "nvidia-smi printed no XML")
     try:
         log = ET.fromstring(output.stdout[start : end + len("</nvidia_smi_log>")])  # noqa: S314 (the host's own driver wrote it)
     except ET.ParseError as e:
-        return Readings(SOURCE, gpus=lost, reason=f"nvidia-smi printed broken XML: {e}")
-    return Readings(SOURCE, driver_version=log.findtext("driver_version"), gpus=[*map(_gpu, log.findall("gpu")), *lost])
+        return DriverReport(SOURCE, gpus=lost, reason=f"nvidia-smi printed broken XML: {e}")
+    return DriverReport(
+        SOURCE, driver_version=log.findtext("driver_version"), gpus=[*map(_gpu, log.findall("gpu")), *lost]
+    )
 
 
-def _all(reason: str) -> dict[str, str]:
+def _for_every_field(reason: str) -> dict[str, str]:
     return {field: reason.strip() for field in FIELDS}
 
 
-def _gpu(gpu: ET.Element) -> Reading:
-    values: dict[str, t.Any] = {
+def _gpu(gpu: ET.Element) -> GpuReport:
+    values: Json = {
         "product": _text(gpu, "product_name"),
         "architecture": _text(gpu, "product_architecture"),
         "uuid": _text(gpu, "uuid"),
@@ -81,19 +97,12 @@ def _gpu(gpu: ET.Element) -> Reading:
         "fabric": _fabric(gpu),
     }
     reasons = {field: _NOT_SUPPORTED for field, value in values.items() if value is None}
-    return Reading(normal_address(gpu.get("id", "")), values=values, reasons={**reasons, "nvlink": _NOT_IN_XML})
+    return GpuReport(normal_address(gpu.get("id", "")), values=values, reasons={**reasons, "nvlink": _NOT_IN_XML})
 
 
 def _text(element: ET.Element, path: str) -> str | None:
     text = (element.findtext(path) or "").strip()
-    # N/A: the GPU has no such thing. The others in brackets: the driver could not say.
-    return (
-        None
-        if text in ("", "N/A", "None")
-        or text.startswith("[")
-        or text in ("Unknown Error", "Insufficient Permissions", "GPU is lost")
-        else text
-    )
+    return None if text in _NO_VALUE or text.startswith("[") else text
 
 
 def _decimal(element: ET.Element, path: str) -> float | None:
@@ -128,7 +137,7 @@ def _pcie(gpu: ET.Element) -> dict[str, int | None] | None:
     return values if any(values.values()) else None
 
 
-def _ecc(gpu: ET.Element) -> dict[str, t.Any] | None:
+def _ecc(gpu: ET.Element) -> Json | None:
     enabled = _flag(gpu, "ecc_mode/current_ecc")
     if enabled is None:
         return None
@@ -146,18 +155,15 @@ def _errors(gpu: ET.Element, counter: str, kind: str, old_kind: str) -> int | No
     old = _whole(gpu, f"ecc_errors/{counter}/{old_kind}/total")
     if old is not None:
         return old
-    # sram_uncorrectable became sram_uncorrectable_parity and _secded with Hopper's drivers.
-    memories = [
-        name
-        for name in (child.tag for child in gpu.findall(f"ecc_errors/{counter}/*"))
-        if re.match(rf"(sram|dram)_{kind}(_|$)", name)
-    ]
+    # Hopper's drivers split sram_uncorrectable into sram_uncorrectable_parity and sram_uncorrectable_secded.
+    names = [child.tag for child in gpu.findall(f"ecc_errors/{counter}/*")]
+    memories = [name for name in names if re.match(rf"(sram|dram)_{kind}(_|$)", name)]
     counts = [_whole(gpu, f"ecc_errors/{counter}/{name}") for name in memories]
-    present = [count for count in counts if count is not None]
-    return sum(present) if present else None
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
-def _remapped_rows(gpu: ET.Element) -> dict[str, t.Any] | None:
+def _remapped_rows(gpu: ET.Element) -> Json | None:
     values = {
         "correctable": _whole(gpu, "remapped_rows/remapped_row_corr"),
         "uncorrectable": _whole(gpu, "remapped_rows/remapped_row_unc"),
@@ -167,7 +173,7 @@ def _remapped_rows(gpu: ET.Element) -> dict[str, t.Any] | None:
     return None if all(value is None for value in values.values()) else values
 
 
-def _mig(gpu: ET.Element) -> dict[str, t.Any] | None:
+def _mig(gpu: ET.Element) -> Json | None:
     mode = _flag(gpu, "mig_mode/current_mig")
     if mode is None:
         return None
@@ -185,7 +191,7 @@ def _mig(gpu: ET.Element) -> dict[str, t.Any] | None:
     return {"mode": mode, "pending": _flag(gpu, "mig_mode/pending_mig"), "instances": instances}
 
 
-def _fabric(gpu: ET.Element) -> dict[str, t.Any] | None:
+def _fabric(gpu: ET.Element) -> Json | None:
     state = _text(gpu, "fabric/state")
     if state is None:
         return None
@@ -197,16 +203,16 @@ def _fabric(gpu: ET.Element) -> dict[str, t.Any] | None:
     }
 
 
-def name_instances(readings: Readings, listing: str) -> None:
-    """Give every MIG instance the profile and UUID that ``nvidia-smi -L`` shows below its GPU."""
-    by_uuid = {reading.values.get("uuid"): reading for reading in readings.gpus}
-    instances: list[dict[str, t.Any]] = []
+def name_instances(report: DriverReport, listing: str) -> None:
+    """Add the profile and the UUID of each MIG instance, which ``nvidia-smi -L`` lists below the GPU."""
+    by_uuid = {gpu.values.get("uuid"): gpu for gpu in report.gpus}
+    gpu: GpuReport | None = None
     for line in listing.splitlines():
-        gpu = re.match(r"GPU \d+: .*\(UUID: ([^)]+)\)", line)
-        if gpu:
-            reading = by_uuid.get(gpu[1])
-            instances = ((reading.values.get("mig") or {}) if reading else {}).get("instances", [])
+        heading = _HEADING.match(line)
+        if heading:
+            gpu = by_uuid.get(heading["uuid"])
         match = _PROFILE.match(line)
-        for instance in instances:
-            if match and instance["index"] == int(match["index"]):
-                instance.update(profile=match["profile"], uuid=match["uuid"])
+        if gpu and match:
+            for instance in _instances(gpu):
+                if instance["index"] == int(match["index"]):
+                    instance.update(profile=match["profile"], uuid=match["uuid"])

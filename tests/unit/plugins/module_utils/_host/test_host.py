@@ -24,19 +24,19 @@ def test_files_below_a_root(tmp_path: Path) -> None:
     assert host.read_bytes("/etc/b.conf") == b"one\n\xff\n\n"
     assert host.names("/etc") == ["a.conf", "b.conf"]
     assert host.glob("/etc/*.conf") == ["/etc/a.conf", "/etc/b.conf"]
-    assert host.target("/etc/a.conf") == "at-all"
+    assert host.link_name("/etc/a.conf") == "at-all"
     assert host.exists("/etc/a.conf")
 
 
-def test_what_is_not_there_is_none_or_empty(tmp_path: Path) -> None:
+def test_what_does_not_exist_is_none_or_empty(tmp_path: Path) -> None:
     host = Host(str(tmp_path))
-    assert (host.read("/x"), host.read_bytes("/x"), host.target("/x")) == (None, None, None)
+    assert (host.read("/x"), host.read_bytes("/x"), host.link_name("/x")) == (None, None, None)
     assert (host.names("/x"), host.glob("/x/*"), host.exists("/x")) == ([], [], False)
-    # A folder is no file.
+    # A folder is not a file.
     assert (host.read("/"), host.read_bytes("/")) == (None, None)
 
 
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_file_is_written_atomically(tmp_path: Path) -> None:
     host = Host(str(tmp_path))
     host.write("/etc/new/file", "text\n")
     assert host.read("/etc/new/file") == "text"
@@ -51,28 +51,51 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert host.names("/etc/new") == []
 
 
-def test_one_at_a_time(tmp_path: Path) -> None:
+def test_a_file_of_the_kernel_is_written_in_place(tmp_path: Path) -> None:
+    (tmp_path / "value").write_text("a longer text")
+    before = os.stat(tmp_path / "value").st_ino
+    Host(str(tmp_path)).write_in_place("/value", "1\n")
+    assert (tmp_path / "value").read_text() == "1\n"
+    assert os.stat(tmp_path / "value").st_ino == before
+    (tmp_path / "full").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left"):
+        Host(str(tmp_path)).write_in_place("/full", "1\n")
+
+
+def test_a_large_file_is_a_stream(tmp_path: Path) -> None:
+    (tmp_path / "image").write_bytes(b"0123456789")
+    with Host(str(tmp_path)).stream("/image") as file:
+        assert (file.read(3), file.read(3)) == (b"012", b"345")
+        with Host().piped(["cat"], file) as output:
+            assert output.read() == b"6789"
+
+
+def test_the_machine_is_the_kernels_name_for_the_architecture() -> None:
+    assert Host().machine() == os.uname().machine
+
+
+def test_only_one_process_has_the_lock(tmp_path: Path) -> None:
     entered = threading.Event()
 
     def other() -> None:
-        with Host(str(tmp_path)).alone():
+        with Host(str(tmp_path)).locked():
             entered.set()
 
     waiting = threading.Thread(target=other)
-    with Host(str(tmp_path)).alone():
+    with Host(str(tmp_path)).locked():
         waiting.start()
         assert not entered.wait(0.3)
     waiting.join(10)
     assert entered.is_set()
 
 
-def test_who_cannot_take_the_lock_goes_on(tmp_path: Path) -> None:
+def test_a_user_who_cannot_take_the_lock_continues(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("no folder")
-    with Host(str(tmp_path)).alone():
+    with Host(str(tmp_path)).locked():
         pass
 
 
-def test_a_command_speaks_plain_english_without_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_runs_in_the_c_locale_without_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     output = Host().run(["sh", "-c", 'echo "$LC_ALL $1"; echo warn >&2', "name", "$HOME *"])
     assert (output.stdout, output.stderr, output.error, output.ok) == ("C $HOME *\n", "warn\n", None, True)
@@ -88,15 +111,15 @@ def test_a_command_speaks_plain_english_without_a_shell(monkeypatch: pytest.Monk
         (["sh", "-c", "kill -9 $$"], "sh ended with -9: no message"),
     ],
 )
-def test_a_command_that_fails_says_why_in_a_line(command: list[str], error: str) -> None:
+def test_a_command_that_fails_has_its_reason_on_one_line(command: list[str], error: str) -> None:
     output = Host().run(command)
     assert (output.error, output.ok) == (error, False)
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_a_command_that_hangs_is_left_behind_with_what_it_said(own: bool) -> None:
+def test_a_command_that_hangs_is_not_waited_for_and_keeps_its_output(own: bool) -> None:
     started = time.monotonic()
-    # Its child holds the output open, which nobody waits for.
+    # Its child keeps the output open, which must not be waited for.
     command = ["sh", "-c", "echo partial; sleep 60 & wait"]
     output = Host().run(command, timeout_s=0.5) if own else Host(timeout_s=0.5).run(command)
     assert time.monotonic() - started < 10

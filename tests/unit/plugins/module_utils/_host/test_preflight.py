@@ -9,9 +9,10 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import preflight as core
 
-from tests.unit.boot_host import FakeHost
+from tests.unit.fake_host import FakeHost
 
 FACTS: dict[str, t.Any] = {
     "gpus": [{"pci_address": "0000:18:00.0", "lost": False}],
@@ -27,7 +28,7 @@ FACTS: dict[str, t.Any] = {
     "services": {"fabric_manager": {"package": None}},
     "xid": [],
 }
-FIT = core.Subject(
+HEALTHY = core.Subject(
     facts=FACTS,
     os_release={"ID": "ubuntu", "VERSION_ID": "24.04"},
     machine="x86_64",
@@ -44,18 +45,18 @@ def subject(facts: dict[str, t.Any] | None = None, **changes: t.Any) -> core.Sub
         key: {**value, **(facts or {}).get(key, {})} if isinstance(value, dict) else (facts or {}).get(key, value)
         for key, value in FACTS.items()
     }
-    return dataclasses.replace(FIT, facts=merged, **changes)
+    return dataclasses.replace(HEALTHY, facts=merged, **changes)
 
 
 def worst(given: core.Subject) -> core.Finding:
     return core.run_checks(given)[0]
 
 
-def test_a_fit_host_has_one_line_for_each_check() -> None:
-    findings = core.run_checks(FIT)
+def test_a_healthy_host_has_one_finding_for_each_check() -> None:
+    findings = core.run_checks(HEALTHY)
     assert [finding.level for finding in findings] == ["ok"] * len(core.CHECKS)
     assert [finding.check for finding in findings] == list(core.CHECKS)
-    assert core.run_checks(FIT, core.CHECKS) == []
+    assert core.run_checks(HEALTHY, core.CHECKS) == []
 
 
 SECURE = {"secure_boot": {"enabled": True}}
@@ -84,7 +85,7 @@ SECURE = {"secure_boot": {"enabled": True}}
             subject(os_release={"ID": "debian", "VERSION_ID": "12"}),
             "host_operating_system",
             "warning",
-            "did not validate GPU Operator 26.7 on debian 12",
+            "has not validated GPU Operator 26.7 on debian 12",
         ),
         (
             subject(os_release={"ID": "ubuntu", "VERSION_ID": "23.10"}, driver="host"),
@@ -102,7 +103,7 @@ SECURE = {"secure_boot": {"enabled": True}}
             subject({"kernel": {"next_boot": "6.8.0-87-generic"}}),
             "host_kernel",
             "warning",
-            "the next boot takes 6.8.0-87-generic",
+            "the next boot uses 6.8.0-87-generic",
         ),
         (
             subject({"kernel": {"headers": False}}, driver="host"),
@@ -112,15 +113,20 @@ SECURE = {"secure_boot": {"enabled": True}}
         ),
         (subject(SECURE), "host_secure_boot", "failure", "Secure boot is on, so the kernel refuses"),
         (subject({"secure_boot": {"lockdown": "integrity"}}), "host_secure_boot", "failure", "locked down (integrity)"),
-        (subject(SECURE, driver="host"), "host_secure_boot", "warning", "loads signed modules only"),
-        (subject(free={"/var/lib": 4 * core.GIB}), "host_disk", "failure", "/var/lib has 4.0 GiB left, and needs 20"),
-        (subject(free={"/boot": 2**20}), "host_disk", "warning", "/boot has 0.0 GiB left"),
-        (subject(clock=False), "host_clock", "warning", "not kept by the network"),
+        (subject(SECURE, driver="host"), "host_secure_boot", "warning", "only loads signed modules"),
+        (
+            subject(free={"/var/lib": 4 * core.GIB}),
+            "host_disk",
+            "failure",
+            "/var/lib has 4.0 GiB free, and needs 20 GiB",
+        ),
+        (subject(free={"/boot": 2**20}), "host_disk", "warning", "/boot has 0.0 GiB free"),
+        (subject(clock=False), "host_clock", "warning", "The clock is not synchronized"),
         (
             subject({"driver": {"userspace_version": "580.95.05"}}),
             "host_driver",
             "failure",
-            "the host has the driver 580.95.05, which would fight it",
+            "the host has the driver 580.95.05, which would conflict with it",
         ),
         (
             subject({"services": {"fabric_manager": {"package": "nvidia-fabricmanager"}}}),
@@ -132,7 +138,7 @@ SECURE = {"secure_boot": {"enabled": True}}
             subject({"driver": {"containerised": True}}, driver="host"),
             "host_driver",
             "failure",
-            "a driver container serves it now",
+            "a driver container provides it now",
         ),
         (
             subject(
@@ -140,12 +146,12 @@ SECURE = {"secure_boot": {"enabled": True}}
             ),
             "host_driver",
             "warning",
-            "they are 580.65.06, the libraries 580.95.05",
+            "the modules are 580.65.06, the libraries 580.95.05",
         ),
         (subject({"nouveau": {"loaded": True}}), "host_driver", "warning", "nouveau is loaded"),
     ],
 )
-def test_what_is_wrong_comes_first_with_a_remedy(given: core.Subject, check: str, level: str, sentence: str) -> None:
+def test_problems_come_first_and_have_a_remedy(given: core.Subject, check: str, level: str, sentence: str) -> None:
     finding = worst(given)
     assert (finding.check, finding.level) == (check, level)
     assert sentence in finding.message and finding.remedy
@@ -159,7 +165,7 @@ def test_the_ways_around_secure_boot() -> None:
     assert "linux-modules-nvidia" in worst(subject(SECURE, driver="host")).remedy
 
 
-def test_unknowns_are_no_findings() -> None:
+def test_what_is_unknown_is_no_problem() -> None:
     assert worst(subject(clock=None, operator_version="v99.1")).level == "ok"
     assert worst(subject(operator_version=None)).level == "ok"
     assert worst(subject({"driver": {"containerised": True, "userspace_version": "580.95.05"}})).level == "ok"
@@ -170,12 +176,18 @@ def test_an_error_that_nvidia_ignores_is_no_finding() -> None:
     assert worst(subject({"xid": [remapped]})).level == "ok"
 
 
-def test_reading_a_host(tmp_path: Path) -> None:
+def test_inspecting_a_host(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     host.put("/etc/os-release", 'NAME="Rocky Linux"\nID="rocky"\nVERSION_ID="9.4"\n')
     host.put("/var/lib/x", "")
     options = {"facts": FACTS, "driver": "host", "precompiled": False, "operator_version": None}
-    assert (core.read(host, options).system, core.read(host, options).clock) == ("rocky 9.4", None)
-    assert list(core.read(host, options).free) == ["/var/lib"]
-    host.commands["timedatectl"] = lambda command: "no\n"
-    assert core.read(host, options).clock is False
+    assert (core.inspect(host, options).system, core.inspect(host, options).clock) == ("rocky 9.4", None)
+    assert list(core.inspect(host, options).free) == ["/var/lib"]
+    assert core.inspect(host, options).machine == "x86_64"
+    host.commands["timedatectl"] = "no\n"
+    assert core.inspect(host, options).clock is False
+
+
+def test_the_facts_must_be_complete(tmp_path: Path) -> None:
+    with pytest.raises(GpuOpsError, match=r"The facts lack driver, nouveau, .*Gather the subsets min"):
+        core.check(FakeHost(tmp_path), {"facts": {"gpus": []}})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.driver import (
-    bars_module,
+    blocks_module,
     driver,
     driver_root,
     library,
@@ -18,7 +18,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.driver i
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
 from lab.nvml.tree import load, write
-from tests.unit.recorded_host import FIXTURES, RecordedHost
+from tests.unit.fake_host import FIXTURES, FakeHost
 
 
 def process(root: Path, pid: int, name: str, *targets: str) -> None:
@@ -35,7 +35,7 @@ def test_a_driver_and_its_users(tmp_path: Path) -> None:
     process(tmp_path, 1207, "nvidia-persiste", "/dev/null", "/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia0")
     process(tmp_path, 99, "sshd", "/dev/null", "/etc/nvidia0.conf")
     process(tmp_path, 301, "nv-fabricmanage", "/dev/nvidia-nvswitch0")
-    section = driver(RecordedHost(tmp_path))
+    section = driver(FakeHost(tmp_path))
     assert section.facts == {
         "loaded": True,
         "version": "580.95.05",
@@ -52,9 +52,9 @@ def test_a_driver_and_its_users(tmp_path: Path) -> None:
     assert section.sources["userspace_version"] == {"source": "libnvidia-ml.so.1", "reason": None}
 
 
-def test_a_driver_that_was_updated_under_its_loaded_module(tmp_path: Path) -> None:
+def test_a_driver_that_was_updated_while_its_module_was_loaded(tmp_path: Path) -> None:
     load(tmp_path, "570.158.01", libraries="580.95.05", flavour="x86_64 Kernel Module")
-    facts = driver(RecordedHost(tmp_path)).facts
+    facts = driver(FakeHost(tmp_path)).facts
     assert (facts["version"], facts["userspace_version"], facts["matches"], facts["module_type"]) == (
         "570.158.01",
         "580.95.05",
@@ -64,7 +64,7 @@ def test_a_driver_that_was_updated_under_its_loaded_module(tmp_path: Path) -> No
 
 
 def test_a_host_without_a_driver(tmp_path: Path) -> None:
-    section = driver(RecordedHost(tmp_path))
+    section = driver(FakeHost(tmp_path))
     assert section.facts["loaded"] is False
     assert section.facts["users"] == []
     assert section.sources["version"]["reason"] == "The module nvidia is not loaded"
@@ -74,19 +74,19 @@ def test_a_host_without_a_driver(tmp_path: Path) -> None:
 def test_modules_without_libraries(tmp_path: Path) -> None:
     load(tmp_path, "580.95.05")
     (tmp_path / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1").unlink()
-    section = driver(RecordedHost(tmp_path))
+    section = driver(FakeHost(tmp_path))
     assert section.facts["matches"] is None
     assert section.sources["matches"] == {"source": None, "reason": "libnvidia-ml.so.1 is not installed"}
 
 
-def test_only_root_sees_the_users(tmp_path: Path) -> None:
+def test_only_root_can_see_the_users(tmp_path: Path) -> None:
     load(tmp_path, "580.95.05")
     write(tmp_path / "proc/1/comm", "systemd\n")
-    section = driver(RecordedHost(tmp_path))
+    section = driver(FakeHost(tmp_path))
     assert section.facts["users"] is None
     assert section.sources["users"] == {
         "source": None,
-        "reason": "Only root sees what the processes of others have open",
+        "reason": "Only root can see which files other users' processes have open",
     }
 
 
@@ -96,7 +96,7 @@ def test_a_driver_container(tmp_path: Path) -> None:
     link = tmp_path / "run/nvidia/driver/usr/lib64/libnvidia-ml.so.1"
     link.parent.mkdir(parents=True)
     link.symlink_to("libnvidia-ml.so.580.82.07")
-    host = RecordedHost(tmp_path)
+    host = FakeHost(tmp_path)
     facts = driver(host).facts
     assert facts["containerised"] is True
     assert facts["userspace_version"] == "580.82.07"
@@ -105,18 +105,21 @@ def test_a_driver_container(tmp_path: Path) -> None:
 
 KERNEL = "6.8.0-87-generic"
 MODULES = f"lib/modules/{KERNEL}"
-OF_THE_KERNEL = "kernel/drivers/video/fbdev/nvidia/nvidiafb.ko.zst: kernel/x.ko.zst\nkernel/drivers/platform/x86/nvidia-wmi-ec-backlight.ko.zst:\n"
+MODULES_OF_THE_KERNEL = (
+    "kernel/drivers/video/fbdev/nvidia/nvidiafb.ko.zst: kernel/x.ko.zst\n"
+    "kernel/drivers/platform/x86/nvidia-wmi-ec-backlight.ko.zst:\n"
+)
 
 
-def with_modules(root: Path, *files: str, there: bool = True) -> RecordedHost:
+def with_modules(root: Path, *files: str, there: bool = True) -> FakeHost:
     write(root / "proc/sys/kernel/osrelease", f"{KERNEL}\n")
     write(
         root / MODULES / "modules.dep",
-        OF_THE_KERNEL + "".join(f"{file}: kernel/drm.ko\nx/user.ko: {file}\n" for file in files),
+        MODULES_OF_THE_KERNEL + "".join(f"{file}: kernel/drm.ko\nx/user.ko: {file}\n" for file in files),
     )
     for file in files if there else ():
         write(root / MODULES / file, "")
-    return RecordedHost(root)
+    return FakeHost(root)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +144,7 @@ def test_a_module_on_disk(tmp_path: Path, file: str) -> None:
 def test_a_module_that_was_removed(tmp_path: Path) -> None:
     assert driver(with_modules(tmp_path)).facts["module_installed"] is False
     assert driver(with_modules(tmp_path, "updates/dkms/nvidia.ko", there=False)).facts["module_installed"] is False, (
-        "depmod has not run since."
+        "depmod has not run since the file was removed."
     )
 
 
@@ -153,7 +156,7 @@ def test_a_module_that_was_removed(tmp_path: Path) -> None:
         "run/nvidia/validations/.driver-ctr-ready",
     ],
 )
-def test_nothing_on_disk_says_anything_about_a_driver_container(tmp_path: Path, trace: str) -> None:
+def test_module_installed_is_unknown_with_a_driver_container(tmp_path: Path, trace: str) -> None:
     host = with_modules(tmp_path)
     write(tmp_path / trace, "")
     section = driver(host)
@@ -166,12 +169,12 @@ def test_a_container_that_hides_the_list_of_modules(tmp_path: Path) -> None:
         tmp_path / "proc/driver/nvidia/version",
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024\n",
     )
-    facts = driver(RecordedHost(tmp_path)).facts
+    facts = driver(FakeHost(tmp_path)).facts
     assert (facts["loaded"], facts["version"], facts["module_type"]) == (True, "535.183.01", "proprietary")
 
 
 @pytest.mark.parametrize(
-    ("text", "barred"),
+    ("text", "blocked"),
     [
         ("blacklist nouveau\n", True),
         ("  blacklist   nouveau # the proprietary one\n", True),
@@ -183,12 +186,12 @@ def test_a_container_that_hides_the_list_of_modules(tmp_path: Path) -> None:
         ("install\nblacklist\n", False),
     ],
 )
-def test_what_keeps_a_module_from_loading(text: str, barred: bool) -> None:
-    assert bars_module(text, "nouveau") is barred
+def test_what_keeps_a_module_from_being_loaded(text: str, blocked: bool) -> None:
+    assert blocks_module(text, "nouveau") is blocked
 
 
-def test_nouveau_loaded_although_blacklisted() -> None:
-    section = nouveau(RecordedHost(FIXTURES / "ubuntu-22.04"), [])
+def test_nouveau_blacklisted_by_a_file() -> None:
+    section = nouveau(FakeHost(FIXTURES / "ubuntu-22.04"), [])
     assert section.facts == {
         "loaded": False,
         "blacklisted": True,
@@ -198,38 +201,42 @@ def test_nouveau_loaded_although_blacklisted() -> None:
     assert "subset initramfs" in str(section.sources["in_initramfs"]["reason"])
 
 
-def test_a_file_in_etc_takes_the_place_of_the_packages_file() -> None:
-    assert nouveau(RecordedHost(FIXTURES / "rhel-8"), []).facts["blacklisted"] is False
+def test_a_file_in_etc_overrides_the_file_of_a_package() -> None:
+    assert nouveau(FakeHost(FIXTURES / "rhel-8"), []).facts["blacklisted"] is False
 
 
 @pytest.mark.parametrize(
     "argument", ["modprobe.blacklist=nouveau", "module_blacklist=foo,nouveau", "rd.driver.blacklist=nouveau"]
 )
 def test_nouveau_blacklisted_by_an_argument(tmp_path: Path, argument: str) -> None:
-    section = nouveau(RecordedHost(tmp_path), ["quiet", argument])
+    section = nouveau(FakeHost(tmp_path), ["quiet", argument])
     assert section.facts["blacklisted"] is True
     assert section.facts["files"] == []
     assert section.sources["blacklisted"] == {"source": "/proc/cmdline", "reason": None}
-    assert nouveau(RecordedHost(tmp_path), ["modprobe.blacklist=nouveau2"]).facts["blacklisted"] is False
+    assert nouveau(FakeHost(tmp_path), ["modprobe.blacklist=nouveau2"]).facts["blacklisted"] is False
 
 
 LSINITRAMFS = "usr/lib/modules/6.8.0-87-generic/kernel/drivers/gpu/drm/nouveau/nouveau.ko.zst\nusr/bin/kmod\n"
-LSINITRD = "-rw-r--r--   1 root     root      1218632 Jan  1  1970 usr/lib/modules/5.14.0-427.el9.x86_64/kernel/drivers/gpu/drm/nouveau/nouveau.ko.xz\n"
+LSINITRD = (
+    "-rw-r--r--   1 root     root      1218632 Jan  1  1970 "
+    "usr/lib/modules/5.14.0-427.el9.x86_64/kernel/drivers/gpu/drm/nouveau/nouveau.ko.xz\n"
+)
 
 
 def test_nouveau_in_an_initramfs(tmp_path: Path) -> None:
     write(tmp_path / "boot/initrd.img-6.8", "")
-    assert nouveau_in_initramfs(RecordedHost(tmp_path, lsinitramfs=LSINITRAMFS), "6.8") == (True, "lsinitramfs")
-    assert nouveau_in_initramfs(RecordedHost(tmp_path, lsinitramfs="etc/modprobe.d/nouveau.conf\n"), "6.8") == (
+    assert nouveau_in_initramfs(FakeHost(tmp_path, lsinitramfs=LSINITRAMFS), "6.8") == (True, "lsinitramfs")
+    assert nouveau_in_initramfs(FakeHost(tmp_path, lsinitramfs="etc/modprobe.d/nouveau.conf\n"), "6.8") == (
         False,
         "lsinitramfs",
     )
-    assert nouveau_in_initramfs(
-        RecordedHost(tmp_path, lsinitramfs=Output(error="lsinitramfs ended with 1")), "6.8"
-    ) == (None, "lsinitramfs ended with 1")
-    assert nouveau_in_initramfs(RecordedHost(tmp_path), "5.14") == (
+    assert nouveau_in_initramfs(FakeHost(tmp_path, lsinitramfs=Output(error="lsinitramfs ended with 1")), "6.8") == (
+        None,
+        "lsinitramfs ended with 1",
+    )
+    assert nouveau_in_initramfs(FakeHost(tmp_path), "5.14") == (
         None,
         "There is no initramfs of the kernel 5.14 in /boot",
     )
     write(tmp_path / "boot/initramfs-5.14.img", "")
-    assert nouveau_in_initramfs(RecordedHost(tmp_path, lsinitrd=LSINITRD), "5.14") == (True, "lsinitrd")
+    assert nouveau_in_initramfs(FakeHost(tmp_path, lsinitrd=LSINITRD), "5.14") == (True, "lsinitrd")

@@ -9,7 +9,7 @@ from pathlib import Path
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.memory import hugepages, numa
 
 from lab.nvml.tree import write
-from tests.unit.recorded_host import RecordedHost
+from tests.unit.fake_host import FakeHost
 
 
 def test_huge_pages(tmp_path: Path) -> None:
@@ -17,7 +17,7 @@ def test_huge_pages(tmp_path: Path) -> None:
         write(tmp_path / f"sys/kernel/mm/hugepages/hugepages-{size}kB/nr_hugepages", f"{total}\n")
         write(tmp_path / f"sys/kernel/mm/hugepages/hugepages-{size}kB/free_hugepages", "3\n")
     write(tmp_path / "sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
-    section = hugepages(RecordedHost(tmp_path))
+    section = hugepages(FakeHost(tmp_path))
     assert section.facts == {
         "sizes": [{"size_kib": 2048, "total": 1024, "free": 3}, {"size_kib": 1048576, "total": 4, "free": 3}],
         "transparent": "madvise",
@@ -30,14 +30,14 @@ def test_numa_nodes(tmp_path: Path) -> None:
         write(tmp_path / f"sys/devices/system/node/node{node}/meminfo", f"Node {node} MemTotal:       2097152 kB\n")
     write(tmp_path / "sys/devices/system/node/online", "2,10\n")
     write(tmp_path / "proc/sys/kernel/numa_balancing", "2\n")
-    assert numa(RecordedHost(tmp_path)).facts == {
+    assert numa(FakeHost(tmp_path)).facts == {
         "nodes": [{"id": 2, "cpus": "2-3", "memory_mib": 2048}, {"id": 10, "cpus": "10-11", "memory_mib": 2048}],
         "balancing": True,
     }
 
 
 def test_a_kernel_without_either(tmp_path: Path) -> None:
-    pages, nodes = hugepages(RecordedHost(tmp_path)), numa(RecordedHost(tmp_path))
+    pages, nodes = hugepages(FakeHost(tmp_path)), numa(FakeHost(tmp_path))
     assert (pages.facts, nodes.facts) == ({"sizes": [], "transparent": None}, {"nodes": [], "balancing": None})
     assert pages.sources["transparent"]["reason"] == "This kernel has no transparent huge pages"
     assert nodes.sources["balancing"]["reason"] == "This kernel has no NUMA balancing"

@@ -16,11 +16,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.runtimes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
 from lab.nvml.tree import write
-from tests.unit.recorded_host import RecordedHost, recorded
+from tests.unit.fake_host import FakeHost, recorded
 
 
 def found(root: Path, packages: str = "", units: str = "") -> list[dict[str, t.Any]]:
-    return runtimes(RecordedHost(root), Output(packages), Output(units)).facts
+    return runtimes(FakeHost(root), Output(packages), Output(units)).facts
 
 
 @pytest.mark.parametrize(
@@ -140,10 +140,10 @@ def test_a_unit_alone_is_a_runtime_too(tmp_path: Path) -> None:
 
 def test_nothing_is_known_without_files_systemd_and_packages(tmp_path: Path) -> None:
     section = runtimes(
-        RecordedHost(tmp_path), Output(error="rpm is not installed"), Output(error="systemctl is not installed")
+        FakeHost(tmp_path), Output(error="rpm is not installed"), Output(error="systemctl is not installed")
     )
     assert section.facts == []
     assert section.sources[""] == {"source": None, "reason": "systemctl is not installed"}
     write(tmp_path / "etc/docker/daemon.json", "{}")
-    section = runtimes(RecordedHost(tmp_path), Output(), Output(error="systemctl is not installed"))
+    section = runtimes(FakeHost(tmp_path), Output(), Output(error="systemctl is not installed"))
     assert section.facts[0]["active"] is None

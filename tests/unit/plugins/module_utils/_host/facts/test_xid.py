@@ -18,7 +18,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.xid impo
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
-from tests.unit.recorded_host import RecordedHost, recorded
+from tests.unit.fake_host import FakeHost, recorded
 
 JOURNAL = recorded("logs/journal-ubuntu-22.04.txt")
 
@@ -115,13 +115,13 @@ def test_a_flood_is_cut_to_the_newest() -> None:
     ],
 )
 def test_the_journal_or_else_the_ring_buffer(tmp_path: Path, journal: Output, source: str, events: int) -> None:
-    section = xid(*kernel_log(RecordedHost(tmp_path, journalctl=journal, dmesg=recorded("logs/dmesg-uptime.txt"))))
+    section = xid(*kernel_log(FakeHost(tmp_path, journalctl=journal, dmesg=recorded("logs/dmesg-uptime.txt"))))
     assert section.sources[""] == {"source": source, "reason": None}
     assert len(section.facts) == events
 
 
 def test_a_log_that_may_not_be_read(tmp_path: Path) -> None:
     denied = Output(error="dmesg ended with 1: dmesg: read kernel buffer failed: Operation not permitted")
-    section = xid(*kernel_log(RecordedHost(tmp_path, dmesg=denied)))
+    section = xid(*kernel_log(FakeHost(tmp_path, dmesg=denied)))
     assert section.facts is None
     assert section.sources[""] == {"source": None, "reason": denied.error}

@@ -4,80 +4,57 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
-import shutil
-import subprocess
-import typing as t
+import os
 from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.initramfs import file_in_image
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.initramfs import Image, Initramfs, images
 
+from tests.unit.fake_host import FakeHost
 from tests.unit.images import image
 
 FILE = "/etc/modprobe.d/gpuops.conf"
 TEXT = "blacklist nouveau\n"
+KERNEL = "6.8.0-60-generic"
+PATH = f"/boot/initrd.img-{KERNEL}"
 
 
-def by_command(*command: str) -> t.Callable[[bytes], bytes]:
-    return lambda data: subprocess.run(command, input=data, capture_output=True, check=True).stdout
+@pytest.fixture
+def host(tmp_path: Path) -> FakeHost:
+    """A host with one image, which contains the file."""
+    host = FakeHost(tmp_path, update_initramfs="", gzip="")
+    host.put(f"/lib/modules/{KERNEL}/modules.dep", "")
+    host.put(PATH, "")
+    Path(host.path(PATH)).write_bytes(image({FILE[1:]: TEXT}))
+    return host
 
 
-COMPRESSIONS: dict[str, t.Callable[[bytes], bytes]] = {
-    "none": lambda data: data,
-    "gzip": gzip.compress,
-    "xz": lzma.compress,
-    "lzma": lambda data: lzma.compress(data, lzma.FORMAT_ALONE),
-    "bzip2": bz2.compress,
-    "zstd": by_command("zstd", "-c"),
-    "lz4": by_command("lz4", "-l", "-c"),
-}
+def test_only_images_of_installed_kernels_count(host: FakeHost) -> None:
+    for name in ("initrd.img-6.5.0-removed", "initramfs-0-rescue-4f.img", f"initramfs-{KERNEL}kdump.img"):
+        host.put(f"/boot/{name}", "")
+    assert images(host) == [Image(PATH, KERNEL)]
 
 
-def put(root: Path, content: bytes) -> Host:
-    (root / "image").write_bytes(content)
-    return Host(str(root))
+def test_the_tool_is_the_one_whose_command_exists(host: FakeHost, tmp_path: Path) -> None:
+    assert Initramfs(host).tool == "initramfs-tools"
+    assert Initramfs(FakeHost(tmp_path / "other", dracut="")).tool == "dracut"
+    assert Initramfs(FakeHost(tmp_path / "other")).tool is None
 
 
-@pytest.mark.parametrize("how", COMPRESSIONS)
-@pytest.mark.parametrize("dot", ["", "./"])
-def test_a_file_and_its_absence(tmp_path: Path, how: str, dot: str) -> None:
-    if how != "none" and not shutil.which(how):
-        pytest.skip(f"{how} is not installed.")
-    host = put(tmp_path, image({FILE[1:]: TEXT}, COMPRESSIONS[how], dot))
-    assert file_in_image(host, "/image", FILE) == TEXT
-    assert file_in_image(host, "/image", "/kernel/x86/microcode/GenuineIntel.bin") == "m" * 5001
-    assert file_in_image(host, "/image", "/etc/modprobe.d/other.conf") is None
+def test_a_rebuilt_image_must_contain_the_file_or_must_not(host: FakeHost) -> None:
+    Initramfs(host).rebuild(FILE, TEXT)
+    with pytest.raises(GpuOpsError, match=f"The new initramfs for {KERNEL} still contains {FILE}"):
+        Initramfs(host).rebuild(FILE, None)
+    with pytest.raises(GpuOpsError, match=f"contains another version of {FILE} than the host"):
+        Initramfs(host).rebuild(FILE, "blacklist other\n")
+    with pytest.raises(GpuOpsError, match=r"does not contain /etc/modprobe\.d/other\.conf"):
+        Initramfs(host).rebuild("/etc/modprobe.d/other.conf", TEXT)
 
 
-def test_an_image_of_nothing_is_without_the_file(tmp_path: Path) -> None:
-    assert file_in_image(put(tmp_path, b"\0" * 9000), "/image", FILE) is None
-
-
-WHOLE = image({FILE[1:]: TEXT})
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (WHOLE[:5200], "an archive in it ends early"),
-        (WHOLE[:2000], "an archive in it ends early"),
-        (WHOLE[:-60], "an archive in it ends early"),
-        (b"UBIFS\0\0", r"its compression, which begins with 554249465300, is not known"),
-        (None, "No such file"),
-    ],
-)
-def test_what_cannot_be_read_is_told(tmp_path: Path, content: bytes | None, sentence: str) -> None:
-    host = put(tmp_path, content) if content is not None else Host(str(tmp_path))
-    with pytest.raises(GpuOpsError, match=f"The initramfs /image cannot be read: .*{sentence}"):
-        file_in_image(host, "/image", "/etc/none")
-
-
-def test_a_decompressor_that_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Host, "which", lambda self, name: None)
-    with pytest.raises(GpuOpsError, match="gzip is not installed"):
-        file_in_image(put(tmp_path, WHOLE), "/image", FILE)
+def test_an_image_may_be_older_than_a_file(host: FakeHost) -> None:
+    assert not Initramfs(host).older_than("/etc/none")
+    host.put(FILE, TEXT)
+    newer = Path(host.path(PATH)).stat().st_mtime + 10
+    os.utime(host.path(FILE), (newer, newer))
+    assert Initramfs(host).older_than(FILE)

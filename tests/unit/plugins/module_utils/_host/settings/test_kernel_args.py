@@ -10,15 +10,17 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import kernel_args as core
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import boot_loaders
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.kernel_args import set_arguments
 
-from tests.unit.boot_host import FakeHost, debian, redhat
+from tests.unit.boot_host import debian, redhat
+from tests.unit.fake_host import FakeHost
 
 ENTRY = "/boot/loader/entries/4f-5.14.0-362.el9.x86_64.conf"
 
 
 def apply(host: FakeHost, *args: str, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
-    return core.set_arguments(
+    return set_arguments(
         host,
         {"owner": "gpuops", "iommu": None, "state": "present", "hugepages": {}, **options, "args": list(args)},
         check,
@@ -26,7 +28,10 @@ def apply(host: FakeHost, *args: str, check: bool = False, **options: t.Any) -> 
 
 
 def four_steps(host: FakeHost, *args: str, **options: t.Any) -> dict[str, t.Any]:
-    """Check, run, check again, run again: the check tells the truth, and the second run has nothing to do. Returns the run's result."""
+    """Check, run, check again and run again. The check predicts the run, and the second run changes nothing.
+
+    Return the result of the first run.
+    """
     predicted = apply(host, *args, check=True, **options)
     done = apply(host, *args, **options)
     assert {**predicted, "diff": done["diff"]} == done
@@ -36,57 +41,7 @@ def four_steps(host: FakeHost, *args: str, **options: t.Any) -> dict[str, t.Any]
     return done
 
 
-@pytest.mark.parametrize(
-    ("argument", "sentence"),
-    [
-        ("intel_iommu=yes", "intel_iommu takes"),
-        ("amd_iommu=on", "on by default; iommu=pt"),
-        ("iommu=pt,bogus", "has no effect"),
-        ("hugepages=many", "takes a number"),
-        ("hugepagesz=3M", "hugepagesz takes"),
-        ("root=/dev/sda1", "belongs to the boot loader"),
-        ("a b", "not a kernel argument"),
-        ("x=$(reboot)", "not a kernel argument"),
-        ('dyndbg="file foo"', "not a kernel argument"),
-        ("", "not a kernel argument"),
-        ("-x", "not a kernel argument"),
-    ],
-)
-def test_an_argument_that_would_do_nothing_or_harm_is_one_clear_sentence(argument: str, sentence: str) -> None:
-    (problem,) = core.problems([argument])
-    assert sentence in problem
-
-
-def test_arguments_that_people_need_are_fine() -> None:
-    wanted = [
-        "intel_iommu=on,sm_on",
-        "iommu=pt",
-        "hugepagesz=1G",
-        "hugepages=0:4,1:4",
-        "hugepagesz=2M",
-        "hugepages=512",
-        "pci=realloc=off,nocrs",
-        "nokaslr",
-    ]
-    assert core.problems([*wanted, "vfio-pci.ids=10de:2330", "modprobe.blacklist=nouveau", "isolcpus=1-7"]) == []
-    assert core.problems(["quiet", "quiet"]) == ["quiet is given twice."]
-
-
-@pytest.mark.parametrize(
-    ("mode", "vendor", "wanted"),
-    [(mode, vendor, args) for mode, by in core.IOMMU.items() for vendor, args in by.items()],
-)
-def test_the_iommus_arguments_are_valid(mode: str, vendor: str, wanted: list[str]) -> None:
-    assert core.problems(wanted) == []
-
-
-def test_cpu_vendors() -> None:
-    assert core.cpu_vendor("vendor_id\t: GenuineIntel\n") == "intel"
-    assert core.cpu_vendor("vendor_id\t: HygonGenuine\n") == "amd"
-    assert core.cpu_vendor("processor\t: 0\nCPU implementer\t: 0x41\n") == "arm"
-
-
-def test_debian_gets_a_drop_in_and_every_normal_entry_the_arguments(tmp_path: Path) -> None:
+def test_debian_gets_a_drop_in_and_each_normal_entry_gets_the_arguments(tmp_path: Path) -> None:
     host = debian(tmp_path)
     done = four_steps(host, "hugepages=16", iommu="passthrough")
     assert done["configured"][-3:] == ["intel_iommu=on", "iommu=pt", "hugepages=16"]
@@ -105,14 +60,14 @@ def test_debian_gets_a_drop_in_and_every_normal_entry_the_arguments(tmp_path: Pa
     assert not host.exists("/etc/default/grub.d/zz-gpuops.cfg")
 
 
-def test_owners_do_not_touch_each_other(tmp_path: Path) -> None:
+def test_owners_do_not_affect_each_other(tmp_path: Path) -> None:
     host = debian(tmp_path)
     apply(host, "iommu=pt")
     apply(host, "iommu=nopt", "nokaslr", owner="other")
     assert apply(host, state="absent")["configured"][-2:] == ["iommu=nopt", "nokaslr"]
 
 
-def test_an_equal_argument_of_somebody_else_stays(tmp_path: Path) -> None:
+def test_an_equal_argument_of_another_owner_stays(tmp_path: Path) -> None:
     host = debian(tmp_path)
     host.put("/etc/default/grub", 'GRUB_CMDLINE_LINUX="iommu=pt"\n')
     host.commands["update-grub"]([])
@@ -121,14 +76,14 @@ def test_an_equal_argument_of_somebody_else_stays(tmp_path: Path) -> None:
     assert four_steps(host, "intel_iommu=on")["configured"].count("iommu=pt") == 1
 
 
-def test_another_value_elsewhere_is_named(tmp_path: Path) -> None:
+def test_another_value_of_the_same_name_is_reported(tmp_path: Path) -> None:
     host = debian(tmp_path)
     host.put("/etc/default/grub", 'GRUB_CMDLINE_LINUX="iommu=off"\n')
     host.commands["update-grub"]([])
     assert apply(host, "iommu=pt", check=True)["elsewhere"] == ["iommu=off"]
 
 
-def test_a_run_that_was_killed_before_the_boot_loader_is_completed(tmp_path: Path) -> None:
+def test_the_next_run_completes_a_run_that_was_killed_before_the_boot_loader_ran(tmp_path: Path) -> None:
     host = debian(tmp_path)
     apply(host, "iommu=pt", "nokaslr")
     update_grub = host.commands.pop("update-grub")
@@ -148,7 +103,7 @@ def test_a_run_that_was_killed_before_the_boot_loader_is_completed(tmp_path: Pat
         )
 
 
-def test_a_configuration_that_lost_the_arguments_gets_them_back(tmp_path: Path) -> None:
+def test_a_configuration_that_has_lost_the_arguments_gets_them_back(tmp_path: Path) -> None:
     host = debian(tmp_path)
     apply(host, "iommu=pt")
     host.put("/boot/grub/grub.cfg", "linux /vmlinuz-6.8.0-60-generic root=UUID=2f0c ro quiet\n")
@@ -156,7 +111,7 @@ def test_a_configuration_that_lost_the_arguments_gets_them_back(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("earlier", [[], ["nokaslr"]])
-def test_a_boot_loader_that_refuses_leaves_everything_as_it_was(tmp_path: Path, earlier: list[str]) -> None:
+def test_a_boot_loader_that_fails_changes_nothing(tmp_path: Path, earlier: list[str]) -> None:
     host = debian(tmp_path)
     apply(host, *earlier)
     before = (host.read("/etc/default/grub.d/zz-gpuops.cfg"), host.read("/boot/grub/grub.cfg"))
@@ -170,7 +125,7 @@ def test_a_boot_loader_that_refuses_leaves_everything_as_it_was(tmp_path: Path, 
     assert (host.read("/etc/default/grub.d/zz-gpuops.cfg"), host.read("/boot/grub/grub.cfg")) == before
 
 
-def test_a_boot_loader_that_ignores_the_drop_in_is_told(tmp_path: Path) -> None:
+def test_a_boot_loader_that_ignores_the_drop_in_is_an_error(tmp_path: Path) -> None:
     host = debian(tmp_path)
     host.commands["update-grub"] = lambda _command: ""
     with pytest.raises(GpuOpsError, match="still without iommu=pt"):
@@ -179,7 +134,7 @@ def test_a_boot_loader_that_ignores_the_drop_in_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_an_unwritable_or_full_boot_is_told_before_anything_is_touched(
+def test_an_unwritable_or_full_boot_is_an_error_before_the_first_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool
 ) -> None:
     host = debian(tmp_path)
@@ -187,16 +142,16 @@ def test_an_unwritable_or_full_boot_is_told_before_anything_is_touched(
     with pytest.raises(GpuOpsError, match="/boot/grub is not writable, so the kernel arguments are left as they are"):
         apply(host, "iommu=pt", check=check)
     monkeypatch.undo()
-    monkeypatch.setattr(host, "free_bytes", lambda folder: core.ROOM - (folder == "/boot/grub"))
+    monkeypatch.setattr(host, "free_bytes", lambda folder: boot_loaders.MINIMUM_FREE_BYTES - (folder == "/boot/grub"))
     with pytest.raises(
         GpuOpsError, match="/boot/grub is on a file system that is full, so the kernel arguments are left as they are"
     ):
         apply(host, "iommu=pt", check=check)
     assert host.ran == [] and not host.exists("/etc/default/grub.d/zz-gpuops.cfg")
-    assert not apply(host, check=check)["changed"]  # nothing to do needs no permission and no room
+    assert not apply(host, check=check)["changed"]  # without a change, neither matters
 
 
-def test_red_hat_entries_are_edited_and_what_was_displaced_comes_back(tmp_path: Path) -> None:
+def test_red_hat_entries_are_edited_and_replaced_arguments_come_back(tmp_path: Path) -> None:
     host = redhat(tmp_path)
     done = four_steps(host, hugepages={"1G": 4}, iommu="passthrough")
     wanted = ["iommu=pt", "hugepagesz=1G", "hugepages=4"]
@@ -206,7 +161,7 @@ def test_red_hat_entries_are_edited_and_what_was_displaced_comes_back(tmp_path: 
         "args": wanted,
         "pending": False,
         "replaced": ["iommu=off"],
-        "was": [],
+        "previous": [],
     }
 
     fewer = four_steps(host, "iommu=pt")
@@ -233,7 +188,7 @@ def test_a_new_kernel_of_red_hat_without_the_arguments_gets_them(tmp_path: Path)
     assert four_steps(host, "nokaslr")["changed"] and " nokaslr" in host.read(ENTRY)
 
 
-def test_a_grubby_that_was_killed_or_failed_is_run_again(tmp_path: Path) -> None:
+def test_the_next_run_completes_a_run_in_which_grubby_failed(tmp_path: Path) -> None:
     host = redhat(tmp_path)
     apply(host, "iommu=pt", "nokaslr")
     grubby = host.commands["grubby"]
@@ -250,7 +205,7 @@ def test_a_grubby_that_was_killed_or_failed_is_run_again(tmp_path: Path) -> None
     assert sorted(four_steps(host, state="absent")["configured"]) == ["crashkernel=1G", "iommu=off", "ro"]
 
 
-def test_a_grubby_that_does_nothing_is_told(tmp_path: Path) -> None:
+def test_a_grubby_that_does_nothing_is_an_error(tmp_path: Path) -> None:
     host = redhat(tmp_path)
     grubby = host.commands["grubby"]
     host.commands["grubby"] = lambda command: grubby(command) if "--info=ALL" in command else ""
@@ -258,21 +213,30 @@ def test_a_grubby_that_does_nothing_is_told(tmp_path: Path) -> None:
         apply(host, "nokaslr")
 
 
-def test_a_damaged_record_is_told(tmp_path: Path) -> None:
+def test_a_damaged_record_is_an_error(tmp_path: Path) -> None:
     host = redhat(tmp_path)
     host.put("/etc/gpuops/kernel_args/gpuops.json", "{")
     with pytest.raises(GpuOpsError, match="is damaged"):
         apply(host, "nokaslr")
 
 
-def test_hosts_that_boot_otherwise_are_refused(tmp_path: Path) -> None:
+def test_hosts_with_another_boot_loader_are_refused(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     with pytest.raises(GpuOpsError, match="No boot loader was found"):
         apply(host, "iommu=pt")
     (tmp_path / "boot/efi/EFI/systemd").mkdir(parents=True)
     with pytest.raises(GpuOpsError, match="boots with systemd-boot"):
         apply(host, "iommu=pt")
-    assert four_steps(host, state="absent")["bootloader"] is None  # nothing to set is nothing to refuse
+    assert four_steps(host, state="absent")["bootloader"] is None  # without arguments, there is nothing to refuse
+
+
+def test_the_boot_entries_are_read_once_before_a_change_and_once_after_it(tmp_path: Path) -> None:
+    host = redhat(tmp_path)
+    apply(host, "nokaslr")
+    assert [command[1] for command in host.ran] == ["--info=ALL", "--update-kernel=ALL", "--info=ALL"]
+    host.ran.clear()
+    apply(host, "iommu=pt", check=True)
+    assert [command[1] for command in host.ran] == ["--info=ALL"]
 
 
 def test_bad_options_are_refused(tmp_path: Path) -> None:
@@ -280,8 +244,3 @@ def test_bad_options_are_refused(tmp_path: Path) -> None:
         apply(debian(tmp_path), owner="../x")
     with pytest.raises(GpuOpsError, match=r"intel_iommu=yes has no effect.*quiet is given twice"):
         apply(debian(tmp_path), "intel_iommu=yes", "quiet", "quiet")
-
-
-def test_grubby_entries_leave_out_the_rescue_entry() -> None:
-    text = 'index=0\nkernel="/boot/vmlinuz-5"\nargs="ro a=1"\nroot="x"\nindex=1\nkernel="/boot/vmlinuz-0-rescue-4f"\nargs="ro"\n'
-    assert core.grubby_entries(text) == [["ro", "a=1"]]

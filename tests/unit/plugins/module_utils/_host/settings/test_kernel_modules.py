@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import kernel_modules as core
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.initramfs import file_in_image
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.initramfs_image import file_in_image
 
-from tests.unit.boot_host import FakeHost
+from tests.unit.fake_host import FakeHost
 from tests.unit.images import image
 
 NOUVEAU: dict[str, t.Any] = {"blacklist": ["nouveau"], "options": {"nouveau": {"modeset": False}}}
@@ -24,7 +24,7 @@ KERNELS = ("6.1.0-9-amd64", "6.1.0-10-amd64")
 
 
 def image_of(host: FakeHost) -> bytes:
-    """What a fresh image holds: the files of /etc/modprobe.d."""
+    """Build an image with the files of /etc/modprobe.d."""
     return image({path.lstrip("/"): f"{host.read(path)}\n" for path in host.glob("/etc/modprobe.d/*.conf")})
 
 
@@ -45,7 +45,7 @@ def initramfs_tools(root: Path) -> FakeHost:
             put_image(host, f"/boot/initrd.img-{kernel}", image_of(host))
         return ""
 
-    host.commands |= {"update-initramfs": update, "gzip": lambda _command: ""}
+    host.commands |= {"update-initramfs": update, "gzip": ""}
     return with_images(host, "/boot/initrd.img-{}")
 
 
@@ -58,7 +58,7 @@ def dracut(root: Path) -> FakeHost:
         put_image(host, command[2], image_of(host) if "/etc/modprobe.d" in items else image({}))
         return ""
 
-    host.commands |= {"dracut": make, "gzip": lambda _command: ""}
+    host.commands |= {"dracut": make, "gzip": ""}
     host.put("/boot/initramfs-0-rescue-4f.img", "rescue")
     return with_images(host, "/boot/initramfs-{}.img")
 
@@ -92,7 +92,7 @@ def apply(host: FakeHost, check: bool = False, **options: t.Any) -> dict[str, t.
 
 
 def four_steps(host: FakeHost, **options: t.Any) -> dict[str, t.Any]:
-    """Check, run, check again, run again. Returns the run's result."""
+    """Check, run, check again and run again. Return the result of the first run."""
     predicted = apply(host, check=True, **options)
     done = apply(host, **options)
     assert predicted == done
@@ -100,14 +100,12 @@ def four_steps(host: FakeHost, **options: t.Any) -> dict[str, t.Any]:
     for check in (True, False):
         again = apply(host, check=check, **options)
         assert not again["changed"] and not again["initramfs"]["rebuilt"] and again["diff"] == []
-    assert len(host.ran) == built, "A second run must run nothing."
+    assert len(host.ran) == built, "A second run must not run commands."
     return done
 
 
 @HOSTS
-def test_a_blacklist_is_in_every_image_and_can_be_taken_back(
-    tmp_path: Path, make: t.Callable[[Path], FakeHost]
-) -> None:
+def test_a_blacklist_is_in_every_image_and_can_be_removed(tmp_path: Path, make: t.Callable[[Path], FakeHost]) -> None:
     host = make(tmp_path)
     host.put("/etc/modprobe.d/other.conf", "options snd x=1")
     done = four_steps(host, **NOUVEAU)
@@ -124,7 +122,7 @@ def test_a_blacklist_is_in_every_image_and_can_be_taken_back(
     ] == ["other.conf"]
 
 
-def test_dracut_leaves_the_module_out_and_the_rescue_image_alone(tmp_path: Path) -> None:
+def test_dracut_omits_the_module_and_the_rescue_image_stays_as_it_is(tmp_path: Path) -> None:
     host = dracut(tmp_path)
     apply(host, **NOUVEAU)
     assert host.read("/etc/dracut.conf.d/gpuops.conf").splitlines()[1:] == [
@@ -151,7 +149,7 @@ def test_modules_to_load_need_no_new_image(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_a_module_that_is_not_there_is_told_before_anything_is_touched(tmp_path: Path, check: bool) -> None:
+def test_a_module_that_does_not_exist_is_an_error_before_the_first_change(tmp_path: Path, check: bool) -> None:
     host = initramfs_tools(tmp_path)
 
     def modprobe(_command: list[str]) -> str:
@@ -173,7 +171,7 @@ def test_a_host_without_images_needs_no_tool(tmp_path: Path) -> None:
     assert four_steps(FakeHost(tmp_path), state="absent")["changed"]
 
 
-def test_images_without_a_tool_are_told(tmp_path: Path) -> None:
+def test_images_without_a_tool_are_an_error(tmp_path: Path) -> None:
     host = with_images(FakeHost(tmp_path), "/boot/initrd.img-{}")
     with pytest.raises(GpuOpsError, match="Install initramfs-tools or dracut"):
         apply(host, **NOUVEAU)
@@ -181,7 +179,7 @@ def test_images_without_a_tool_are_told(tmp_path: Path) -> None:
 
 @HOSTS
 @pytest.mark.parametrize("options", [NOUVEAU, {"state": "absent"}])
-def test_a_run_that_was_killed_is_completed(
+def test_the_next_run_completes_a_run_that_was_killed(
     tmp_path: Path, make: t.Callable[[Path], FakeHost], options: dict[str, t.Any]
 ) -> None:
     host = make(tmp_path)
@@ -203,7 +201,7 @@ def test_a_run_that_was_killed_is_completed(
 
 
 @HOSTS
-def test_an_image_that_cannot_be_made_keeps_the_old_one_and_the_files(
+def test_if_an_image_cannot_be_built_the_old_one_and_the_files_stay(
     tmp_path: Path, make: t.Callable[[Path], FakeHost]
 ) -> None:
     host = make(tmp_path)
@@ -217,7 +215,7 @@ def test_an_image_that_cannot_be_made_keeps_the_old_one_and_the_files(
 
     host.commands[command] = full
     before = {path: host.read_bytes(path) for path in host.glob("/boot/*")}
-    with pytest.raises(GpuOpsError, match=r"could not be made, and the old one is kept: .*No space left on device"):
+    with pytest.raises(GpuOpsError, match=r"could not be built, and the old one is kept: .*No space left on device"):
         apply(host, **NOUVEAU)
     assert {path: host.read_bytes(path) for path in host.glob("/boot/*")} == before
     assert host.names("/etc/modprobe.d") == []
@@ -226,14 +224,14 @@ def test_an_image_that_cannot_be_made_keeps_the_old_one_and_the_files(
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_a_full_or_read_only_boot_is_told_before_anything_is_touched(
+def test_a_full_or_read_only_boot_is_an_error_before_the_first_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool
 ) -> None:
     host = initramfs_tools(tmp_path)
     host.put(f"/boot/initrd.img-{KERNELS[0]}", "x" * 3_000_000)
     monkeypatch.setattr(host, "free_bytes", lambda folder: 2 * 2**20)
     with pytest.raises(
-        GpuOpsError, match=r"/boot has 2 MiB left, and making an initramfs needs 3 MiB\. Nothing was changed"
+        GpuOpsError, match=r"/boot has 2 MiB free, and rebuilding an initramfs needs 3 MiB\. Nothing was changed"
     ):
         apply(host, check=check, **NOUVEAU)
     monkeypatch.setattr(host, "writable", lambda folder: False)
@@ -246,12 +244,12 @@ def test_a_full_or_read_only_boot_is_told_before_anything_is_touched(
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (image({}), f"is without {FILE}"),
-        (image({FILE[1:]: "blacklist something\n"}), f"holds another {FILE} than the host"),
-        (b"neither", r"cannot be read: its compression, which begins with 6e6569746865, is not known\."),
+        (image({}), f"does not contain {FILE}"),
+        (image({FILE[1:]: "blacklist something\n"}), f"contains another version of {FILE} than the host"),
+        (b"neither", r"cannot be read: its compression, which begins with 6e6569746865, is unknown\."),
     ],
 )
-def test_an_image_is_not_believed_before_it_was_looked_into(
+def test_every_new_image_is_verified(
     tmp_path: Path, make: t.Callable[[Path], FakeHost], content: bytes, sentence: str
 ) -> None:
     host = make(tmp_path)
@@ -266,7 +264,7 @@ def test_an_image_is_not_believed_before_it_was_looked_into(
         apply(host, **NOUVEAU)
 
 
-def test_an_image_older_than_the_file_is_made_anew(tmp_path: Path) -> None:
+def test_an_image_older_than_the_file_is_rebuilt(tmp_path: Path) -> None:
     host = initramfs_tools(tmp_path)
     done = apply(host, **NOUVEAU)
     for path in done["initramfs"]["images"]:
@@ -275,7 +273,7 @@ def test_an_image_older_than_the_file_is_made_anew(tmp_path: Path) -> None:
     assert again["initramfs"]["rebuilt"] and again["diff"] == []
 
 
-def test_what_only_a_reboot_fulfils(tmp_path: Path) -> None:
+def test_settings_that_take_effect_after_a_reboot(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     host.put("/proc/modules", "nouveau 2379776 1 - Live 0x0\n")
     host.put("/sys/module/nvidia/parameters/NVreg_EnableGpuFirmware", "18")
@@ -295,9 +293,9 @@ def test_what_only_a_reboot_fulfils(tmp_path: Path) -> None:
     [
         ({"owner": "/etc/x"}, "owner must be"),
         ({"blacklist": ["a b"]}, "'a b' is not the name"),
-        ({"blacklist": ["x"], "load": ["x"]}, "x cannot be loaded and blacklisted"),
+        ({"blacklist": ["x"], "load": ["x"]}, "x cannot be loaded and blacklisted at the same time"),
         ({"options": {"nvidia": "NVreg=1"}}, "must be a dictionary"),
-        ({"options": {"nvidia": {"a": "b c"}}}, "see a=b c"),
+        ({"options": {"nvidia": {"a": "b c"}}}, "This is not: a=b c."),
     ],
 )
 def test_bad_options_are_refused(tmp_path: Path, options: dict[str, t.Any], sentence: str) -> None:

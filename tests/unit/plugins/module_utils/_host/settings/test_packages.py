@@ -11,13 +11,13 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import packages as core
 
-from tests.unit.boot_host import FakeHost
+from tests.unit.fake_host import FakeHost
 
 INSTALLED = ("bash", "libnvidia-compute-580:amd64", "linux-image-6.8.0-60-generic", "nvidia-driver-580-server")
 
 
 def debian(root: Path) -> FakeHost:
-    """A host with dpkg; its holds are a file with a name in each line."""
+    """A host with dpkg. The file /holds has the packages on hold, one on each line."""
     host = FakeHost(root)
 
     def mark(command: list[str]) -> str:
@@ -40,7 +40,7 @@ def debian(root: Path) -> FakeHost:
 def redhat(root: Path) -> FakeHost:
     host = FakeHost(root)
     rows = "bash\t0:5.1-9.el9\nkernel\t0:5.14.0-427.el9\nkernel\t0:5.14.0-362.el9\nnvidia-driver\t3:580.95.05-1.el9\n"
-    host.commands = {"rpm": lambda command: rows}
+    host.commands = {"rpm": rows}
     host.put("/etc/redhat-release", "Rocky Linux release 9.4")
     host.put(core.LOCKS, "# Added lock on Mon\nopenssl-1:3.0.7-27.el9.*\n")
     return host
@@ -51,7 +51,7 @@ def apply(host: FakeHost, *packages: str, check: bool = False, **options: t.Any)
 
 
 def four_steps(host: FakeHost, *packages: str, **options: t.Any) -> dict[str, t.Any]:
-    """Check, run, check again, run again. Returns the run's result."""
+    """Check, run, check again and run again. Return the result of the first run."""
     predicted = apply(host, *packages, check=True, **options)
     done = apply(host, *packages, **options)
     assert predicted == done
@@ -59,7 +59,7 @@ def four_steps(host: FakeHost, *packages: str, **options: t.Any) -> dict[str, t.
     return done
 
 
-def test_debian_holds_what_is_installed_and_lets_it_go(tmp_path: Path) -> None:
+def test_debian_holds_installed_packages_and_releases_them(tmp_path: Path) -> None:
     host = debian(tmp_path)
     host.put("/holds", "bash")
     done = four_steps(host, "linux-image-*", "*nvidia-*", "gone")
@@ -70,7 +70,7 @@ def test_debian_holds_what_is_installed_and_lets_it_go(tmp_path: Path) -> None:
     assert host.read("/holds") == "bash" and not host.exists("/etc/gpuops/package_hold/gpuops.json")
 
 
-def test_a_hold_of_somebody_else_stays_theirs(tmp_path: Path) -> None:
+def test_a_hold_of_somebody_else_stays(tmp_path: Path) -> None:
     host = debian(tmp_path)
     host.put("/holds", "bash")
     assert four_steps(host, "bash", "linux-*")["held"] == ["linux-image-6.8.0-60-generic"]
@@ -78,7 +78,7 @@ def test_a_hold_of_somebody_else_stays_theirs(tmp_path: Path) -> None:
     assert host.read("/holds") == "bash"
 
 
-def test_a_hold_that_somebody_lifted_comes_back(tmp_path: Path) -> None:
+def test_a_hold_that_somebody_has_removed_comes_back(tmp_path: Path) -> None:
     host = debian(tmp_path)
     apply(host, "linux-*")
     host.put("/holds", "")
@@ -86,7 +86,7 @@ def test_a_hold_that_somebody_lifted_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["hold", "unhold"])
-def test_a_run_that_was_killed_is_completed(tmp_path: Path, step: str) -> None:
+def test_the_next_run_completes_a_run_that_was_killed(tmp_path: Path, step: str) -> None:
     host = debian(tmp_path)
     apply(host, "nvidia-*")
     mark = host.commands["apt-mark"]
@@ -122,12 +122,14 @@ def test_red_hat_locks_every_installed_version_in_a_block(tmp_path: Path) -> Non
     assert host.read(core.LOCKS) == before
 
 
-def test_red_hat_gets_the_plugin_when_something_is_to_be_held(tmp_path: Path) -> None:
+def test_red_hat_gets_the_plugin_if_there_is_something_to_hold(tmp_path: Path) -> None:
     host = redhat(tmp_path)
     host.remove(core.LOCKS)
     assert not four_steps(host, "gone")["changed"]
     assert not four_steps(host, state="absent")["changed"]
-    assert all(command[0] == "rpm" for command in host.ran), "Nothing is installed for nothing."
+    assert all(command[0] == "rpm" for command in host.ran), (
+        "The plugin must not be installed if there is nothing to hold."
+    )
 
     def dnf(command: list[str]) -> str:
         assert command == ["dnf-3", "--assumeyes", "--quiet", "install", "python3-dnf-plugin-versionlock"]
@@ -137,7 +139,7 @@ def test_red_hat_gets_the_plugin_when_something_is_to_be_held(tmp_path: Path) ->
     with pytest.raises(GpuOpsError, match=r"plugin versionlock of dnf 4 .* does not have"):
         apply(host, "kernel", check=True)
     host.commands["dnf-3"] = lambda _command: ""
-    with pytest.raises(GpuOpsError, match="could not be installed, and nothing is held: it brought no /etc/dnf"):
+    with pytest.raises(GpuOpsError, match="could not be installed, so nothing is held: it did not install /etc/dnf"):
         apply(host, "kernel")
     assert not host.exists(core.LOCKS)
     host.commands["dnf-3"] = dnf
@@ -146,7 +148,7 @@ def test_red_hat_gets_the_plugin_when_something_is_to_be_held(tmp_path: Path) ->
     assert [command[0] for command in host.ran].count("dnf-3") == 2
 
 
-def test_what_cannot_be_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_held_is_an_error(tmp_path: Path) -> None:
     host = redhat(tmp_path)
     host.commands = {}
     with pytest.raises(GpuOpsError, match="neither apt nor rpm"):

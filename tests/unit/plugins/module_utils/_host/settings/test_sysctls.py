@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import sysctls as core
 
-from tests.unit.boot_host import FakeHost
+from tests.unit.fake_host import FakeHost
 
 FILE = "/etc/sysctl.d/90-gpuops.conf"
 
@@ -29,7 +29,7 @@ def apply(host: FakeHost, values: dict[str, t.Any], check: bool = False, **optio
 
 
 def four_steps(host: FakeHost, values: dict[str, t.Any], **options: t.Any) -> dict[str, t.Any]:
-    """Check, run, check again, run again. Returns the run's result."""
+    """Check, run, check again and run again. Return the result of the first run."""
     predicted = apply(host, values, check=True, **options)
     done = apply(host, values, **options)
     assert predicted == done
@@ -37,7 +37,7 @@ def four_steps(host: FakeHost, values: dict[str, t.Any], **options: t.Any) -> di
     return done
 
 
-def test_sets_now_and_at_boot_and_gives_back(host: FakeHost) -> None:
+def test_sets_values_now_and_at_boot_and_restores_the_former_ones(host: FakeHost) -> None:
     assert four_steps(host, {"kernel.numa_balancing": False, "net.ipv4.tcp_rmem": "4096 87380 16777216"})["changed"]
     assert host.read("/proc/sys/kernel/numa_balancing") == "0"
     assert "net.ipv4.tcp_rmem = 4096 87380 16777216" in host.read(FILE).splitlines()
@@ -47,30 +47,30 @@ def test_sets_now_and_at_boot_and_gives_back(host: FakeHost) -> None:
     assert host.read("/proc/sys/kernel/numa_balancing") == "1" and not host.exists(FILE)
 
 
-def test_a_value_that_somebody_changed_comes_back(host: FakeHost) -> None:
+def test_a_value_that_somebody_has_changed_is_set_again(host: FakeHost) -> None:
     apply(host, {"kernel.numa_balancing": 0})
     host.put("/proc/sys/kernel/numa_balancing", "1\n")
     assert four_steps(host, {"kernel.numa_balancing": 0})["changed"]
     assert "# before: kernel.numa_balancing = 1" in host.read(FILE).splitlines()
 
 
-def test_a_container_leaves_it_to_the_boot(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_container_the_next_boot_sets_the_values(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "writable", lambda path: False)
     assert apply(host, {"kernel.numa_balancing": 0})["pending"] == ["kernel.numa_balancing"]
     assert not apply(host, {"kernel.numa_balancing": 0})["changed"]
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_an_unknown_name_is_told_before_anything_is_set(host: FakeHost, check: bool) -> None:
+def test_an_unknown_name_is_an_error_before_the_first_change(host: FakeHost, check: bool) -> None:
     with pytest.raises(GpuOpsError, match=r"no sysctl vm\.bogus"):
         apply(host, {"kernel.numa_balancing": 0, "vm.bogus": 1}, check=check)
     assert host.read("/proc/sys/kernel/numa_balancing") == "1" and not host.exists(FILE)
 
 
-def test_a_value_that_the_kernel_refuses_is_told(host: FakeHost, tmp_path: Path) -> None:
+def test_a_value_that_the_kernel_refuses_is_an_error(host: FakeHost, tmp_path: Path) -> None:
     (tmp_path / "proc/sys/kernel/numa_balancing").unlink()
     (tmp_path / "proc/sys/kernel/numa_balancing").symlink_to("/dev/full")
-    with pytest.raises(GpuOpsError, match=r"does not take kernel\.numa_balancing = 0: No space left"):
+    with pytest.raises(GpuOpsError, match=r"The kernel refuses kernel\.numa_balancing = 0: No space left"):
         core.Sysctls(host, "gpuops").set({"kernel.numa_balancing": "0"})
 
 

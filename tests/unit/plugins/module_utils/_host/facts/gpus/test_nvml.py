@@ -10,8 +10,8 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import nvml as _nvml
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.readings import Readings
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import nvml as nvml_module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import DriverReport
 
 from lab.nvml import A100, B200, H100, H200, L4, Model, machine
 
@@ -19,17 +19,17 @@ SetNvml = t.Callable[..., None]
 DRIVER_NOT_LOADED, GPU_IS_LOST, MISMATCH = 9, 15, 18
 
 
-def ask(timeout_s: float = 10, library: Path | None = None) -> Readings:
-    return _nvml.Child(str(library) if library else None).answer(time.monotonic() + timeout_s)
+def ask(timeout_s: float = 10, library: Path | None = None) -> DriverReport:
+    return nvml_module.Child(str(library) if library else None).answer(time.monotonic() + timeout_s)
 
 
 def test_every_field_of_a_healthy_hopper(nvml: SetNvml) -> None:
     nvml(machine(H100))
-    readings = ask()
-    assert (readings.driver_version, readings.reason, len(readings.gpus)) == ("580.95.05", None, 8)
-    reading = readings.gpus[2]
-    assert (reading.address, reading.reasons, reading.lost) == ("0000:3a:00.0", {}, False)
-    assert reading.values == {
+    report = ask()
+    assert (report.driver_version, report.reason, len(report.gpus)) == ("580.95.05", None, 8)
+    gpu = report.gpus[2]
+    assert (gpu.address, gpu.reasons, gpu.lost) == ("0000:3a:00.0", {}, False)
+    assert gpu.values == {
         "product": "NVIDIA H100 80GB HBM3",
         "architecture": "Hopper",
         "uuid": "GPU-23300000-0000-4000-8000-000000000002",
@@ -67,13 +67,13 @@ def test_every_field_of_a_healthy_hopper(nvml: SetNvml) -> None:
         (L4, "Ada Lovelace", {"mig", "nvlink", "fabric"}),
     ],
 )
-def test_what_a_model_lacks_is_missing_with_nvmls_reason(
+def test_what_a_model_does_not_support_is_null_with_nvmls_reason(
     nvml: SetNvml, model: Model, architecture: str, missing: set[str]
 ) -> None:
     nvml(machine(model, 1))
-    (reading,) = ask().gpus
-    assert reading.values["architecture"] == architecture
-    assert reading.reasons == dict.fromkeys(missing, "NVML: Not Supported")
+    (gpu,) = ask().gpus
+    assert gpu.values["architecture"] == architecture
+    assert gpu.reasons == dict.fromkeys(missing, "NVML: Not Supported")
 
 
 def test_errors_rows_and_links(nvml: SetNvml) -> None:
@@ -120,7 +120,7 @@ def test_the_fabric(nvml: SetNvml, state: int, status: int, expected: tuple[str,
     assert (fabric["state"], fabric["status"]) == expected
 
 
-def test_mig_instances_and_a_mode_that_waits_for_a_reset(nvml: SetNvml) -> None:
+def test_mig_instances_and_a_pending_mode(nvml: SetNvml) -> None:
     gpus = machine(A100, 2)
     gpus[0].keys |= {"mig": 1, "mig_pending": 0}
     gpus[0].mig = [
@@ -140,7 +140,7 @@ def test_mig_instances_and_a_mode_that_waits_for_a_reset(nvml: SetNvml) -> None:
         },
     ]
     nvml(gpus)
-    first, second = (reading.values["mig"] for reading in ask().gpus)
+    first, second = (gpu.values["mig"] for gpu in ask().gpus)
     assert first == {
         "mode": True,
         "pending": False,
@@ -172,20 +172,20 @@ def test_a_lost_gpu_does_not_hide_the_others(
 ) -> None:
     gpus = machine(H100, 3)
     if key == "late":
-        # It falls off the bus between two questions.
+        # It falls off the bus between two calls.
         def lost(nvml: t.Any, handle: t.Any) -> None:
             if nvml.nvmlDeviceGetSerial(handle) == "1650124000001":
                 raise nvml.NVMLError(nvml.NVML_ERROR_GPU_IS_LOST)
 
-        monkeypatch.setitem(_nvml.QUESTIONS, "ecc", lost)
+        monkeypatch.setitem(nvml_module.QUESTIONS, "ecc", lost)
     else:
         gpus[1].keys[key] = GPU_IS_LOST
     nvml(gpus)
-    readings = ask()
-    assert [reading.lost for reading in readings.gpus] == [False, True, False]
-    assert (readings.gpus[1].address, readings.gpus[1].values) == (address, {})
-    assert set(readings.gpus[1].reasons.values()) == {"NVML: GPU is lost"}
-    assert readings.gpus[2].values["uuid"].endswith("2")
+    report = ask()
+    assert [gpu.lost for gpu in report.gpus] == [False, True, False]
+    assert (report.gpus[1].address, report.gpus[1].values) == (address, {})
+    assert set(report.gpus[1].reasons.values()) == {"NVML: GPU is lost"}
+    assert report.gpus[2].values["uuid"].endswith("2")
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_a_lost_gpu_does_not_hide_the_others(
 )
 def test_a_library_that_does_not_start(nvml: SetNvml, init: int, reason: str) -> None:
     nvml([], init=init)
-    assert ask() == Readings("nvml", reason=reason)
+    assert ask() == DriverReport("nvml", reason=reason)
 
 
 def test_no_library(nvml: SetNvml) -> None:
@@ -202,52 +202,55 @@ def test_no_library(nvml: SetNvml) -> None:
     assert "No such file" in str(ask(library=Path("/nowhere/libnvidia-ml.so.1")).reason)
 
 
-def test_a_library_outside_the_linkers_paths(nvml: SetNvml, nvml_library: Path) -> None:
+def test_a_library_that_the_linker_does_not_find(nvml: SetNvml, nvml_library: Path) -> None:
     nvml(machine(L4, 1))
     assert len(ask(library=nvml_library).gpus) == 1
 
 
-def test_a_driver_that_hangs_leaves_what_was_said_before(nvml: SetNvml) -> None:
+def test_a_driver_that_hangs_leaves_the_answers_before_it(nvml: SetNvml) -> None:
     gpus = machine(H100)
     gpus[5].keys["hang"] = 1
     nvml(gpus)
     started = time.monotonic()
-    readings = ask(timeout_s=1)
+    report = ask(timeout_s=1)
     assert time.monotonic() - started < 30
-    assert (readings.timed_out, readings.driver_version, len(readings.gpus)) == (True, "580.95.05", 5)
-    assert readings.reason == "NVML did not answer in time: a driver in trouble hangs"
+    assert (report.timed_out, report.driver_version, len(report.gpus)) == (True, "580.95.05", 5)
+    assert report.reason == "NVML did not answer in time, because the driver hangs"
 
 
 def test_a_driver_that_crashes(nvml: SetNvml) -> None:
     gpus = machine(H100, 2)
     gpus[1].keys["crash"] = 1
     nvml(gpus)
-    readings = ask()
-    assert (len(readings.gpus), readings.timed_out, readings.reason) == (1, False, "NVML's process ended by signal 6")
+    report = ask()
+    assert (len(report.gpus), report.timed_out, report.reason) == (1, False, "NVML's process ended by signal 6")
 
 
-def test_a_child_that_ends_early_without_a_word() -> None:
-    assert _nvml.readings_of("", timed_out=False, signal_number=0).reason == "NVML's process ended early"
-    # The last line is cut off.
-    assert _nvml.readings_of('{"driver_version": "580"}\n{"gp', timed_out=True, signal_number=0).driver_version == "580"
+def test_a_child_that_ends_early_without_an_answer() -> None:
+    assert nvml_module.parse_answer("", timed_out=False, signal_number=0).reason == "NVML's process ended early"
+    # The last line is incomplete.
+    assert (
+        nvml_module.parse_answer('{"driver_version": "580"}\n{"gp', timed_out=True, signal_number=0).driver_version
+        == "580"
+    )
 
 
-def test_the_child_holds_nothing_of_its_parents(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask_nobody(library: str | None) -> t.Iterator[dict[str, t.Any]]:
+def test_the_child_shares_only_the_pipe_with_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def report_the_process(library: str | None) -> t.Iterator[dict[str, t.Any]]:
         yield {
             "driver_version": " ".join(os.readlink(f"/proc/self/fd/{fd}") for fd in (0, 1, 2)),
             "reason": str(os.getsid(0) == os.getpid()),
         }
         yield {"gpu": {"address": ",".join(os.listdir("/proc/self/fd"))}}
 
-    monkeypatch.setattr(_nvml, "ask", ask_nobody)
-    readings = ask()
-    assert readings.driver_version == "/dev/null /dev/null /dev/null"
-    assert readings.reason == "True"
+    monkeypatch.setattr(nvml_module, "ask", report_the_process)
+    report = ask()
+    assert report.driver_version == "/dev/null /dev/null /dev/null"
+    assert report.reason == "True"
     # The pipe, and the folder that was listed.
-    assert set(str(readings.gpus[0].address).split(",")) - {"0", "1", "2", "3"} <= {"4", "5"}
+    assert set(str(report.gpus[0].address).split(",")) - {"0", "1", "2", "3"} <= {"4", "5"}
 
 
-def test_older_bindings_give_bytes() -> None:
-    assert _nvml._string(b"NVIDIA L4") == "NVIDIA L4"
-    assert _nvml._string("NVIDIA L4") == "NVIDIA L4"
+def test_older_bindings_return_bytes() -> None:
+    assert nvml_module._string(b"NVIDIA L4") == "NVIDIA L4"
+    assert nvml_module._string("NVIDIA L4") == "NVIDIA L4"

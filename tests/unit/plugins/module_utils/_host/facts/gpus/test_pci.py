@@ -15,11 +15,10 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci
     nvswitches,
     scan,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci_ids import architecture_of, name_of
 
 from lab.nvml import A100, B200, H100, L4, plant
 from lab.nvml.tree import write
-from tests.unit.recorded_host import RecordedHost
+from tests.unit.fake_host import FakeHost
 
 DEVICES = "sys/bus/pci/devices"
 
@@ -35,13 +34,13 @@ DEVICES = "sys/bus/pci/devices"
         ("nonsense", "nonsense"),
     ],
 )
-def test_addresses_are_written_in_one_way(written: str, address: str) -> None:
+def test_addresses_have_one_form(written: str, address: str) -> None:
     assert normal_address(written) == address
 
 
 def test_a_machine_with_switches(tmp_path: Path) -> None:
     plant(tmp_path, H100)
-    inventory = scan(RecordedHost(tmp_path))
+    inventory = scan(FakeHost(tmp_path))
     assert len(inventory.gpus) == 8
     assert gpu_facts(inventory.gpus[7]) == {
         "pci_address": "0000:db:00.0",
@@ -65,12 +64,12 @@ def test_a_machine_with_switches(tmp_path: Path) -> None:
 
 
 def test_a_host_without_a_pci_bus_says_so(tmp_path: Path) -> None:
-    inventory = scan(RecordedHost(tmp_path))
+    inventory = scan(FakeHost(tmp_path))
     assert inventory.gpus == []
     assert nvswitches(inventory).sources[""] == {"source": None, "reason": "/sys/bus/pci/devices is empty"}
 
 
-def test_the_switches_of_nvlink_5_show_as_a_connectx_7(tmp_path: Path) -> None:
+def test_a_connectx_7_represents_the_switches_of_nvlink_5(tmp_path: Path) -> None:
     plant(tmp_path, B200)
     for address, vpd in (
         ("0000:05:00.0", b"\x82\x10\x00NVSwitch V3 SW_MNG\x00"),
@@ -82,7 +81,7 @@ def test_the_switches_of_nvlink_5_show_as_a_connectx_7(tmp_path: Path) -> None:
         write(folder / "class", "0x020700\n")
         write(folder / "infiniband/mlx5_0", "")
         write(folder / "vpd", vpd)
-    assert nvswitches(scan(RecordedHost(tmp_path))).facts == [
+    assert nvswitches(scan(FakeHost(tmp_path))).facts == [
         {"pci_address": "0000:05:00.0", "device_id": "15b3:1021", "name": "ConnectX-7 [NVLink 5 switch management]"}
     ]
 
@@ -94,65 +93,39 @@ def test_a_gpu_whose_configuration_space_reads_as_ones_is_lost_unless_it_sleeps(
     write(tmp_path / DEVICES / "0000:2a:00.0/power_state", "D3cold\n")
     write(tmp_path / DEVICES / "0000:18:00.0/current_link_speed", "Unknown\n")
     write(tmp_path / DEVICES / "0000:18:00.0/current_link_width", "63\n")
-    lost, asleep = map(gpu_facts, scan(RecordedHost(tmp_path)).gpus)
+    lost, asleep = map(gpu_facts, scan(FakeHost(tmp_path)).gpus)
     assert lost["lost"] and not asleep["lost"]
     assert lost["pcie"] == {"generation": None, "generation_max": 4, "width": None, "width_max": 16}
 
 
-def test_virtual_functions_and_other_functions_are_no_gpus(tmp_path: Path) -> None:
+def test_virtual_functions_and_other_functions_do_not_count_as_gpus(tmp_path: Path) -> None:
     plant(tmp_path, A100, 1)
     for address, class_, virtual in (("0000:18:00.4", "0x030200", True), ("0000:18:00.1", "0x040300", False)):
         for name, content in (("vendor", "0x10de"), ("device", "0x20b2"), ("class", class_)):
             write(tmp_path / DEVICES / address / name, f"{content}\n")
         if virtual:
             write(tmp_path / DEVICES / address / "physfn/vendor", "0x10de\n")
-    assert [device.address for device in scan(RecordedHost(tmp_path)).gpus] == ["0000:18:00.0"]
+    assert [device.address for device in scan(FakeHost(tmp_path)).gpus] == ["0000:18:00.0"]
 
 
-def test_a_machine_with_one_numa_node_has_none(tmp_path: Path) -> None:
+def test_a_machine_with_one_numa_node_has_no_node_numbers(tmp_path: Path) -> None:
     plant(tmp_path, L4, 1)
     write(tmp_path / DEVICES / "0000:18:00.0/numa_node", "-1\n")
-    assert gpu_facts(scan(RecordedHost(tmp_path)).gpus[0])["numa_node"] is None
+    assert gpu_facts(scan(FakeHost(tmp_path)).gpus[0])["numa_node"] is None
 
 
-def test_names_come_from_the_hosts_table_when_ours_lacks_them(tmp_path: Path) -> None:
-    ours = "10de  NVIDIA Corporation\n\t0fff  Old [One]\n\t\t10de 1234  Board\n# comment\n\t2fff  GB999 [New]\n"
-    pci_ids = f"10dd  Enhance Limited\n{ours}10df  Emulex\n\t2ffe  Not ours\n"
-    assert name_of("2fff", pci_ids) == "GB999 [New]"
-    assert name_of("0fff", pci_ids) == "Old [One]"
-    assert name_of("2ffe", pci_ids) is None
-    assert name_of("2330", pci_ids) == "GH100 [H100 SXM5 80GB]"
+def test_names_come_from_the_hosts_table_if_ours_lacks_them(tmp_path: Path) -> None:
     plant(tmp_path, L4, 1)
     write(tmp_path / DEVICES / "0000:18:00.0/device", "0x2fff\n")
-    assert gpu_facts(scan(RecordedHost(tmp_path)).gpus[0])["name"] is None
-    write(tmp_path / "usr/share/misc/pci.ids", pci_ids)
-    assert gpu_facts(scan(RecordedHost(tmp_path)).gpus[0])["name"] == "GB999 [New]"
+    assert gpu_facts(scan(FakeHost(tmp_path)).gpus[0])["name"] is None
+    write(tmp_path / "usr/share/misc/pci.ids", "10de  NVIDIA Corporation\n\t2fff  GB999 [New]\n10df  Emulex\n")
+    assert gpu_facts(scan(FakeHost(tmp_path)).gpus[0])["name"] == "GB999 [New]"
 
 
-@pytest.mark.parametrize(
-    ("device_id", "architecture"),
-    [
-        ("15f9", "Pascal"),
-        ("1db6", "Volta"),
-        ("1eb8", "Turing"),
-        ("20b2", "Ampere"),
-        ("2237", "Ampere"),
-        ("2330", "Hopper"),
-        ("26b9", "Ada Lovelace"),
-        ("2901", "Blackwell"),
-        ("2bb5", "Blackwell"),
-        ("31c2", "Blackwell"),
-        ("ffff", None),
-    ],
-)
-def test_the_generation_of_a_device(device_id: str, architecture: str | None) -> None:
-    assert architecture_of(device_id) == architecture
-
-
-def test_what_shares_a_gpus_group(tmp_path: Path) -> None:
+def test_devices_that_share_a_group_with_a_gpu(tmp_path: Path) -> None:
     plant(tmp_path, H100, 2, iommu="DMA-FQ")
     write(tmp_path / "sys/kernel/iommu_groups/20/devices/0000:17:01.0", "")
-    host = RecordedHost(tmp_path)
+    host = FakeHost(tmp_path)
     section = iommu(host, scan(host), ["iommu=pt"])
     assert section.facts == {
         "enabled": True,
@@ -168,7 +141,7 @@ def test_what_shares_a_gpus_group(tmp_path: Path) -> None:
 
 def test_an_iommu_that_is_off(tmp_path: Path) -> None:
     plant(tmp_path, H100, 1, iommu=None)
-    host = RecordedHost(tmp_path)
+    host = FakeHost(tmp_path)
     section = iommu(host, scan(host), [])
     assert section.facts == {
         "enabled": False,
@@ -186,7 +159,7 @@ def test_an_iommu_that_is_off(tmp_path: Path) -> None:
         ("DMA", ["iommu=pt"], "translated"),
         (None, ["iommu=pt"], "passthrough"),
         (None, ["iommu.passthrough=1"], "passthrough"),
-        # What vfio-pci makes of a group says nothing of the host's own.
+        # The type of a group that vfio-pci uses says nothing about the host's mode.
         ("unmanaged", ["intel_iommu=on"], "translated"),
     ],
 )

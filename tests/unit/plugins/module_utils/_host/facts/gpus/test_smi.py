@@ -7,21 +7,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.readings import Reading
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.smi import name_instances, parse, read
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import smi
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import GpuReport
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
-from tests.unit.recorded_host import RecordedHost, recorded
+from tests.unit.fake_host import FakeHost, recorded
 
 
-def gpus(name: str) -> list[Reading]:
-    return parse(Output(recorded(f"nvidia-smi/{name}.xml"))).gpus
+def gpus(name: str) -> list[GpuReport]:
+    return smi.parse(Output(recorded(f"nvidia-smi/{name}.xml"))).gpus
 
 
 def test_hopper_550_with_a_fabric_in_progress_and_errors() -> None:
-    readings = parse(Output(recorded("nvidia-smi/h100-550.xml")))
-    assert (readings.source, readings.driver_version, readings.reason) == ("nvidia-smi", "550.127.08", None)
-    first, second = readings.gpus
+    report = smi.parse(Output(recorded("nvidia-smi/h100-550.xml")))
+    assert (report.source, report.driver_version, report.reason) == ("nvidia-smi", "550.127.08", None)
+    first, second = report.gpus
     assert first.address == "0000:19:00.0"
     assert first.values == {
         "product": "NVIDIA H100 80GB HBM3",
@@ -44,7 +44,7 @@ def test_hopper_550_with_a_fabric_in_progress_and_errors() -> None:
         "mig": {"mode": False, "pending": False, "instances": []},
         "fabric": {"state": "Completed", "status": "Success", "clique": None, "cluster_uuid": None},
     }
-    assert first.reasons == {"nvlink": "nvidia-smi -q -x does not tell; NVML does"}
+    assert first.reasons == {"nvlink": "nvidia-smi -q -x does not report it, but NVML does"}
     assert second.values["mig"]["pending"] is True
     assert second.values["fabric"]["state"] == "In Progress"
     assert second.values["ecc"] == {
@@ -58,7 +58,7 @@ def test_hopper_550_with_a_fabric_in_progress_and_errors() -> None:
     assert second.values["remapped_rows"] == {"correctable": 0, "uncorrectable": 1, "pending": False, "failure": True}
 
 
-def test_ampere_470_with_mig_and_a_row_that_waits() -> None:
+def test_ampere_470_with_mig_and_a_pending_row() -> None:
     first, second = gpus("a100-470")
     assert (first.values["power_w"], first.values["power_limit_w"], second.values["power_limit_w"]) == (
         59.87,
@@ -78,9 +78,9 @@ def test_ampere_470_with_mig_and_a_row_that_waits() -> None:
 
 
 def test_the_list_names_mig_instances() -> None:
-    readings = parse(Output(recorded("nvidia-smi/a100-470.xml")))
-    name_instances(readings, recorded("nvidia-smi/list-a100-470.txt"))
-    instances = readings.gpus[1].values["mig"]["instances"]
+    report = smi.parse(Output(recorded("nvidia-smi/a100-470.xml")))
+    smi.name_instances(report, recorded("nvidia-smi/list-a100-470.txt"))
+    instances = report.gpus[1].values["mig"]["instances"]
     assert [(instance["profile"], instance["uuid"][:12]) for instance in instances] == [
         ("2g.20gb", "MIG-0a8f3c61"),
         ("1g.10gb", "MIG-d5c2b9e4"),
@@ -88,8 +88,8 @@ def test_the_list_names_mig_instances() -> None:
 
 
 def test_volta_450_counts_bits() -> None:
-    (reading,) = gpus("v100-450")
-    assert reading.values["ecc"] == {
+    (gpu,) = gpus("v100-450")
+    assert gpu.values["ecc"] == {
         "enabled": True,
         "pending": False,
         "corrected": 0,
@@ -97,19 +97,19 @@ def test_volta_450_counts_bits() -> None:
         "corrected_total": 17,
         "uncorrected_total": 1,
     }
-    assert (reading.values["mig"], reading.values["remapped_rows"], reading.values["architecture"]) == (
+    assert (gpu.values["mig"], gpu.values["remapped_rows"], gpu.values["architecture"]) == (
         None,
         None,
         None,
     )
-    assert reading.reasons["mig"] == "nvidia-smi says N/A"
+    assert gpu.reasons["mig"] == "nvidia-smi says N/A"
 
 
 def test_blackwell_580_has_a_clique_and_an_instant_power() -> None:
-    (reading,) = gpus("b200-580")
-    assert reading.values["power_w"] == 143.55
-    assert reading.values["pcie"] == {"generation": 5, "generation_max": 6, "width": 16, "width_max": 16}
-    assert reading.values["fabric"] == {
+    (gpu,) = gpus("b200-580")
+    assert gpu.values["power_w"] == 143.55
+    assert gpu.values["pcie"] == {"generation": 5, "generation_max": 6, "width": 16, "width_max": 16}
+    assert gpu.values["fabric"] == {
         "state": "Completed",
         "status": "Success",
         "clique": 32766,
@@ -117,10 +117,10 @@ def test_blackwell_580_has_a_clique_and_an_instant_power() -> None:
     }
 
 
-def test_a_gpu_without_much() -> None:
-    (reading,) = gpus("l4-555")
-    assert {field for field in reading.values if reading.values[field] is None} == {"power_w", "ecc", "mig", "fabric"}
-    assert reading.values["pcie"]["generation"] == 1
+def test_a_gpu_with_few_features() -> None:
+    (gpu,) = gpus("l4-555")
+    assert {field for field in gpu.values if gpu.values[field] is None} == {"power_w", "ecc", "mig", "fabric"}
+    assert gpu.values["pcie"]["generation"] == 1
 
 
 @pytest.mark.parametrize(
@@ -128,24 +128,24 @@ def test_a_gpu_without_much() -> None:
     [("lost", "Unknown Error"), ("lost-old", "GPU is lost.  Reboot the system to recover this GPU")],
 )
 def test_a_lost_gpu_instead_of_xml(name: str, message: str) -> None:
-    readings = parse(
+    report = smi.parse(
         Output(
             recorded(f"nvidia-smi/{name}.txt"), error="nvidia-smi ended with 255: Unable to determine the device handle"
         )
     )
-    (reading,) = readings.gpus
-    assert (reading.address, reading.lost, reading.reasons["uuid"]) == ("0000:9b:00.0", True, message)
-    assert readings.reason == "nvidia-smi ended with 255: Unable to determine the device handle"
+    (gpu,) = report.gpus
+    assert (gpu.address, gpu.lost, gpu.reasons["uuid"]) == ("0000:9b:00.0", True, message)
+    assert report.reason == "nvidia-smi ended with 255: Unable to determine the device handle"
 
 
 def test_a_lost_gpu_in_a_domain_of_its_own() -> None:
-    (reading,) = parse(Output("Unable to determine the device handle for GPU0009:01:00.0: Unknown Error\n")).gpus
-    assert reading.address == "0009:01:00.0"
+    (gpu,) = smi.parse(Output("Unable to determine the device handle for GPU0009:01:00.0: Unknown Error\n")).gpus
+    assert gpu.address == "0009:01:00.0"
 
 
 def test_a_lost_gpu_before_the_xml_of_the_others() -> None:
-    readings = parse(Output(recorded("nvidia-smi/lost.txt") + recorded("nvidia-smi/h100-550.xml")))
-    assert [(reading.address, reading.lost) for reading in readings.gpus] == [
+    report = smi.parse(Output(recorded("nvidia-smi/lost.txt") + recorded("nvidia-smi/h100-550.xml")))
+    assert [(gpu.address, gpu.lost) for gpu in report.gpus] == [
         ("0000:19:00.0", False),
         ("0000:3b:00.0", False),
         ("0000:9b:00.0", True),
@@ -171,17 +171,17 @@ def test_a_lost_gpu_before_the_xml_of_the_others() -> None:
     ],
 )
 def test_no_answer(output: Output, reason: str) -> None:
-    readings = parse(output)
-    assert (readings.gpus, readings.reason) == ([], reason)
+    report = smi.parse(output)
+    assert (report.gpus, report.reason) == ([], reason)
 
 
-def test_the_driver_containers_nvidia_smi_is_asked_in_its_root(tmp_path: Path) -> None:
-    host = RecordedHost(tmp_path, chroot=recorded("nvidia-smi/h100-550.xml"))
-    assert len(read(host, "/run/nvidia/driver", 5).gpus) == 2
+def test_the_driver_containers_nvidia_smi_runs_in_its_root(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, chroot=recorded("nvidia-smi/h100-550.xml"))
+    assert len(smi.ask(host, "/run/nvidia/driver", 5).gpus) == 2
     assert host.ran == [["chroot", "/run/nvidia/driver", "nvidia-smi", "-q", "-x"]]
 
 
 def test_a_second_command_only_for_mig(tmp_path: Path) -> None:
-    host = RecordedHost(tmp_path, nvidia_smi=recorded("nvidia-smi/a100-470.xml"))
-    read(host, "", 5)
+    host = FakeHost(tmp_path, nvidia_smi=recorded("nvidia-smi/a100-470.xml"))
+    smi.ask(host, "", 5)
     assert host.ran == [["nvidia-smi", "-q", "-x"], ["nvidia-smi", "-L"]]

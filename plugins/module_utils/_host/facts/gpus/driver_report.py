@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What a driver says of its GPUs, whoever was asked: NVML or nvidia-smi."""
+"""The driver's report on its GPUs, in the same form from NVML and from nvidia-smi."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ FIELDS = (
     "nvlink",
     "fabric",
 )
-"""What only the driver knows of a GPU. It also knows ``architecture`` and ``pcie``, and better than sysfs does."""
+"""The facts that only the driver knows. It also knows ``architecture`` and ``pcie``, better than sysfs does."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Reading:
-    """One GPU. ``reasons`` says of a field that is null why; ``address`` is None for a lost GPU that NVML does not name any more."""
+class GpuReport:
+    """The report on one GPU. ``reasons`` says why a field is null. NVML does not give the ``address`` of a lost GPU."""
 
     address: str | None
     values: dict[str, t.Any] = dataclasses.field(default_factory=dict)
@@ -38,11 +38,11 @@ class Reading:
 
 
 @dataclasses.dataclass(frozen=True)
-class Readings:
-    """The answer of one source: what it said before it ended, and the reason when it did not say all."""
+class DriverReport:
+    """Everything that one source reported before it ended. ``reason`` says why the report is incomplete."""
 
     source: str
     driver_version: str | None = None
-    gpus: list[Reading] = dataclasses.field(default_factory=list)
+    gpus: list[GpuReport] = dataclasses.field(default_factory=list)
     reason: str | None = None
     timed_out: bool = False
