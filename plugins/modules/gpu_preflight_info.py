@@ -12,9 +12,9 @@ short_description: Check whether a cluster is ready for the GPU Operator
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Looks at the cluster in one pass of list requests and reports what would keep the GPU Operator from working, what
-    would disturb it, and what to do about each.
-  - It never fails because of a finding. Use RV(summary.failures) to decide.
+  - Reads the cluster in one pass of list requests. Reports what would keep the GPU Operator from working, what would
+    disturb it, and the remedy for each.
+  - The module never fails because of a finding. Use RV(summary.failures) to decide.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would.
@@ -36,18 +36,22 @@ options:
     type: str
     default: gpu-operator
   operator_version:
-    description: Version of the GPU Operator to check the compatibility data for, for example V(v26.7.0). The default is the newest known line.
+    description:
+      - Version of the GPU Operator, for example V(v26.7.0). The cluster is compared with the compatibility data of its
+        release line.
+      - The default is the newest line that this collection knows.
     type: str
   values:
     description:
-      - Helm values that the operator is, or will be, installed with. Some findings depend on them, for example a pre-installed
-        driver lifts the limits on operating systems.
+      - Helm values that the operator is, or will be, installed with.
+      - Some findings depend on them. For example, a pre-installed driver lifts the limits on operating systems.
     type: dict
     default: {}
   roles:
     description:
-      - The roles that the operator's chart brings, as RV(gpuops.nvidia.operator_chart_info#module:roles) has them. Helm creates them with
-        the user's permissions, and Kubernetes refuses roles that give away more than their creator has.
+      - The RBAC roles of the operator's chart, in the form of RV(gpuops.nvidia.operator_chart_info#module:roles).
+      - Helm creates them with the user's permissions, and Kubernetes refuses roles that grant more than their creator
+        has.
     type: list
     elements: dict
     default: []
@@ -62,10 +66,10 @@ options:
         type: str
         required: true
       namespace:
-        description: Namespace of a role of kind V(Role), by default that of the operator.
+        description: Namespace of a role of kind V(Role). The default is the namespace of the operator.
         type: str
       rules:
-        description: The rules of the role, as Kubernetes has them.
+        description: The rules of the role, in the form of the Kubernetes API.
         type: list
         elements: dict
         default: []
@@ -99,7 +103,7 @@ EXAMPLES = r"""
     operator_version: v26.7.0
   register: preflight
 
-- name: Stop when something would keep the operator from working
+- name: Stop if something would keep the operator from working
   ansible.builtin.assert:
     that: preflight.summary.failures == 0
     fail_msg: "{{ preflight.findings | selectattr('level', 'eq', 'failure') | map(attribute='message') | join(' ') }}"
@@ -114,7 +118,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 findings:
-  description: One entry for each thing that was looked at. Failures come first, then warnings.
+  description: What the checks found, at least one entry for each check. Failures come first, then warnings.
   returned: success
   type: list
   elements: dict
@@ -124,28 +128,30 @@ findings:
       type: str
       sample: nfd
     level:
-      description: C(failure) keeps the operator from working, C(warning) may disturb it, C(ok) is fine.
+      description: C(failure) keeps the operator from working, C(warning) may disturb it, C(ok) is harmless.
       type: str
       sample: failure
     message:
       description: What was found.
       type: str
-      sample: Node Feature Discovery already runs in namespace node-feature-discovery, and a second one would fight with it over the labels of the nodes.
+      sample: >-
+        Node Feature Discovery runs already (node-feature-discovery/nfd-worker), and a second one would fight over its
+        labels.
     remedy:
       description: What to do about it, or an empty string.
       type: str
-      sample: Set nfd.enabled to false in the Helm values.
+      sample: Set nfd.enabled to false.
     nodes:
-      description: Up to five of the nodes concerned.
+      description: The first five nodes that the finding is about.
       type: list
       elements: str
       sample: []
     count:
-      description: How many nodes are concerned.
+      description: How many nodes the finding is about.
       type: int
       sample: 0
 summary:
-  description: How many findings are failures, warnings and fine.
+  description: How many findings there are of each level.
   returned: success
   type: dict
   contains:
@@ -154,15 +160,15 @@ summary:
       type: int
       sample: 1
     warnings:
-      description: How many findings may disturb it.
+      description: How many findings may disturb the operator.
       type: int
       sample: 0
     ok:
-      description: How many checks found nothing.
+      description: How many findings are harmless.
       type: int
       sample: 11
 facts:
-  description: What the cluster is.
+  description: A summary of the cluster.
   returned: success
   type: dict
   contains:
@@ -175,20 +181,24 @@ facts:
       type: int
       sample: 6
     gpu_nodes:
-      description: Names of the nodes that carry an NVIDIA GPU by the labels of Node Feature Discovery, or null when it does not run yet.
+      description:
+        - Names of the nodes that carry an NVIDIA GPU according to the labels of Node Feature Discovery.
+        - Null if Node Feature Discovery has not run yet.
       type: list
       elements: str
       sample: [gpu-0000, gpu-0001]
     container_runtimes:
-      description: Container runtimes of the GPU nodes with the number of nodes (of all nodes while the GPU nodes are unknown).
+      description:
+        - Container runtimes of the GPU nodes, each with the number of nodes.
+        - While the GPU nodes are unknown, all nodes that run workloads are counted.
       type: dict
       sample: {"containerd://2.1.4": 4}
     operating_systems:
-      description: Operating systems of the same nodes.
+      description: Operating systems of these nodes, each with the number of nodes.
       type: dict
       sample: {"ubuntu 24.04": 4}
     kernels:
-      description: Kernels of the same nodes.
+      description: Kernels of these nodes, each with the number of nodes.
       type: dict
       sample: {6.8.0-60-generic: 4}
     nfd:
@@ -201,7 +211,7 @@ facts:
       type: str
       sample: eks
     namespace:
-      description: The operator's namespace, or null when there is none or this user may not read it.
+      description: The operator's namespace, or null if it does not exist or this user may not read it.
       type: dict
       contains:
         name:
@@ -213,7 +223,7 @@ facts:
           type: dict
           sample: {pod-security.kubernetes.io/enforce: privileged}
     helm_clusterpolicies:
-      description: ClusterPolicies that were installed by Helm, which deletes them when their release no longer has them.
+      description: ClusterPolicies that Helm installed. Helm deletes them when their release no longer contains them.
       type: list
       elements: str
       sample: [cluster-policy]
@@ -224,17 +234,10 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec, assert_libraries
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grants import KINDS
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import (
-    CHECKS,
-    Plan,
-    facts,
-    run_checks,
-)
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.read import read
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import CHECKS, preflight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import as_result
 
-ROLE: dict[str, t.Any] = {
+RBAC_ROLE: dict[str, t.Any] = {
     "kind": {"type": "str", "choices": list(KINDS), "required": True},
     "name": {"type": "str", "required": True},
     "namespace": {"type": "str"},
@@ -245,25 +248,16 @@ OPTIONS: dict[str, t.Any] = {
     "release_name": {"type": "str", "default": "gpu-operator"},
     "operator_version": {"type": "str"},
     "values": {"type": "dict", "default": {}},
-    "roles": {"type": "list", "elements": "dict", "default": [], "options": ROLE},
+    "roles": {"type": "list", "elements": "dict", "default": [], "options": RBAC_ROLE},
     "skip": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": []},
 }
-
-
-def preflight(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Read the cluster once and check it."""
-    plan = Plan(options["namespace"], options["release_name"], options["operator_version"], options["values"])
-    roles = [] if "role_grants" in options["skip"] else options["roles"]
-    snapshot = read(Cluster(options), options["namespace"], "permissions" not in options["skip"], roles)
-    findings = run_checks(snapshot, plan, options["skip"])
-    return {**as_result(findings), "facts": facts(snapshot)}
 
 
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
     assert_libraries(module)
     try:
-        result = preflight(module.params)
+        result = preflight(Cluster(module.params), module.params)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     module.exit_json(changed=False, **result)

@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.chart import Rendered, parse_manifests
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grants import KINDS, role_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.read import ungranted
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.access import ungranted
 
 from lab.cluster import Lab, Options
 from tests.support.ansible import SITE, on
@@ -108,7 +108,7 @@ def test_a_user_who_may_grant_anything_and_an_administrator(own_lab: Lab, chart:
 def test_the_preflight_stops_and_says_so_in_less_than_a_second(own_lab: Lab, chart: Rendered) -> None:
     user = own_lab.kubeconfig_for("stopped", "deployers")
     run = on(own_lab).run(SITE, gpuops_kubeconfig=str(user))
-    assert run.status == 2 and "Kubernetes refuses roles that give away more than their creator has" in run.message, (
+    assert run.status == 2 and "Kubernetes refuses roles that grant more than their creator has" in run.message, (
         run.output
     )
     assert (

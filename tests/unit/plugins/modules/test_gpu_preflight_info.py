@@ -7,7 +7,9 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import CHECKS, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import read as reader
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import CHECKS
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules import gpu_preflight_info
 
@@ -15,7 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.modules import gpu_preflight_info
 @pytest.fixture
 def info(run_module: t.Callable, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
     def run(error: GpuOpsError | None = None, **options: t.Any) -> t.Any:
-        def read(cluster: object, namespace: str, review: bool, roles: list[dict]) -> Snapshot:
+        def snapshot_of(cluster: object, namespace: str, review: bool, rbac_roles: list[dict]) -> Snapshot:
             if error:
                 raise error
             missing = ["list nodes"] if review else []
@@ -28,11 +30,11 @@ def info(run_module: t.Callable, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
                 [],
                 None,
                 missing,
-                {f"{role['kind']} {role['name']}": ["get pods"] for role in roles},
+                {f"{role['kind']} {role['name']}": ["get pods"] for role in rbac_roles},
             )
 
         monkeypatch.setattr(gpu_preflight_info, "Cluster", lambda options: None)
-        monkeypatch.setattr(gpu_preflight_info, "read", read)
+        monkeypatch.setattr(reader, "snapshot_of", snapshot_of)
         return run_module("gpu_preflight_info", **options)
 
     return run

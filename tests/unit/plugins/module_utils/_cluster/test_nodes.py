@@ -8,7 +8,6 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import nodes
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import requested_gpus
 
 from tests.unit.stack import cpu_node, node
 
@@ -95,10 +94,39 @@ def test_quantities() -> None:
     assert nodes.gpu_quantities({}, "capacity") == {}
 
 
-def test_what_a_pod_holds() -> None:
-    def container(number: str, field: str = "limits") -> Json:
-        return {"resources": {field: {"nvidia.com/gpu": number, "cpu": "1"}}}
+def system(image: str = "Ubuntu 24.04.3 LTS", os_id: str | None = None, version: str | None = None) -> Json:
+    """A node with what the kubelet reports, and what Node Feature Discovery says if anything."""
+    prefix = "feature.node.kubernetes.io/system-os_release"
+    labels = {f"{prefix}.ID": os_id, f"{prefix}.VERSION_ID": version}
+    return {
+        "metadata": {"name": "x", "labels": {key: value for key, value in labels.items() if value is not None}},
+        "status": {"nodeInfo": {"osImage": image}},
+    }
 
-    assert requested_gpus({"containers": [container("1"), container("2"), {}]}) == {"nvidia.com/gpu": 3}
-    assert requested_gpus({"containers": [container("1")], "initContainers": [container("4")]}) == {"nvidia.com/gpu": 4}
-    assert requested_gpus({"containers": [container("0"), container("1", "requests")]}) == {"nvidia.com/gpu": 1}
+
+@pytest.mark.parametrize(
+    ("item", "found"),
+    [
+        (system(os_id="ubuntu", version="24.04"), ("ubuntu", "24.04")),
+        (system(os_id="ubuntu"), ("ubuntu", "")),
+        (system(), ("ubuntu", "24.04")),
+        (system("Red Hat Enterprise Linux CoreOS 418.94.202501 (Plow)"), ("rhcos", "418.94")),
+        (system("Red Hat Enterprise Linux 9.4 (Plow)"), ("rhel", "9.4")),
+        (system("Rocky Linux 9.7 (Blue Onyx)"), ("rocky", "9.7")),
+        (system("Amazon Linux 2023.7.20250512"), ("Amazon Linux", "2023.7")),
+        (system("Container-Optimized OS from Google"), ("Container-Optimized OS from Google", "")),
+        (system(""), ("unknown", "")),
+    ],
+)
+def test_operating_systems(item: Json, found: tuple[str, str]) -> None:
+    assert nodes.os_of(item) == found
+
+
+def test_what_the_kubelet_reports() -> None:
+    assert nodes.kernel_of(node()) == "6.8.0-31-generic" and nodes.runtime_of(node()) == "containerd://2.1.4"
+    assert nodes.kernel_of({}) == nodes.runtime_of({"status": {}}) == "unknown"
+
+
+@pytest.mark.parametrize(("allocatable", "number"), [({"nvidia.com/gpu": "1k"}, 1000), ({}, 0), (None, 0)])
+def test_what_a_node_offers(allocatable: Json | None, number: int) -> None:
+    assert nodes.offered({"status": {"allocatable": allocatable}}, "nvidia.com/gpu") == number

@@ -1,0 +1,219 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""What the user may do, compared with what deploying and verifying the stack needs, and what the namespace admits."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import dataclasses
+import json
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import grants
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+Ungranted = dict[str, list[str]]
+Scope = tuple[str, "str | None"]
+"""A kind of RBAC role, and the namespace of such roles (None for the whole cluster)."""
+
+ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+RULES_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+NO_NAMESPACE = "gpuops-nowhere"
+"""A namespace that does not exist. In it, a user has only the permissions that hold in the whole cluster."""
+
+PARALLEL_REVIEWS = 8
+MISSING_SHOWN, GRANTS_SHOWN = 8, 4
+"""How many missing permissions a message names, and how many of each role."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Permission:
+    """Verbs on one resource, cluster-wide or in the operator's namespace."""
+
+    group: str
+    resource: str
+    verbs: str
+    in_namespace: bool = False
+
+
+NEEDED = (
+    Permission("", "nodes", "get list"),
+    Permission("", "namespaces", "get create patch"),
+    Permission("", "pods", "list"),
+    Permission("apps", "daemonsets", "list"),
+    Permission("apps", "deployments", "list"),
+    Permission("apiextensions.k8s.io", "customresourcedefinitions", "get create patch"),
+    Permission("nvidia.com", "clusterpolicies", "get list create patch"),
+    Permission("nvidia.com", "gpuclusters", "list"),
+    Permission("nvidia.com", "nvidiadrivers", "get list create patch"),
+    Permission("rbac.authorization.k8s.io", "clusterroles", "get create patch"),
+    Permission("rbac.authorization.k8s.io", "clusterrolebindings", "get create patch"),
+    Permission("rbac.authorization.k8s.io", "roles", "get create patch", in_namespace=True),
+    Permission("rbac.authorization.k8s.io", "rolebindings", "get create patch", in_namespace=True),
+    Permission("", "serviceaccounts", "get create patch", in_namespace=True),
+    Permission("", "configmaps", "get create patch", in_namespace=True),
+    Permission("", "secrets", "get list create patch update", in_namespace=True),
+    Permission("apps", "daemonsets", "get create patch", in_namespace=True),
+    Permission("apps", "deployments", "get list create patch", in_namespace=True),
+    Permission("batch", "jobs", "get list create delete", in_namespace=True),
+    Permission("", "pods", "get list create delete", in_namespace=True),
+    Permission("", "pods/log", "get", in_namespace=True),
+    Permission("", "pods/portforward", "get create", in_namespace=True),
+    Permission("", "events", "list", in_namespace=True),
+)
+"""The permissions that deploying and verifying the stack needs, besides those that the chart's roles grant."""
+
+
+# ---- the checks ---------------------------------------------------------------------------------------------------
+
+
+def check_permissions(snapshot: Snapshot, dummy: Intent) -> t.Iterator[Finding]:
+    """Name what the user may not do."""
+    missing = snapshot.missing_permissions
+    if not missing:
+        yield Finding("permissions", "ok", "This user may do all that a deployment needs.")
+        return
+    message = f"This user may not: {first_few(missing, MISSING_SHOWN)}."
+    remedy = "Grant these permissions, or use a kubeconfig of a cluster administrator."
+    yield Finding("permissions", "failure", message, remedy)
+
+
+def check_role_grants(snapshot: Snapshot, dummy: Intent) -> t.Iterator[Finding]:
+    """Name the chart's RBAC roles that Kubernetes would not let the user create."""
+    if not snapshot.ungranted:
+        yield Finding("role_grants", "ok", "The chart's roles grant nothing that this user could not grant.")
+        return
+    rbac_roles = [f"{role} ({first_few(missing, GRANTS_SHOWN)})" for role, missing in snapshot.ungranted.items()]
+    message = (
+        "Kubernetes refuses roles that grant more than their creator has, and Helm would create these as this user: "
+        f"{first_few(rbac_roles, separator='; ')}."
+    )
+    remedy = (
+        "Grant these permissions, or the verbs escalate and bind on clusterroles and roles, "
+        "or use a kubeconfig of a cluster administrator."
+    )
+    yield Finding("role_grants", "failure", message, remedy)
+
+
+def check_pod_security(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+    """Find a namespace that refuses the operands' privileged pods."""
+    level = labels_of(snapshot.namespace).get(names.POD_SECURITY) if snapshot.namespace else None
+    namespace = f"Namespace {intent.namespace}"
+    if level is None:
+        yield Finding("pod_security", "ok", f"{namespace} has no pod security level of its own.")
+    elif level == "privileged" or intent.value("psa.enabled", False):
+        yield Finding("pod_security", "ok", f"{namespace} admits privileged pods.")
+    else:
+        message = f"{namespace} enforces the pod security level {level}, which refuses the operands."
+        remedy = f"Label it {names.POD_SECURITY}=privileged, or set psa.enabled to true so that the operator does."
+        yield Finding("pod_security", "warning", message, remedy)
+
+
+# ---- permissions --------------------------------------------------------------------------------------------------
+
+
+def missing_permissions(cluster: Cluster, namespace: str) -> list[str]:
+    """Return what the user lacks, for example ``create clusterpolicies.nvidia.com``."""
+    if _is_allowed(cluster, {"verb": "*", "group": "*", "resource": "*"}):
+        return []
+    wanted = [(permission, verb) for permission in NEEDED for verb in permission.verbs.split()]
+
+    def ask(item: tuple[Permission, str]) -> bool:
+        permission, verb = item
+        resource, dummy, subresource = permission.resource.partition("/")
+        attributes = {"verb": verb, "group": permission.group, "resource": resource, "subresource": subresource}
+        return _is_allowed(cluster, {**attributes, **({"namespace": namespace} if permission.in_namespace else {})})
+
+    with concurrent.futures.ThreadPoolExecutor(PARALLEL_REVIEWS) as pool:
+        answers = list(pool.map(ask, wanted))
+    return [_describe(*item, namespace) for item, allowed in zip(wanted, answers) if not allowed]
+
+
+def _is_allowed(cluster: Cluster, attributes: Json) -> bool:
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = json.loads(cluster.request("POST", ACCESS_REVIEWS, body=review))
+    return bool(answer["status"].get("allowed"))
+
+
+def _describe(permission: Permission, verb: str, namespace: str) -> str:
+    resource = f"{permission.resource}.{permission.group}" if permission.group else permission.resource
+    return f"{verb} {resource} in {namespace}" if permission.in_namespace else f"{verb} {resource}"
+
+
+# ---- the chart's RBAC roles ---------------------------------------------------------------------------------------
+
+
+def ungranted(cluster: Cluster, namespace: str, rbac_roles: t.Iterable[Json]) -> Ungranted:
+    """Return the RBAC roles that the API server would not let this user create, and the permissions that are missing.
+
+    ``namespace`` is that of a role that names none.
+    """
+    by_scope = collections.defaultdict(list)
+    for role in rbac_roles:
+        by_scope[_scope(role, namespace)].append(role)
+    found: Ungranted = {}
+    for scope, roles_there in by_scope.items():
+        if not _may_grant_anything(cluster, scope):
+            found |= _ungranted_in(cluster, scope, roles_there)
+    return found
+
+
+def _scope(role: Json, namespace: str) -> Scope:
+    return role["kind"], (role["namespace"] or namespace) if role["kind"] == "Role" else None
+
+
+def _ungranted_in(cluster: Cluster, scope: Scope, rbac_roles: list[Json]) -> Ungranted:
+    held = _held(cluster, scope[1] or NO_NAMESPACE)
+    missing = {role["name"]: grants.missing_grants(role["rules"], held) for role in rbac_roles}
+    return {
+        f"{role['kind']} {role['name']}": [str(grant) for grant in missing[role["name"]]]
+        for role in rbac_roles
+        if missing[role["name"]] and not _exists(cluster, scope, role)
+    }
+
+
+def _may_grant_anything(cluster: Cluster, scope: Scope) -> bool:
+    """Tell whether the user may create roles (escalate) and hand them out (bind) regardless of what the user holds."""
+    kind, namespace = scope
+    attributes = {"group": grants.GROUP, "resource": grants.KINDS[kind]}
+    attributes |= {"namespace": namespace} if namespace else {}
+    return all(_is_allowed(cluster, {**attributes, "verb": verb}) for verb in ("escalate", "bind"))
+
+
+def _held(cluster: Cluster, namespace: str) -> list[Json]:
+    """Return the user's own rules in a namespace, including those for the whole cluster."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": namespace},
+    }
+    status = json.loads(cluster.request("POST", RULES_REVIEWS, body=review))["status"]
+    return [*(status.get("resourceRules") or []), *(status.get("nonResourceRules") or [])]
+
+
+def _exists(cluster: Cluster, scope: Scope, role: Json) -> bool:
+    """Tell whether the cluster already has the role with exactly these rules, so that Helm need not change it."""
+    kind, namespace = scope
+    try:
+        existing = cluster.get(namespaced(f"{grants.GROUP}/v1", namespace, grants.KINDS[kind], role["name"]))
+    except GpuOpsError as e:
+        if e.reason != "Forbidden":
+            raise
+        return False
+    return existing is not None and (existing.get("rules") or []) == role["rules"]

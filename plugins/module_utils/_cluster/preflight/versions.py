@@ -1,0 +1,240 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Whether NVIDIA validated the operator with the cluster's Kubernetes, runtimes, operating systems and GPUs."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import GPU_PRODUCT
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import kernel_of, os_of, runtime_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding, about
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import (
+    LIFE_CYCLE,
+    LINES,
+    MINIMUM_DRIVERS,
+    NEWEST,
+    Line,
+    Minor,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+_RUNTIMES = ("containerd", "cri-o")
+_MAJOR_ONLY = ("rhel", "rocky", "ol")
+"""Operating systems for which a driver image is chosen by the major version."""
+
+
+def _minor_version(version: str) -> Minor | None:
+    found = re.search(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _range(pair: tuple[Minor, Minor]) -> str:
+    return " to ".join(f"{major}.{minor}" for major, minor in pair)
+
+
+def _all_numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)]
+
+
+# ---- Kubernetes ---------------------------------------------------------------------------------------------------
+
+
+def check_kubernetes_version(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+    """Compare the API server and the operator's line with the compatibility data."""
+    check, line = "kubernetes_version", intent.line
+    if line is None:
+        known = f"There is no compatibility data for GPU Operator {intent.operator_version}"
+        yield Finding(check, "warning", f"{known}; known lines are {', '.join(LINES)}.")
+        return
+    if LIFE_CYCLE[line.name] != "supported":
+        message = f"NVIDIA's status of GPU Operator {line.name} is: {LIFE_CYCLE[line.name]}."
+        yield Finding(check, "warning", message, f"Plan to move to {NEWEST.name}.")
+    yield _kubernetes(snapshot.version, line)
+
+
+def _kubernetes(running: str, line: Line) -> Finding:
+    check, version = "kubernetes_version", _minor_version(running)
+    oldest, newest = line.kubernetes
+    validated = f"NVIDIA validated GPU Operator {line.name} with Kubernetes {_range(line.kubernetes)}"
+    validated += f"; this is {running}"
+    if version and version < oldest:
+        remedy = "Upgrade Kubernetes, or install an older operator."
+        return Finding(check, "failure", f"{validated}, which is older.", remedy)
+    if version and version > newest:
+        return Finding(check, "warning", f"{validated}, which is newer.", "Use a newer operator when there is one.")
+    return Finding(check, "ok", f"{validated}.")
+
+
+# ---- container runtimes -------------------------------------------------------------------------------------------
+
+
+def check_container_runtime(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+    """Compare the container runtimes with those that the operator can configure."""
+    found = [
+        *_unsupported_runtimes(snapshot),
+        *_mixed_runtimes(snapshot, intent),
+        *_unvalidated_containerd(snapshot, intent),
+    ]
+    yield from found
+    if not found:
+        kinds = " and ".join(_runtime_kinds(snapshot))
+        yield Finding("container_runtime", "ok", f"The container runtime is {kinds or 'not known yet'}.")
+
+
+def _kind_of(node: Json) -> str:
+    return runtime_of(node).partition("://")[0]
+
+
+def _runtime_kinds(snapshot: Snapshot) -> list[str]:
+    return sorted({_kind_of(node) for node in snapshot.candidates})
+
+
+def _runtimes(nodes: list[Json]) -> str:
+    return ", ".join(sorted({runtime_of(node) for node in nodes}))
+
+
+def _unsupported_runtimes(snapshot: Snapshot) -> t.Iterator[Finding]:
+    nodes = [node for node in snapshot.candidates if _kind_of(node) not in _RUNTIMES]
+    if nodes:
+        message = f"These nodes run {_runtimes(nodes)}; the operator supports containerd and CRI-O."
+        remedy = "Move those that carry GPUs to containerd."
+        yield Finding("container_runtime", snapshot.severity, message, remedy, **about(nodes))
+
+
+def _mixed_runtimes(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+    kinds = _runtime_kinds(snapshot)
+    if len(kinds) > 1 and intent.value("toolkit.enabled", True):
+        message = (
+            f"{snapshot.candidates_name} mix container runtimes ({', '.join(kinds)}), "
+            "and the operator configures one for all."
+        )
+        remedy = "Use one container runtime on all GPU nodes, or set toolkit.enabled to false and prepare the hosts."
+        yield Finding("container_runtime", snapshot.severity, message, remedy)
+
+
+def _unvalidated_containerd(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+    if intent.line is None:
+        return
+    validated = intent.line.containerd
+    nodes = [node for node in snapshot.candidates if not _is_validated_runtime(node, validated)]
+    if nodes:
+        message = f"NVIDIA validated containerd {_range(validated)}; these nodes run {_runtimes(nodes)}."
+        yield Finding("container_runtime", "warning", message, "Plan to change containerd.", **about(nodes))
+
+
+def _is_validated_runtime(node: Json, validated: tuple[Minor, Minor]) -> bool:
+    version = _minor_version(runtime_of(node).partition("://")[2])
+    return _kind_of(node) != "containerd" or version is None or validated[0] <= version <= validated[1]
+
+
+# ---- operating systems and kernels --------------------------------------------------------------------------------
+
+
+def os_name(node: Json) -> str:
+    """Return a node's operating system and version, for example ``ubuntu 24.04``."""
+    return " ".join(os_of(node)).strip()
+
+
+def check_operating_system(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+    """Find what one driver container cannot serve: mixed systems, mixed kernels, unknown systems."""
+    if not intent.manages_driver:
+        message = "The driver is installed on the hosts, so any operating system will do."
+        yield Finding("operating_system", "ok", message)
+        return
+    found = [
+        *_mixed_systems(snapshot, intent),
+        *_mixed_kernels(snapshot, intent),
+        *_unvalidated_systems(snapshot, intent),
+    ]
+    yield from found
+    if not found:
+        systems = ", ".join(_driver_systems(snapshot))
+        yield Finding("operating_system", "ok", f"The driver containers fit {systems or 'the nodes'}.")
+
+
+def _driver_systems(snapshot: Snapshot) -> list[str]:
+    """Return the operating systems in the precision in which driver images are chosen."""
+    return sorted({_driver_system(*os_of(node)) for node in snapshot.candidates})
+
+
+def _driver_system(os_id: str, version: str) -> str:
+    return f"{os_id} {version.partition('.')[0] if os_id in _MAJOR_ONLY else version}".strip()
+
+
+def _mixed_systems(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+    systems = _driver_systems(snapshot)
+    if len(systems) > 1 and not intent.per_pool_driver:
+        message = (
+            f"{snapshot.candidates_name} run different operating systems ({', '.join(systems)}), "
+            "and a ClusterPolicy installs the driver of the first one on all."
+        )
+        remedy = "Use NVIDIADriver (driver.nvidiaDriverCRD.enabled), or install the driver on the hosts."
+        yield Finding("operating_system", snapshot.severity, message, remedy)
+
+
+def _mixed_kernels(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+    kernels = sorted({kernel_of(node) for node in snapshot.candidates})
+    one_for_all = intent.value("driver.usePrecompiled", False) and not intent.per_pool_driver
+    if len(kernels) > 1 and one_for_all:
+        message = (
+            f"{snapshot.candidates_name} run different kernels ({first_few(kernels)}), "
+            "and precompiled drivers are made for one."
+        )
+        remedy = "Use NVIDIADriver (driver.nvidiaDriverCRD.enabled), or bring the nodes to one kernel."
+        yield Finding("operating_system", snapshot.severity, message, remedy)
+
+
+def _unvalidated_systems(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+    if intent.line is None:
+        return
+    nodes = [node for node in snapshot.candidates if not _is_validated_system(node, intent.line)]
+    if nodes:
+        systems = ", ".join(sorted({os_name(node) for node in nodes}))
+        message = (
+            f"NVIDIA did not validate GPU Operator {intent.line.name} on {systems}, "
+            "and there may be no driver container for it."
+        )
+        remedy = "Install the driver on the hosts and set driver.enabled to false."
+        yield Finding("operating_system", "warning", message, remedy, **about(nodes))
+
+
+def _is_validated_system(node: Json, line: Line) -> bool:
+    os_id, version = os_of(node)
+    if os_id == "unknown":
+        return True
+    versions = line.operating_systems.get(os_id)
+    return versions is not None and (not versions or version in versions)
+
+
+# ---- GPUs and the driver ------------------------------------------------------------------------------------------
+
+
+def check_driver(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+    """Find GPUs that the chosen driver is too old for."""
+    version = str(intent.value("driver.version", intent.line.driver if intent.line else ""))
+    if not intent.manages_driver or not version:
+        yield Finding("driver", "ok", "The operator does not choose the driver.")
+        return
+    found = list(_gpus_that_need_a_newer_driver(snapshot, version))
+    yield from found
+    if not found:
+        yield Finding("driver", "ok", f"The driver is {version}.")
+
+
+def _gpus_that_need_a_newer_driver(snapshot: Snapshot, version: str) -> t.Iterator[Finding]:
+    if not re.match(r"\d+\.\d+", version):  # a digest
+        return
+    for product, oldest in MINIMUM_DRIVERS.items():
+        nodes = [node for node in snapshot.gpu_nodes if labels_of(node).get(GPU_PRODUCT, "").startswith(product)]
+        if nodes and _all_numbers(version) < _all_numbers(oldest):
+            message = f"{product} needs driver {oldest} or newer, and driver.version is {version}."
+            yield Finding("driver", "failure", message, "Set driver.version.", **about(nodes))

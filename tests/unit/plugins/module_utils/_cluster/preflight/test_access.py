@@ -1,0 +1,108 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.access import (
+    NEEDED,
+    missing_permissions,
+    ungranted,
+)
+
+from tests.unit.plugins.module_utils._cluster.preflight.clusters import (
+    ADMIN,
+    RBAC_ROLES,
+    READ_PODS,
+    FakeCluster,
+    intent,
+    only,
+    snapshot,
+)
+
+# ---- the checks ---------------------------------------------------------------------------------------------------
+
+
+def test_roles_that_give_away_too_much() -> None:
+    found = only(
+        "role_grants",
+        snapshot(
+            ungranted={"ClusterRole gpu-operator": [f"get r{number}" for number in range(9)], "Role nfd": ["list pods"]}
+        ),
+    )
+    assert found.level == "failure" and "escalate and bind" in found.remedy
+    assert found.message.endswith(
+        ": ClusterRole gpu-operator (get r0, get r1, get r2, get r3, and 5 more); Role nfd (list pods)."
+    )
+
+
+def test_permissions() -> None:
+    assert only("permissions", snapshot()).level == "ok"
+    lacking = only("permissions", snapshot(missing_permissions=[f"list a{number}" for number in range(10)]))
+    assert lacking.level == "failure" and "list a7, and 2 more." in lacking.message
+
+
+@pytest.mark.parametrize(
+    ("labels", "values", "level"),
+    [
+        (None, {}, "ok"),
+        ({}, {}, "ok"),
+        ({"pod-security.kubernetes.io/enforce": "privileged"}, {}, "ok"),
+        ({"pod-security.kubernetes.io/enforce": "restricted"}, {}, "warning"),
+        ({"pod-security.kubernetes.io/enforce": "restricted"}, {"psa": {"enabled": True}}, "ok"),
+    ],
+)
+def test_pod_security(labels: dict | None, values: dict, level: str) -> None:
+    namespace = None if labels is None else {"metadata": {"name": "gpu-operator", "labels": labels}}
+    assert only("pod_security", snapshot(namespace=namespace), intent(**values)).level == level
+
+
+# ---- permissions --------------------------------------------------------------------------------------------------
+
+
+def test_an_administrator_costs_one_review() -> None:
+    cluster = FakeCluster(ADMIN)
+    assert missing_permissions(cluster, "ns") == []
+    assert cluster.reviews == 1
+
+
+def test_what_is_missing_is_named() -> None:
+    missing = missing_permissions(FakeCluster(("list", "nodes", None), ("get", "pods/log", "ns")), "ns")
+    assert "list nodes" not in missing and "get nodes" in missing
+    assert "get pods/log in ns" not in missing and "create pods/portforward in ns" in missing
+    assert "create clusterpolicies.nvidia.com" in missing and "create deployments.apps in ns" in missing
+    assert len(missing) == sum(len(permission.verbs.split()) for permission in NEEDED) - 2
+
+
+# ---- the chart's RBAC roles ---------------------------------------------------------------------------------------
+
+GROUP = "rbac.authorization.k8s.io"
+
+
+def test_who_may_escalate_and_bind_costs_two_reviews_for_each_kind() -> None:
+    rules = [(verb, f"clusterroles.{GROUP}", None) for verb in ("escalate", "bind")] + [
+        (verb, f"roles.{GROUP}", "ns") for verb in ("escalate", "bind")
+    ]
+    cluster = FakeCluster(*rules)
+    assert ungranted(cluster, "ns", RBAC_ROLES) == {}
+    assert cluster.reviews == 4
+
+
+def test_without_bind_roles_can_be_made_and_not_handed_out() -> None:
+    assert "ClusterRole wide" in ungranted(FakeCluster(("escalate", f"clusterroles.{GROUP}", None)), "ns", RBAC_ROLES)
+
+
+def test_what_a_user_has_in_the_namespace_does_not_cover_a_role_for_the_whole_cluster() -> None:
+    assert ungranted(FakeCluster(held={"ns": [READ_PODS]}), "ns", RBAC_ROLES) == {
+        "ClusterRole wide": ["get pods", "list pods"]
+    }
+    assert ungranted(FakeCluster(held={"": [READ_PODS]}), "ns", RBAC_ROLES) == {}
+    assert list(ungranted(FakeCluster(), "ns", RBAC_ROLES)) == ["ClusterRole wide", "Role narrow", "Role nfd"]
+
+
+def test_a_role_that_is_there_as_it_is_to_be_is_left_alone() -> None:
+    cluster = FakeCluster()
+    cluster.roles = {"clusterroles/wide": {"rules": [READ_PODS]}, "namespaces/ns/roles/nfd": {"rules": []}}
+    assert list(ungranted(cluster, "ns", RBAC_ROLES)) == ["Role narrow", "Role nfd"]
+    assert len(ungranted(FakeCluster(forbidden=("roles",)), "ns", RBAC_ROLES)) == 3

@@ -1,0 +1,99 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.plugins.module_utils._cluster.preflight.clusters import (
+    OTHER_NFD,
+    OUR_NFD,
+    bare,
+    daemonset,
+    intent,
+    named,
+    node,
+    only,
+    snapshot,
+)
+
+
+@pytest.mark.parametrize(
+    ("daemonsets", "enabled", "nodes", "level", "words"),
+    [
+        ([OTHER_NFD], True, [node()], "failure", "runs already (node-feature-discovery/nfd-worker)"),
+        ([OTHER_NFD], False, [node()], "ok", "runs as node-feature-discovery/nfd-worker"),
+        ([OTHER_NFD, OUR_NFD], False, [node()], "failure", "runs 2 times"),
+        ([], False, [bare()], "failure", "nothing would mark the GPU nodes"),
+        ([], False, [node()], "warning", "they go stale"),
+        ([OUR_NFD], True, [node()], "ok", "The operator's chart brings"),
+        ([], True, [bare()], "ok", "The operator's chart brings"),
+    ],
+)
+def test_nfd(daemonsets: list[dict], enabled: bool, nodes: list[dict], level: str, words: str) -> None:
+    finding = only("nfd", snapshot(daemonsets=daemonsets, nodes=nodes), intent(nfd={"enabled": enabled}))
+    assert finding.level == level and words in finding.message
+
+
+@pytest.mark.parametrize(
+    ("other", "value", "level"),
+    [
+        (
+            daemonset("nvidia-device-plugin-daemonset", "nvcr.io/nvidia/k8s-device-plugin:v0.17.0"),
+            "devicePlugin",
+            "failure",
+        ),
+        (daemonset("nvidia-driver-installer"), "driver", "failure"),
+        (daemonset("x", "nvcr.io/nvidia/k8s/dcgm-exporter:4"), "dcgmExporter", "warning"),
+        (daemonset("gpu-feature-discovery"), "gfd", "failure"),
+        (daemonset("mig-manager"), "migManager", "failure"),
+    ],
+)
+def test_other_stacks(other: dict, value: str, level: str) -> None:
+    finding = only("other_stacks", snapshot(daemonsets=[other]))
+    assert finding.level == level and f"set {value}.enabled to false" in finding.remedy
+    assert only("other_stacks", snapshot(daemonsets=[other]), intent(**{value: {"enabled": False}})).level == "ok"
+
+
+def test_our_own_operands_and_idle_ones_are_no_other_stack() -> None:
+    mine = daemonset(
+        "nvidia-device-plugin-daemonset",
+        "nvcr.io/nvidia/k8s-device-plugin:v0.20.0",
+        "gpu-operator",
+        owner="ClusterPolicy",
+    )
+    idle = daemonset("nvidia-gpu-device-plugin-large", desired=0)
+    assert only("other_stacks", snapshot(daemonsets=[mine, idle])).level == "ok"
+
+
+def test_dra_driver_apart_from_the_operator() -> None:
+    assert (
+        "hand out GPUs"
+        in only("other_stacks", snapshot(daemonsets=[daemonset("nvidia-dra-driver-gpu-kubelet-plugin")])).message
+    )
+
+
+def deployment(namespace: str, release: str | None = None) -> dict:
+    annotations = {"meta.helm.sh/release-name": release} if release else None
+    return {"metadata": {"name": "gpu-operator", "namespace": namespace, "annotations": annotations}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "values", "words"),
+    [
+        ({"operators": [deployment("elsewhere")]}, {}, "Another GPU Operator is installed (elsewhere/gpu-operator)"),
+        ({"operators": [deployment("gpu-operator", "gpu-operator-17")]}, {}, "Another GPU Operator is installed"),
+        ({"clusterpolicies": [named("a"), named("b")]}, {}, "several ClusterPolicies (a, b)"),
+        ({"gpuclusters": [named("gpu-cluster")]}, {}, "There is a GPUCluster"),
+        ({"clusterpolicies": [named("a")]}, {"gpuCluster": {"deployCR": True}}, "There is a ClusterPolicy"),
+    ],
+)
+def test_other_operators(changes: dict, values: dict, words: str) -> None:
+    finding = only("other_stacks", snapshot(**changes), intent(**values))
+    assert finding.level == "failure" and words in finding.message
+
+
+@pytest.mark.parametrize("operators", [[deployment("gpu-operator", "gpu-operator")], [deployment("gpu-operator")]])
+def test_our_own_operator_is_fine(operators: list[dict]) -> None:
+    assert only("other_stacks", snapshot(operators=operators, clusterpolicies=[named("cluster-policy")])).level == "ok"
