@@ -35,18 +35,18 @@ REPEAT = 3
 
 
 def main(names: list[str]) -> int:
-    """Run the named benchmarks, or all; 2 for an unknown name."""
+    """Run the named benchmarks, or all. Return 2 for an unknown name."""
     unknown = set(names) - set(BENCHMARKS)
     if unknown:
         print(
-            f"benchmarks: there is no {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}.", file=sys.stderr
+            f"benchmarks: unknown: {', '.join(sorted(unknown))}. Choose from {', '.join(BENCHMARKS)}.", file=sys.stderr
         )
         return 2
     for name in names or list(BENCHMARKS):
         try:
             result = {"name": name, **BENCHMARKS[name]()}
         except UnavailableError as reason:
-            print(f"benchmarks: {name} is left out. {reason}", file=sys.stderr)
+            print(f"benchmarks: {name} is skipped. {reason}", file=sys.stderr)
             continue
         result["ratio"] = round(result["ours_s"] / result["theirs_s"], 4)
         print(json.dumps(result), flush=True)
@@ -54,11 +54,14 @@ def main(names: list[str]) -> int:
 
 
 def clusterpolicy_noop(count: int = 5) -> dict[str, t.Any]:
-    """One unchanged `clusterpolicy` task with its verdict against one unchanged `kubernetes.core.k8s` task, start-up taken off."""
+    """Compare an unchanged `clusterpolicy` task, verdict included, with an unchanged `kubernetes.core.k8s` task.
+
+    The time of an empty play is subtracted from both.
+    """
     with deployed("bench-noop", Options()) as lab:
         play = PLAYS / "noop.yml"
         options = {"spec": policy_spec(lab), "count": count}
-        # The first run takes over the fields, after which nothing changes.
+        # The first run takes ownership of the fields. Later runs change nothing.
         playbook(lab, play, {**options, "tool": "ours", "count": 1})
         seconds, peak = interleaved(
             {
@@ -71,11 +74,11 @@ def clusterpolicy_noop(count: int = 5) -> dict[str, t.Any]:
 
 
 def fleet_read_1000() -> dict[str, t.Any]:
-    """`gpu_stack_info` with its verdict on 1,000 nodes against `kubernetes.core.k8s_info` for Node and Pod, as module processes."""
+    """Compare `gpu_stack_info`, verdict included, with `kubernetes.core.k8s_info` for Node and Pod on 1,000 nodes."""
     with deployed("bench-fleet", Options(fleet="large", pods="instant"), timeout=1500) as lab:
         nodes = len(lab.kubectl("get", "nodes", "--output=name", timeout=300).splitlines())
         connection = {"kubeconfig": str(lab.kubeconfig)}
-        # What 8,000 pods leave to do after the verdict (events, status) keeps the API server and kwok busy for some 20 s.
+        # After the verdict, events and statuses of 8,000 pods keep the API server and kwok busy for about 20 s.
         time.sleep(30)
 
         def theirs() -> tuple[float, int]:
@@ -97,7 +100,7 @@ def fleet_read_1000() -> dict[str, t.Any]:
 
 
 def site_rerun() -> dict[str, t.Any]:
-    """A second run of site.yml against a flat play of kubernetes.core's modules that checks nearly as much."""
+    """Compare a second run of site.yml with a flat play of kubernetes.core's modules that checks nearly as much."""
     with fresh("bench-site", Options()) as lab:
         chart, helm = lab.chart, str(lab.helm)
         site = {"operator_chart_ref": chart, "operator_helm_path": helm, "gpuops_kubeconfig": str(lab.kubeconfig)}
@@ -119,7 +122,7 @@ def site_rerun() -> dict[str, t.Any]:
 
 
 def gpu_facts_8() -> dict[str, t.Any]:
-    """`gpu_facts` on 8 GPUs as a module's process, against `nvidia-smi -q -x` on a machine that has it, or else against `setup` on this one."""
+    """Compare `gpu_facts` on 8 GPUs with `nvidia-smi -q -x`, or on a machine without it with `setup`."""
     nvidia_smi = shutil.which("nvidia-smi")
     with tempfile.TemporaryDirectory() as folder:
         if nvidia_smi:
@@ -144,25 +147,20 @@ def gpu_facts_8() -> dict[str, t.Any]:
 
 
 def host_rerun_8() -> dict[str, t.Any]:
-    """A second run of the host half of site.yml on 8 container hosts against a flat play that checks and sets the same."""
+    """Compare a second run of the host plays of site.yml on 8 container hosts with a flat play that does the same."""
     hosts = ContainerHosts("bench")
     try:
         hosts.up({"debian": 3, "ubuntu": 2, "rhel": 3}, Machine(gpus=4, nvswitches=4))
         with tempfile.NamedTemporaryFile("w", suffix=".yml") as inventory:
             yaml.safe_dump(hosts.inventory(), inventory)
             inventory.flush()
-            # The limit leaves out the plays that are about the cluster.
-            command = [
-                ANSIBLE_PLAYBOOK,
-                f"--inventory={inventory.name}",
-                "--limit=gpu_hosts",
-                "--forks=8",
-                f"--extra-vars=@{PLAYS / 'host.yml'}",
-            ]
+            # The limit skips the plays for the cluster.
+            command = [ANSIBLE_PLAYBOOK, f"--inventory={inventory.name}", "--limit=gpu_hosts", "--forks=8"]
+            command += [f"--extra-vars=@{PLAYS / 'host.yml'}"]
             plays = {"ours": ROOT / "playbooks" / "site.yml", "theirs": PLAYS / "flat_host.yml"}
             for play in plays.values():
                 timed([*command, str(play)], {})
-            # A rerun that changes something is none.
+            # A second run must not change anything.
             runs = {
                 tool: functools.partial(timed, [*command, str(play)], {}, refused=r"changed=[1-9]")
                 for tool, play in plays.items()
@@ -189,7 +187,7 @@ BENCHMARKS: dict[str, t.Callable[[], dict[str, t.Any]]] = {
 
 @contextlib.contextmanager
 def fresh(name: str, options: Options) -> t.Iterator[Lab]:
-    """A lab of its own."""
+    """Run a new lab during a block."""
     lab = Lab(name)
     lab.up(options)
     try:
@@ -200,7 +198,7 @@ def fresh(name: str, options: Options) -> t.Iterator[Lab]:
 
 @contextlib.contextmanager
 def deployed(name: str, options: Options, timeout: int = 300) -> t.Iterator[Lab]:
-    """A lab with the stack on it, truly ready."""
+    """Run a new lab with the GPU stack deployed and ready during a block."""
     with fresh(name, options) as lab:
         lab.deploy(timeout=timeout)
         wait = {"kubeconfig": str(lab.kubeconfig), "wait": True, "wait_timeout": timeout}
@@ -209,26 +207,22 @@ def deployed(name: str, options: Options, timeout: int = 300) -> t.Iterator[Lab]
 
 
 def policy_spec(lab: Lab) -> dict[str, t.Any]:
-    """The ClusterPolicy's spec as it is."""
+    """Return the current spec of the ClusterPolicy."""
     return dict(json.loads(lab.kubectl("get", "clusterpolicy", "cluster-policy", "--output=json"))["spec"])
 
 
 def helm_values(lab: Lab) -> str:
-    """The release's values."""
-    command = [
-        str(lab.helm),
-        f"--kubeconfig={lab.kubeconfig}",
-        "--namespace=gpu-operator",
-        "get",
-        "values",
-        "gpu-operator",
-        "--output=json",
-    ]
+    """Return the values of the Helm release as JSON."""
+    command = [str(lab.helm), f"--kubeconfig={lab.kubeconfig}", "--namespace=gpu-operator"]
+    command += ["get", "values", "gpu-operator", "--output=json"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def interleaved(runs: t.Mapping[str, t.Callable[[], tuple[float, int]]]) -> tuple[dict[str, float], dict[str, int]]:
-    """Median seconds and peak memory (MB) of each, run in turns so that a slow moment of the machine hits all of them."""
+    """Return the median seconds and the peak memory (MB) of each run.
+
+    The runs take turns, so that a slow moment of the machine affects all of them.
+    """
     results: dict[str, list[tuple[float, int]]] = {name: [] for name in runs}
     for _ in range(REPEAT):
         for name, run in runs.items():
@@ -238,45 +232,35 @@ def interleaved(runs: t.Mapping[str, t.Callable[[], tuple[float, int]]]) -> tupl
 
 
 def playbook(lab: Lab, play: Path, variables: dict[str, t.Any]) -> tuple[float, int]:
-    """Run a playbook; seconds and peak memory (MB) of its largest process."""
+    """Run a playbook and return its seconds and the peak memory (MB) of its largest process."""
     with tempfile.NamedTemporaryFile("w", suffix=".yml") as extra:
         yaml.safe_dump(variables, extra)
         extra.flush()
         command = [ANSIBLE_PLAYBOOK, "-e", f"@{extra.name}", str(play)]
-        return timed(
-            command,
-            {
-                "K8S_AUTH_KUBECONFIG": str(lab.kubeconfig),
-                "ANSIBLE_LOCALHOST_WARNING": "false",
-                "ANSIBLE_DEPRECATION_WARNINGS": "false",
-            },
-        )
+        quiet = {"ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_DEPRECATION_WARNINGS": "false"}
+        return timed(command, {**quiet, "K8S_AUTH_KUBECONFIG": str(lab.kubeconfig)})
 
 
 def module(collection: str, name: str, options: dict[str, t.Any]) -> tuple[float, int]:
-    """Run a module as a process of its own; seconds and peak memory (MB)."""
+    """Run an Ansible module in its own process and return its seconds and peak memory (MB)."""
     return process([MODULES.format(collection, name)], options)
 
 
 def process(command: list[str], options: dict[str, t.Any]) -> tuple[float, int]:
-    """Run a Python module that is an Ansible module, with its arguments before the options."""
+    """Run a Python module that is an Ansible module and return its seconds and peak memory (MB).
+
+    The options follow the arguments in ``command``.
+    """
     arguments = json.dumps({"ANSIBLE_MODULE_ARGS": options})
     return timed([sys.executable, "-m", *command, arguments], {"PYTHONPATH": str(ROOT / ".venv" / "share")})
 
 
 def timed(command: list[str], environment: dict[str, str], refused: str | None = None) -> tuple[float, int]:
-    """Run a command that must succeed, and not print what is refused; seconds and peak memory (MB)."""
+    """Run a command and return its seconds and peak memory (MB). Exit if it fails or its output matches ``refused``."""
     measure = [sys.executable, "-S", str(MEASURE), *command]
     with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.run(
-            measure,
-            cwd=ROOT,
-            env={**os.environ, **environment},
-            stdout=subprocess.PIPE,
-            stderr=output,
-            text=True,
-            check=True,
-        )
+        streams: dict[str, t.Any] = {"stdout": subprocess.PIPE, "stderr": output, "text": True}
+        process = subprocess.run(measure, cwd=ROOT, env={**os.environ, **environment}, check=True, **streams)
         measured = json.loads(process.stdout)
         output.seek(0)
         text = output.read()

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Run a command, with all that it prints on stderr, and print its status, seconds and peak memory (MB) as JSON: `measure.py COMMAND...`.
+"""`measure.py COMMAND...`: run a command and print its exit status, seconds and peak memory (MB) as JSON.
 
-A process of its own, and a small one: Linux counts what the starting process held at its peak as the started one's, too.
+The output of the command goes to stderr. This is a small process of its own because Linux counts the peak memory of the
+parent process as memory of the child, too.
 """
 
 from __future__ import annotations
