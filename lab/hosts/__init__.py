@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Hosts to change: systemd containers and virtual machines with simulated NVIDIA hardware, for the tests of roles that prepare hosts."""
+"""Simulated GPU hosts that roles can change: systemd containers and virtual machines with simulated NVIDIA hardware."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The commands."""
+"""The commands ``python -m lab hosts`` and ``python -m lab vm``."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ import typing as t
 
 import yaml
 
-from lab.errors import UnavailableError
+from lab.errors import LabError, UnavailableError
 from lab.hosts import packages
 from lab.hosts.containers.hosts import ContainerHosts, Machine
+from lab.hosts.containers.image.machine.spec import MODELS, NVSWITCHES
 from lab.hosts.containers.images import FLAVOURS
 from lab.hosts.vm import image
 from lab.hosts.vm.hosts import VmHost
@@ -25,42 +26,41 @@ from lab.hosts.vm.qemu import Shape
 
 def add_container_commands(commands: t.Any) -> None:
     """Add the commands of ``python -m lab hosts``."""
-    up = _command(commands, "up", _containers_up, "Start container hosts and wait until systemd is up.")
+    up = _command(commands, "up", _containers_up, "Start container hosts and wait until they are up.")
     up.add_argument(
         "--flavour",
         action="append",
-        metavar="NAME[=N]",
-        help=f"{', '.join(FLAVOURS)}; repeat it (default: one of each)",
+        type=_flavour,
+        metavar="FLAVOUR[=N]",
+        help=f"start N hosts (default: 1) of {' or '.join(FLAVOURS)}; may be repeated (default: one of each)",
     )
-    up.add_argument("--model", default="h100-sxm", help="GPU model, see spec.py of the image (default: %(default)s)")
+    up.add_argument("--model", choices=MODELS, default="h100-sxm", help="GPU model (default: %(default)s)")
     up.add_argument("--gpus", type=int, default=2, help="GPUs of each host (default: %(default)s)")
     up.add_argument("--nvswitches", type=int, default=0, help="NVSwitches of each host (default: %(default)s)")
-    up.add_argument(
-        "--cpu", choices=["intel", "amd"], default="intel", help="maker of the IOMMU (default: %(default)s)"
-    )
-    _command(commands, "status", _containers_status, "List container hosts.")
+    up.add_argument("--cpu", choices=["intel", "amd"], default="intel", help="CPU vendor (default: %(default)s)")
+    _command(commands, "status", _containers_status, "List the container hosts.")
     _command(commands, "inventory", _containers_inventory, "Print an Ansible inventory of the container hosts.")
-    _command(commands, "down", _containers_down, "Remove container hosts.")
+    _command(commands, "down", _containers_down, "Remove the container hosts.")
     _tools_command(commands, "containers")
 
 
 def add_vm_commands(commands: t.Any) -> None:
     """Add the commands of ``python -m lab vm``."""
-    up = _command(commands, "up", _vm_up, "Start a virtual machine from a saved state and wait until SSH answers.")
-    up.add_argument("--cold", action="store_true", help="boot it instead of loading the saved state")
+    up = _command(commands, "up", _vm_up, "Start a virtual machine and wait until SSH answers.")
+    up.add_argument("--cold", action="store_true", help="boot the machine instead of loading its saved state")
     up.add_argument("--gpus", type=int, default=2, help="GPUs (default: %(default)s)")
-    up.add_argument("--iommu", choices=["intel", "none"], default="intel", help="its IOMMU (default: %(default)s)")
-    _command(commands, "build", _vm_build, "Build the disk if it does not exist.")
-    _command(commands, "status", _vm_status, "Show whether it runs, and how it was booted.")
-    _command(commands, "inventory", _vm_inventory, "Print an Ansible inventory with it.")
-    ssh = _command(commands, "ssh", _vm_ssh, "Run a command on it, or log in.")
+    up.add_argument("--iommu", choices=["intel", "none"], default="intel", help="IOMMU (default: %(default)s)")
+    _command(commands, "build", _vm_build, "Build the disk of the machines if it does not exist, and print its path.")
+    _command(commands, "status", _vm_status, "Show whether the machine runs, and the end of its console.")
+    _command(commands, "inventory", _vm_inventory, "Print an Ansible inventory with the machine.")
+    ssh = _command(commands, "ssh", _vm_ssh, "Run a command on the machine, or log in.")
     ssh.add_argument("rest", nargs=argparse.REMAINDER, metavar="COMMAND")
-    _command(commands, "down", _vm_down, "Stop it and remove its state.")
+    _command(commands, "down", _vm_down, "Stop the machine and remove its state.")
     _tools_command(commands, "vm")
 
 
 def _tools_command(commands: t.Any, kind: packages.Kind) -> None:
-    summary = "Install the Debian packages that such hosts need, as root; elsewhere print what is missing."
+    summary = "Install the Debian packages that such hosts need, or print what is missing if this is not possible."
     commands.add_parser("tools", help=summary, description=summary).set_defaults(run=_tools, kind=kind)
 
 
@@ -69,23 +69,32 @@ def _command(
 ) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
     parser.set_defaults(run=run)
-    parser.add_argument("--name", default="default", help="keeps sets of hosts apart (default: %(default)s)")
+    parser.add_argument("--name", default="default", help="name of the hosts (default: %(default)s)")
     return parser
+
+
+def _flavour(text: str) -> tuple[str, int]:
+    flavour, equals, count = text.partition("=")
+    count = count if equals else "1"
+    if flavour not in FLAVOURS or not count.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not FLAVOUR or FLAVOUR=N with one of {', '.join(FLAVOURS)}")
+    return flavour, int(count)
 
 
 def _tools(arguments: argparse.Namespace) -> None:
     try:
         packages.provide(arguments.kind, _say)
-        _say(f"{arguments.kind}: all packages are installed")
+        _say(f"{arguments.kind}: all packages are installed.")
     except UnavailableError as reason:
-        _say(f"{arguments.kind}: not on this machine. {reason}")
+        _say(f"{arguments.kind}: cannot run on this machine. {reason}")
 
 
 def _containers_up(arguments: argparse.Namespace) -> None:
-    counts = {}
-    for entry in arguments.flavour or FLAVOURS:
-        flavour, _equals, count = entry.partition("=")
-        counts[flavour] = int(count or 1)
+    if arguments.nvswitches and arguments.model not in NVSWITCHES:
+        raise LabError(
+            f"{arguments.model} has no NVSwitches. Leave out --nvswitches or choose {', '.join(NVSWITCHES)}."
+        )
+    counts = dict(arguments.flavour or [(flavour, 1) for flavour in FLAVOURS])
     packages.provide("containers", _say)
     started = time.monotonic()
     machine = Machine(model=arguments.model, gpus=arguments.gpus, nvswitches=arguments.nvswitches, cpu=arguments.cpu)
@@ -94,8 +103,11 @@ def _containers_up(arguments: argparse.Namespace) -> None:
 
 
 def _containers_status(arguments: argparse.Namespace) -> None:
-    for host in ContainerHosts(arguments.name).hosts():
+    hosts = ContainerHosts(arguments.name).hosts()
+    for host in hosts:
         _say(f"{host.name}  {host.flavour}")
+    if not hosts:
+        _say(_none(arguments.name))
 
 
 def _containers_inventory(arguments: argparse.Namespace) -> None:
@@ -104,7 +116,11 @@ def _containers_inventory(arguments: argparse.Namespace) -> None:
 
 def _containers_down(arguments: argparse.Namespace) -> None:
     count = ContainerHosts(arguments.name).down()
-    _say(f"Removed {count} container hosts." if count else f"There were no container hosts {arguments.name}.")
+    _say(f"Removed {count} container hosts." if count else _none(arguments.name))
+
+
+def _none(name: str) -> str:
+    return f"There are no container hosts in the set {name}."
 
 
 def _vm_up(arguments: argparse.Namespace) -> None:
@@ -125,7 +141,7 @@ def _vm_status(arguments: argparse.Namespace) -> None:
     host = VmHost(arguments.name)
     _say(f"{host.name}: {host.status()}")
     if host.status() != "absent":
-        _say(f"  port {host.settings.port}, boots: {host.boots}\n{host.console_end()}")
+        _say(f"SSH port {host.settings.port}, {host.boots} boots. The end of its console:\n{host.console_end()}")
 
 
 def _vm_inventory(arguments: argparse.Namespace) -> None:
@@ -137,7 +153,12 @@ def _vm_ssh(arguments: argparse.Namespace) -> None:
 
 
 def _vm_down(arguments: argparse.Namespace) -> None:
-    _say("Removed it." if VmHost(arguments.name).down() else f"There was no virtual machine {arguments.name}.")
+    removed = VmHost(arguments.name).down()
+    _say(
+        f"Removed the virtual machine {arguments.name}."
+        if removed
+        else f"There is no virtual machine {arguments.name}."
+    )
 
 
 def _say(line: str) -> None:

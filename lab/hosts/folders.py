@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the test hosts keep what they make."""
+"""The folders for images, saved states and running hosts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pathlib import Path
 
 
 def cache() -> Path:
-    """The folder of what can be made again: images and saved states."""
+    """Return the folder for images and saved states, all of which can be built again."""
     return _folder("XDG_CACHE_HOME", ".cache")
 
 
 def state() -> Path:
-    """The folder of what runs."""
+    """Return the folder for the state of running virtual machines."""
     return _folder("XDG_STATE_HOME", ".local/state")
 
 
@@ -32,7 +32,7 @@ def _folder(variable: str, default: str) -> Path:
 
 
 def key(*parts: str | Path) -> str:
-    """A short name for what follows from these texts and files: it changes when one of them does."""
+    """Return a short hash of texts and files, which changes when one of them changes."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.encode() if isinstance(part, str) else part.name.encode() + part.read_bytes())
@@ -42,7 +42,7 @@ def key(*parts: str | Path) -> str:
 
 @contextmanager
 def lock(path: Path) -> t.Iterator[None]:
-    """Let one process at a time do something; the lock goes with the process."""
+    """Let one process at a time run the block. The lock ends with the process."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

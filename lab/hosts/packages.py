@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the test hosts need of the machine: the only list of Debian packages, and their installation."""
+"""The Debian packages that simulated hosts need on the machine, and their installation."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from lab.errors import UnavailableError
 
 Kind = t.Literal["containers", "vm"]
 
-# A command that shows that a package is there, and the package.
+# Each command, and the package that brings it.
 NEEDED: dict[Kind, dict[str, str]] = {
     "containers": {
         "podman": "podman",
-        "runc": "runc",  # crun refuses the hybrid cgroup hierarchy
-        "iptables": "iptables",  # podman's network set-up looks for it, used or not
+        "runc": "runc",  # crun does not support the hybrid cgroup hierarchy
+        "iptables": "iptables",  # podman looks for it even without a network
         "netavark": "netavark",
         "mmdebstrap": "mmdebstrap",
     },
@@ -35,35 +35,35 @@ NEEDED: dict[Kind, dict[str, str]] = {
         "ssh": "openssh-client",
     },
 }
-# Not found as commands: what only lies in a folder.
+# Each file, and the package that brings it: packages without a command.
 FILES: dict[Kind, dict[str, str]] = {"containers": {}, "vm": {"/usr/share/seabios/bios-256k.bin": "seabios"}}
 COMMANDS_OUTSIDE_PATH = ("/usr/lib/podman", "/usr/sbin", "/sbin")
 
 
 def missing(kind: Kind) -> list[str]:
-    """The packages that are not there yet."""
+    """Return the packages that are not installed yet."""
     path = os.pathsep.join([os.environ.get("PATH", ""), *COMMANDS_OUTSIDE_PATH])
     packages = [package for command, package in NEEDED[kind].items() if shutil.which(command, path=path) is None]
     return packages + [package for file, package in FILES[kind].items() if not os.path.exists(file)]
 
 
 def require(kind: Kind) -> None:
-    """Raise UnavailableError, with the reason in one sentence, when such hosts cannot run here and now."""
+    """Raise UnavailableError, with the reason in one sentence, if such hosts cannot run on this machine now."""
     if sys.platform != "linux" or os.uname().machine != "x86_64":
-        raise UnavailableError(f"Test hosts are made for x86-64 Linux; this is {os.uname().machine} {sys.platform}.")
+        raise UnavailableError(f"Simulated hosts need x86-64 Linux; this is {os.uname().machine} {sys.platform}.")
     if kind == "containers" and os.geteuid() != 0:
         raise UnavailableError(
-            "Container hosts need root: podman starts systemd in them and lays simulated files over /proc and /sys."
+            "Container hosts need root: podman starts systemd in them and mounts simulated files over /proc and /sys."
         )
-    packages = missing(kind)
+    packages = ", ".join(missing(kind))
     if packages:
         raise UnavailableError(
-            f"Test hosts ({kind}) need Debian packages: run `make host-tools` as root, which installs {', '.join(packages)}."
+            f"Simulated hosts ({kind}) need Debian packages. Run `make host-tools` as root to install {packages}."
         )
 
 
 def provide(kind: Kind, say: t.Callable[[str], None]) -> None:
-    """Install what is missing, or raise UnavailableError with the reason."""
+    """Install the missing packages, or raise UnavailableError with the reason."""
     packages = missing(kind)
     if packages and os.geteuid() == 0 and shutil.which("apt-get"):
         say(f"Installing {', '.join(packages)}")
@@ -78,4 +78,4 @@ def _apt_get(*arguments: str) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-        raise UnavailableError(f"Test hosts need Debian packages, and apt-get {arguments[0]} failed: {last}")
+        raise UnavailableError(f"Simulated hosts need Debian packages, and apt-get {arguments[0]} failed: {last}")

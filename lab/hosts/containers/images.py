@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The images of the container hosts: one root file system from Debian packages, and a flavour of it per family of distributions."""
+"""The images of the container hosts: a root file system of Debian packages, and a flavour for each distribution."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ FLAVOURS = ("debian", "ubuntu", "rhel")
 RECIPE = Path(__file__).parent / "image"
 SUITE = "bookworm"
 PACKAGES = (
-    "binutils", "cron", "dbus", "grub2-common", "initramfs-tools", "iproute2", "kmod", "pciutils", "procps", "python3", "python3-apt",
-    "systemd-sysv", "udev", "zstd",
+    "binutils", "cron", "dbus", "grub2-common", "initramfs-tools", "iproute2", "kmod", "pciutils", "procps", "python3",
+    "python3-apt", "systemd-sysv", "udev", "zstd",
 )  # fmt: skip
 EL_PACKAGES = ("createrepo-c", "dnf", "dracut", "python3-dnf", "dnf-plugins-core", "python3-rpm", "rpm")
 
@@ -30,13 +30,14 @@ Say = t.Callable[[str], None]
 
 
 def name(flavour: str) -> str:
-    """The image's name; its tag follows from the recipe and from the kernel, whose release the image's stand-in kernel must have."""
+    """Return the name of an image. Its tag depends on the recipe and on the release of the machine's kernel."""
     files = sorted(path for path in RECIPE.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return f"localhost/gpuops-host-{flavour}:{folders.key(SUITE, *PACKAGES, *EL_PACKAGES, os.uname().release, Path(__file__), *files)}"
+    tag = folders.key(SUITE, *PACKAGES, *EL_PACKAGES, os.uname().release, Path(__file__), *files)
+    return f"localhost/gpuops-host-{flavour}:{tag}"
 
 
 def provide(podman: Podman, flavours: t.Iterable[str], say: Say) -> None:
-    """Build what is not there yet."""
+    """Build the images that do not exist yet."""
     wanted = [flavour for flavour in dict.fromkeys(flavours) if not podman.succeeds("image", "exists", name(flavour))]
     if not wanted:
         return
@@ -71,17 +72,17 @@ def _provide_base(podman: Podman, say: Say) -> None:
 
 def _build(podman: Podman, flavour: str, say: Say) -> None:
     started = time.monotonic()
-    # The host's network is for apt only.
-    podman(
-        "build", "--network=host", f"--target={flavour}", f"--build-arg=BASE={_base()}", f"--build-arg=KERNEL={os.uname().release}",
-        f"--build-arg=EL_PACKAGES={' '.join(EL_PACKAGES)}", f"--tag={name(flavour)}", f"--file={RECIPE / 'Containerfile'}", str(RECIPE),
-    )  # fmt: skip
+    arguments = {"BASE": _base(), "KERNEL": os.uname().release, "EL_PACKAGES": " ".join(EL_PACKAGES)}
+    options = [f"--build-arg={key}={value}" for key, value in arguments.items()]
+    options += [f"--target={flavour}", f"--tag={name(flavour)}", f"--file={RECIPE / 'Containerfile'}"]
+    # Only apt uses the network.
+    podman("build", "--network=host", *options, str(RECIPE))
     _remove_others(podman, name(flavour))
     say(f"Built the image {flavour} in {time.monotonic() - started:.0f} s")
 
 
 def _remove_others(podman: Podman, kept: str) -> None:
-    """Images of earlier recipes, unless a container still runs from one."""
+    """Remove the images of earlier recipes that no container uses."""
     repository = kept.partition(":")[0]
     for other in podman("images", "--format", "{{.Repository}}:{{.Tag}}", repository).split():
         if other != kept:

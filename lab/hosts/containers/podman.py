@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""podman as the container hosts need it: its own storage, runc, and a hook that lays the simulated machine over the kernel's files."""
+"""podman with its own storage, runc, and a hook that mounts the simulated machine over the kernel's files."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from lab.errors import LabError
 from lab.hosts import folders
 
 SIMULATED = "/var/lib/machine"
-"""Where a container host keeps the kernel files that the hook lays over the machine's own."""
+"""The folder of a container host with the simulated kernel files that the hook mounts."""
 
 OVERLAID = (
     "/proc/cmdline",
     "/proc/cpuinfo",
     "/proc/driver",
     "/proc/modules",
-    # Not /proc/sys itself: the container runtime makes it read-only, but not what is mounted below. Without the hook nothing is writable.
+    # Not /proc/sys itself: the container runtime makes it read-only, but not the mounts below it. Without the hook,
+    # nothing in it can be written.
     *(f"/proc/sys/{name}" for name in ("abi", "debug", "dev", "fs", "kernel", "net", "user", "vm")),
     "/sys/bus/pci",
     "/sys/class/iommu",
@@ -32,18 +33,20 @@ OVERLAID = (
     "/sys/module",
 )
 
-# podman refuses volumes under /proc, and a container must not mount anything itself. This runs in the mount namespace of the container that
-# is being made, in its root folder, each time it starts: so it holds after a reboot too.
+# podman refuses volumes under /proc, and a container must not mount anything itself. This hook runs in the mount
+# namespace and the root folder of the container each time it starts, so the mounts exist after a reboot, too.
 HOOK = f"""#!/bin/sh -eu
 for path in {" ".join(OVERLAID)}; do
-  [ ! -e ".$path" ] || [ -L ".{SIMULATED}$path" ] || [ ! -e ".{SIMULATED}$path" ] || mount --bind ".{SIMULATED}$path" ".$path"
+  simulated=".{SIMULATED}$path"
+  [ ! -e ".$path" ] || [ -L "$simulated" ] || [ ! -e "$simulated" ] || mount --bind "$simulated" ".$path"
 done
 """
 
-# podman lets one in before the first process runs; sshd lets nobody in before the host is up, and Ansible counts on that after a reboot.
-# runc alone does in a quarter of the time what podman does with it, and a task takes up to six of these.
+# podman runs commands before the first process of a container has started. sshd accepts logins only when the host is
+# up, and Ansible relies on that after a reboot. The script calls runc, which takes a quarter of podman's time.
 LOGIN = """#!/bin/sh
-# What Ansible's connection plugin runs as podman: `exec [-i] HOST COMMAND...`, which waits until the host is up, or `cp --pause=false FILE HOST:FILE`.
+# Ansible's connection plugin runs this script in place of podman: `exec [-i] HOST COMMAND...`, which waits until the
+# host is up, and `cp --pause=false FILE HOST:FILE`.
 login() {{ host=$1; shift; exec runc exec "$(cat {hosts}/"$host")" /usr/local/lib/stand-ins/login "$@"; }}
 case "$1 $2" in
   "exec -i") shift 2; login "$@" ;;
@@ -53,7 +56,11 @@ esac
 exec {executable} "$@"
 """
 
-# runc, cgroupfs and the limits: see README.md, "What the machine must offer".
+# README.md, "What the machine must offer", explains runc, cgroupfs and the limits.
+EXECUTABLE = """#!/bin/sh
+export CONTAINERS_CONF={home}/containers.conf CONTAINERS_STORAGE_CONF={home}/storage.conf
+exec podman "$@"
+"""
 CONTAINERS_CONF = """[containers]
 default_ulimits = ["nofile=1024:20000", "nproc=4096:4096"]
 [engine]
@@ -70,18 +77,18 @@ runroot = "/run/gpuops-hosts"
 
 
 class Podman:
-    """podman with a storage of its own under the cache, so that nobody else's containers and settings are in play."""
+    """podman with its own storage and settings in the cache folder, apart from the user's."""
 
     def __init__(self) -> None:
         self.home = folders.cache() / "podman"
         self.executable = self.home / "podman"
         self.login = self.home / "login"
         self.hosts = self.home / "hosts"
-        """The folder with the id of each container host, by its name."""
+        """The folder with one file for each container host, which holds its ID."""
         self._write_configuration()
 
     def __call__(self, *arguments: str, timeout: float = 600) -> str:
-        """Run podman; what it printed. Raises LabError with its own last words."""
+        """Run podman and return its output. Raise LabError with the end of its messages."""
         done = subprocess.run(
             [self.executable, *arguments],
             stdin=subprocess.DEVNULL,
@@ -95,11 +102,11 @@ class Podman:
         return done.stdout.strip()
 
     def json(self, *arguments: str) -> t.Any:
-        """Run podman and read the JSON that it prints."""
+        """Run podman and return the JSON that it prints."""
         return json.loads(self(*arguments) or "null")
 
     def succeeds(self, *arguments: str) -> bool:
-        """Whether podman ends with 0."""
+        """Run podman and return whether it succeeded."""
         return not subprocess.run(
             [self.executable, *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False
         ).returncode
@@ -118,10 +125,7 @@ class Podman:
             self.home / "overlay-machine": HOOK,
             self.login: LOGIN.format(executable=shlex.quote(str(self.executable)), hosts=shlex.quote(str(self.hosts))),
             hooks / "machine.json": json.dumps(hook),
-            self.executable: f"""#!/bin/sh
-export CONTAINERS_CONF={shlex.quote(str(self.home))}/containers.conf CONTAINERS_STORAGE_CONF={shlex.quote(str(self.home))}/storage.conf
-exec podman "$@"
-""",
+            self.executable: EXECUTABLE.format(home=shlex.quote(str(self.home))),
         }
         for folder in (hooks, self.hosts):
             folder.mkdir(parents=True, exist_ok=True)
@@ -130,7 +134,7 @@ exec podman "$@"
 
 
 def _write_once(path: Path, text: str) -> None:
-    """Leave a file alone that is as it should be: another process may be running it."""
+    """Write a file unless it has this text already, since another process may be running it."""
     if path.exists() and path.read_text() == text:
         return
     new = path.with_name(path.name + ".new")

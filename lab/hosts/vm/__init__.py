@@ -2,4 +2,4 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Virtual machines, in software emulation: real kernels to boot, with PCI devices that say they are NVIDIA's."""
+"""Virtual machines in software emulation: real kernels, with PCI devices that identify themselves as NVIDIA's."""

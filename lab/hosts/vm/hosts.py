@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Virtual machines as hosts: up from a saved state in seconds, reached by SSH, rebooted for real."""
+"""Virtual machines as hosts: started from a saved state in seconds, reached by SSH, really rebooted."""
 
 from __future__ import annotations
 
@@ -27,42 +27,38 @@ from lab.hosts.vm.qemu import Shape
 from lab.process import Component
 
 Say = t.Callable[[str], None]
-# 26 s on two idle processors, and minutes where others want them too.
+# A boot takes 26 s on two idle processors, and minutes on busy ones.
 BOOT_S = 900.0
 ROOT = Path(__file__).resolve().parents[3]
 SSH_OPTIONS = (
-    "-o",
-    "StrictHostKeyChecking=no",
-    "-o",
-    "UserKnownHostsFile=/dev/null",
-    "-o",
-    "LogLevel=ERROR",
-    "-o",
-    "ConnectTimeout=10",
+    "-oStrictHostKeyChecking=no",
+    "-oUserKnownHostsFile=/dev/null",
+    "-oLogLevel=ERROR",
+    "-oConnectTimeout=10",
 )
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a machine was started with."""
+    """The settings that a machine was started with."""
 
     shape: Shape
     port: int
     saved: bool
 
     def write(self, folder: Path) -> None:
-        """Keep it in the machine's folder."""
+        """Write the settings to the machine's folder."""
         (folder / "settings.json").write_text(json.dumps(asdict(self)))
 
     @classmethod
     def read(cls, folder: Path) -> Settings:
-        """Read it again."""
+        """Read the settings of the machine in a folder."""
         data = json.loads((folder / "settings.json").read_text())
         return cls(**{**data, "shape": Shape(**data["shape"])})
 
 
 class VmHost:
-    """One virtual machine, by name. Its folder is the record of it."""
+    """A named virtual machine. Its folder is the only record of it."""
 
     def __init__(self, name: str = "default", say: Say = lambda line: None) -> None:
         self.name = name
@@ -70,7 +66,7 @@ class VmHost:
         self._say = say
 
     def up(self, shape: Shape | None = None, cold: bool = False) -> VmHost:
-        """Start it: from the saved state of its shape, which is made first where there is none, or cold."""
+        """Start the machine from the saved state of its shape (created if it is missing), or boot it with ``cold``."""
         packages.require("vm")
         if self.status() == "up":
             return self
@@ -79,12 +75,12 @@ class VmHost:
         shape = shape or Shape()
         saved = None if cold else _provide_state(shape, self._say)
         self._start(shape, saved)
-        # The guest's clock stands where it was saved.
+        # The clock of the guest shows the time at which its state was saved.
         self.shell(f"date --set=@{time.time():.0f}")
         return self
 
     def down(self) -> bool:
-        """End it and forget it; whether there was one."""
+        """Stop the machine and remove its state. Return whether there was one."""
         if not self.folder.exists():
             return False
         with contextlib.suppress(FileNotFoundError):
@@ -93,13 +89,13 @@ class VmHost:
         return True
 
     def status(self) -> str:
-        """``up``, ``died``, or ``absent``."""
+        """Return ``up``, ``died`` or ``absent``."""
         if not (self.folder / "supervisor.json").exists():
             return "absent"
         return "up" if self._supervisor().alive else "died"
 
     def shell(self, command: str, timeout: float = 300) -> str:
-        """Run a line of shell on it; what it printed."""
+        """Run a line of shell on the machine and return its output."""
         done = subprocess.run(
             self.ssh(command), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False
         )
@@ -108,11 +104,11 @@ class VmHost:
         return done.stdout.strip()
 
     def ssh(self, *command: str) -> list[str]:
-        """The command line that runs a command on it, or without one logs in."""
+        """Return the command line that runs a command on the machine, or without a command logs in."""
         return ["ssh", *SSH_OPTIONS, "-i", str(image.key()), "-p", str(self.settings.port), "root@127.0.0.1", *command]
 
     def reboot(self) -> None:
-        """Reboot it, and wait until it is up again."""
+        """Reboot the machine and wait until it is up again."""
         before = self.boots
         self.shell("systemctl reboot || true")
         deadline = time.monotonic() + 60
@@ -123,16 +119,11 @@ class VmHost:
         self.wait()
 
     def wait(self, timeout: float = BOOT_S) -> None:
-        """Wait until SSH answers: its banner, since the port is open before the guest is."""
+        """Wait for the banner of SSH: the port is open before the guest answers."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            with (
-                contextlib.suppress(OSError),
-                socket.create_connection(("127.0.0.1", self.settings.port), 5) as connection,
-            ):
-                connection.settimeout(2)
-                if connection.recv(4) == b"SSH-":
-                    return
+            if _is_ssh(self.settings.port):
+                return
             if self.status() != "up":
                 raise LabError(f"{self.name} died: {self._log('supervisor.log')}\n{self._log('qemu.log')}")
             time.sleep(0.2)
@@ -140,25 +131,27 @@ class VmHost:
 
     @property
     def settings(self) -> Settings:
-        """What it was started with."""
+        """The settings that the machine was started with."""
+        if self.status() == "absent":
+            raise LabError(f"There is no virtual machine {self.name}. Start one with `python -m lab vm up`.")
         return Settings.read(self.folder)
 
     @property
     def boot_id(self) -> str:
-        """Which boot it is in."""
+        """The ID of the current boot."""
         return self.shell("cat /proc/sys/kernel/random/boot_id")
 
     @property
     def boots(self) -> int:
-        """How often it was started, or rebooted."""
+        """The number of boots, counting the start."""
         return len(self._log("boots.log").splitlines())
 
     def console_end(self) -> str:
-        """The end of its serial console."""
+        """Return the last lines of the serial console."""
         return "\n".join(self._log("console.log").splitlines()[-20:])
 
     def inventory(self) -> dict[str, t.Any]:
-        """An Ansible inventory with it in ``gpu_hosts``."""
+        """Return an Ansible inventory with the machine in ``gpu_hosts``."""
         variables = {
             "ansible_host": "127.0.0.1",
             "ansible_port": self.settings.port,
@@ -171,13 +164,13 @@ class VmHost:
         return {"gpu_hosts": {"hosts": {self.name: {}}, "vars": variables}}
 
     def hosts(self) -> list[VmHost]:
-        """A set of one, itself."""
+        """Return the machine as a set of one host."""
         return [self]
 
     def save(self, path: Path) -> None:
-        """Keep the running machine, memory and disk, in a file; the machine is gone then."""
+        """Save the memory and the disk of the running machine in a file, and remove the machine."""
         self.shell("sync; echo 3 > /proc/sys/vm/drop_caches")
-        os.kill(self._supervisor().pid, signal.SIGKILL)  # it alone: it would start another qemu
+        os.kill(self._supervisor().pid, signal.SIGKILL)  # Only the supervisor, which would start another qemu.
         qemu.save(self.folder)
         (self.folder / "disk.qcow2").rename(path)
         self.down()
@@ -188,9 +181,8 @@ class VmHost:
         if saved:
             subprocess.run(["cp", "--reflink=auto", "--sparse=always", saved, disk], check=True)
         else:
-            subprocess.run(
-                ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", image.disk(), disk], check=True
-            )
+            overlay = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", image.disk(), disk]
+            subprocess.run(overlay, check=True)
         Settings(shape, ports.free(1)[0], saved is not None).write(self.folder)
         command = [sys.executable, "-m", "lab.hosts.vm.supervisor", str(self.folder)]
         supervisor = Component("supervisor", command, log=self.folder / "supervisor.log", cwd=ROOT)
@@ -207,7 +199,7 @@ class VmHost:
 
 
 def _provide_state(shape: Shape, say: Say) -> Path:
-    """The saved state of a machine of this shape that has just booted."""
+    """Return the file with the saved state of a machine of this shape that has just booted, and create it if needed."""
     path = image.folder() / f"booted-{folders.key(json.dumps(asdict(shape)), Path(qemu.__file__))}.qcow2"
     with folders.lock(path.with_suffix(".lock")):
         if not path.exists():
@@ -221,3 +213,11 @@ def _provide_state(shape: Shape, say: Say) -> Path:
                 host.down()
             say(f"Saved the state of a booted machine after {time.monotonic() - started:.0f} s")
     return path
+
+
+def _is_ssh(port: int) -> bool:
+    """Return whether an SSH server answers on a port."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as connection:
+        connection.settimeout(2)
+        return connection.recv(4) == b"SSH-"
+    return False

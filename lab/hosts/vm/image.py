@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The disk of the virtual machines: Debian, with GRUB for BIOS. Built without a loop device, a mount or root."""
+"""The disk of the virtual machines: Debian with GRUB for BIOS, built without a loop device, a mount or root."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from lab.hosts import folders
 
 SUITE = "bookworm"
 PACKAGES = (
-    "ca-certificates", "dbus", "grub-pc-bin", "grub2-common", "initramfs-tools", "iproute2", "kmod", "linux-image-amd64", "lz4", "openssh-server",
-    "pciutils", "procps", "python3", "python3-apt", "python3-debian", "systemd-sysv", "udev",
+    "ca-certificates", "dbus", "grub-pc-bin", "grub2-common", "initramfs-tools", "iproute2", "kmod",
+    "linux-image-amd64", "lz4", "openssh-server", "pciutils", "procps", "python3", "python3-apt", "python3-debian",
+    "systemd-sysv", "udev",
 )  # fmt: skip
-# All modules and zstd, the default, make an initramfs take more than ten minutes in emulation.
+# With the default (all modules, zstd), building an initramfs takes more than ten minutes in emulation.
 INITRAMFS = "COMPRESS=lz4\nMODULES=list\n"
 INITRAMFS_MODULES = "virtio_pci\nvirtio_blk\next4\ncrc32c_generic\n"
 SIZE_MIB = 4096
@@ -36,22 +37,22 @@ Say = t.Callable[[str], None]
 
 
 def folder() -> Path:
-    """Where the disk and the key for it lie; the name follows from the recipe."""
+    """Return the folder with the disk and the SSH key. Its name depends on the recipe."""
     return folders.cache() / "vm" / folders.key(SUITE, *PACKAGES, Path(__file__), CUSTOMIZE)
 
 
 def disk() -> Path:
-    """The disk that every machine starts from and none writes to."""
+    """Return the path of the disk that every machine starts from and that none writes to."""
     return folder() / "disk.qcow2"
 
 
 def key() -> Path:
-    """The private key of root on the machines."""
+    """Return the path of the private SSH key for root on the machines."""
     return folder() / "id_ed25519"
 
 
 def provide(say: Say) -> None:
-    """Build the disk unless it is there."""
+    """Build the disk if it does not exist."""
     with folders.lock(folder().parent / "build.lock"):
         if disk().exists():
             return
@@ -70,10 +71,11 @@ def _build(work: Path) -> None:
     _debootstrap(archive, identity)
     root.mkdir()
     _partition(raw)
-    # Under fakeroot, so that the owners of files are kept without being root.
+    # fakeroot keeps the owners of files for a user who is not root.
     unpack = f"tar -C {shlex.quote(str(root))} --numeric-owner -xf {shlex.quote(str(archive))}"
+    extended = f"offset={ROOT_SECTOR * 512},lazy_itable_init=0"
     mkfs = (
-        f"mke2fs -q -t ext4 -O ^metadata_csum_seed,^orphan_file -U {identity} -L root -E offset={ROOT_SECTOR * 512},lazy_itable_init=0 "
+        f"mke2fs -q -t ext4 -O ^metadata_csum_seed,^orphan_file -U {identity} -L root -E {extended} "
         f"-d {shlex.quote(str(root))} {shlex.quote(str(raw))} {_root_sectors(raw) // 2}k"
     )
     _run("fakeroot", "--", "sh", "-ec", f"{unpack}; {mkfs}")
@@ -112,28 +114,15 @@ def _root_sectors(raw: Path) -> int:
 
 
 def _boot_loader(work: Path, root: Path, raw: Path) -> None:
-    """What grub-install does, on a file: boot.img into the first sector, the core into its partition, and where it lies into both."""
+    """Install GRUB on a disk file: boot.img in the first sector, the core in its partition, its position in both."""
     modules = root / "usr/lib/grub/i386-pc"
     core = work / "core.img"
-    mkimage = root / "usr/bin/grub-mkimage"
-    _run(
-        str(mkimage),
-        "-d",
-        str(modules),
-        "-O",
-        "i386-pc",
-        "-p",
-        "(hd0,gpt2)/boot/grub",
-        "-o",
-        str(core),
-        "biosdisk",
-        "part_gpt",
-        "ext2",
-    )
+    options = ["-d", str(modules), "-O", "i386-pc", "-p", "(hd0,gpt2)/boot/grub", "-o", str(core)]
+    _run(str(root / "usr/bin/grub-mkimage"), *options, "biosdisk", "part_gpt", "ext2")
     content, boot = bytearray(core.read_bytes()), bytearray((modules / "boot.img").read_bytes()[:440])
     if len(content) > BOOT_SECTORS * 512:
-        raise LabError(f"GRUB's core image has {len(content)} bytes and its partition only {BOOT_SECTORS * 512}.")
-    struct.pack_into("<Q", content, 0x1F4, BOOT_SECTOR + 1)  # the rest of the core follows its first sector
+        raise LabError(f"GRUB's core image has {len(content)} bytes, but its partition has only {BOOT_SECTORS * 512}.")
+    struct.pack_into("<Q", content, 0x1F4, BOOT_SECTOR + 1)  # The rest of the core follows its first sector.
     struct.pack_into("<Q", boot, 0x5C, BOOT_SECTOR)
     with raw.open("r+b") as file:
         file.write(boot)

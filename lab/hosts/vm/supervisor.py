@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""``python -m lab.hosts.vm.supervisor FOLDER``: keep a machine running. A guest that reboots ends qemu, and gets a new one."""
+"""``python -m lab.hosts.vm.supervisor FOLDER``: keep a machine running.
+
+qemu ends when the guest reboots, and the supervisor starts a new one.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from lab.hosts.vm.hosts import Settings
 
 
 def main(folder: Path) -> int:
-    """Run until qemu fails, or until this is killed, and qemu with it."""
+    """Run until qemu fails. Whoever kills the supervisor kills qemu with it, since they share a process group."""
     settings = Settings.read(folder)
     load = settings.saved
     while True:

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# The Debian flavour: GRUB and initramfs-tools, as they are. Arguments: the kernel's release and the flavour.
+# debian.sh RELEASE FLAVOUR: the Debian flavour, with the real GRUB and initramfs-tools.
 set -eu
 release=$1 flavour=$2
 mkdir -p /boot/grub /etc/default/grub.d
@@ -18,7 +18,7 @@ END
 update-initramfs -c -k "$release"
 update-grub
 
-# The repository in /usr/local/share/repository is for roles to configure; the other one is what a bare host has.
+# Roles configure the repository in /usr/local/share/repository. A bare host already has the distribution's.
 mkdir -p /usr/local/share/distribution
 cd /usr/local/share/distribution
 apt-get --quiet update

@@ -3,7 +3,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# The EL 9 lookalike: dnf, rpm, dracut and boot loader entries on Debian's user space. It tests branches, not EL. Argument: the kernel's release.
+# rhel.sh RELEASE: the EL 9 lookalike, with dnf, rpm, dracut and boot loader entries on Debian's user space. It tests
+# the branches for EL, not EL itself.
 set -eu
 release=$1
 rm -rf /var/lib/apt/lists/* /etc/apt/sources.list /etc/default/grub.d
@@ -24,8 +25,8 @@ END
 echo "Rocky Linux release 9.4 (Blue Onyx)" | tee /etc/redhat-release > /etc/rocky-release
 ln -sf redhat-release /etc/system-release
 
-# EL's dracut makes an image for this host, with its graphics drivers and with what /etc/modprobe.d says, and calls it initramfs-*.img.
-# What of user space goes into it is left out, for speed.
+# EL's dracut builds an image for the host at hand, with its graphics drivers and /etc/modprobe.d, and names it
+# initramfs-*.img. To save time, this image has no user space.
 mkdir -p /etc/yum.repos.d /usr/lib/dracut/dracut.conf.d
 cat > /usr/lib/dracut/dracut.conf.d/01-el.conf << 'END'
 hostonly="yes"
@@ -59,8 +60,13 @@ GRUB_DISABLE_RECOVERY="true"
 GRUB_ENABLE_BLSCFG=true
 END
 /usr/local/lib/packages/make.py rhel "$release"
-printf '[distribution]\nname=Distribution\nbaseurl=file:///usr/local/share/distribution\ngpgcheck=0\n' > /etc/yum.repos.d/distribution.repo
+cat > /etc/yum.repos.d/distribution.repo << 'END'
+[distribution]
+name=Distribution
+baseurl=file:///usr/local/share/distribution
+gpgcheck=0
+END
 
-# What EL does not have, and what tells it from Debian.
+# Remove what EL does not have.
 rm -f /usr/lib/python3/dist-packages/dnf-plugins/local.py /etc/dnf/plugins/local.conf
 rm -f /usr/bin/apt* /usr/bin/dpkg* /usr/sbin/update-grub

@@ -3,7 +3,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# The Ubuntu lookalike: Debian's packages under Ubuntu's name. It tests what branches on the name. Argument: the kernel's release.
+# ubuntu.sh RELEASE: the Ubuntu lookalike, with Debian's packages under Ubuntu's name. It tests the branches for Ubuntu,
+# not Ubuntu itself.
 set -eu
 /usr/local/lib/build/debian.sh "$1" ubuntu
 rm -f /etc/os-release

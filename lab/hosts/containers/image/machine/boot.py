@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What happens between power-on and systemd: boot loader, kernel, initramfs, udev. Runs as PID 1 at every start of the container."""
+"""The boot of the simulated machine up to systemd: boot loader, kernel, initramfs and udev. PID 1 of the container."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ RECORDED_SYSCTLS = f"{spec.HOME}/recorded/sys"
 SYSCTLS = "/proc/sys"
 HUGEPAGES = {"2M": "hugepages-2048kB", "1G": "hugepages-1048576kB"}
 INIT = "/lib/systemd/systemd"
+NOUVEAU = ("/nouveau.ko", "/nouveau.ko.zst", "/nouveau.ko.xz")
 
 
 class PanicError(Exception):
-    """The machine does not come up."""
+    """The machine cannot boot."""
 
 
 def main(arguments: list[str]) -> t.NoReturn:
-    """Boot, and become systemd."""
+    """Boot, then become systemd."""
     del arguments
     machine = spec.from_environment()
     machine.save()
@@ -47,14 +48,14 @@ def main(arguments: list[str]) -> t.NoReturn:
 
 
 def _panic(error: PanicError) -> t.NoReturn:
-    """A machine that hangs: it does not answer as the one that was booted, since nothing renewed the boot id."""
+    """Hang. The machine keeps its old boot ID, by which others see that it has not booted."""
     print(f"Kernel panic - not syncing: {error}", flush=True)
     while True:
         time.sleep(3600)
 
 
 def _boot_loader() -> tuple[list[str], str]:
-    """The kernel command line and the initramfs that the boot loader's own configuration names: not what is to go into it one day."""
+    """Return the kernel command line and the initramfs that the boot loader's configuration names now."""
     entries = sorted(glob.glob("/boot/loader/entries/*.conf"))
     if entries:
         fields = dict(line.partition(" ")[::2] for line in files.read(entries[-1]).splitlines())
@@ -69,11 +70,11 @@ def _boot_loader() -> tuple[list[str], str]:
 
 
 def _initramfs_content(path: str) -> list[str]:
-    """The names in an initramfs."""
+    """Return the names of the files in an initramfs."""
     tool = "/usr/bin/lsinitramfs" if os.path.exists("/usr/bin/lsinitramfs") else "/usr/bin/lsinitrd"
     answer = subprocess.run([tool, path], capture_output=True, text=True, check=False)
     if answer.returncode or not answer.stdout.strip():
-        raise PanicError(f"VFS: unable to mount root fs: {path} is no initramfs")
+        raise PanicError(f"VFS: unable to mount root fs: {path} is not an initramfs")
     return answer.stdout.splitlines()
 
 
@@ -99,40 +100,29 @@ def _hugepages(arguments: list[str]) -> None:
         if key == "hugepagesz":
             size = value
         elif key == "hugepages":
-            target = (
-                "/proc/sys/vm/nr_hugepages"
-                if size == "2M"
-                else f"/sys/kernel/mm/hugepages/{HUGEPAGES[size]}/nr_hugepages"
-            )
-            files.write(target, value + "\n")
+            of_size = f"/sys/kernel/mm/hugepages/{HUGEPAGES[size]}/nr_hugepages"
+            files.write("/proc/sys/vm/nr_hugepages" if size == "2M" else of_size, value + "\n")
 
 
 def _load_from_initramfs(path: str, arguments: list[str]) -> None:
-    """nouveau, when the initramfs has it and nothing in the initramfs forbids it: long before the root file system's opinion counts."""
-    if not any(
-        name.endswith(("/nouveau.ko", "/nouveau.ko.zst", "/nouveau.ko.xz")) for name in _initramfs_content(path)
-    ):
-        return
-    forbidden = {
-        name
-        for argument in arguments
-        if argument.startswith("rd.driver.blacklist=")
-        for name in argument.partition("=")[2].split(",")
-    }
-    if "nouveau" in forbidden or not pci.gpus():
+    """Load nouveau if the initramfs has it and does not forbid it. The root file system is mounted only later."""
+    has_nouveau = any(name.endswith(NOUVEAU) for name in _initramfs_content(path))
+    forbidden = modules.listed(arguments, "rd.driver.blacklist")
+    if not has_nouveau or "nouveau" in forbidden or not pci.gpus():
         return
     with tempfile.TemporaryDirectory() as folder:
-        if os.path.exists("/usr/bin/unmkinitramfs"):
-            subprocess.run(["/usr/bin/unmkinitramfs", path, folder], check=True)
-        else:
-            subprocess.run(["/usr/bin/lsinitrd", "--unpack", path], cwd=folder, check=True, capture_output=True)
-        root = f"{folder}/main" if os.path.isdir(f"{folder}/main") else folder
-        config = [
-            f"{root}/{name}"
-            for name in ("etc/modprobe.d", "lib/modprobe.d", "usr/lib/modprobe.d")
-            if os.path.isdir(f"{root}/{name}")
-        ]
-        _try("nouveau", config)
+        root = _unpack(path, folder)
+        configurations = [f"{root}/{name}" for name in ("etc/modprobe.d", "lib/modprobe.d", "usr/lib/modprobe.d")]
+        _try("nouveau", [path for path in configurations if os.path.isdir(path)])
+
+
+def _unpack(path: str, folder: str) -> str:
+    """Unpack an initramfs into a folder and return the root of its file system."""
+    if os.path.exists("/usr/bin/unmkinitramfs"):
+        subprocess.run(["/usr/bin/unmkinitramfs", path, folder], check=True)
+    else:
+        subprocess.run(["/usr/bin/lsinitrd", "--unpack", path], cwd=folder, check=True, capture_output=True)
+    return f"{folder}/main" if os.path.isdir(f"{folder}/main") else folder
 
 
 def _load_from_root() -> None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The few things that are done to files here."""
+"""The file operations of the simulated machine."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import shutil
 
 
 def write(path: str, text: str | bytes) -> None:
-    """Write a file in place: it may be mounted somewhere, which a new file in its stead would not be."""
+    """Write a file in place: it may be mounted elsewhere, and a new file would not be."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "wb") as file:
         file.write(text if isinstance(text, bytes) else text.encode())
 
 
 def read(path: str) -> str:
-    """Return a file's text, or nothing when it is not there."""
+    """Return the text of a file, or an empty string if it does not exist."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -27,7 +27,7 @@ def read(path: str) -> str:
 
 
 def link(path: str, target: str) -> None:
-    """Make a symbolic link, relative as those of sysfs; one that is there gives way."""
+    """Create or replace a symbolic link, which is relative, as in sysfs."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if os.path.lexists(path):
         os.unlink(path)
@@ -35,7 +35,7 @@ def link(path: str, target: str) -> None:
 
 
 def empty(folder: str) -> None:
-    """Remove what is in a folder, but not the folder: it may be a mount."""
+    """Remove the content of a folder, but not the folder, which may be a mount."""
     os.makedirs(folder, exist_ok=True)
     for name in os.listdir(folder):
         path = os.path.join(folder, name)

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Kernel modules, loaded and unloaded as far as anyone can see.
+"""Simulated loading and unloading of kernel modules.
 
-kmod itself decides what a name means (aliases, blacklists, options, dependencies, install lines); only the last step, the system call, is
-played here: a folder in /sys/module, a line in /proc/modules, and a driver on the devices.
+The real kmod resolves names (aliases, blacklists, options, dependencies, install lines). This module replaces only the
+system call: it changes the folder in /sys/module, the line in /proc/modules and the driver of the devices.
 """
 
 from __future__ import annotations
@@ -14,40 +14,50 @@ import os
 import shlex
 import subprocess
 import sys
+import typing as t
 
 from . import files, pci
 
 SYSFS = "/sys/module"
 REAL = "/usr/sbin/modprobe"
+FLAGS = {
+    **dict.fromkeys(("-a", "--all"), "all"),
+    **dict.fromkeys(("-b", "--use-blacklist"), "blacklist"),
+    **dict.fromkeys(("-r", "--remove"), "remove"),
+    **dict.fromkeys(("-q", "--quiet"), "quiet"),
+    **dict.fromkeys(("-v", "--verbose", "--first-time"), "ignored"),
+}
 PCI_DRIVERS = {"nouveau": "nouveau", "nvidia": "nvidia", "vfio_pci": "vfio-pci"}
 
 
 class RefusedError(Exception):
-    """The kernel, or an install line, said no."""
+    """The kernel or an install line refused a module."""
 
 
 def modprobe(arguments: list[str]) -> int:
-    """``modprobe``: plain loading and removing is played, every question goes to kmod."""
-    plain = {"-a": "all", "--all": "all", "-b": "blacklist", "--use-blacklist": "blacklist", "-r": "remove", "--remove": "remove",
-             "-q": "quiet", "--quiet": "quiet", "-v": "verbose", "--verbose": "verbose", "--first-time": "first"}  # fmt: skip
-    flags = {plain[argument] for argument in arguments if argument in plain}
-    names = [argument for argument in arguments if argument not in plain]
+    """``modprobe``: simulate loading and removing, and pass everything else to kmod."""
+    flags = {FLAGS[argument] for argument in arguments if argument in FLAGS}
+    names = [argument for argument in arguments if argument not in FLAGS]
     if any(name.startswith("-") for name in names) or not names:
         os.execv(REAL, [REAL, *arguments])
     try:
-        if "remove" in flags:
-            for name in names:
-                unload(name)
-        elif "all" in flags:
-            for name in names:
-                load(name, blacklist="blacklist" in flags)
-        else:
-            load(names[0], *names[1:], blacklist="blacklist" in flags)
+        _modprobe(flags, names)
     except RefusedError as error:
         if "quiet" not in flags:
             print(f"modprobe: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _modprobe(flags: set[str], names: list[str]) -> None:
+    if "remove" in flags:
+        for name in names:
+            unload(name)
+    elif "all" in flags:
+        for name in names:
+            load(name, blacklist="blacklist" in flags)
+    else:
+        load(names[0], *names[1:], blacklist="blacklist" in flags)
 
 
 def rmmod(arguments: list[str]) -> int:
@@ -73,12 +83,12 @@ def lsmod(arguments: list[str]) -> int:
 
 
 def loaded() -> list[str]:
-    """What is loaded."""
+    """Return the names of the loaded modules."""
     return sorted(os.listdir(SYSFS))
 
 
 def load(name: str, *options: str, blacklist: bool = False, config: list[str] | None = None) -> None:
-    """Load a module and what it depends on, as kmod resolves it."""
+    """Load a module and its dependencies, as kmod resolves them."""
     argv = [
         REAL,
         "--show-depends",
@@ -129,13 +139,14 @@ def _insert(path: str, options: list[str]) -> None:
 
 
 def _forbidden() -> set[str]:
-    """What module_blacklist= on the kernel command line forbids, by whatever way it is to be loaded."""
-    return {
-        name.replace("-", "_")
-        for argument in files.read("/proc/cmdline").split()
-        if argument.startswith("module_blacklist=")
-        for name in argument.partition("=")[2].split(",")
-    }
+    """Return the modules that the kernel refuses to load, no matter who asks."""
+    return listed(files.read("/proc/cmdline").split(), "module_blacklist")
+
+
+def listed(arguments: list[str], key: str) -> set[str]:
+    """Return the module names in the values of a kernel argument."""
+    values = [value for name, _equals, value in (argument.partition("=") for argument in arguments) if name == key]
+    return {name.replace("-", "_") for value in values for name in value.split(",")}
 
 
 def _modinfo(path: str) -> dict[str, list[str]]:
@@ -149,14 +160,7 @@ def _modinfo(path: str) -> dict[str, list[str]]:
 
 
 def _probe(name: str, info: dict[str, list[str]], options: list[str]) -> None:
-    patterns = list(info.get("alias", []))
-    for option in options:
-        if option.startswith("ids="):
-            patterns += [
-                f"pci:v0000{vendor.upper()}d0000{device.upper()}*"
-                for vendor, device in (i.split(":")[:2] for i in option[4:].split(","))
-            ]
-    taken = pci.bind(PCI_DRIVERS[name], patterns)
+    taken = pci.bind(PCI_DRIVERS[name], [*info.get("alias", []), *_id_patterns(options)])
     if name != "nvidia":
         return
     if not taken:
@@ -171,8 +175,17 @@ def _probe(name: str, info: dict[str, list[str]], options: list[str]) -> None:
     )
 
 
+def _id_patterns(options: list[str]) -> t.Iterator[str]:
+    """Yield the patterns for the devices that the option ``ids=`` of vfio-pci names."""
+    for option in options:
+        key, _equals, value = option.partition("=")
+        for identity in value.split(",") if key == "ids" else []:
+            vendor, device = identity.upper().split(":")[:2]
+            yield f"pci:v0000{vendor}d0000{device}*"
+
+
 def unload(name: str) -> None:
-    """Unload a module, unless another one needs it."""
+    """Unload a module unless another module needs it."""
     name = name.replace("-", "_")
     if not os.path.isdir(f"{SYSFS}/{name}"):
         raise RefusedError(f"FATAL: Module {name} is not currently loaded.")
@@ -203,8 +216,10 @@ def _holders(name: str) -> list[str]:
 
 def _list_in_proc() -> None:
     if os.path.exists("/proc/modules"):
-        lines = [
-            f"{name} 16384 {len(_holders(name))} {','.join(_holders(name)) or '-'}{',' if _holders(name) else ''} Live 0x0"
-            for name in loaded()
-        ]
-        files.write("/proc/modules", "\n".join(lines) + "\n")
+        files.write("/proc/modules", "".join(map(_line, loaded())))
+
+
+def _line(name: str) -> str:
+    holders = _holders(name)
+    users = "".join(f"{holder}," for holder in holders) or "-"
+    return f"{name} 16384 {len(holders)} {users} Live 0x0\n"

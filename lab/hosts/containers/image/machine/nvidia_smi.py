@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A stand-in for nvidia-smi: the listing, the XML report and the CSV queries that Ansible code asks for, of the simulated GPUs."""
+"""A stand-in for nvidia-smi with the listing, the XML report and the CSV queries of the simulated GPUs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from . import files, pci, spec
 
 FABRIC_MANAGER_READY = "/run/nvidia-fabricmanager/ready"
 LIBRARIES = ("/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "/usr/lib64/libnvidia-ml.so.1")
-NO_DRIVER = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed and running.\n"
+NO_DRIVER = (
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
+    "Make sure that the latest NVIDIA driver is installed and running.\n"
+)
+MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version:"
 SPEED = {3: "8GT/s", 4: "16GT/s", 5: "32GT/s", 6: "64GT/s"}
 
 
@@ -27,23 +31,28 @@ def main(arguments: list[str]) -> int:
         return 9
     library = next(os.readlink(path).partition(".so.")[2] for path in LIBRARIES if os.path.islink(path))
     if version != library:
-        print(
-            f"Failed to initialize NVML: Driver/library version mismatch\nNVML library version: {library.rpartition('.')[0]}"
-        )
+        print(f"{MISMATCH} {library.rpartition('.')[0]}")
         return 18
-    gpus = [_gpu(index, address) for index, address in enumerate(a for a in pci.gpus() if pci.driver(a) == "nvidia")]
-    query = next((a.partition("=")[2] for a in arguments if a.startswith("--query-gpu=")), None)
+    addresses = [address for address in pci.gpus() if pci.driver(address) == "nvidia"]
+    gpus = [_gpu(index, address) for index, address in enumerate(addresses)]
+    query = _value(arguments, "--query-gpu")
     if query:
         return _csv(query.split(","), gpus, version, arguments)
-    if "-L" in arguments or "--list-gpus" in arguments:
-        for index, gpu in enumerate(gpus):
-            print(f"GPU {index}: {gpu['name']} (UUID: {gpu['uuid']})")
-        return 0
-    if "-q" in arguments and ("-x" in arguments or "--xml-format" in arguments):
-        print(_xml(gpus, version))
-        return 0
-    print(f"NVIDIA-SMI {version} (stand-in)    Driver Version: {version}    {len(gpus)} GPUs")
+    print(_report_of_all(gpus, version, arguments))
     return 0
+
+
+def _report_of_all(gpus: list[dict[str, str]], version: str, arguments: list[str]) -> str:
+    if {"-L", "--list-gpus"} & set(arguments):
+        return "\n".join(f"GPU {gpu['index']}: {gpu['name']} (UUID: {gpu['uuid']})" for gpu in gpus)
+    if "-q" in arguments and {"-x", "--xml-format"} & set(arguments):
+        return _xml(gpus, version)
+    return f"NVIDIA-SMI {version} (stand-in)    Driver Version: {version}    {len(gpus)} GPUs"
+
+
+def _value(arguments: list[str], option: str) -> str | None:
+    """Return the value of an option."""
+    return next((argument.partition("=")[2] for argument in arguments if argument.startswith(f"{option}=")), None)
 
 
 def _gpu(index: int, address: str) -> dict[str, str]:
@@ -75,7 +84,7 @@ def _fabric(model: spec.Model) -> str:
 
 
 def _csv(fields: list[str], gpus: list[dict[str, str]], version: str, arguments: list[str]) -> int:
-    style = next((a.partition("=")[2] for a in arguments if a.startswith("--format=")), "csv").split(",")
+    style = (_value(arguments, "--format") or "csv").split(",")
     fields = [field.strip() for field in fields]
     unknown = [field for field in fields if field != "driver_version" and field not in gpus[0]]
     if unknown:
@@ -84,32 +93,25 @@ def _csv(fields: list[str], gpus: list[dict[str, str]], version: str, arguments:
     if "noheader" not in style:
         print(", ".join(fields))
     for gpu in gpus:
-        values = [{**gpu, "driver_version": version}[field] for field in fields]
-        print(
-            ", ".join(
-                value.removesuffix(" MiB").removesuffix(" W") if "nounits" in style else value for value in values
-            )
-        )
+        print(_row({**gpu, "driver_version": version}, fields, units="nounits" not in style))
     return 0
+
+
+def _row(gpu: dict[str, str], fields: list[str], units: bool) -> str:
+    values = [gpu[field] for field in fields]
+    return ", ".join(values if units else [value.removesuffix(" MiB").removesuffix(" W") for value in values])
 
 
 def _xml(gpus: list[dict[str, str]], version: str) -> str:
     log = ET.Element("nvidia_smi_log")
-    _fill(
-        log,
-        {
-            "timestamp": "Thu Jan  1 00:00:00 2026",
-            "driver_version": version,
-            "cuda_version": "13.0",
-            "attached_gpus": str(len(gpus)),
-        },
-    )
+    head = {"timestamp": "Thu Jan  1 00:00:00 2026", "driver_version": version, "cuda_version": "13.0"}
+    _fill(log, {**head, "attached_gpus": str(len(gpus))})
     for gpu in gpus:
         element = ET.SubElement(log, "gpu", id=gpu["pci.bus_id"])
         _fill(element, _report(gpu))
     ET.indent(log, "\t")
-    head = '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">\n'
-    return head + ET.tostring(log, encoding="unicode")
+    declaration = '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">\n'
+    return declaration + ET.tostring(log, encoding="unicode")
 
 
 def _report(gpu: dict[str, str]) -> dict[str, object]:

@@ -24,7 +24,7 @@ HOST_BRIDGE, ROOT_PORT, DISPLAY_3D, BRIDGE_OTHER = 0x060000, 0x060400, 0x030200,
 
 
 def build(spec: Spec, arguments: list[str]) -> None:
-    """Make sysfs show the devices, none of them with a driver, and the groups that this kernel command line gives."""
+    """Write the devices to sysfs, without drivers, and the IOMMU groups that follow from the kernel command line."""
     for folder in (DEVICES, DRIVERS, GROUPS, IOMMUS):
         files.empty(folder)
     _device("0000:00:00.0", INTEL, 0x09A2, 0, HOST_BRIDGE, numa=0)
@@ -32,19 +32,11 @@ def build(spec: Spec, arguments: list[str]) -> None:
     for index in range(spec.gpus):
         numa = index * 2 // spec.gpus
         _device(f"0000:00:{index + 1:02x}.0", INTEL, 0x352A, 0, ROOT_PORT, numa)
-        _device(
-            f"0000:{_bus(index):02x}:00.0",
-            NVIDIA,
-            model.device,
-            model.subsystem,
-            DISPLAY_3D,
-            numa,
-            model.pcie_generation,
-        )
+        address = f"0000:{_bus(index):02x}:00.0"
+        _device(address, NVIDIA, model.device, model.subsystem, DISPLAY_3D, numa, model.pcie_generation)
     for index in range(spec.nvswitches):
-        _device(
-            f"0000:{0xC0 + index:02x}:00.0", NVIDIA, NVSWITCHES[spec.model], 0x1796, BRIDGE_OTHER, numa=1, generation=4
-        )
+        address = f"0000:{0xC0 + index:02x}:00.0"
+        _device(address, NVIDIA, NVSWITCHES[spec.model], 0x1796, BRIDGE_OTHER, numa=1, generation=4)
     kind = iommu(spec.cpu, arguments)
     if kind:
         _group_all(spec.cpu, kind)
@@ -63,7 +55,10 @@ def _device(address: str, vendor: int, device: int, subsystem: int, kind: int, n
     header[14] = 1 if kind == ROOT_PORT else 0
     if kind != ROOT_PORT:
         struct.pack_into("<HH", header, 0x2C, subsystem_vendor, subsystem)
-    modalias = f"pci:v{vendor:08X}d{device:08X}sv{subsystem_vendor:08X}sd{subsystem:08X}bc{kind >> 16:02X}sc{kind >> 8 & 0xFF:02X}i{kind & 0xFF:02X}"
+    modalias = (
+        f"pci:v{vendor:08X}d{device:08X}sv{subsystem_vendor:08X}sd{subsystem:08X}"
+        f"bc{kind >> 16:02X}sc{kind >> 8 & 0xFF:02X}i{kind & 0xFF:02X}"
+    )
     texts = {
         "vendor": f"0x{vendor:04x}",
         "device": f"0x{device:04x}",
@@ -88,7 +83,7 @@ def _device(address: str, vendor: int, device: int, subsystem: int, kind: int, n
 
 
 def iommu(cpu: str, arguments: list[str]) -> str | None:
-    """What type the groups have, or None without an IOMMU. As on EL and Ubuntu: Intel's is off until asked for, AMD's on until refused."""
+    """Return the type of the groups, or None without an IOMMU. Intel's is off by default, as on EL and Ubuntu."""
     last = dict(argument.partition("=")[::2] for argument in arguments)
     if cpu == "intel" and last.get("intel_iommu", "").split(",")[0] != "on":
         return None
@@ -98,10 +93,7 @@ def iommu(cpu: str, arguments: list[str]) -> str | None:
 
 
 def _group_all(cpu: str, kind: str) -> None:
-    files.write(
-        f"{IOMMUS}/{'dmar0' if cpu == 'intel' else 'ivhd0'}/{'intel-iommu' if cpu == 'intel' else 'amd-iommu'}/version",
-        "1\n",
-    )
+    files.write(f"{IOMMUS}/{'dmar0/intel-iommu' if cpu == 'intel' else 'ivhd0/amd-iommu'}/version", "1\n")
     for number, address in enumerate(sorted(os.listdir(DEVICES))):
         files.write(f"{GROUPS}/{number}/type", kind + "\n")
         files.link(f"{GROUPS}/{number}/devices/{address}", f"{DEVICES}/{address}")
@@ -109,7 +101,7 @@ def _group_all(cpu: str, kind: str) -> None:
 
 
 def gpus() -> list[str]:
-    """Addresses of the GPUs."""
+    """Return the addresses of the GPUs."""
     return [
         address
         for address in sorted(os.listdir(DEVICES))
@@ -118,18 +110,18 @@ def gpus() -> list[str]:
 
 
 def modaliases() -> list[str]:
-    """What udev would ask modules for, once each."""
+    """Return the aliases by which udev would load modules, each once."""
     return sorted({files.read(f"{DEVICES}/{address}/modalias").strip() for address in os.listdir(DEVICES)})
 
 
 def driver(address: str) -> str | None:
-    """The driver that a device is bound to."""
+    """Return the driver that a device is bound to."""
     path = f"{DEVICES}/{address}/driver"
     return os.path.basename(os.readlink(path)) if os.path.islink(path) else None
 
 
 def bind(name: str, patterns: list[str]) -> list[str]:
-    """Register a driver; it takes the devices that match one of its aliases and have no driver. Returns those."""
+    """Register a driver. Return the devices that it takes: those without a driver that match one of its aliases."""
     folder = f"{DRIVERS}/{name}"
     for file in ("bind", "unbind", "new_id", "remove_id"):
         files.write(f"{folder}/{file}", "")
@@ -144,7 +136,7 @@ def bind(name: str, patterns: list[str]) -> list[str]:
 
 
 def unbind(name: str) -> None:
-    """Remove a driver; its devices have none then."""
+    """Remove a driver. Its devices then have none."""
     folder = f"{DRIVERS}/{name}"
     if not os.path.isdir(folder):
         return

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What machine this is to be. The container gets it in its environment; PID 1 keeps it for everyone else."""
+"""The hardware of the simulated machine. PID 1 gets it in the environment and saves it for the other commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPEC = f"{HOME}/spec.json"
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """A GPU model: what its PCI header and its driver say."""
+    """A GPU model, with the values in its PCI header and those that its driver reports."""
 
     device: int
     subsystem: int
@@ -40,7 +40,7 @@ NVSWITCHES = {"a100-sxm": 0x1AF1, "h100-sxm": 0x22A3, "h200-sxm": 0x22A3}
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """The hardware."""
+    """The hardware of one machine."""
 
     model: str = "h100-sxm"
     gpus: int = 2
@@ -48,17 +48,17 @@ class Spec:
     cpu: str = "intel"
 
     def save(self) -> None:
-        """Keep it for the commands, which do not see the environment of PID 1."""
+        """Save the hardware for the commands, which do not see the environment of PID 1."""
         with open(SPEC, "w", encoding="utf-8") as file:
             json.dump(dataclasses.asdict(self), file)
 
 
 def from_environment() -> Spec:
-    """Read what the container was started with."""
+    """Return the hardware that the container was started with."""
     return Spec(**json.loads(os.environ.get("MACHINE", "{}")))
 
 
 def load() -> Spec:
-    """Read what PID 1 kept."""
+    """Return the hardware that PID 1 saved."""
     with open(SPEC, encoding="utf-8") as file:
         return Spec(**json.load(file))

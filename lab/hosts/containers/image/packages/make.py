@@ -3,10 +3,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""make.py FLAVOUR KERNEL: build the stand-in packages of a flavour, with the names that its real packages have, and a repository of them.
+"""make.py FLAVOUR KERNEL: build a flavour's stand-in packages, under the names of the real ones, and their repository.
 
-What a stand-in installs is what roles look at: files, units, modules and versions. None of it is NVIDIA's. A second repository stands for the
-distribution's own, with what a bare host lacks and roles install by themselves.
+A stand-in installs what roles look at: files, units, modules and versions. Nothing in it is NVIDIA's. A second
+repository stands for that of the distribution. It has the packages that a bare host lacks and that roles install.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MODULE = "/usr/local/lib/stand-ins/module"
 LIBRARIES = {"rhel": "/usr/lib64"}
 
-# What each flavour calls the packages, by what they bring.
+# The names of the packages in each flavour, by content.
 NAMES: dict[str, dict[str, list[str]]] = {
     "debian": {
         "open": ["nvidia-kernel-open-dkms"],
@@ -59,7 +59,7 @@ GPU_ALIASES = ("alias=pci:v000010DEd*sv*sd*bc03sc02i00*", "alias=pci:v000010DEd*
 
 
 class Package(t.NamedTuple):
-    """A package: its files lie in a folder as they are to lie on the host."""
+    """A package. ``root`` is the folder with its files, laid out as on the host."""
 
     name: str
     version: str
@@ -69,7 +69,7 @@ class Package(t.NamedTuple):
 
 
 def main(flavour: str, kernel: str) -> None:
-    """Build all."""
+    """Build all packages and both repositories."""
     for repository in (REPOSITORY, DISTRIBUTION):
         os.makedirs(repository, exist_ok=True)
     build, index = (_rpm, _index_rpms) if flavour == "rhel" else (_deb, _index_debs)
@@ -85,17 +85,17 @@ def main(flavour: str, kernel: str) -> None:
             _copy(f"/boot/{name}", kernel_package.root, f"/boot/{name}")
         installer = ["rpm", "--install", "--nodeps", "--replacefiles"] if flavour == "rhel" else ["dpkg", "--install"]
         subprocess.run([*installer, build(kernel_package)], check=True)
-        if flavour == "rhel":  # for the scripts of packages, whose shell rpm looks for in its database
-            subprocess.run(
-                [*installer, build(Package("bash", "5.1.8", _root(folder, "bash"), provides="/bin/sh"))], check=True
-            )
+        if flavour == "rhel":
+            # rpm looks for the shell of packages' scripts in its database.
+            bash = Package("bash", "5.1.8", _root(folder, "bash"), provides="/bin/sh")
+            subprocess.run([*installer, build(bash)], check=True)
             build(_versionlock(folder), DISTRIBUTION)
     for repository in (REPOSITORY, DISTRIBUTION):
         index(repository)
 
 
 def _versionlock(folder: str) -> Package:
-    """The plugin as it is, which Debian has in one package with others, and EL in its own."""
+    """Package the real plugin by itself, as EL does. Debian has one package with several plugins."""
     root = _root(folder, "versionlock")
     for path in (
         "/etc/dnf/plugins/versionlock.conf",
@@ -132,15 +132,15 @@ def _packages(flavour: str, kernel: str, folder: str) -> t.Iterator[Package]:
     os.makedirs(f"{headers}/lib/modules/{kernel}" if flavour != "rhel" else f"{headers}/usr/lib/modules/{kernel}")
     modules = f"{headers}/{'usr/' if flavour == 'rhel' else ''}lib/modules/{kernel}"
     os.symlink(f"/usr/src/linux-headers-{kernel}", f"{modules}/build")
-    # EL's is asked for as kernel-devel-$(uname -r), which on EL is its name and version.
-    name, provides = (
-        ("kernel-devel", f"kernel-devel-{kernel}") if flavour == "rhel" else (f"linux-headers-{kernel}", "")
-    )
+    # Roles ask for kernel-devel-$(uname -r), which on EL is the package's name and version.
+    name, provides = f"linux-headers-{kernel}", ""
+    if flavour == "rhel":
+        name, provides = "kernel-devel", f"kernel-devel-{kernel}"
     yield Package(name, _kernel_version(kernel), headers, provides=provides)
 
 
 def _kernel_module(root: str, version: str, kernel: str, libraries: str, kind: str) -> str:
-    """As DKMS would leave them. The real ones are built on the host."""
+    """Write modules as DKMS leaves them. The real ones are built on the host."""
     del libraries
     folder = f"{root}/usr/lib/modules/{kernel}/updates/dkms"
     license_ = LICENSES[kind]
@@ -186,8 +186,8 @@ def _deb(package: Package, repository: str = REPOSITORY) -> str:
     scripts = f"{package.root}/DEBIAN"
     _write(
         f"{scripts}/control",
-        f"Package: {package.name}\nVersion: {package.version}-1\nArchitecture: amd64\nMaintainer: gpuops.nvidia contributors <none@example.org>\n"
-        f"Description: a stand-in for tests\n",
+        f"Package: {package.name}\nVersion: {package.version}-1\nArchitecture: amd64\n"
+        f"Maintainer: gpuops.nvidia contributors <none@example.org>\nDescription: a stand-in for tests\n",
     )
     if package.script:
         _write(f"{scripts}/postinst", f"#!/bin/sh\n{package.script}\n", executable=True)
@@ -215,7 +215,8 @@ def _rpm(package: Package, repository: str = REPOSITORY) -> str:
     spec = f"{package.root}.spec"
     _write(
         spec,
-        f"Name: {package.name}\nVersion: {package.version}\nRelease: 1.el9\nSummary: a stand-in for tests\nLicense: GPL-3.0-or-later\n"
+        f"Name: {package.name}\nVersion: {package.version}\nRelease: 1.el9\n"
+        + "Summary: a stand-in for tests\nLicense: GPL-3.0-or-later\n"
         + (f"Provides: {package.provides}\n" if package.provides else "")
         + "AutoReqProv: no\n%description\nA stand-in for tests.\n%files\n" + "\n".join(sorted({*files, *links})) + "\n"
         + (f"%post\n{package.script}\n" if package.script else ""),
@@ -261,7 +262,7 @@ def _index_rpms(repository: str) -> None:
 
 
 def _kernel_version(kernel: str) -> str:
-    """A release may hold a hyphen, a version not."""
+    """Return a package version for a kernel release: a version has no hyphens."""
     return kernel.replace("-", ".")
 
 
