@@ -67,7 +67,7 @@ def test_an_initramfs_that_turns_out_too_large(plays: Plays, flavour: str) -> No
     run = plays.run("host_prep", limit=host.name)
 
     assert run.status == 2, run.output
-    assert "could not be made, and the old one is kept" in run.message, run.message
+    assert "could not be built, and the old one is kept" in run.message, run.message
     assert "No space left on device" in run.message, run.message
     assert "Remove kernels that are no longer used" in run.message, run.message
     assert run.output.count("FAILED! =>") == 1
