@@ -2,11 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Write a page of docs/reference for each wing, and the tables of README.md, from docs/reference/wings.yml.
+"""Write a page of docs/reference for each wing, the tables of README.md, and the table of docs/reference/playbooks.md.
 
-The text of a row is the short description of the role or plugin. With --check, nothing is written, and the exit status
-is 1 if a file is out of date. With --html FOLDER, the pages are written into FOLDER for Sphinx: their links lead to the
-pages that antsibull-docs makes.
+docs/reference/wings.yml lists what belongs to each wing. The text of a row is the short description of the role or
+plugin. The variables of the playbooks are those of playbooks/meta/argument_specs.yml. With --check, nothing is written,
+and the exit status is 1 if a file is out of date. With --html FOLDER, the pages are written into FOLDER for Sphinx:
+their links lead to the pages that antsibull-docs makes.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ import sys
 import typing as t
 from pathlib import Path
 
+import role_readmes
 import yaml
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "reference"
+README = ROOT / "README.md"
+PLAYBOOKS = PAGES / "playbooks.md"
 TREE = "https://github.com/gpuops/gpuops.nvidia/blob/main"
 NOTE = "<!-- Made by scripts/reference_pages.py from wings.yml and the short descriptions: change those instead. -->"
 MARKS = ("<!-- Made by scripts/reference_pages.py -->\n", "<!-- End of what it makes -->\n")
@@ -86,11 +90,18 @@ def tables(wings: dict[str, Wing]) -> str:
     return "\n".join(lines)
 
 
-def readme(wings: dict[str, Wing]) -> str:
-    """Return README.md with its tables renewed."""
-    before, rest = (ROOT / "README.md").read_text().split(MARKS[0], 1)
+def variables() -> str:
+    """Return the table of the variables that belong to no role."""
+    specs = yaml.safe_load((ROOT / "playbooks" / "meta" / "argument_specs.yml").read_text())["argument_specs"]
+    titles = ["| Variable | Type | Default | Description |", "|---|---|---|---|"]
+    return "\n".join([*titles, *role_readmes.rows(specs["site"]["options"]), ""])
+
+
+def renewed(path: Path, made: str) -> str:
+    """Return the text of a page with its made part replaced."""
+    before, rest = path.read_text().split(MARKS[0], 1)
     after = rest.split(MARKS[1], 1)[1]
-    return f"{before}{MARKS[0]}\n{tables(wings)}\n{MARKS[1]}{after}"
+    return f"{before}{MARKS[0]}\n{made}\n{MARKS[1]}{after}"
 
 
 def check_complete(wings: dict[str, Wing]) -> None:
@@ -123,7 +134,7 @@ def main() -> int:
         write({arguments.html / f"{name}.md": page(wing, in_the_html) for name, wing in wings.items()})
         return 0
     wanted = {PAGES / f"{name}.md": page(wing, in_the_tree) for name, wing in wings.items()}
-    wanted[ROOT / "README.md"] = readme(wings)
+    wanted |= {README: renewed(README, tables(wings)), PLAYBOOKS: renewed(PLAYBOOKS, variables())}
     stale = {path: text for path, text in wanted.items() if not path.exists() or path.read_text() != text}
     if arguments.check and stale:
         names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
