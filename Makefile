@@ -6,7 +6,6 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON_ANY := $(shell command -v python3 || command -v python)
 BIN := .venv/bin
-HOST_PYTHON ?= python3.9
 LAB := $(BIN)/python -m lab
 export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/.venv/share
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
@@ -108,9 +107,6 @@ import-check: setup ## Build the collection and check it as Galaxy does
 unit: setup ## Run the tests that need no cluster, and print the coverage of the plugins
 	$(BIN)/pytest --cov tests/unit
 
-host-import: setup ## Import the host modules with an old Python (HOST_PYTHON=python3.9)
-	scripts/host_import.sh $(HOST_PYTHON)
-
 integration: setup lab-tools ## Run the tests on the lab
 	$(BIN)/pytest tests/lab tests/integration
 
@@ -119,6 +115,17 @@ molecule: setup lab-tools ## Run the molecule scenario on the lab
 
 bench: setup lab-tools ## Run the benchmarks; each prints one JSON line
 	$(BIN)/python -m benchmarks
+
+##@ Releases (RELEASING.md)
+
+release: setup ## Prepare a release in the working tree (VERSION=1.2.3)
+	@$(BIN)/python scripts/release.py prepare "$(VERSION)"
+
+release-check: setup ## Check that the tree is the release of this version (VERSION=1.2.3)
+	@$(BIN)/python scripts/release.py check "$(VERSION)"
+
+publish: setup ## Publish build/archive to Galaxy, with the token in GALAXY_TOKEN
+	@$(BIN)/ansible-galaxy collection publish --token "$$GALAXY_TOKEN" build/archive/*.tar.gz
 
 ##@ Housekeeping
 
@@ -135,5 +142,6 @@ format: setup ## Format Python
 clean: ## Remove everything that the targets made, except the lab's tools in the user's cache
 	rm -rf .venv build docs/_build
 
-.PHONY: help setup demo test lab-up lab-status lab-down lab-tools check ruff codespell vulture mypy yamllint reuse changelog-lint docs-lint ansible-lint docs sanity \
-	import-check unit host-import integration molecule bench lock format clean host-tools host-vm host-containers
+.PHONY: help setup demo test lab-up lab-status lab-down lab-tools host-tools host-vm host-containers check ruff codespell \
+	vulture mypy yamllint reuse changelog-lint docs-lint ansible-lint docs sanity import-check unit integration \
+	molecule bench release release-check publish lock format clean
