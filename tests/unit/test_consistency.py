@@ -55,7 +55,10 @@ def codes_of_the_judge() -> set[str]:
     files = Path(judge.__file__).parent.glob("*.py")
     calls = [node for path in files for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     makers = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id in ("Reason", "_about")]
-    literal = {call.args[1].value for call in makers if isinstance(call.args[1], ast.Constant)}
+    given = [
+        node for call in makers for node in [*call.args[1:2], *(k.value for k in call.keywords if k.arg == "code")]
+    ]
+    literal = {node.value for node in given if isinstance(node, ast.Constant)}
     # Those that pods give, and the one that the operator's own Error condition gives.
     return literal | set(pods.NEVER_STARTS) | {"CrashLoopBackOff", "PodsNotReady", "ReconcileFailed"}
 
@@ -149,7 +152,10 @@ def test_the_archive_holds_the_collection_and_nothing_else() -> None:
         "CODE_OF_CONDUCT.md",
         "CONTRIBUTING.md",
         "LICENSES",
+        "RELEASING.md",
         "REUSE.toml",
+        "SECURITY.md",
+        "STYLE.md",
         "docs",
         "examples",
     }
