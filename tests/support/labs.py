@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""pytest fixtures: labs that come up once, or once per test, and are gone when the tests are over."""
+"""pytest fixtures: labs for the whole test run, or for one test, that are removed at the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lab.cluster import Lab, Options
 
 @contextlib.contextmanager
 def running_lab(purpose: str, options: Options | None = None) -> t.Iterator[Lab]:
-    """A lab for as long as a block runs. The process id in its name keeps test runs apart, also those of pytest-xdist's workers."""
+    """Run a lab as long as a block. The process id in its name separates test runs and the workers of pytest-xdist."""
     lab = Lab(f"test-{purpose}-{os.getpid()}")
     lab.up(options or Options(upgrade_tick=3))
     try:
@@ -28,21 +28,21 @@ def running_lab(purpose: str, options: Options | None = None) -> t.Iterator[Lab]
 
 @pytest.fixture(scope="session")
 def lab() -> t.Iterator[Lab]:
-    """4 H100 nodes and the stand-in operator at work; its chart is not installed. For tests that clean up behind themselves."""
+    """A lab with 4 H100 nodes and the stand-in operator, without its chart. Tests that share it clean up."""
     with running_lab("shared") as running:
         yield running
 
 
 @pytest.fixture
 def fresh_lab() -> t.Iterator[Lab]:
-    """The same for one test alone, which may break it."""
+    """The same lab for one test, which may break it."""
     with running_lab("fresh") as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def deployed_lab() -> t.Iterator[Lab]:
-    """A lab of its own in which helm has installed the operator stack with the chart's defaults, and which has become ready."""
+    """A lab in which helm has installed the chart with its defaults, and whose stack is ready."""
     with running_lab("deployed") as running:
         running.deploy()
         yield running

@@ -19,7 +19,7 @@ from tests.support.labs import running_lab
 
 @pytest.fixture(scope="module")
 def lab() -> t.Iterator[Lab]:
-    """No operator is needed to be refused."""
+    """A lab without an operator, which these tests do not need."""
     with running_lab("access", Options(nodes=1, operator="none")) as lab:
         yield lab
 
@@ -43,11 +43,12 @@ def test_an_expired_certificate_is_refused(lab: Lab) -> None:
 
 
 def test_tokens(lab: Lab) -> None:
-    assert (
-        "system:serviceaccount:default:default" in ask(lab, lab.kubeconfig_with_token(lab.token()), "auth", "whoami")[1]
-    )
-    assert "Unauthorized" in ask(lab, lab.kubeconfig_with_token(lab.token(lifetime=-60)), "auth", "whoami")[1]
-    assert "Unauthorized" in ask(lab, lab.kubeconfig_with_token("made-up"), "auth", "whoami")[1]
+    def whoami(token: str) -> str:
+        return ask(lab, lab.kubeconfig_with_token(token), "auth", "whoami")[1]
+
+    assert "system:serviceaccount:default:default" in whoami(lab.token())
+    assert "Unauthorized" in whoami(lab.token(lifetime=-60))
+    assert "Unauthorized" in whoami("made-up")
 
 
 def test_a_kubeconfig_can_be_copied_and_is_private(lab: Lab, tmp_path: Path) -> None:
@@ -81,15 +82,14 @@ def test_pod_security_is_enforced(lab: Lab) -> None:
         lab.kubectl("create", "-f", "-", stdin=json.dumps(pod))
 
 
-def test_mutating_admission_policies_work(lab: Lab) -> None:
-    """Faults are made of them."""
-    assert "mutatingadmissionpolicies" in lab.kubectl(
-        "api-resources", "--api-group=admissionregistration.k8s.io", "--output=name"
-    )
+def test_mutating_admission_policies_exist(lab: Lab) -> None:
+    """The faults of operands are such policies."""
+    group = "--api-group=admissionregistration.k8s.io"
+    assert "mutatingadmissionpolicies" in lab.kubectl("api-resources", group, "--output=name")
 
 
 def test_controllers_that_operands_need(lab: Lab) -> None:
-    """The replica set, job, garbage-collection and disruption controllers are at work."""
+    """The replica set, garbage-collection and disruption controllers run."""
     lab.kubectl("create", "deployment", "web", "--image=web", "--replicas=2")
     lab.kubectl("create", "poddisruptionbudget", "web", "--selector=app=web", "--min-available=2")
     lab.kubectl("wait", "deployment/web", "--for=condition=Available", "--timeout=60s")

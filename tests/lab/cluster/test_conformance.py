@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The stand-in operator does what NVIDIA's was recorded to do."""
+"""The stand-in behaves like the recordings of NVIDIA's operator."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from lab.cluster.conformance import scenarios
 from tests.support.labs import running_lab
 
 TICK = 3
-"""Seconds instead of two minutes between planned looks at upgrades; the order of events stays the same."""
+"""Seconds between checks for upgrades, instead of two minutes. The order of events stays the same."""
 REPOSITORY = Path(__file__).parents[3]
 VENDOR = json.loads((REPOSITORY / "lab/cluster/conformance/vendor.json").read_text())
 
 
 @pytest.fixture(scope="module")
 def performed() -> t.Iterator[dict[str, t.Any]]:
-    """All scenarios, one after the other as they were recorded, and what came of each."""
+    """Perform all scenarios in the recorded order, and return the facts of each."""
     command = f"env PYTHONPATH={REPOSITORY} {sys.executable} -m lab.cluster.operator.standin --upgrade-tick={TICK}"
     with running_lab("conformance", Options(operator="external", operator_command=command)) as lab:
         scenarios.prepare(lab)

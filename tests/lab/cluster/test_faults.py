@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every fault shows where a user would see it, and goes when it is cleared."""
+"""Every fault has its effect where a user would see it, and ends when it is cleared."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DAEMONSET = {
 
 @pytest.fixture(scope="module")
 def lab() -> t.Iterator[Lab]:
-    """Two nodes with a DaemonSet, and an operator of which only its process matters."""
+    """A lab with two nodes, a DaemonSet, and a process in place of the operator."""
     options = Options(nodes=2, operator="external", operator_command="sleep 1000", pods="live")
     with running_lab("faults", options) as lab:
         lab.kubectl("create", "-f", "-", stdin=json.dumps(DAEMONSET))
@@ -112,7 +112,7 @@ def test_a_node_tainted(lab: Lab) -> None:
     until(lab, "2", "daemonset/thing", "--output=jsonpath={.status.desiredNumberScheduled}")
 
 
-def test_a_node_that_is_not_there(lab: Lab) -> None:
+def test_a_node_that_does_not_exist(lab: Lab) -> None:
     with pytest.raises(LabError, match="There is no node 'gpu-9999'"):
         faults.node(lab, "gpu-9999", "not-ready")
     with pytest.raises(LabError, match="There is no node 'gpu-9999'"):
@@ -120,7 +120,7 @@ def test_a_node_that_is_not_there(lab: Lab) -> None:
     assert faults.active(lab) == []
 
 
-def test_an_operand_that_is_not_there(lab: Lab) -> None:
+def test_an_operand_that_does_not_exist(lab: Lab) -> None:
     with pytest.raises(LabError, match=r"No DaemonSet has pods with the label app=driver\. These labels exist: thing"):
         faults.operand(lab, "driver", "hang-init")
     assert faults.active(lab) == []

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the node agents do next, for one node and its pods, on an API that only takes notes."""
+"""What the agents of a node write for given pods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NODE_PATH = "/api/v1/nodes/gpu-0000"
 
 
 class Notes:
-    """An API that remembers what it was asked to write."""
+    """An API that only records the requests to write."""
 
     def __init__(self) -> None:
         self.written: list[tuple[str, Json]] = []
@@ -38,7 +38,7 @@ def api() -> Notes:
 
 
 def play(api: Notes, node: Json, *pods: Json) -> dict[str, Json]:
-    """Let the agents of a node act once; what they wrote, by path."""
+    """Run the agents of a node once, and return what they wrote, by path."""
     Agents(t.cast(t.Any, api))._play(node, list(pods))
     return dict(api.written)
 
@@ -115,7 +115,7 @@ def test_a_driver_is_found_when_its_pod_is_ready(api: Notes) -> None:
     assert passed(play(api, make_node(), driver(), toolkit), toolkit) == "driver-validation"
 
 
-def test_a_driver_of_the_host_is_found_without_a_pod(api: Notes) -> None:
+def test_a_driver_on_the_host_is_found_without_a_pod(api: Notes) -> None:
     toolkit = make_pod("nvidia-container-toolkit-daemonset", ready=False, init="driver-validation")
     assert passed(play(api, make_node(host_driver="true"), toolkit), toolkit) == "driver-validation"
 
@@ -127,7 +127,7 @@ def test_the_toolkit_is_found_when_its_pod_is_ready(api: Notes, ready: bool, fou
     assert passed(play(api, make_node(), driver(), toolkit, plugin), plugin) == found
 
 
-def test_what_was_found_before_is_kept(api: Notes) -> None:
+def test_earlier_findings_are_kept(api: Notes) -> None:
     validator = make_pod(
         "nvidia-operator-validator", ready=False, init="toolkit-validation", passed="driver-validation"
     )
@@ -153,16 +153,12 @@ def test_the_cuda_validation_runs_a_workload_and_waits_for_it(api: Notes) -> Non
 @pytest.mark.parametrize(("capacity", "found"), [(None, None), ("0", None), ("8", "plugin-validation")])
 def test_the_plugin_is_found_by_the_nodes_capacity(api: Notes, capacity: str | None, found: str | None) -> None:
     validator = make_pod("nvidia-operator-validator", ready=False, init="plugin-validation")
-    assert (
-        passed(
-            play(api, make_node(capacity=capacity), driver(), validator, make_pod("nvidia-device-plugin-daemonset")),
-            validator,
-        )
-        == found
-    )
+    plugin = make_pod("nvidia-device-plugin-daemonset")
+    written = play(api, make_node(capacity=capacity), driver(), validator, plugin)
+    assert passed(written, validator) == found
 
 
-def test_gpus_appear_with_the_device_plugin_and_stay_with_nothing_allocatable(api: Notes) -> None:
+def test_gpus_appear_with_the_device_plugin_and_are_not_allocatable_after_it(api: Notes) -> None:
     status = f"{NODE_PATH}/status"
     assert play(api, make_node(), make_pod("nvidia-device-plugin-daemonset"))[status] == {
         "status": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "8"}}
@@ -172,7 +168,7 @@ def test_gpus_appear_with_the_device_plugin_and_stay_with_nothing_allocatable(ap
         "status": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "0"}}
     }
     api.written.clear()
-    assert status not in play(api, make_node()), "A plugin that never was leaves nothing."
+    assert status not in play(api, make_node()), "Without a plugin there is no resource."
 
 
 def test_gpu_feature_discovery_describes_the_gpus_once(api: Notes) -> None:
@@ -181,10 +177,8 @@ def test_gpu_feature_discovery_describes_the_gpus_once(api: Notes) -> None:
     assert labels["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3"
     assert labels["nvidia.com/cuda.driver-version.full"] == "595.91.07"
     api.written.clear()
-    assert (
-        play(api, make_node(labels=labels, capacity="8"), driver(), gfd, make_pod("nvidia-device-plugin-daemonset"))
-        == {}
-    )
+    labelled = make_node(labels=labels, capacity="8")
+    assert play(api, labelled, driver(), gfd, make_pod("nvidia-device-plugin-daemonset")) == {}
 
 
 def test_node_feature_discovery_labels_once_its_worker_is_ready(api: Notes) -> None:
@@ -196,16 +190,8 @@ def test_node_feature_discovery_labels_once_its_worker_is_ready(api: Notes) -> N
 
 
 def test_a_cpu_node_has_no_gpu_agents(api: Notes) -> None:
-    assert (
-        play(
-            api,
-            make_node(gpus=0),
-            driver(),
-            make_pod("gpu-feature-discovery"),
-            make_pod("nvidia-device-plugin-daemonset"),
-        )
-        == {}
-    )
+    pods = [driver(), make_pod("gpu-feature-discovery"), make_pod("nvidia-device-plugin-daemonset")]
+    assert play(api, make_node(gpus=0), *pods) == {}
 
 
 @pytest.mark.parametrize(
@@ -213,11 +199,9 @@ def test_a_cpu_node_has_no_gpu_agents(api: Notes) -> None:
 )
 def test_labels_follow_the_model(model: str, product: str, mig: str) -> None:
     labels = gfd_labels(make_node(model=model, gpus=4), "595.91.07", "single")
-    assert (labels["nvidia.com/gpu.product"], labels["nvidia.com/mig.capable"], labels["nvidia.com/gpu.count"]) == (
-        product,
-        mig,
-        "4",
-    )
+    assert labels["nvidia.com/gpu.product"] == product
+    assert labels["nvidia.com/mig.capable"] == mig
+    assert labels["nvidia.com/gpu.count"] == "4"
 
 
 def test_metrics_have_a_line_for_each_gpu() -> None:

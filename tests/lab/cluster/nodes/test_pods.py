@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Pods live as a kubelet would let them live, and `kubectl` shows it."""
+"""Pods live as on a real kubelet, and `kubectl` shows it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Json = dict[str, t.Any]
 
 @pytest.fixture(scope="module")
 def lab() -> t.Iterator[Lab]:
-    """One node, and nobody who acts on it."""
+    """A lab with one node and no operator."""
     with running_lab("pods", Options(nodes=1, operator="none")) as lab:
         yield lab
 
@@ -61,12 +61,11 @@ def phase(pod: Json) -> str:
 
 
 def waiting(pod: Json) -> str:
-    return str(
-        ((pod["status"].get("containerStatuses") or [{}])[0].get("state", {}).get("waiting") or {}).get("reason", "")
-    )
+    first = (pod["status"].get("containerStatuses") or [{}])[0]
+    return str((first.get("state", {}).get("waiting") or {}).get("reason", ""))
 
 
-def test_init_containers_run_in_order_and_before_the_others(lab: Lab) -> None:
+def test_init_containers_run_in_order_and_first(lab: Lab) -> None:
     start(lab, "ordered", initContainers=[{"name": name, "image": "x"} for name in ("first", "second", "third")])
     states: list[tuple[str, ...]] = []
 
@@ -87,40 +86,35 @@ def test_init_containers_run_in_order_and_before_the_others(lab: Lab) -> None:
         ("terminated", "terminated", "terminated", "waiting"),
         ("terminated", "terminated", "terminated", "running"),
     ]
-    assert states == [state for state in order if state in states], "A state came out of its turn."
+    assert states == [state for state in order if state in states], "The states are out of order."
     assert states[-1] == order[-1]
     assert {condition["type"]: condition["status"] for condition in pod["status"]["conditions"]}["Ready"] == "True"
     assert all(status["state"]["terminated"]["exitCode"] == 0 for status in pod["status"]["initContainerStatuses"])
 
 
-def test_a_start_that_takes_its_time(lab: Lab) -> None:
+def test_a_delayed_start(lab: Lab) -> None:
     start(lab, "late", annotations={"start-delay": "3s"})
     assert waiting(until(lab, "late", lambda pod: bool(waiting(pod)))) == "ContainerCreating"
     pod = until(lab, "late", lambda pod: phase(pod) == "Running")
     assert pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"] > pod["status"]["startTime"]
 
 
-def test_an_image_that_is_not_there(lab: Lab) -> None:
+def test_an_image_that_does_not_exist(lab: Lab) -> None:
     start(lab, "pull", annotations={"fault": "image-pull-backoff"})
     pod = until(lab, "pull", lambda pod: waiting(pod) == "ImagePullBackOff")
     assert "registry.example.com/main:1" in pod["status"]["containerStatuses"][0]["state"]["waiting"]["message"]
-    events = lab.kubectl(
-        "get",
-        "events",
-        "--namespace=default",
-        "--field-selector=involvedObject.name=pull,type=Warning",
-        "--output=jsonpath={.items[*].message}",
-    )
+    query = ("--field-selector=involvedObject.name=pull,type=Warning", "--output=jsonpath={.items[*].message}")
+    events = lab.kubectl("get", "events", "--namespace=default", *query)
     assert "not found" in events
 
 
 def test_a_crash_loop_counts_its_restarts(lab: Lab) -> None:
     start(lab, "crash", annotations={"fault": "crash-loop"})
-    pod = until(
-        lab,
-        "crash",
-        lambda pod: waiting(pod) == "CrashLoopBackOff" and pod["status"]["containerStatuses"][0]["restartCount"] > 1,
-    )
+
+    def looping(pod: Json) -> bool:
+        return waiting(pod) == "CrashLoopBackOff" and pod["status"]["containerStatuses"][0]["restartCount"] > 1
+
+    pod = until(lab, "crash", looping)
     assert pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 1
 
 
@@ -137,7 +131,7 @@ def test_an_init_container_that_hangs(lab: Lab) -> None:
     ("command", "end"),
     [(["sh", "-c", "exit 0"], "Succeeded"), (["sh", "-c", "exit 1"], "Failed"), (["false"], "Failed")],
 )
-def test_what_runs_to_an_end(lab: Lab, command: list[str], end: str) -> None:
+def test_a_pod_that_completes(lab: Lab, command: list[str], end: str) -> None:
     name = "end-" + "-".join(command).replace(" ", "-").replace("--", "-")
     start(lab, name, containers=[{"name": "main", "image": "x", "command": command}], restartPolicy="Never")
     pod = until(lab, name, lambda pod: phase(pod) in ("Succeeded", "Failed"))
@@ -145,30 +139,24 @@ def test_what_runs_to_an_end(lab: Lab, command: list[str], end: str) -> None:
     assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == (0 if end == "Succeeded" else 1)
 
 
-def test_what_sleeps_stays(lab: Lab) -> None:
-    start(
-        lab,
-        "sleeper",
-        containers=[{"name": "main", "image": "x", "command": ["sleep", "infinity"]}],
-        restartPolicy="Never",
-    )
+def test_a_pod_that_sleeps_keeps_running(lab: Lab) -> None:
+    container = {"name": "main", "image": "x", "command": ["sleep", "infinity"]}
+    start(lab, "sleeper", containers=[container], restartPolicy="Never")
     until(lab, "sleeper", lambda pod: phase(pod) == "Running")
     time.sleep(1)
     assert phase(get(lab, "sleeper")) == "Running"
 
 
 def test_logs(lab: Lab) -> None:
-    start(
-        lab, "talker", containers=[{"name": "nvidia-cuda-validator", "image": "x"}, {"name": "anything", "image": "x"}]
-    )
+    names = ("nvidia-cuda-validator", "anything")
+    start(lab, "talker", containers=[{"name": name, "image": "x"} for name in names])
     until(lab, "talker", lambda pod: phase(pod) == "Running")
-    assert (
-        lab.kubectl("logs", "talker", "--container=nvidia-cuda-validator") == "cuda workload validation is successful\n"
-    )
+    log = lab.kubectl("logs", "talker", "--container=nvidia-cuda-validator")
+    assert log == "cuda workload validation is successful\n"
     assert "simulated" in lab.kubectl("logs", "talker", "--container=anything")
 
 
-def test_a_deleted_pod_goes_after_a_moment(lab: Lab) -> None:
+def test_a_deleted_pod_is_removed(lab: Lab) -> None:
     start(lab, "gone")
     until(lab, "gone", lambda pod: phase(pod) == "Running")
     lab.kubectl("delete", "pod", "gone", "--wait=false")

@@ -17,7 +17,7 @@ from tests.lab.cluster.operator.standin.builders import Json, driver, gpu_node, 
 class TestDriverOwners:
     NODES: t.ClassVar[list[Json]] = [gpu_node("gpu-0000"), gpu_node("gpu-0001"), node(name="cpu-0000")]
 
-    def test_the_default_takes_what_nobody_asks_for(self) -> None:
+    def test_the_default_gets_the_other_nodes(self) -> None:
         found = drivers.owners([driver("rest", default=True), driver("one", {"node": "gpu-0001"})], self.NODES)
         assert found == {"gpu-0000": "rest", "gpu-0001": "one"}
 
@@ -27,7 +27,7 @@ class TestDriverOwners:
             "gpu-0001": "one",
         }
 
-    def test_without_a_selector_it_asks_for_every_gpu_node(self) -> None:
+    def test_without_a_selector_a_driver_selects_every_gpu_node(self) -> None:
         assert set(drivers.owners([driver("all")], self.NODES).values()) == {"all"}
 
     def test_overlap_concerns_every_driver(self) -> None:
@@ -46,12 +46,12 @@ class TestDriverOwners:
         with pytest.raises(images.ReconcileError, match="multiple default"):
             drivers.owners(everyone, self.NODES)
 
-    def test_the_owner_label_is_no_selector(self) -> None:
+    def test_the_owner_label_is_not_a_selector(self) -> None:
         problem = drivers.conflict(driver("a", {drivers.OWNER: "a"}), [], [])
         assert problem is not None
         assert "reserved label" in problem[1]
 
-    def test_what_is_being_deleted_owns_nothing(self) -> None:
+    def test_a_driver_that_is_being_deleted_owns_nothing(self) -> None:
         leaving = driver("a")
         leaving["metadata"]["deletionTimestamp"] = "now"
         assert drivers.owners([leaving], self.NODES) == {"gpu-0000": None, "gpu-0001": None}
@@ -70,7 +70,7 @@ class TestDriverPools:
         )
         assert [pool.os_tag for pool in found] == ["ubuntu22.04", "ubuntu24.04"]
 
-    def test_minor_versions_share_one_where_the_image_has_none(self) -> None:
+    def test_minor_versions_share_a_pool_if_the_image_has_none(self) -> None:
         rhel = [
             gpu_node(v, "a", **{images.OS_ID: "rhel", images.OS_VERSION: v, f"{images.OS_VERSION}.major": "9"})
             for v in ("9.4", "9.6")
@@ -88,7 +88,7 @@ class TestDriverPools:
         assert [pool.kernel for pool in found] == ["6.8.0-1-generic", "6.8.0-2-generic"]
         assert len({drivers.daemonset_name(precompiled, pool) for pool in found}) == 2
 
-    def test_a_node_that_discovery_does_not_know_is_in_none(self) -> None:
+    def test_a_node_without_discovery_is_in_no_pool(self) -> None:
         assert drivers.pools(driver("a"), [node({nodes.PRESENT: "true", drivers.OWNER: "a"})]) == []
 
     def test_names(self) -> None:
@@ -125,7 +125,7 @@ class TestDriverPools:
             ({"version": "sha256:ab", "usePrecompiled": True}, "digest is not supported"),
         ],
     )
-    def test_images_that_it_cannot_use(self, spec: Json, word: str) -> None:
+    def test_refused_images(self, spec: Json, word: str) -> None:
         refused = driver("a", **spec)
         (pool,) = drivers.pools(refused, [gpu_node("x", "a", **{images.KERNEL: "6.8.0-1-generic"})])
         with pytest.raises(images.ReconcileError, match=word):
@@ -140,10 +140,10 @@ class TestDriverPools:
             ({"gds": {"enabled": True, "version": "2.20.5"}, "kernelModuleType": "open"}, None),
         ],
     )
-    def test_what_does_not_go_together(self, spec: Json, word: str | None) -> None:
+    def test_contradicting_settings(self, spec: Json, word: str | None) -> None:
         problem = drivers.unsupported(spec)
         assert (word in problem[1]) if word and problem else problem is None
 
-    def test_upgrades_are_automatic_unless_said_otherwise(self) -> None:
+    def test_upgrades_are_automatic_by_default(self) -> None:
         assert drivers.upgrade_policy(driver())["autoUpgrade"]
         assert not drivers.upgrade_policy(driver(upgradePolicy={"autoUpgrade": False}))["autoUpgrade"]

@@ -22,18 +22,18 @@ def test_a_cpu_node_is_left_alone() -> None:
     assert nodes.label_patch(node(), {}) == {}
 
 
-def test_what_the_user_set_stays() -> None:
+def test_labels_of_the_user_stay() -> None:
     assert f"{nodes.DEPLOY}dcgm" not in nodes.label_patch(node({**NFD, f"{nodes.DEPLOY}dcgm": "false"}), {})
 
 
-def test_a_gpu_that_went() -> None:
+def test_a_gpu_that_was_removed() -> None:
     assert nodes.label_patch(node({nodes.PRESENT: "true", f"{nodes.DEPLOY}driver": "true"}), {}) == {
         nodes.PRESENT: "false",
         f"{nodes.DEPLOY}driver": None,
     }
 
 
-def test_operands_unwanted() -> None:
+def test_a_node_without_operands() -> None:
     patch = nodes.label_patch(node({**NFD, f"{nodes.DEPLOY}operands": "false", f"{nodes.DEPLOY}driver": "true"}), {})
     assert patch == {nodes.PRESENT: "true", f"{nodes.DEPLOY}driver": None}
 
@@ -53,7 +53,7 @@ def test_mig(labels: dict[str, str], capable: bool) -> None:
     assert patch.get("nvidia.com/mig.config") == ("all-disabled" if capable else None)
 
 
-def test_edits_of_its_own_labels_go_unseen() -> None:
+def test_edits_of_its_own_labels_are_ignored() -> None:
     before, after = node({**NFD, f"{nodes.DEPLOY}driver": "true"}), node(NFD)
     assert not nodes.concerns_labelling(before, after)
     assert nodes.concerns_labelling(before, node({}))

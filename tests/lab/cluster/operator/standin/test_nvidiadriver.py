@@ -19,7 +19,7 @@ from tests.support.labs import running_lab
 
 
 class Cluster:
-    """What the tests below look at in a lab."""
+    """The state of a lab that the tests look at."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -29,13 +29,13 @@ class Cluster:
         return {item["metadata"]["name"]: item for item in found}
 
     def verdict(self, kind: str, name: str) -> tuple[str | None, str, str]:
-        """State, and the reason and message of the condition Error."""
+        """Return the state, and the reason and message of the condition Error."""
         status = self.items(kind)[name].get("status") or {}
         error = next((entry for entry in status.get("conditions") or [] if entry["type"] == "Error"), {})
         return status.get("state"), error.get("reason", ""), error.get("message", "")
 
     def pools(self) -> list[tuple[str, int]]:
-        """Driver DaemonSets without their hash, and how many pods are available."""
+        """Return the driver DaemonSets, named without their hash, each with its number of available pods."""
         found = [
             (name, item)
             for name, item in self.items("daemonsets").items()
@@ -44,12 +44,9 @@ class Cluster:
         return sorted((name.rpartition("-")[0], item["status"].get("numberAvailable", 0)) for name, item in found)
 
     def driver_images(self) -> list[str]:
-        """What the driver pods run."""
-        found = json.loads(
-            self.lab.kubectl(
-                "get", "pods", "--all-namespaces", f"--selector={'='.join(drivers.COMPONENT)}", "--output=json"
-            )
-        )["items"]
+        """Return the images of the driver pods."""
+        query = ("--all-namespaces", f"--selector={'='.join(drivers.COMPONENT)}", "--output=json")
+        found = json.loads(self.lab.kubectl("get", "pods", *query))["items"]
         return [str(pod["spec"]["containers"][0]["image"]) for pod in found]
 
     def labels(self, key: str) -> dict[str, str]:
@@ -86,13 +83,13 @@ EVERY_POOL = [
     ("nvidia-gpu-driver-ubuntu22.04", 1),
     ("nvidia-gpu-driver-ubuntu24.04", 5),
 ]
-"""Those of the mixed fleet."""
+"""The pools of the fleet `mixed`."""
 HOST = "kubernetes.io/hostname"
 
 
 @pytest.fixture(scope="module")
 def delegating() -> t.Iterator[Cluster]:
-    """A lab of different nodes in which the chart's own NVIDIADriver has the drivers."""
+    """A lab with different nodes, whose drivers the chart's own NVIDIADriver deploys."""
     with running_lab("nvidiadriver", Options(fleet="mixed", upgrade_tick=3)) as lab:
         at_once = (
             "--set=driver.upgradePolicy.maxParallelUpgrades=0",
@@ -116,15 +113,11 @@ def test_the_default_driver_of_the_chart(delegating: Cluster) -> None:
 
 
 def test_a_new_version_is_rolled_out(delegating: Cluster) -> None:
+    expected = {f"nvcr.io/nvidia/driver:599.1-{tag}" for tag in ("rhel9", "ubuntu22.04", "ubuntu24.04")}
     delegating.lab.kubectl(
         "patch", "nvidiadriver", "default", "--type=merge", "--patch", json.dumps({"spec": {"version": "599.1"}})
     )
-    assert delegating.sees(
-        lambda: (
-            set(delegating.driver_images())
-            == {f"nvcr.io/nvidia/driver:599.1-{tag}" for tag in ("rhel9", "ubuntu22.04", "ubuntu24.04")}
-        )
-    )
+    assert delegating.sees(lambda: set(delegating.driver_images()) == expected)
     assert delegating.sees(lambda: set(delegating.labels(nodes.STATE).values()) == {"upgrade-done"})
     assert not any(item["spec"].get("unschedulable") for item in delegating.items("nodes").values())
     assert delegating.sees(
@@ -132,7 +125,7 @@ def test_a_new_version_is_rolled_out(delegating: Cluster) -> None:
     )
 
 
-def test_a_driver_for_some_nodes_and_its_end(delegating: Cluster) -> None:
+def test_a_driver_for_one_node_and_its_removal(delegating: Cluster) -> None:
     delegating.create("NVIDIADriver", driver("own", {HOST: "gpu-0003"}))
     assert delegating.sees(lambda: delegating.labels(drivers.OWNER)["gpu-0003"] == "own")
     assert delegating.sees(

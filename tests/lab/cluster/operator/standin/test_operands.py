@@ -10,7 +10,7 @@ from lab.cluster.operator.standin.operands import OPERANDS
 from tests.lab.cluster.operator.standin.builders import BY_STATE
 
 
-def test_nil_means() -> None:
+def test_defaults_of_an_empty_spec() -> None:
     enabled = {operand.state for operand in OPERANDS if operand.enabled({})}
     assert "state-dcgm" in enabled
     assert "state-node-status-exporter" not in enabled

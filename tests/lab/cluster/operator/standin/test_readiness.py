@@ -28,7 +28,7 @@ def judge(
     return readiness.daemonset_ready(daemonset, pods, lambda: revision)
 
 
-def test_no_pods_wanted_is_ready() -> None:
+def test_a_daemonset_without_pods_is_ready() -> None:
     assert judge({})
 
 
@@ -47,7 +47,7 @@ def test_rolling(change: Json) -> None:
         ({}, False),
         ({"observedGeneration": 2}, True),
         ({"observedGeneration": 2, "numberMisscheduled": 1}, False),
-        # The counts are those of the generation before, and count nevertheless.
+        # The counts are those of the previous generation, and still count.
         ({**READY, "observedGeneration": 1}, True),
         ({**READY, "numberAvailable": 1}, False),
     ],

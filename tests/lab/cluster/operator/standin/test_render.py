@@ -6,14 +6,21 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
 
 from lab.cluster.operator.standin import images, render
 from lab.cluster.operator.standin.controllers import upgrade
-from tests.lab.cluster.operator.standin.builders import BY_STATE, site
+from tests.lab.cluster.operator.standin.builders import BY_STATE, Json, site
 
 
-def test_driver_is_replaced_on_deletion_only() -> None:
+def pod_of(state: str, **spec: Json) -> Json:
+    """Return the spec of an operand's pods."""
+    return t.cast(Json, render.daemonset(BY_STATE[state], site(**spec))["spec"]["template"]["spec"])
+
+
+def test_driver_pods_are_replaced_on_deletion_only() -> None:
     (daemonset,) = render.daemonsets(BY_STATE["state-driver"], site())
     assert daemonset["spec"]["updateStrategy"] == {"type": "OnDelete"}
     assert daemonset["spec"]["template"]["spec"]["containers"][0]["image"] == "nvcr.io/nvidia/thing:v1-ubuntu24.04"
@@ -21,10 +28,7 @@ def test_driver_is_replaced_on_deletion_only() -> None:
 
 def test_tolerations_replace_the_built_in_one() -> None:
     mine = [{"key": "mine", "operator": "Exists"}]
-    pod = render.daemonset(BY_STATE["state-dcgm-exporter"], site(daemonsets={"tolerations": mine}))["spec"]["template"][
-        "spec"
-    ]
-    assert pod["tolerations"] == mine
+    assert pod_of("state-dcgm-exporter", daemonsets={"tolerations": mine})["tolerations"] == mine
 
 
 def test_labels_cannot_break_the_selector() -> None:
@@ -35,24 +39,17 @@ def test_labels_cannot_break_the_selector() -> None:
 
 
 def test_hash_follows_the_spec() -> None:
-    before, same, after = (
-        render.daemonset(BY_STATE["state-dcgm-exporter"], site(dcgmExporter=extra))["metadata"]["annotations"][
-            render.HASH
-        ]
-        for extra in ({}, {}, {"version": "v2"})
-    )
-    assert before == same != after
+    def digest(**extra: str) -> str:
+        daemonset = render.daemonset(BY_STATE["state-dcgm-exporter"], site(dcgmExporter=extra))
+        return str(daemonset["metadata"]["annotations"][render.HASH])
+
+    assert digest() == digest() != digest(version="v2")
 
 
 def test_validator_without_device_plugin() -> None:
-    pod = render.daemonset(BY_STATE["state-operator-validation"], site(devicePlugin={"enabled": False}))["spec"][
-        "template"
-    ]["spec"]
-    assert [entry["name"] for entry in pod["initContainers"]] == [
-        "driver-validation",
-        "toolkit-validation",
-        "cuda-validation",
-    ]
+    pod = pod_of("state-operator-validation", devicePlugin={"enabled": False})
+    names = [entry["name"] for entry in pod["initContainers"]]
+    assert names == ["driver-validation", "toolkit-validation", "cuda-validation"]
 
 
 def test_precompiled_drivers_have_a_daemonset_per_kernel() -> None:

@@ -22,13 +22,8 @@ def test_slots() -> None:
 
 def test_a_failed_node_keeps_its_slot() -> None:
     failed = node({nodes.STATE: "upgrade-failed"}, unschedulable=True)
-    assert (
-        upgrade.slots(
-            [failed, node({nodes.STATE: "upgrade-required"}, name="b")],
-            {"maxParallelUpgrades": 1, "maxUnavailable": "100%"},
-        )
-        == 0
-    )
+    waiting = node({nodes.STATE: "upgrade-required"}, name="b")
+    assert upgrade.slots([failed, waiting], {"maxParallelUpgrades": 1, "maxUnavailable": "100%"}) == 0
 
 
 def test_gpu_pods() -> None:
@@ -37,7 +32,7 @@ def test_gpu_pods() -> None:
     assert not upgrade.uses_gpu({"spec": {"containers": [{}]}})
 
 
-def test_what_may_not_be_evicted() -> None:
+def test_pods_that_may_not_be_evicted() -> None:
     bare: Json = {"metadata": {}, "spec": {}}
     assert upgrade.undeletable(bare, {})
     assert not upgrade.undeletable(bare, {"force": True})
