@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Run `gpu_facts` as a module's process on a machine that is a folder: `python -m benchmarks.gpu_host FOLDER ARGUMENTS`.
+"""Run `gpu_facts` in its own process on a simulated host: `python -m benchmarks.gpu_host FOLDER ARGUMENTS`.
 
-Files are read below the folder, NVML is the fake library in it, and commands are this machine's own.
+The host's files are in the folder, NVML is the fake library in it, and the commands are those of this machine.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ansible_collections.gpuops.nvidia.plugins.modules import gpu_facts
 
 
 def main(folder: str) -> None:
-    """Run the module on it."""
+    """Run the module on the host in a folder."""
     os.environ["FAKE_NVML_STATE"] = f"{folder}/nvml.state"
-    # pynvml then finds it by its name.
+    # Once it is loaded, pynvml finds it by its name.
     ctypes.CDLL(f"{folder}/libnvidia-ml.so.1", mode=ctypes.RTLD_GLOBAL)
     gpu_facts.Host = functools.partial(Host, folder)
     gpu_facts.main()

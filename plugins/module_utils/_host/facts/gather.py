@@ -85,16 +85,15 @@ class Gatherer:
     def __init__(self, host: Host, subsets: t.Collection[str], timeout_s: float) -> None:
         self._host = host
         self._subsets = subsets
-        self._timeout_s = timeout_s
         self._deadline = time.monotonic() + timeout_s
         # The child must start before the threads, because it is not safe to fork a process that has threads.
         self._child = self._start_nvml()
         self._pool = concurrent.futures.ThreadPoolExecutor(max_workers=4)
         self._pending: dict[str, concurrent.futures.Future[t.Any]] = {}
         if {"services", "runtimes"} & set(subsets):
-            packages = (*nvidia_packages.SERVICE_PACKAGES, *runtimes.PACKAGES)
+            packages = (*nvidia_packages.SERVICE_PACKAGES, *runtimes.RUNTIME_PACKAGES)
             self._pending["packages"] = self._pool.submit(software.package_query, host, packages)
-            units = (*services.UNITS, *runtimes.UNITS)
+            units = (*services.SERVICE_UNITS, *runtimes.RUNTIME_UNITS)
             self._pending["units"] = self._pool.submit(software.unit_query, host, units)
         if "xid" in subsets:
             self._pending["xid"] = self._pool.submit(xid.kernel_log, host)

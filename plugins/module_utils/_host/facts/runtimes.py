@@ -75,8 +75,8 @@ RUNTIMES = (
     ),
 )
 
-UNITS = tuple(unit for runtime in RUNTIMES for unit in runtime.units)
-PACKAGES = tuple(pattern for runtime in RUNTIMES for pattern in runtime.packages)
+RUNTIME_UNITS = tuple(unit for runtime in RUNTIMES for unit in runtime.units)
+RUNTIME_PACKAGES = tuple(pattern for runtime in RUNTIMES for pattern in runtime.packages)
 
 _NVIDIA = "nvidia"
 

@@ -13,7 +13,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_p
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 
-UNITS = tuple(service.unit for service in SERVICES.values())
+SERVICE_UNITS = tuple(service.unit for service in SERVICES.values())
 
 # If the fabric manager's start script runs NVLSM, NVLSM has no unit.
 _PROCESSES = {"nvlsm": "nvlsm"}

@@ -35,7 +35,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.argum
 )
 
 GRUB_CONFIG = "/boot/grub/grub.cfg"
-RECORDS = owners.records("kernel_args")
+_RECORDS = owners.records("kernel_args")
 BOOT_LOADER_TIMEOUT_S = 900.0
 MINIMUM_FREE_BYTES = 2**20
 """update-grub writes its file in place. On a full disk the file would be incomplete, and the host could not boot."""
@@ -198,12 +198,12 @@ class Grubby(BootLoader):
     """
 
     name = "grubby"
-    folders = (RECORDS, BLS_ENTRIES)
+    folders = (_RECORDS, BLS_ENTRIES)
 
     @property
     def path(self) -> str:
         """The owner's record."""
-        return f"{RECORDS}/{self.owner}.json"
+        return f"{_RECORDS}/{self.owner}.json"
 
     def assert_possible(self, wanted: t.Sequence[str]) -> None:
         names = [argument_name(argument) for argument in wanted]

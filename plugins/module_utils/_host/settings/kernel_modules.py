@@ -23,7 +23,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.initramfs import Initramfs
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-HEADER = owners.header("kernel_modules", "modules")
+_HEADER = owners.header("kernel_modules", "modules")
 MARKS = owners.records("kernel_modules")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -67,7 +67,7 @@ class Wanted:
 
 
 def _text(lines: t.Sequence[str]) -> str | None:
-    return HEADER + "".join(f"{line}\n" for line in lines) if lines else None
+    return _HEADER + "".join(f"{line}\n" for line in lines) if lines else None
 
 
 def _pairs(values: t.Mapping[t.Any, t.Any]) -> list[str]:

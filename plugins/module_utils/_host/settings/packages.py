@@ -19,7 +19,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Ho
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import owners
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-RECORDS = owners.records("package_hold")
+_RECORDS = owners.records("package_hold")
 LOCKS = "/etc/dnf/plugins/versionlock.list"
 PLUGIN = "python3-dnf-plugin-versionlock"
 TIMEOUT_S = 120.0
@@ -57,7 +57,7 @@ class Dpkg(PackageManager):
 
     def __init__(self, host: Host, owner: str) -> None:
         self.host = host
-        self.path = f"{RECORDS}/{owner}.json"
+        self.path = f"{_RECORDS}/{owner}.json"
         rows = _rows(
             host, ["dpkg-query", "--show", "--showformat=${binary:Package}\t${db:Status-Want}\t${db:Status-Status}\n"]
         )

@@ -19,7 +19,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Ho
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import owners
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-HEADER = owners.header("kernel_sysctls", "sysctls")
+_HEADER = owners.header("kernel_sysctls", "sysctls")
 
 _NAME = re.compile(r"[a-z][\w*-]*([./][\w*-]+)+")
 _BEFORE_LINE = re.compile(r"^# before: (\S+) = (.*)$", re.MULTILINE)
@@ -84,7 +84,7 @@ class Sysctls:
         """Return the text of the owner's file."""
         if not wanted:
             return ""
-        text = HEADER
+        text = _HEADER
         for name, value in wanted.items():
             before = self.original.get(name) or self.live(name) or ""
             text += f"# before: {name} = {before}\n{name} = {value}\n"

@@ -37,7 +37,7 @@ try:
 except (ImportError, ValueError):
     HAS_PYNVML = False
 
-SOURCE = "nvml"
+_SOURCE = "nvml"
 _ARCHITECTURES = {
     2: "Kepler",
     3: "Maxwell",
@@ -101,7 +101,7 @@ def parse_answer(text: str, timed_out: bool, signal_number: int) -> DriverReport
         reason = "NVML did not answer in time, because the driver hangs"
     elif not complete and reason is None:
         reason = f"NVML's process ended by signal {signal_number}" if signal_number else "NVML's process ended early"
-    return DriverReport(SOURCE, driver_version, gpus, reason, timed_out)
+    return DriverReport(_SOURCE, driver_version, gpus, reason, timed_out)
 
 
 def _run_child(writer: int, library: str | None) -> t.NoReturn:

@@ -21,7 +21,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-SOURCE = "nvidia-smi"
+_SOURCE = "nvidia-smi"
 _NOT_IN_XML = "nvidia-smi -q -x does not report it, but NVML does"
 _NOT_SUPPORTED = "nvidia-smi says N/A"
 # Driver versions differ in these names. The newest comes first.
@@ -67,13 +67,13 @@ def parse(output: Output) -> DriverReport:
     ]
     start, end = output.stdout.find("<?xml"), output.stdout.rfind("</nvidia_smi_log>")
     if start < 0 or end < 0:
-        return DriverReport(SOURCE, gpus=lost, reason=output.error or "nvidia-smi printed no XML")
+        return DriverReport(_SOURCE, gpus=lost, reason=output.error or "nvidia-smi printed no XML")
     try:
         log = ET.fromstring(output.stdout[start : end + len("</nvidia_smi_log>")])  # noqa: S314 (the host's own driver wrote it)
     except ET.ParseError as e:
-        return DriverReport(SOURCE, gpus=lost, reason=f"nvidia-smi printed broken XML: {e}")
+        return DriverReport(_SOURCE, gpus=lost, reason=f"nvidia-smi printed broken XML: {e}")
     return DriverReport(
-        SOURCE, driver_version=log.findtext("driver_version"), gpus=[*map(_gpu, log.findall("gpu")), *lost]
+        _SOURCE, driver_version=log.findtext("driver_version"), gpus=[*map(_gpu, log.findall("gpu")), *lost]
     )
 
 

@@ -36,8 +36,8 @@ def found(root: Path, packages: str = "", units: str = "") -> list[dict[str, t.A
     ],
 )
 def test_configurations(name: str, handlers: set[str], default: str | None) -> None:
-    said = parse_toml(recorded(f"runtimes/{name}"))
-    assert (said.handlers, said.default) == (handlers, default)
+    settings = parse_toml(recorded(f"runtimes/{name}"))
+    assert (settings.handlers, settings.default) == (handlers, default)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"runtimes": null}'])
