@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Playbooks that run on a lab, and the states that a test may start from."""
+"""Ansible on the shared lab, and the states from which a test may start."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tests.support.ansible import Playbook, on
 
 @pytest.fixture(scope="session")
 def ansible(lab: Lab) -> Playbook:
-    """Ansible on the shared lab."""
+    """Ansible with the shared lab as its cluster."""
     return on(lab)
 
 
 @pytest.fixture
 def clean(ansible: Playbook) -> None:
-    """Nothing installed on the shared lab."""
+    """Remove the stack from the shared lab."""
     ansible.set_up("clean")
 
 
 @pytest.fixture(scope="module")
 def crds(lab: Lab, ansible: Playbook) -> None:
-    """The operator's CRDs and nothing else on the shared lab."""
+    """Leave only the operator's CRDs on the shared lab."""
     ansible.set_up("clean")
     run = ansible.module("gpuops.nvidia.operator_crds", chart_path=lab.chart)
     assert run.status == 0, run.output

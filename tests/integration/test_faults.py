@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Bad input and a cluster that refuses: each gives one clear message with the remedy, and nothing is half done."""
+"""After bad input or a refusal by the cluster, one message names the remedy, and nothing is left half done."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECRET = "s3cret-that-nobody-may-see"
 
 
 def refused(run: Run, *words: str) -> None:
-    """The run failed with one message that has these words, and showed neither a traceback nor a secret."""
+    """Assert that a run failed with these words in its message, without a traceback, and without showing the secret."""
     assert run.status not in (0, 4), run.output
     assert "Traceback" not in run.output, run.output
     assert SECRET not in run.output, run.output
@@ -26,11 +26,11 @@ def refused(run: Run, *words: str) -> None:
         assert word in run.message, run.output
 
 
-# ---- the connection -------------------------------------------------------------------------------------------------------------
+# ---- connection -----------------------------------------------------------------------------------------------------
 
 
 def test_unreachable_api(lab: Lab, ansible: Playbook, tmp_path: Path) -> None:
-    """Port 1 is closed."""
+    """No server listens on port 1."""
     port = lab.state.ports["kube-apiserver"]
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(lab.kubeconfig.read_text().replace(f":{port}", ":1"))
@@ -60,7 +60,7 @@ def test_wrong_context(ansible: Playbook) -> None:
 
 
 def test_no_permission(lab: Lab, ansible: Playbook) -> None:
-    """The preflight lists what the user may not do before anything is touched."""
+    """The preflight lists the missing permissions before anything is changed."""
     refused(
         ansible.run(SITE, gpuops_kubeconfig=str(lab.kubeconfig_for("nobody"))),
         "not ready for the GPU Operator",
@@ -68,7 +68,7 @@ def test_no_permission(lab: Lab, ansible: Playbook) -> None:
     )
 
 
-# ---- the input ------------------------------------------------------------------------------------------------------------------
+# ---- input ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("clean")
@@ -100,9 +100,8 @@ def test_missing_crd(ansible: Playbook) -> None:
 )
 def test_bad_field(crds: None, ansible: Playbook, options: dict[str, object], words: list[str]) -> None:
     refused(ansible.module("gpuops.nvidia.clusterpolicy", wait=False, **options), *words)
-    assert 'exists": false' in ansible.module("gpuops.nvidia.clusterpolicy_info", name="cluster-policy").output, (
-        "A refused ClusterPolicy was made."
-    )
+    info = ansible.module("gpuops.nvidia.clusterpolicy_info", name="cluster-policy")
+    assert 'exists": false' in info.output, "A refused ClusterPolicy was created."
 
 
 def test_chart_not_found(ansible: Playbook) -> None:
@@ -116,12 +115,11 @@ def test_values_that_the_chart_refuses(ansible: Playbook) -> None:
     refused(run, "The chart refuses these Helm values", "cdi.enabled", "Correct them")
 
 
-def test_helm_4_with_a_kubernetes_core_that_does_not_know_it(lab: Lab, ansible: Playbook, tmp_path: Path) -> None:
-    """Such a kubernetes.core asks for `helm list --all`."""
+def test_helm_4_with_an_old_kubernetes_core(lab: Lab, ansible: Playbook, tmp_path: Path) -> None:
+    """Such a kubernetes.core runs `helm list --all`, which Helm 4 does not know."""
     helm = tmp_path / "helm"
-    helm.write_text(
-        f"#!/bin/sh\n[ $1 != list ] || {{ echo 'Error: unknown flag: --all' >&2; exit 1; }}\nexec {lab.helm} \"$@\"\n"
-    )
+    refuse = "echo 'Error: unknown flag: --all' >&2; exit 1"
+    helm.write_text(f'#!/bin/sh\n[ $1 != list ] || {{ {refuse}; }}\nexec {lab.helm} "$@"\n')
     helm.chmod(0o755)
     refused(
         ansible.run(SITE, "--check", operator_helm_path=str(helm)),
@@ -130,8 +128,8 @@ def test_helm_4_with_a_kubernetes_core_that_does_not_know_it(lab: Lab, ansible: 
     )
 
 
-def test_a_secret_never_shows(lab: Lab, ansible: Playbook) -> None:
-    """Not with -vvv, not in a diff, not when the task fails."""
+def test_a_secret_is_never_shown(lab: Lab, ansible: Playbook) -> None:
+    """It is hidden with -vvv, in a diff, and when the task fails."""
     secrets = [
         {"name": "not a valid name", "registry": "registry.example.com", "username": "robot", "password": SECRET}
     ]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Drains that end before their time: killed, interrupted, or without an API. Whatever is left can be resumed, and undone by anyone."""
+"""Drains that are killed, interrupted or cut off from the API can be resumed, and undone by anyone."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ DRAIN: dict[str, t.Any] = {
 
 @pytest.fixture(scope="module")
 def own_lab() -> t.Iterator[Lab]:
-    """A lab without the operator stack, whose nodes can be taken and whose API server can die."""
+    """A lab without the operator stack, for maintenance of its nodes."""
     with running_lab("maintenance") as lab:
         yield lab
 
 
 @pytest.fixture
 def stuck(own_lab: Lab) -> t.Iterator[Lab]:
-    """On gpu-0000 runs a pod that does not end, until the test releases it."""
+    """Run a pod on gpu-0000 that does not end until the test releases it."""
     start(own_lab)
     yield own_lab
     own_lab.kubectl("delete", "deployment", "stuck", "--cascade=foreground", "--wait=false")
@@ -50,7 +50,7 @@ def stuck(own_lab: Lab) -> t.Iterator[Lab]:
 
 
 def start(lab: Lab) -> None:
-    """Start a pod on gpu-0000 that a finalizer keeps."""
+    """Start a pod on gpu-0000 that a finalizer keeps from ending."""
     pod = {
         "nodeSelector": {"kubernetes.io/hostname": "gpu-0000"},
         "containers": [{"name": "main", "image": "example.com/main"}],
@@ -68,20 +68,19 @@ def start(lab: Lab) -> None:
 
 
 def release(lab: Lab) -> int:
-    """Let the pods end; return how many there were."""
+    """Let the pods end, and return how many there were."""
     pods = lab.kubectl("get", "pods", "--selector=app=stuck", "--output=name").split()
     for pod in pods:
-        with contextlib.suppress(LabError):  # it has just ended
+        with contextlib.suppress(LabError):  # The pod has just ended.
             lab.kubectl("patch", pod, "--type=merge", '--patch={"metadata":{"finalizers":null}}')
     return len(pods)
 
 
 def state(lab: Lab) -> tuple[bool, list[str]]:
-    """Whether gpu-0000 is cordoned, and which of our annotations it has."""
+    """Return whether gpu-0000 is cordoned, and the collection's annotations on it."""
     node = json.loads(lab.kubectl("get", "node", "gpu-0000", "--output=json"))
-    return bool(node["spec"].get("unschedulable")), sorted(
-        key for key in node["metadata"]["annotations"] if key.startswith("gpuops.nvidia/")
-    )
+    own = [key for key in node["metadata"]["annotations"] if key.startswith("gpuops.nvidia/")]
+    return bool(node["spec"].get("unschedulable")), sorted(own)
 
 
 FREE: tuple[bool, list[str]] = (False, [])
@@ -89,7 +88,7 @@ HELD = (True, ["gpuops.nvidia/initial-state.unschedulable", "gpuops.nvidia/maint
 
 
 def draining(ansible: Playbook, lab: Lab, **options: t.Any) -> subprocess.Popen[str]:
-    """Start a drain, and return when the pod has been told to go."""
+    """Start a drain, and return when the pod is being deleted."""
     process = ansible.command(["ansible", "localhost", "--module-name", MODULE, "--args", json.dumps(DRAIN | options)])
     told = ["get", "pods", "--selector=app=stuck", "--output=jsonpath={.items[*].metadata.deletionTimestamp}"]
     until(lambda: bool(lab.kubectl(*told)), process)
@@ -101,12 +100,12 @@ def until(condition: t.Callable[[], bool], process: subprocess.Popen[str] | None
     deadline = time.monotonic() + timeout
     while not condition():
         assert process is None or process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline, "It never came true."
+        assert time.monotonic() < deadline, f"The condition was not met within {timeout:.0f} s."
         time.sleep(0.2)
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """SIGKILL for the run and everything that it has started: Ansible's workers have sessions of their own."""
+    """Kill a run and all its descendants: Ansible's workers have sessions of their own."""
     parents = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -117,7 +116,7 @@ def kill(process: subprocess.Popen[str]) -> None:
     doomed = [process.pid]
     for pid in doomed:
         doomed.extend(child for child, parent in parents.items() if parent == pid)
-    assert len(doomed) > 2, "The module runs in a process of its own."
+    assert len(doomed) > 2, "The module should run in a process of its own."
     for pid in doomed:
         os.kill(pid, signal.SIGKILL)
     process.communicate()
@@ -127,7 +126,7 @@ def test_a_run_that_was_killed_is_resumed_and_undone(stuck: Lab) -> None:
     ansible = on(stuck)
     kill(draining(ansible, stuck))
     time.sleep(2)
-    assert state(stuck) == HELD, "Nobody was left to put it back."
+    assert state(stuck) == HELD, "No process was left to put the node back."
     release(stuck)
     resumed = ansible.module(MODULE, **DRAIN)
     assert resumed.status == 0, resumed.output
@@ -138,18 +137,18 @@ def test_a_run_that_was_killed_is_resumed_and_undone(stuck: Lab) -> None:
 
 
 def test_a_run_that_was_killed_is_undone_at_once(stuck: Lab) -> None:
-    """By somebody who knows no more than the purpose; the pod still ends."""
+    """Knowing the purpose is enough, and the pod still ends."""
     ansible = on(stuck)
     kill(draining(ansible, stuck))
     assert ansible.module(MODULE, state="restored", purpose="other").status == 0
-    assert state(stuck) == HELD, "It is held for another purpose."
+    assert state(stuck) == HELD, "The node is held for another purpose."
     assert ansible.module(MODULE, state="restored", purpose="reboot").status == 0
     assert state(stuck) == FREE
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_puts_back_what_it_took(stuck: Lab, number: int) -> None:
-    """As a terminal does it: the signal goes to the playbook's process group, and Ansible passes it on."""
+    """As in a terminal, the signal goes to the playbook's process group, and Ansible passes it on."""
     process = draining(on(stuck), stuck)
     os.killpg(process.pid, number)
     output = process.communicate(timeout=60)[0]
@@ -166,20 +165,19 @@ def test_a_pod_that_does_not_go_is_named_and_the_node_put_back(stuck: Lab) -> No
 
 
 def test_a_long_drain_shows_how_far_it_is(stuck: Lab) -> None:
-    """And what it returns is what it returns without anybody watching."""
+    """The result is the same with and without progress output."""
     run = on(stuck).module(MODULE, **DRAIN | {"timeout": 20, "grace_period": 1})
     assert run.status == 2 and re.search(
         r"^  \[00:\d\d\] 0/1 nodes drained; gpu-0000: 1 pod left$", run.output, re.MULTILINE
     ), run.output
     assert f"finalizers {KEEP} hold it" in run.message and state(stuck) == FREE
-    predicted = on(stuck).command(
-        ["ansible", "localhost", "--check", "--module-name", MODULE, "--args", json.dumps(DRAIN)]
-    )
+    check = ["ansible", "localhost", "--check", "--module-name", MODULE, "--args", json.dumps(DRAIN)]
+    predicted = on(stuck).command(check)
     assert "nodes drained" not in on(stuck).finish(predicted, 60).output
 
 
 def test_a_drain_in_the_background(stuck: Lab) -> None:
-    """With async and poll, as AWX users run what takes longer than a connection lives."""
+    """With async and poll, as in AWX for a task that takes longer than a connection may last."""
     ansible = on(stuck)
     options = json.dumps(DRAIN | {"timeout": 5, "grace_period": 1})
     command = ["ansible", "localhost", "--background", "60", "--poll", "2", "--module-name", MODULE, "--args", options]
@@ -187,8 +185,8 @@ def test_a_drain_in_the_background(stuck: Lab) -> None:
     assert run.status == 2 and f"finalizers {KEEP} hold it" in run.output and state(stuck) == FREE, run.output
 
 
-def test_an_api_that_dies_in_mid_drain() -> None:
-    """The run says which nodes it could not put back; a later one does."""
+def test_an_api_that_dies_during_a_drain() -> None:
+    """The run names the nodes that it could not put back, and a later run puts them back."""
     with running_lab("noapi") as lab:
         start(lab)
         ansible = on(lab)
@@ -209,7 +207,7 @@ def test_an_api_that_dies_in_mid_drain() -> None:
 
 
 def answers(lab: Lab) -> bool:
-    """Whether the API server is there."""
+    """Return whether the API server answers."""
     try:
         return bool(lab.kubectl("get", "nodes", "--output=name"))
     except LabError:

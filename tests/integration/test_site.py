@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""site.yml from a bare cluster to verified GPUs, a change, and away again: check, run, check again, run again."""
+"""site.yml takes a bare cluster to verified GPUs, changes it and removes it, each with check, run, check and run."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from lab.cluster import Lab
-from tests.support.ansible import OPERATOR, ROOT, SITE, Playbook, Run, on
+from lab.cluster import Lab, LabError
+from tests.support.ansible import OPERATOR, ROOT, SITE, Playbook, Run
 
 
 def changed_tasks(run: Run) -> list[str]:
-    """The tasks that changed something, or said that they would."""
+    """Return the tasks that changed something, or predicted a change."""
     tasks = re.split(r"^TASK \[", run.output, flags=re.MULTILINE)[1:]
     return [task.partition("]")[0] for task in tasks if re.search(r"^changed: ", task, re.MULTILINE)]
 
 
-def twelve_steps(ansible: Playbook, **extra_vars: t.Any) -> Run:
-    """Check, run, check again, run again: the check tells the truth, and the second run has nothing to do. Returns the run."""
+def converge(ansible: Playbook, **extra_vars: t.Any) -> Run:
+    """Check, run, check again and run again, and return the first run.
+
+    The check must predict the run, and the second run must change nothing.
+    """
     predicted = ansible.run(SITE, "--check", "--diff", **extra_vars)
     done = ansible.run(SITE, "--diff", **extra_vars)
     predicted_again = ansible.run(SITE, "--check", **extra_vars)
@@ -38,63 +41,70 @@ def twelve_steps(ansible: Playbook, **extra_vars: t.Any) -> Run:
     return done
 
 
-@pytest.fixture(scope="module")
-def bare(lab: Lab) -> Playbook:
-    """A cluster on which nothing is installed, not even the namespace."""
-    ansible = on(lab)
+@pytest.fixture
+def bare(lab: Lab, ansible: Playbook) -> None:
+    """Remove everything from the cluster, also the namespace and the CRDs."""
     ansible.set_up("clean")
     lab.kubectl("delete", "namespace", "gpu-operator", "--ignore-not-found", "--wait=true")
-    lab.kubectl(
-        "delete",
-        "crd",
-        "--ignore-not-found",
-        "clusterpolicies.nvidia.com",
-        "nvidiadrivers.nvidia.com",
-        "gpuclusters.nvidia.com",
-    )
-    return ansible
+    crds = [f"{name}.nvidia.com" for name in ("clusterpolicies", "nvidiadrivers", "gpuclusters")]
+    lab.kubectl("delete", "crd", "--ignore-not-found", *crds)
+
+
+@pytest.fixture
+def stack(lab: Lab, ansible: Playbook) -> None:
+    """Install the stack unless an earlier test has left a ready one."""
+    if not is_ready(lab):
+        ansible.set_up("stack")
+
+
+def is_ready(lab: Lab) -> bool:
+    """Return whether Helm has installed the release and the ClusterPolicy is ready; False without its CRD."""
+    try:
+        states = lab.kubectl("get", "clusterpolicies", "--output=jsonpath={.items[*].status.state}")
+    except LabError:
+        return False
+    return states == "ready" and revisions(lab) > 0
 
 
 def revisions(lab: Lab) -> int:
-    """How often Helm has installed or upgraded the release."""
-    return len(
-        lab.kubectl("get", "secret", "--namespace=gpu-operator", "--selector=owner=helm", "--output=name").split()
-    )
+    """Return how often Helm has installed or upgraded the release."""
+    query = ("--namespace=gpu-operator", "--selector=owner=helm", "--output=name")
+    return len(lab.kubectl("get", "secret", *query).split())
 
 
-def test_create(lab: Lab, bare: Playbook) -> None:
-    done = twelve_steps(
-        bare,
-        operator_pull_secrets=[
-            {"name": "mirror", "registry": "registry.example.com", "username": "robot", "password": "s3cret"}
-        ],
-    )
+@pytest.mark.usefixtures("bare")
+def test_create(lab: Lab, ansible: Playbook) -> None:
+    secret = {"name": "mirror", "registry": "registry.example.com", "username": "robot", "password": "s3cret"}
+    done = converge(ansible, operator_pull_secrets=[secret])
     assert "s3cret" not in done.output
-    assert revisions(lab) == 1, "A rerun adds none."
+    assert revisions(lab) == 1, "The second run should not add a revision."
 
 
-def test_modify(lab: Lab, bare: Playbook) -> None:
+@pytest.mark.usefixtures("stack")
+def test_modify(lab: Lab, ansible: Playbook) -> None:
+    before = revisions(lab)
     lab.kubectl("label", "namespace", "gpu-operator", "pod-security.kubernetes.io/warn-")
-    done = twelve_steps(
-        bare, operator_values={"dcgmExporter": {"env": [{"name": "DCGM_EXPORTER_INTERVAL", "value": "15000"}]}}
-    )
+    env = [{"name": "DCGM_EXPORTER_INTERVAL", "value": "15000"}]
+    done = converge(ansible, operator_values={"dcgmExporter": {"env": env}})
     assert "DCGM_EXPORTER_INTERVAL" in done.output
     assert any("Create and label the namespace" in task for task in changed_tasks(done)), done.output
-    assert revisions(lab) == 2, "A rerun adds none."
+    assert revisions(lab) == before + 1, "The second run should not add a revision."
 
 
-def test_verify_writes_junit(bare: Playbook, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("stack")
+def test_verify_writes_junit(ansible: Playbook, tmp_path: Path) -> None:
     report = tmp_path / "reports" / "gpu.xml"
-    run = bare.run(ROOT / "playbooks" / "verify.yml", verify_junit_path=str(report))
+    run = ansible.run(ROOT / "playbooks" / "verify.yml", verify_junit_path=str(report))
     assert run.status == 0, run.output
     suite = ET.parse(report).getroot()
     assert (suite.get("failures"), suite.get("tests")) == ("0", "14"), report.read_text()
 
 
-def test_verify_names_what_is_missing(bare: Playbook, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("stack")
+def test_verify_names_what_is_missing(ansible: Playbook, tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     report = tmp_path / "gpu.xml"
-    run = bare.run(
+    run = ansible.run(
         ROOT / "playbooks" / "verify.yml",
         verify_expected_gpus={"gpu-0000": 16, "gpu-0999": 8},
         verify_junit_path=str(report),
@@ -103,22 +113,15 @@ def test_verify_names_what_is_missing(bare: Playbook, tmp_path: Path) -> None:
     assert "gpu-0000: Pods can get 8 GPUs, and 16 are expected." in run.message
     assert "gpu-0999: The node is missing" in run.message
     assert ET.parse(report).getroot().get("failures") == "2"
-    assert tmp_path.stat().st_mode & 0o7777 == 0o1777, "A folder such as /tmp is left as it is."
+    assert tmp_path.stat().st_mode & 0o7777 == 0o1777, "A folder such as /tmp should keep its mode."
 
 
-def test_remove(lab: Lab, bare: Playbook) -> None:
+@pytest.mark.usefixtures("stack")
+def test_remove(lab: Lab, ansible: Playbook) -> None:
     remove: dict[str, t.Any] = {"operator_state": "absent", "operator_allow_disruption": True}
-    steps = [bare.run(OPERATOR, *arguments, **remove) for arguments in (["--check"], [], ["--check"], [])]
+    steps = [ansible.run(OPERATOR, *arguments, **remove) for arguments in (["--check"], [], ["--check"], [])]
     assert [run.status for run in steps] == [0, 0, 0, 0], steps[1].output
     assert changed_tasks(steps[0]) == changed_tasks(steps[1]) != []
     assert [run.changed for run in steps[2:]] == [0, 0]
-    assert (
-        lab.kubectl(
-            "get",
-            "daemonsets",
-            "--namespace=gpu-operator",
-            "--output=name",
-            "--selector=app.kubernetes.io/managed-by=gpu-operator",
-        )
-        == ""
-    )
+    owners = "--output=jsonpath={.items[*].metadata.ownerReferences[*].kind}"
+    assert "ClusterPolicy" not in lab.kubectl("get", "daemonsets", "--namespace=gpu-operator", owners)

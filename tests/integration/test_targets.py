@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every target under targets/: an Ansible role that exercises one module, role or playbook and asserts on the results."""
+"""Run every target in targets/, each an Ansible role that tests one module, role or playbook."""
 
 from __future__ import annotations
 

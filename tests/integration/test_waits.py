@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Stacks that do not become ready, some of which the operator calls ready: the wait says why, and a run after the repair finishes."""
+"""If a stack does not become ready, the wait says why, even if the operator calls it ready; a later run finishes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ IMPATIENT = {"operator_wait_timeout": 10}
 
 
 def broken(fault: str) -> dict[str, t.Any]:
-    """Helm values with which the lab's kubelets give every operand a fault. The driver comes with the repair: its pods are never replaced at once."""
+    """Return Helm values that give every operand a fault.
+
+    The driver is left out until the repair, since its pods are never replaced at once.
+    """
     return {"driver": {"enabled": False}, "daemonsets": {"annotations": {"lab.gpuops.nvidia/fault": fault}}}
 
 
 def not_ready(run: Run, *words: str) -> None:
-    """The run failed with one message that has these words, and no traceback."""
+    """Assert that a run failed with these words in its message, and without a traceback."""
     assert run.status == 2, run.output
     assert "Traceback" not in run.output, run.output
     for word in words:
@@ -36,18 +39,18 @@ def not_ready(run: Run, *words: str) -> None:
 
 
 def works(run: Run) -> None:
-    """The run did what it should."""
+    """Assert that a run succeeded."""
     assert run.status == 0, run.output
 
 
 def state_of(lab: Lab) -> str:
-    """What the operator says of itself."""
+    """Return the state in the ClusterPolicy's status."""
     return lab.kubectl("get", "clusterpolicy", "cluster-policy", "--output=jsonpath={.status.state}")
 
 
 @contextlib.contextmanager
 def kubectl_edit(lab: Lab, *arguments: str, undo: t.Sequence[str]) -> t.Iterator[None]:
-    """An edit by hand, taken back at the end."""
+    """Edit an object by hand, and undo the edit at the end."""
     lab.kubectl(*arguments)
     try:
         yield
@@ -57,27 +60,27 @@ def kubectl_edit(lab: Lab, *arguments: str, undo: t.Sequence[str]) -> t.Iterator
 
 @pytest.fixture(scope="module")
 def operator(ansible: Playbook) -> None:
-    """The operator on the shared lab."""
+    """Install the operator on the shared lab."""
     ansible.set_up("operator")
 
 
 @pytest.fixture
 def finishes(operator: None, ansible: Playbook) -> t.Iterator[None]:
-    """Starts without operands. After the test, a run brings them up: whatever a failed run left behind is no obstacle."""
+    """Start without operands. After the test, a run must succeed, whatever the failed run has left behind."""
     works(ansible.module("gpuops.nvidia.clusterpolicy", state="absent", allow_disruption=True))
     yield
     works(ansible.run(OPERATOR))
 
 
-# ---- ready by the status alone --------------------------------------------------------------------------------------------------
+# ---- ready only by the status ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("finishes")
-def test_every_gpu_node_tainted(lab: Lab, ansible: Playbook) -> None:
+def test_every_gpu_node_is_tainted(lab: Lab, ansible: Playbook) -> None:
     with kubectl_edit(
         lab, "taint", "nodes", "--all", "dedicated=training:NoSchedule", undo=["taint", "nodes", "--all", "dedicated-"]
     ):
-        # The operator itself must run, and Node Feature Discovery on every node, or nobody would see a GPU at all.
+        # The operator must run, and Node Feature Discovery on every node, or no GPU would be found.
         everywhere = {"tolerations": [{"operator": "Exists"}]}
         tolerant = {"operator": everywhere, "node-feature-discovery": {"master": everywhere, "worker": everywhere}}
         run = ansible.run(OPERATOR, operator_values=tolerant, **IMPATIENT)
@@ -95,14 +98,14 @@ def test_operands_switched_off(lab: Lab, ansible: Playbook) -> None:
 
 
 @pytest.mark.usefixtures("finishes")
-def test_driver_left_to_nobody(lab: Lab, ansible: Playbook) -> None:
+def test_no_nvidiadriver_for_the_driver(lab: Lab, ansible: Playbook) -> None:
     values = {"driver": {"nvidiaDriverCRD": {"enabled": True, "deployDefaultCR": False}}}
     run = ansible.run(OPERATOR, operator_values=values, **IMPATIENT)
     not_ready(run, "NVIDIADriver")
 
 
 def test_no_daemonset_controller() -> None:
-    """The operator calls DaemonSets without a status ready; nobody has made a pod."""
+    """Without a controller there are no pods, and the operator calls DaemonSets without a status ready."""
     with running_lab("nocontroller") as lab:
         ansible = on(lab)
         ansible.set_up("operator")
@@ -130,8 +133,8 @@ def test_no_node_feature_discovery() -> None:
 
 
 @pytest.mark.usefixtures("finishes")
-def test_edit_that_nobody_has_acted_on(lab: Lab, ansible: Playbook) -> None:
-    """The operator is away; its status is about the spec before."""
+def test_an_edit_that_the_operator_has_not_seen(lab: Lab, ansible: Playbook) -> None:
+    """While the operator is down, the status describes the previous spec."""
     works(ansible.run(OPERATOR))
     lab.component("operator").kill()
     try:
@@ -142,12 +145,12 @@ def test_edit_that_nobody_has_acted_on(lab: Lab, ansible: Playbook) -> None:
     not_ready(run, "not ready after 10 s")
 
 
-# ---- not ready ------------------------------------------------------------------------------------------------------------------
+# ---- not ready ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("finishes")
-def test_operand_that_can_never_start(lab: Lab, ansible: Playbook) -> None:
-    """The wait ends long before its time."""
+def test_an_operand_that_can_never_start(lab: Lab, ansible: Playbook) -> None:
+    """The wait ends long before its timeout."""
     process = ansible.start(OPERATOR)
     try:
         until(lambda: "nvidia-device-plugin-daemonset" in lab.kubectl("get", "daemonsets", "--all-namespaces"))
@@ -180,24 +183,11 @@ def test_ctrl_c(lab: Lab, ansible: Playbook) -> None:
 
 @pytest.mark.usefixtures("finishes", "clean")
 def test_helm_that_was_killed(lab: Lab, ansible: Playbook) -> None:
-    """Its lock on the release is broken after a while, instead of failing every run from then on."""
-    helm = [
-        str(lab.helm),
-        "install",
-        "gpu-operator",
-        str(lab.chart),
-        "--namespace=gpu-operator",
-        "--create-namespace",
-        "--wait",
-        f"--kubeconfig={lab.kubeconfig}",
-    ]
-    pending = [
-        "get",
-        "secret",
-        "--namespace=gpu-operator",
-        "--selector=owner=helm,status=pending-install",
-        "--output=name",
-    ]
+    """Its lock on the release is removed after a while. Otherwise every later run would fail."""
+    options = ["--namespace=gpu-operator", "--create-namespace", "--wait", f"--kubeconfig={lab.kubeconfig}"]
+    helm = [str(lab.helm), "install", "gpu-operator", lab.chart, *options]
+    selector = "--selector=owner=helm,status=pending-install"
+    pending = ["get", "secret", "--namespace=gpu-operator", selector, "--output=name"]
     with kubectl_edit(lab, "cordon", "--selector=kubernetes.io/os", undo=["uncordon", "--selector=kubernetes.io/os"]):
         process = ansible.command(helm)
         until(lambda: bool(lab.kubectl(*pending)))
@@ -206,7 +196,7 @@ def test_helm_that_was_killed(lab: Lab, ansible: Playbook) -> None:
         assert lab.kubectl(*pending)
 
 
-def test_api_dies_in_mid_wait() -> None:
+def test_the_api_dies_during_a_wait() -> None:
     with running_lab("apidies") as lab:
         ansible = on(lab)
         process = ansible.start(OPERATOR, operator_values=broken("hang-init"), operator_wait_timeout=12)
@@ -219,13 +209,13 @@ def test_api_dies_in_mid_wait() -> None:
 
 
 def wait_for_policy(lab: Lab) -> None:
-    """Until the wait has begun."""
+    """Wait until a run has created the ClusterPolicy and waits for it."""
     until(lambda: has_policy(lab))
     time.sleep(2)
 
 
 def has_policy(lab: Lab) -> bool:
-    """Whether the ClusterPolicy is there; without its CRD it is not."""
+    """Return whether the ClusterPolicy exists; False without its CRD."""
     try:
         return "cluster-policy" in lab.kubectl("get", "clusterpolicies", "--output=name")
     except LabError:
@@ -235,5 +225,5 @@ def has_policy(lab: Lab) -> bool:
 def until(condition: t.Callable[[], bool], timeout: float = 60) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
-        assert time.monotonic() < deadline, "It never came true."
+        assert time.monotonic() < deadline, f"The condition was not met within {timeout:.0f} s."
         time.sleep(0.2)

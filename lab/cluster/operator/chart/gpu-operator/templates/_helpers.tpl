@@ -30,7 +30,7 @@ helm.sh/chart: {{ include "gpu-operator.chart" . }}
 gpu-cluster
 {{- end -}}
 
-{{- /* Of a component's values, those that are set: the ones that all components have, and some of its own. */ -}}
+{{- /* The values of a component that are set: the common values of all components, and some of its own. */ -}}
 {{- define "gpu-operator.component" -}}
 {{- $values := first . -}}
 {{- $set := dict -}}
@@ -41,7 +41,7 @@ gpu-cluster
 {{ toYaml $set }}
 {{- end -}}
 
-{{- /* A hook's pod: one command of the operator's image. */ -}}
+{{- /* The pod of a hook, which runs one command of the operator's image. */ -}}
 {{- define "gpu-operator.hook-pod" -}}
 {{- with .Values.operator.imagePullSecrets }}
 imagePullSecrets:
@@ -65,7 +65,7 @@ restartPolicy: OnFailure
 {{- end }}
 {{- end -}}
 
-{{- /* The values call podDeletion gpuPodDeletion. */ -}}
+{{- /* The values name podDeletion gpuPodDeletion. */ -}}
 {{- define "gpu-operator.upgrade-policy" -}}
 autoUpgrade: {{ .autoUpgrade | default false }}
 maxParallelUpgrades: {{ .maxParallelUpgrades | default 0 }}
