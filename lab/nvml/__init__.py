@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A fake NVML: a libnvidia-ml.so.1 that answers from a file, and the matching sysfs and procfs."""
+"""A simulated NVML: a libnvidia-ml.so.1 that answers from a file, and the matching sysfs and procfs."""
 
 from __future__ import annotations
 

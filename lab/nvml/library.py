@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The fake library, and the file that it answers from."""
+"""The simulated library, and the file that it answers from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLAGS = ("-std=c99", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", 
 def build(folder: Path) -> Path:
     """Compile the library into a folder and return its path."""
     if not shutil.which("cc"):
-        raise UnavailableError("The fake NVML needs a C compiler, and there is no cc on PATH.")
+        raise UnavailableError("The simulated NVML needs a C compiler, and there is no cc on PATH.")
     library = folder / NAME
     command = ["cc", *FLAGS, f"-Wl,-soname,{NAME}", "-o", str(library), str(SOURCE)]
     subprocess.run(command, check=True)

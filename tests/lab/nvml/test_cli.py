@@ -35,4 +35,4 @@ def test_without_a_compiler(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["nvml", "build", str(tmp_path)]) == 3
-    assert capsys.readouterr().err == "lab: The fake NVML needs a C compiler, and there is no cc on PATH.\n"
+    assert capsys.readouterr().err == "lab: The simulated NVML needs a C compiler, and there is no cc on PATH.\n"
