@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The preflight names exactly those roles of the chart that the API server then refuses, whoever asks."""
+"""For any user, the preflight names exactly the chart's roles that the API server would refuse."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMESPACE = "gpu-operator"
 
 @pytest.fixture(scope="module")
 def own_lab() -> t.Iterator[Lab]:
-    """No operator is needed to be refused. Users of the group deployers may create roles, whatever is in them."""
+    """A lab without an operator, in which users of the group deployers may create any role."""
     with running_lab("grants", Options(nodes=1, operator="none")) as lab:
         if NAMESPACE not in lab.kubectl("get", "namespaces", "--output=name"):
             lab.kubectl("create", "namespace", NAMESPACE)
@@ -47,18 +47,12 @@ def roles(chart: Rendered) -> list[dict]:
 
 
 def refused(lab: Lab, kubeconfig: Path, chart: Rendered) -> set[str]:
-    """The roles that the API server does not let the user create."""
+    """Return the roles that the API server does not let the user create."""
     found = set()
     for role in roles(chart):
         place = [f"--namespace={role['metadata'].get('namespace') or NAMESPACE}"] if role["kind"] == "Role" else []
-        command = [
-            lab.state.tools["kubectl"],
-            f"--kubeconfig={kubeconfig}",
-            "create",
-            "--dry-run=server",
-            "--filename=-",
-            *place,
-        ]
+        kubectl = [lab.state.tools["kubectl"], f"--kubeconfig={kubeconfig}"]
+        command = [*kubectl, "create", "--dry-run=server", "--filename=-", *place]
         answer = subprocess.run(command, input=json.dumps(role), capture_output=True, text=True, check=False)
         if answer.returncode:
             assert "attempting to grant RBAC permissions not currently held" in answer.stderr, answer.stderr
@@ -67,22 +61,19 @@ def refused(lab: Lab, kubeconfig: Path, chart: Rendered) -> set[str]:
 
 
 def named(kubeconfig: Path, chart: Rendered) -> set[str]:
-    """The roles that the preflight names."""
+    """Return the roles that the preflight names."""
     return set(ungranted(Cluster({"kubeconfig": str(kubeconfig)}), NAMESPACE, [role_of(item) for item in roles(chart)]))
 
 
 def test_a_user_without_rights(own_lab: Lab, chart: Rendered) -> None:
     user = own_lab.kubeconfig_for("nobody", "deployers")
-    assert (
-        named(user, chart)
-        == refused(own_lab, user, chart)
-        == {f"{item['kind']} {item['metadata']['name']}" for item in roles(chart)}
-    )
+    everything = {f"{item['kind']} {item['metadata']['name']}" for item in roles(chart)}
+    assert named(user, chart) == refused(own_lab, user, chart) == everything
 
 
 def test_a_user_with_some_rights(own_lab: Lab, chart: Rendered) -> None:
-    """Those of one ClusterRole in the whole cluster, those of another in the namespace only."""
-    second, first = chart.of_kind("ClusterRole")[:2]  # what the operator has covers the other one
+    """The user has the rights of one ClusterRole in the cluster, and those of another only in the namespace."""
+    second, first = chart.of_kind("ClusterRole")[:2]  # The operator's role covers the other role.
     for item, kind in ((first, "clusterrolebinding"), (second, "rolebinding")):
         held = {
             "apiVersion": item["apiVersion"],
