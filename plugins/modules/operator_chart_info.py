@@ -12,12 +12,12 @@ short_description: Resolve, check and render the GPU Operator's Helm chart
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Finds the chart in a Helm repository, an OCI registry, an archive or a folder, and renders it once with the given values
-    without touching a cluster.
-  - Returns what the other steps need, such as a local path of the chart, the ClusterPolicy that the values amount to, the names of the
-    CRDs and the images.
-  - Values that the chart refuses fail the task with the chart's own sentence. Values that the chart does not know are warned
-    of, because Helm ignores them silently.
+  - Finds the chart in a Helm repository, an OCI registry, an archive or a folder, and renders it once with the given
+    values. It does not connect to a cluster.
+  - Returns what the other steps need, such as the local path of the chart, the ClusterPolicy that the values result in,
+    the names of the CRDs, and the images.
+  - Values that the chart refuses fail the task with the chart's own sentence. The module warns of values that the chart
+    does not know, because Helm ignores them silently.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would.
@@ -30,8 +30,8 @@ attributes:
 options:
   chart_ref:
     description:
-      - The chart. The name of a chart in O(chart_repo_url), C(repository/chart) of a repository that Helm knows, an C(oci://)
-        or C(https://) URL, or the path of an archive or a folder.
+      - The chart. This is the name of a chart in O(chart_repo_url), C(repository/chart) of a repository that Helm
+        knows, an C(oci://) or C(https://) URL, or the path of an archive or a folder.
     type: str
     required: true
   chart_repo_url:
@@ -42,9 +42,9 @@ options:
     type: str
   dest:
     description:
-      - Folder to keep a remote chart in. It is made when missing. An archive of exactly O(chart_version) that lies there already is
-        used without asking the repository again.
-      - Without it RV(chart_path) is null for a remote chart.
+      - Folder to keep a remote chart in. It is created if it does not exist. If it already has an archive of exactly
+        O(chart_version), the module uses that and does not ask the repository.
+      - Without this option, RV(chart_path) is null for a remote chart.
     type: path
   release_name:
     description: Name of the Helm release to render.
@@ -62,7 +62,7 @@ options:
     description: Kubernetes version that the chart sees. The default is Helm's own.
     type: str
   api_versions:
-    description: Further API versions that the chart sees, for example V(resource.k8s.io/v1/DeviceClass).
+    description: More API versions that the chart sees, for example V(resource.k8s.io/v1/DeviceClass).
     type: list
     elements: str
     default: []
@@ -79,7 +79,7 @@ options:
     description: Certificate authority of the Helm repository or OCI registry.
     type: path
   registry_plain_http:
-    description: Speak HTTP with the OCI registry instead of HTTPS.
+    description: Use HTTP instead of HTTPS for the OCI registry.
     type: bool
     default: false
 requirements:
@@ -119,38 +119,42 @@ chart:
   type: dict
   sample: {name: gpu-operator, version: v26.7.0, app_version: v26.7.0, kube_version: ">= 1.16.0-0"}
 chart_path:
-  description: Where the chart lies on this machine, or null when it is remote and there is no O(dest).
+  description: Path of the chart on this machine, or null if it is remote and there is no O(dest).
   returned: success
   type: str
   sample: /home/user/.cache/charts/gpu-operator-v26.7.0.tgz
 supports_deploy_cr:
-  description: Whether the chart has C(clusterPolicy.deployCR), so that the ClusterPolicy can be owned by someone other than Helm.
+  description: Whether the chart has C(clusterPolicy.deployCR), so that Helm need not own the ClusterPolicy.
   returned: success
   type: bool
   sample: true
 clusterpolicy:
-  description: The ClusterPolicy that the values amount to, or null when they do not ask for one.
+  description: The ClusterPolicy that the values result in, or null if they disable it.
   returned: success
   type: dict
-  sample: {apiVersion: nvidia.com/v1, kind: ClusterPolicy, metadata: {name: cluster-policy}, spec: {driver: {enabled: true}}}
+  sample:
+    apiVersion: nvidia.com/v1
+    kind: ClusterPolicy
+    metadata: {name: cluster-policy}
+    spec: {driver: {enabled: true}}
 gpucluster:
-  description: The GPUCluster that the values amount to, or null.
+  description: The GPUCluster that the values result in, or null.
   returned: success
   type: dict
 nvidiadrivers:
-  description: The NVIDIADrivers that the values amount to.
+  description: The NVIDIADrivers that the values result in.
   returned: success
   type: list
   elements: dict
   sample: []
 crds:
-  description: Names of the CRDs that the chart brings for these values.
+  description: Names of the CRDs that the chart contains with these values.
   returned: success
   type: list
   elements: str
   sample: [clusterpolicies.nvidia.com, nvidiadrivers.nvidia.com]
 roles:
-  description: The roles that the release would create, with what they give away.
+  description: The RBAC roles that the release would create, with the permissions that they grant.
   returned: success
   type: list
   elements: dict
@@ -160,7 +164,9 @@ roles:
       namespace: null
       rules: [{apiGroups: [apps], resources: [daemonsets], verbs: [get, list, watch]}]
 images:
-  description: Images of the operator, its dependencies and the enabled operands. The driver's tag is completed by the operator per operating system.
+  description:
+    - Images of the operator, its dependencies and the enabled operands.
+    - The operator completes the tag of the driver's image for each operating system.
   returned: success
   type: list
   elements: str
@@ -177,15 +183,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.yaml import HAS_YAML
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.chart import (
-    CLUSTERPOLICY_CRD,
-    check_values,
-    images,
-    parse_manifests,
-    read_chart,
-)
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grants import KINDS, role_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import RENDER_OPTIONS, Helm, Source
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import RENDER_OPTIONS, Helm
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.info import chart_info
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 OPTIONS: dict[str, t.Any] = {
@@ -201,49 +200,6 @@ OPTIONS: dict[str, t.Any] = {
 }
 
 
-def chart_info(module: AnsibleModule) -> dict[str, t.Any]:
-    """Fetch, check and render the chart."""
-    options = module.params
-    source = Source(
-        ref=options["chart_ref"],
-        repo_url=options["chart_repo_url"],
-        version=options["chart_version"],
-        username=options["registry_username"],
-        password=options["registry_password"],
-        ca_file=options["registry_ca_file"],
-        plain_http=options["registry_plain_http"],
-    )
-    helm = Helm(module, options["binary_path"])
-    path, stays = helm.fetch(source, options["dest"])
-    chart = read_chart(path)
-    unknown = check_values(options["values"], chart)
-    for name, hint in unknown:
-        module.warn(f"The chart does not know the Helm value {name}. {hint}")
-    rendered = parse_manifests(helm.render(path, options))
-    if CLUSTERPOLICY_CRD not in rendered.crds and chart.metadata.get("name") != "gpu-operator":
-        raise GpuOpsError(
-            f"{source} is not a GPU Operator chart: it brings no ClusterPolicy CRD. Check chart_ref.",
-            reason="ChartNotFound",
-        )
-    return {
-        "chart": {
-            "name": chart.metadata.get("name"),
-            "version": chart.metadata.get("version"),
-            "app_version": chart.metadata.get("appVersion"),
-            "kube_version": chart.metadata.get("kubeVersion"),
-        },
-        "chart_path": path if stays else None,
-        "supports_deploy_cr": chart.supports_deploy_cr,
-        "clusterpolicy": next(iter(rendered.of_kind("ClusterPolicy")), None),
-        "gpucluster": next(iter(rendered.of_kind("GPUCluster")), None),
-        "nvidiadrivers": rendered.of_kind("NVIDIADriver"),
-        "crds": sorted(rendered.crds),
-        "roles": [role_of(item) for kind in KINDS for item in rendered.of_kind(kind)],
-        "images": images(rendered),
-        "unknown_values": [name for name, dummy in unknown],
-    }
-
-
 def main() -> t.NoReturn:
     module = AnsibleModule(
         argument_spec=OPTIONS,
@@ -253,9 +209,11 @@ def main() -> t.NoReturn:
     if not HAS_YAML:
         module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
     try:
-        result = chart_info(module)
+        result, warnings = chart_info(Helm(module, module.params["binary_path"]), module.params)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
+    for warning in warnings:
+        module.warn(warning)
     module.exit_json(changed=False, **result)
 
 

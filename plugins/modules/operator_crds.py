@@ -12,11 +12,11 @@ short_description: Apply the CRDs of the GPU Operator's chart before the chart i
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Helm installs the CRDs of a chart once and never upgrades them, and the chart's own upgrade hook leaves out some of them.
-    A field that an old CRD lacks is then dropped, or the new operator does not start.
-  - This module applies every CRD that the chart brings for the given values with server-side apply, and waits until the
-    API server serves them. It never deletes a CRD.
-  - CRDs of a Node Feature Discovery that was installed apart from this release are left alone.
+  - Helm installs the CRDs of a chart once and never upgrades them, and the chart's own upgrade hook leaves out some of
+    them. Then the API server drops fields that an old CRD lacks, or the new operator does not start.
+  - This module applies every CRD that the chart contains with the given values by server-side apply, and waits until
+    the API server serves them. It never deletes a CRD.
+  - It does not change CRDs of a Node Feature Discovery that was installed separately from this release.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
@@ -24,7 +24,7 @@ attributes:
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: full
-    details: Shows the names of the CRDs with the versions and fields that appear, vanish or change, not whole schemas.
+    details: Shows the CRDs with the versions and fields that appear, vanish or change, not whole schemas.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
 options:
@@ -33,7 +33,7 @@ options:
     type: path
     required: true
   values:
-    description: Helm values of the release. They decide which CRDs the chart brings.
+    description: Helm values of the release. They decide which CRDs the chart contains.
     type: dict
     default: {}
   release_name:
@@ -48,7 +48,7 @@ options:
     description: Kubernetes version that the chart sees. The default is Helm's own.
     type: str
   api_versions:
-    description: Further API versions that the chart sees.
+    description: More API versions that the chart sees.
     type: list
     elements: str
     default: []
@@ -56,7 +56,7 @@ options:
     description: Path of the C(helm) executable. The default is the one on E(PATH).
     type: path
   wait_timeout:
-    description: Seconds to wait until the API server serves the CRDs.
+    description: Seconds to wait for the API server to serve the CRDs.
     type: int
     default: 60
 requirements:
@@ -75,7 +75,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 crds:
-  description: What became of each CRD of the chart.
+  description: The result for each CRD of the chart.
   returned: success
   type: list
   elements: dict
@@ -99,15 +99,13 @@ crds:
       sample: ["+ v1 spec.hostPaths.kubeletRootDir"]
 """
 
-import dataclasses
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.yaml import HAS_YAML
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec, assert_libraries
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.chart import parse_manifests
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.crds import Applied, apply_crds
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import RENDER_OPTIONS, Helm, local_chart
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.crds import apply_chart
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import RENDER_OPTIONS, Helm
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 OPTIONS: dict[str, t.Any] = {
@@ -117,37 +115,17 @@ OPTIONS: dict[str, t.Any] = {
 }
 
 
-def operator_crds(module: AnsibleModule) -> list[Applied]:
-    """Render the chart and apply its CRDs."""
-    options = module.params
-    helm = Helm(module, options["binary_path"])
-    crds = parse_manifests(helm.render(local_chart(options["chart_path"]), options)).crds
-    cluster = Cluster(options, module.check_mode)
-    return apply_crds(cluster, crds, options["release_name"], options["release_namespace"], options["wait_timeout"])
-
-
-def diff_of(applied: list[Applied]) -> dict[str, str]:
-    """Show the CRDs that change, each with the fields that appear, vanish or change."""
-    lines = [
-        line
-        for crd in applied
-        if crd.changed
-        for line in (f"{crd.name} ({crd.result})", *(f"  {change}" for change in crd.changes))
-    ]
-    return {"before": "", "after": "".join(f"{line}\n" for line in lines)}
-
-
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
     assert_libraries(module)
     if not HAS_YAML:
         module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
     try:
-        applied = operator_crds(module)
+        helm = Helm(module, module.params["binary_path"])
+        result = apply_chart(helm, Cluster(module.params, module.check_mode), module.params)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
-    changed = any(crd.changed for crd in applied)
-    module.exit_json(changed=changed, crds=[dataclasses.asdict(crd) for crd in applied], diff=diff_of(applied))
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A small chart with the interface of the operator's, for the modules that read charts."""
+"""A small chart with the same interface as the operator's, for tests of the modules that read charts."""
 
 from __future__ import annotations
 
@@ -22,19 +22,42 @@ spec:
     - {{name: v1, served: true, storage: true, schema: {{openAPIV3Schema: {{type: object}}}}}}
 """
 FILES = {
-    "Chart.yaml": "apiVersion: v2\nname: gpu-operator\nversion: v26.7.0\nappVersion: v26.7.0\nkubeVersion: '>= 1.16.0-0'\n"
-    "dependencies: [{name: node-feature-discovery, version: 0.19.0, condition: nfd.enabled, repository: ''}]\n",
-    "values.yaml": "nfd: {enabled: true}\nclusterPolicy: {deployCR: true}\ncdi: {enabled: true, nriPluginEnabled: false}\n"
-    "driver: {enabled: true, repository: nvcr.io/nvidia, image: driver, version: 595.91.07}\n",
+    "Chart.yaml": """apiVersion: v2
+name: gpu-operator
+version: v26.7.0
+appVersion: v26.7.0
+kubeVersion: '>= 1.16.0-0'
+dependencies: [{name: node-feature-discovery, version: 0.19.0, condition: nfd.enabled, repository: ''}]
+""",
+    "values.yaml": """nfd: {enabled: true}
+clusterPolicy: {deployCR: true}
+cdi: {enabled: true, nriPluginEnabled: false}
+driver: {enabled: true, repository: nvcr.io/nvidia, image: driver, version: 595.91.07}
+""",
     "crds/nvidia.com_clusterpolicies.yaml": CRD.format(
         name="clusterpolicies.nvidia.com", group="nvidia.com", kind="ClusterPolicy", plural="clusterpolicies"
     ),
-    "templates/clusterpolicy.yaml": "{{ if .Values.clusterPolicy.deployCR }}\napiVersion: nvidia.com/v1\nkind: ClusterPolicy\n"
-    "metadata: {name: cluster-policy}\nspec:\n  driver:\n    enabled: {{ .Values.driver.enabled }}\n    repository: {{ .Values.driver.repository }}\n"
-    "    image: {{ .Values.driver.image }}\n    version: {{ .Values.driver.version | quote }}\n{{ end }}\n",
-    "templates/validations.yaml": "{{ if and .Values.cdi.nriPluginEnabled (not .Values.cdi.enabled) }}\n"
-    '{{ fail "the NRI Plugin cannot be enabled when CDI is disabled" }}\n{{ end }}\n',
-    "templates/hook.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hook, annotations: {helm.sh/hook: pre-upgrade}}\ndata: {image: hook}\n",
+    "templates/clusterpolicy.yaml": """{{ if .Values.clusterPolicy.deployCR }}
+apiVersion: nvidia.com/v1
+kind: ClusterPolicy
+metadata: {name: cluster-policy}
+spec:
+  driver:
+    enabled: {{ .Values.driver.enabled }}
+    repository: {{ .Values.driver.repository }}
+    image: {{ .Values.driver.image }}
+    version: {{ .Values.driver.version | quote }}
+{{ end }}
+""",
+    "templates/validations.yaml": """{{ if and .Values.cdi.nriPluginEnabled (not .Values.cdi.enabled) }}
+{{ fail "the NRI Plugin cannot be enabled when CDI is disabled" }}
+{{ end }}
+""",
+    "templates/hook.yaml": """apiVersion: v1
+kind: ConfigMap
+metadata: {name: hook, annotations: {helm.sh/hook: pre-upgrade}}
+data: {image: hook}
+""",
     "charts/node-feature-discovery/Chart.yaml": "apiVersion: v2\nname: node-feature-discovery\nversion: 0.19.0\n",
     "charts/node-feature-discovery/values.yaml": "worker: {}\n",
     "charts/node-feature-discovery/values.schema.json": json.dumps({"properties": {"worker": {"type": "object"}}}),
@@ -45,7 +68,7 @@ FILES = {
 
 
 def write_chart(folder: Path, **changes: t.Any) -> Path:
-    """Write the chart to ``folder``; ``changes`` replace files, None leaves one out."""
+    """Write the chart to ``folder``. ``changes`` replace files; None leaves out a file."""
     for name, text in {**FILES, **changes}.items():
         if text is not None:
             path = folder / "gpu-operator" / name

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Which pods use GPUs."""
+"""Questions about pods: which of them hold GPUs, which run, and which never start."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEVER_STARTS = (
     "CreateContainerError",
     "RunContainerError",
 )
-"""States of a waiting container that do not end without a person's help. What to do depends on whose pod it is."""
+"""States of a waiting container that do not end unless a person helps. The remedy depends on the pod."""
 
 
 def is_running(row: t.Mapping[str, t.Any]) -> bool:
@@ -49,8 +49,8 @@ class GpuPod:
 def gpu_pods(cluster: Cluster, operator_namespace: str) -> list[GpuPod]:
     """Return the scheduled, unfinished pods outside the operator's namespace that hold GPUs.
 
-    The operands themselves request no GPU, and they are most of the pods of a large fleet, so their namespace is left out by
-    the API server. The rest is read in pages.
+    The operands request no GPU, and most pods of a large fleet are operands. So the API server leaves out their
+    namespace. The rest is read in pages.
     """
     selector = f"metadata.namespace!={operator_namespace},status.phase!=Succeeded,status.phase!=Failed"
     found = []
@@ -63,7 +63,7 @@ def gpu_pods(cluster: Cluster, operator_namespace: str) -> list[GpuPod]:
 
 
 class GpuClaims:
-    """Tells whether a pod holds a GPU through Dynamic Resource Allocation. Claims are read only where pods have any."""
+    """Tells whether a pod holds a GPU through Dynamic Resource Allocation. Claims are read only if pods have any."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -74,13 +74,15 @@ class GpuClaims:
         namespace = pod["metadata"]["namespace"]
         claims = [(namespace, name) for name in _claims(pod)]
         if any(claim not in self._holds for claim in claims):
-            listed = (self._cluster.get(namespaced("resource.k8s.io/v1", None, "resourceclaims")) or {}).get(
-                "items"
-            ) or []
-            self._holds = dict.fromkeys(claims, False) | {
-                (item["metadata"]["namespace"], item["metadata"]["name"]): _is_gpu(item) for item in listed
-            }
+            self._holds = dict.fromkeys(claims, False) | self._read()
         return any(self._holds.get(claim) for claim in claims)
+
+    def _read(self) -> dict[tuple[str, str], bool]:
+        listed = self._cluster.get(namespaced("resource.k8s.io/v1", None, "resourceclaims")) or {}
+        return {
+            (item["metadata"]["namespace"], item["metadata"]["name"]): _is_gpu(item)
+            for item in listed.get("items") or []
+        }
 
 
 def _claims(pod: Json) -> set[str]:
@@ -90,7 +92,7 @@ def _claims(pod: Json) -> set[str]:
 
 
 def _is_gpu(claim: Json) -> bool:
-    """Tell whether a claim has a GPU for work; admin access is for monitoring."""
+    """Tell whether a claim has a GPU to work with. Admin access is for monitoring."""
     devices = ((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}
     return any(
         result["driver"] == DRA_DRIVER and not result.get("adminAccess") for result in devices.get("results") or []
@@ -98,7 +100,7 @@ def _is_gpu(claim: Json) -> bool:
 
 
 def requested_gpus(spec: Json) -> dict[str, int]:
-    """Return what a pod holds while it runs: its containers' GPUs together, or an init container's where that asks for more."""
+    """Return what a pod holds while it runs: the sum of its containers, or more if an init container needs it."""
     total: dict[str, int] = {}
     for container in spec.get("containers") or []:
         for name, number in _limits(container).items():

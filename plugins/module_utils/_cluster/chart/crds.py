@@ -4,28 +4,32 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Applying a chart's CustomResourceDefinitions, and saying in a few words what that changes in their schemas."""
+"""Apply a chart's CustomResourceDefinitions, and summarize what changes in their schemas."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import time
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import nfd
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import manifests, nfd
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import Helm, local_chart
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-GROUP_VERSION = "apiextensions.k8s.io/v1"
-MOST_CHANGES = 20
-POLL_S = 0.2
+CRD_API = "apiextensions.k8s.io/v1"
+CHANGES_SHOWN = 20
+CRD_POLL_S = 0.2
+
+_INNER = ("properties", "items", "additionalProperties")
+"""The parts of a schema that contain further schemas."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Applied:
-    """What became of one CRD."""
+    """The result for one CRD."""
 
     name: str
     result: t.Literal["created", "updated", "unchanged", "skipped"]
@@ -38,35 +42,57 @@ class Applied:
         return self.result in ("created", "updated")
 
 
+def apply_chart(helm: Helm, cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+    """Render a chart and apply its CRDs; return the module's result."""
+    rendered = manifests.parse_manifests(helm.render(local_chart(options["chart_path"]), options))
+    release, namespace = options["release_name"], options["release_namespace"]
+    applied = apply_crds(cluster, rendered.crds, release, namespace, options["wait_timeout"])
+    return {
+        "changed": any(crd.changed for crd in applied),
+        "crds": [dataclasses.asdict(crd) for crd in applied],
+        "diff": {"before": "", "after": "".join(map(_diff, applied))},
+    }
+
+
+def _diff(crd: Applied) -> str:
+    """Return the lines of a diff: a CRD that changes, and the fields that appear, vanish or change."""
+    lines = [f"{crd.name} ({crd.result})", *(f"  {change}" for change in crd.changes)] if crd.changed else []
+    return "".join(f"{line}\n" for line in lines)
+
+
 def apply_crds(
     cluster: Cluster, crds: t.Mapping[str, str], release: str, namespace: str, timeout_s: float
 ) -> list[Applied]:
-    """Apply each CRD (name to YAML text) and wait until the API server serves them all."""
+    """Apply each CRD (name to YAML text), and wait until the API server serves them all."""
     existing = {name: cluster.get(_path(name)) for name in sorted(crds)}
     foreign = _foreign_nfd(cluster, existing, release, namespace)
-    outcome, waiting = [], []
+    applied, pending = [], []
     for name, before in existing.items():
         if before is not None and foreign and name.endswith(nfd.API_GROUP):
-            outcome.append(Applied(name, "skipped", f"It belongs to the Node Feature Discovery of {foreign}."))
+            applied.append(Applied(name, "skipped", f"It belongs to the Node Feature Discovery of {foreign}."))
             continue
         after = cluster.apply(_path(name), crds[name], force=True)
-        changes = () if before is None else tuple(summarize(before, after))
-        outcome.append(
-            Applied(name, "created" if before is None else "updated" if changes else "unchanged", changes=changes)
-        )
+        applied.append(_compare(name, before, after))
         if not established(after):
-            waiting.append(name)
+            pending.append(name)
     if not cluster.check_mode:
-        _wait(cluster, waiting, timeout_s)
-    return outcome
+        _wait(cluster, pending, timeout_s)
+    return applied
+
+
+def _compare(name: str, before: Json | None, after: Json) -> Applied:
+    if before is None:
+        return Applied(name, "created")
+    changes = tuple(summarize(before, after))
+    return Applied(name, "updated" if changes else "unchanged", changes=changes)
 
 
 def _path(name: str) -> str:
-    return namespaced(GROUP_VERSION, None, "customresourcedefinitions", name)
+    return namespaced(CRD_API, None, "customresourcedefinitions", name)
 
 
 def _foreign_nfd(cluster: Cluster, existing: t.Mapping[str, Json | None], release: str, namespace: str) -> str:
-    """Return the workers of a Node Feature Discovery that is not our release's, or an empty string."""
+    """Return the workers of a Node Feature Discovery that is not of our release, or an empty string."""
     if not any(crd for name, crd in existing.items() if name.endswith(nfd.API_GROUP)):
         return ""
     workers = nfd.installations(cluster.list(namespaced("apps/v1", None, "daemonsets")) or [])
@@ -74,38 +100,42 @@ def _foreign_nfd(cluster: Cluster, existing: t.Mapping[str, Json | None], releas
 
 
 def established(crd: Json) -> bool:
-    """Whether the API server serves the CRD."""
+    """Tell whether the API server serves the CRD."""
     conditions = (crd.get("status") or {}).get("conditions") or []
     return any(item["type"] == "Established" and item["status"] == "True" for item in conditions)
 
 
-def _wait(cluster: Cluster, names: list[str], timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while names:
-        names = [name for name in names if not established(cluster.get(_path(name)) or {})]
-        if names and time.monotonic() > deadline:
-            raise GpuOpsError(
-                f"The API server does not serve these CRDs after {timeout_s:.0f} s: {', '.join(names)}. "
-                "Look at their conditions with kubectl describe crd; a name that another CRD uses is the usual cause.",
-                reason="TimedOut",
-            )
-        if names:
-            time.sleep(POLL_S)
+def _wait(cluster: Cluster, names: t.Iterable[str], timeout_s: float) -> None:
+    pending = list(names)
+
+    def look() -> bool | None:
+        pending[:] = [name for name in pending if not established(cluster.get(_path(name)) or {})]
+        return None if pending else True
+
+    if not waiting.until(look, timeout_s, poll_s=CRD_POLL_S):
+        raise GpuOpsError(
+            f"The API server does not serve these CRDs after {timeout_s:.0f} s: {', '.join(pending)}. "
+            "Look at their conditions with kubectl describe crd; a name that another CRD uses is the usual cause.",
+            reason="TimedOut",
+        )
 
 
 def summarize(before: Json, after: Json) -> list[str]:
-    """Return the fields that appear (+), vanish (-) or change (~) from one state of a CRD to the next, at most `MOST_CHANGES`."""
-    old, new = _facts(before), _facts(after)
+    """Return the fields that appear (+), vanish (-) or change (~) from one state of a CRD to the next.
+
+    These are at most `CHANGES_SHOWN` lines.
+    """
+    old, new = _flatten(before), _flatten(after)
     lines = [f"+ {key}" for key in _topmost(key for key in new if key not in old)]
     lines += [f"- {key}" for key in _topmost(key for key in old if key not in new)]
-    lines += [f"~ {key}" for key in new if key in old and old[key] != new[key]]
-    if len(lines) > MOST_CHANGES:
-        lines[MOST_CHANGES - 1 :] = [f"and {len(lines) - MOST_CHANGES + 1} more"]
+    lines += [f"~ {key}" for key, value in new.items() if old.get(key, value) != value]
+    if len(lines) > CHANGES_SHOWN:
+        lines[CHANGES_SHOWN - 1 :] = [f"and {len(lines) - CHANGES_SHOWN + 1} more"]
     return lines
 
 
 def _topmost(keys: t.Iterable[str]) -> t.Iterator[str]:
-    """Leave out what lies inside a field that was named before it."""
+    """Leave out a field that lies inside the field before it."""
     last = None
     for key in keys:
         if last is None or not key.startswith((f"{last}.", f"{last}[", f"{last}{{")):
@@ -113,29 +143,25 @@ def _topmost(keys: t.Iterable[str]) -> t.Iterator[str]:
             yield key
 
 
-_INNER = ("properties", "items", "additionalProperties")
-
-
-def _facts(crd: Json) -> dict[str, str]:
-    """Flatten a CRD to comparable facts: one per schema field and version, and one per other setting."""
-    facts = {}
+def _flatten(crd: Json) -> dict[str, str]:
+    """Return a CRD as comparable texts: one for each schema field and version, and one for each other setting."""
+    flat = {}
     for kind in ("labels", "annotations"):
-        facts.update({f"{kind} {key}": value for key, value in (crd["metadata"].get(kind) or {}).items()})
+        flat.update({f"{kind} {key}": value for key, value in (crd["metadata"].get(kind) or {}).items()})
     for version in crd["spec"]["versions"]:
-        name = version["name"]
-        facts[name] = _text({key: value for key, value in version.items() if key not in ("schema", "name")})
-        facts.update(
-            {
-                f"{name} {path}": value
-                for path, value in _fields((version.get("schema") or {}).get("openAPIV3Schema") or {}, "")
-            }
-        )
-    facts["spec"] = _text({key: value for key, value in crd["spec"].items() if key != "versions"})
-    return facts
+        flat.update(_flatten_version(version))
+    flat["spec"] = _text(crd["spec"], without=("versions",))
+    return flat
+
+
+def _flatten_version(version: Json) -> dict[str, str]:
+    name, schema = version["name"], (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    fields = {f"{name} {path}": value for path, value in _fields(schema, "")}
+    return {name: _text(version, without=("schema", "name")), **fields}
 
 
 def _fields(schema: Json, path: str) -> t.Iterator[tuple[str, str]]:
-    yield path or "(root)", _text({key: value for key, value in schema.items() if key not in _INNER})
+    yield path or "(root)", _text(schema, without=_INNER)
     for name, inner in (schema.get("properties") or {}).items():
         yield from _fields(inner, f"{path}.{name}" if path else name)
     for key, mark in (("items", "[]"), ("additionalProperties", "{}")):
@@ -143,5 +169,5 @@ def _fields(schema: Json, path: str) -> t.Iterator[tuple[str, str]]:
             yield from _fields(schema[key], path + mark)
 
 
-def _text(value: t.Any) -> str:
-    return json.dumps(value, sort_keys=True)
+def _text(value: Json, without: tuple[str, ...]) -> str:
+    return json.dumps({key: inner for key, inner in value.items() if key not in without}, sort_keys=True)

@@ -4,8 +4,10 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What the roles of a chart give away that their creator does not have, which Kubernetes refuses ("attempting to grant RBAC permissions not
-currently held"). Compared as the API server does: each verb on each resource must be covered by one of the user's own rules.
+"""The permissions in a chart's RBAC roles that their creator does not have.
+
+Kubernetes refuses such roles ("attempting to grant RBAC permissions not currently held"). Like the API server,
+this code requires that one of the user's own rules covers each verb on each resource.
 """
 
 from __future__ import annotations
@@ -33,13 +35,12 @@ class Grant:
     def __str__(self) -> str:
         if self.url:
             return f"{self.verb} {self.url}"
-        return (
-            f"{self.verb} {self.resource}{'.' if self.group else ''}{self.group}{f' {self.name}' if self.name else ''}"
-        )
+        resource = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{self.verb} {resource} {self.name}".rstrip()
 
 
 def role_of(item: Json) -> Json:
-    """Return what matters of a role: its kind, name, namespace and rules."""
+    """Return the kind, name, namespace and rules of an RBAC role."""
     return {
         "kind": item["kind"],
         "name": item["metadata"]["name"],
@@ -49,12 +50,9 @@ def role_of(item: Json) -> Json:
 
 
 def missing_grants(rules: t.Iterable[Json], held: t.Sequence[Json]) -> list[Grant]:
-    """Return what the rules give and none of the user's own rules covers, each once."""
-    return list(
-        dict.fromkeys(
-            grant for rule in rules for grant in _grants(rule) if not any(_covers(own, grant) for own in held)
-        )
-    )
+    """Return what the rules grant and none of the user's own rules covers, each grant once."""
+    granted = dict.fromkeys(grant for rule in rules for grant in _grants(rule))
+    return [grant for grant in granted if not any(_covers(own, grant) for own in held)]
 
 
 def _grants(rule: Json) -> t.Iterator[Grant]:
@@ -71,21 +69,26 @@ def _of(rule: Json, key: str) -> list[str]:
 
 
 def _covers(own: Json, grant: Grant) -> bool:
+    """Tell whether one of the user's own rules covers a grant."""
     if not _has(own, "verbs", grant.verb):
         return False
     if grant.url:
-        return any(
-            url in ("*", grant.url) or (url.endswith("*") and grant.url.startswith(url[:-1]))
-            for url in _of(own, "nonResourceURLs")
-        )
-    subresource = grant.resource.partition("/")[2]
-    resources = {"*", grant.resource, *([f"*/{subresource}"] if subresource else [])}
+        return any(_covers_url(url, grant.url) for url in _of(own, "nonResourceURLs"))
     named = _of(own, "resourceNames")
     return (
         _has(own, "apiGroups", grant.group)
-        and bool(resources & set(_of(own, "resources")))
+        and _covers_resource(own, grant.resource)
         and (not named or grant.name in named)
     )
+
+
+def _covers_url(own: str, url: str) -> bool:
+    return own in ("*", url) or (own.endswith("*") and url.startswith(own[:-1]))
+
+
+def _covers_resource(own: Json, resource: str) -> bool:
+    subresource = resource.partition("/")[2]
+    return _has(own, "resources", resource) or (bool(subresource) and f"*/{subresource}" in _of(own, "resources"))
 
 
 def _has(rule: Json, key: str, value: str) -> bool:

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The ``helm`` executable: finding a chart, fetching it once, and rendering it without a cluster."""
+"""The ``helm`` executable: find a chart, fetch it once, and render it without a cluster."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError, Reason
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 
 MINIMUM_HELM = "3.12"
 
@@ -35,222 +36,9 @@ RENDER_OPTIONS: dict[str, t.Any] = {
 
 _EXACT_VERSION = re.compile(r"v?\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?")
 
-
-@dataclasses.dataclass(frozen=True)
-class Source:
-    """Where a chart comes from, as the user names it."""
-
-    ref: str
-    repo_url: str | None = None
-    version: str | None = None
-    username: str | None = None
-    password: str | None = None
-    ca_file: str | None = None
-    plain_http: bool = False
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the reference is a path on this machine."""
-        if self.repo_url or "://" in self.ref:
-            return False
-        return self.ref.startswith((".", "/", "~")) or self.ref.endswith(".tgz") or os.path.exists(self.ref)
-
-    @property
-    def chart_name(self) -> str:
-        """The chart's name by its reference."""
-        return (
-            urlsplit(self.ref).path.rstrip("/").rsplit("/", 1)[-1] if "://" in self.ref else self.ref.rsplit("/", 1)[-1]
-        )
-
-    def __str__(self) -> str:
-        where = f" in {self.repo_url}" if self.repo_url else ""
-        return f"{self.ref}{' version ' + self.version if self.version else ''}{where}"
-
-
-class Helm:
-    """One ``helm`` executable. Commands are argument lists, values go through standard input, secrets through files."""
-
-    def __init__(self, module: AnsibleModule, binary_path: str | None = None) -> None:
-        self._module = module
-        found = shutil.which(binary_path or "helm")
-        if found is None:
-            where = binary_path or "PATH"
-            raise GpuOpsError(
-                f"There is no helm executable at {where}. Install Helm {MINIMUM_HELM} or newer, or set binary_path.",
-                reason="HelmMissing",
-            )
-        self._binary = found
-
-    def _run(self, arguments: list[str], subject: str, data: str | None = None) -> str:
-        """Run helm and return its standard output, or raise with the one sentence of its error that matters."""
-        rc, out, err = self._module.run_command([self._binary, *arguments], data=data, binary_data=True)
-        if rc != 0:
-            raise explain(err or out, subject)
-        return str(out)
-
-    def fetch(self, source: Source, dest: str | None) -> tuple[str, bool]:
-        """Return the local path of the chart, and whether it lies where it stays.
-
-        A remote chart is pulled into ``dest``, or without it into the module's own temporary folder. An archive in ``dest``
-        that carries exactly the wanted version is taken as it is.
-        """
-        if source.is_local:
-            return local_chart(os.path.expanduser(source.ref)), True
-        kept = _kept_archive(source, dest)
-        if kept:
-            return kept, True
-        with tempfile.TemporaryDirectory(dir=self._module.tmpdir) as scratch:
-            archive = self._pull(source, scratch)
-            if dest is None:
-                target = os.path.join(self._module.tmpdir, os.path.basename(archive))
-            else:
-                os.makedirs(dest, exist_ok=True)
-                target = os.path.join(dest, os.path.basename(archive))
-            self._module.atomic_move(archive, target)
-        return target, dest is not None
-
-    def _pull(self, source: Source, scratch: str) -> str:
-        ref, flags = source.ref, _pull_flags(source)
-        if source.username and source.password:
-            if ref.startswith("oci://"):
-                flags += ["--registry-config", _registry_config(source, scratch)]
-            elif source.repo_url:
-                # A configured repository, because `helm pull --repo` takes a password on the command line only.
-                config = _repository_config(source, scratch)
-                flags += config
-                ref = f"private/{source.ref}"
-                self._run(["repo", "update", *config], str(source))
-            else:
-                raise GpuOpsError(
-                    "registry_username and registry_password need an oci:// chart_ref or a chart_repo_url.",
-                    reason="Invalid",
-                )
-        elif source.repo_url:
-            flags += ["--repo", source.repo_url]
-        self._run(["pull", ref, "--destination", scratch, *flags], str(source))
-        archives = [name for name in os.listdir(scratch) if name.endswith(".tgz")]
-        if len(archives) != 1:
-            raise GpuOpsError(
-                f"Helm said that it fetched {source}, but left no archive. Fetch it by hand and give its path.",
-                reason="ChartNotFound",
-            )
-        return os.path.join(scratch, archives[0])
-
-    def render(self, path: str, options: t.Mapping[str, t.Any]) -> str:
-        """Render the chart at ``path`` with its CRDs and without its hooks; ``options`` are those of `RENDER_OPTIONS`."""
-        arguments = [
-            "template",
-            options["release_name"],
-            path,
-            "--namespace",
-            options["release_namespace"],
-            "--include-crds",
-            "--no-hooks",
-        ]
-        if options["kube_version"]:
-            arguments += ["--kube-version", options["kube_version"]]
-        for version in options["api_versions"]:
-            arguments += ["--api-versions", version]
-        return self._run([*arguments, "--values", "-"], path, json.dumps(options["values"]))
-
-
-def local_chart(path: str) -> str:
-    """Return the absolute path of a chart that is there, else raise."""
-    if not os.path.exists(path):
-        raise GpuOpsError(
-            f"There is no chart at {path}. Give the path of a chart's folder or .tgz archive.", reason="ChartNotFound"
-        )
-    if os.path.isdir(path) and not os.path.exists(os.path.join(path, "Chart.yaml")):
-        raise GpuOpsError(
-            f"{path} is not a chart: it has no Chart.yaml. Give the path of a chart's folder or .tgz archive.",
-            reason="ChartNotFound",
-        )
-    return os.path.abspath(path)
-
-
-def _kept_archive(source: Source, dest: str | None) -> str | None:
-    """Return the archive of exactly the wanted version that an earlier run left in ``dest``."""
-    if dest is None or source.version is None or not _EXACT_VERSION.fullmatch(source.version):
-        return None
-    plain = source.version.removeprefix("v")
-    names = (f"{source.chart_name}-{version}.tgz" for version in (plain, f"v{plain}"))
-    return next((path for path in (os.path.join(dest, name) for name in names) if os.path.exists(path)), None)
-
-
-def _pull_flags(source: Source) -> list[str]:
-    flags = ["--version", source.version] if source.version else []
-    if source.ca_file:
-        flags += ["--ca-file", source.ca_file]
-    if source.plain_http:
-        flags.append("--plain-http")
-    return flags
-
-
-def _registry_config(source: Source, scratch: str) -> str:
-    """Write an OCI registry login that only this run uses."""
-    auth = base64.b64encode(f"{source.username}:{source.password}".encode()).decode()
-    path = os.path.join(scratch, "registry.json")
-    _write_private(path, {"auths": {urlsplit(source.ref).netloc: {"auth": auth}}})
-    return path
-
-
-def _repository_config(source: Source, scratch: str) -> list[str]:
-    """Write a Helm repository with its login that only this run uses, and return the flags that select it."""
-    path = os.path.join(scratch, "repositories.yaml")
-    entry = {
-        "name": "private",
-        "url": source.repo_url,
-        "username": source.username,
-        "password": source.password,
-        "caFile": source.ca_file or "",
-    }
-    _write_private(path, {"apiVersion": "v1", "repositories": [entry]})
-    return ["--repository-config", path, "--repository-cache", os.path.join(scratch, "cache")]
-
-
-def _write_private(path: str, content: t.Any) -> None:
-    with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        json.dump(content, file)
-
-
 _NOISE = re.compile(r"\s*Use --debug flag to render out invalid YAML\s*")
 _VALIDATION = re.compile(r"execution error at \([^)]*\):\s*(?P<said>.*)", re.DOTALL)
 _TEMPLATE_FIELD = re.compile(r"\.Values(?P<path>(\.\w+)+)>?:?\s*(?:error calling \w+:)?\s*(?P<said>.*)", re.DOTALL)
-
-
-def explain(stderr: str, subject: str) -> GpuOpsError:
-    """Turn what helm wrote into one sentence with its remedy."""
-    text = _NOISE.sub("", stderr.split("Error: ", 1)[-1]).strip()
-    line = " ".join(text.split()).rstrip(".")
-    refused = _refused_values(text)
-    if refused:
-        return GpuOpsError(
-            f"The chart refuses these Helm values: {refused}. Correct them in the values.", reason="ValuesRefused"
-        )
-    for pattern, reason, sentence in _KNOWN:
-        if re.search(pattern, line):
-            return GpuOpsError(sentence.format(subject=subject, line=line, minimum=MINIMUM_HELM), reason=reason)
-    return GpuOpsError(f"Helm failed on {subject}: {line}.", reason="HelmFailed")
-
-
-def _refused_values(text: str) -> str | None:
-    """Return the chart's own sentence about the values, or None when helm complains of something else."""
-    said = _VALIDATION.search(text)
-    if said:
-        return " ".join(said["said"].split()).rstrip(".")
-    if text.startswith("values don't meet the specifications of the schema"):
-        lines = (line.strip().removeprefix("- ") for line in text.splitlines()[1:] if line.strip())
-        return "; ".join(lines).replace(":; ", ": ")
-    field = _TEMPLATE_FIELD.search(text)
-    if field is None:
-        return None
-    path, what = field["path"].lstrip("."), " ".join(field["said"].split())
-    return (
-        f"{path} lies in a block that is null"
-        if what.startswith("nil pointer")
-        else f"{path} has the wrong type ({what})"
-    )
-
 
 _KNOWN: tuple[tuple[str, Reason, str], ...] = (
     (
@@ -271,12 +59,226 @@ _KNOWN: tuple[tuple[str, Reason, str], ...] = (
     (
         r"dial tcp|no such host|cannot be reached|timeout|TLS handshake|x509|certificate",
         "Unreachable",
-        "Cannot reach the source of the chart {subject}: {line}. Check its address, the proxy and registry_ca_file, or give the path of an archive.",
+        "Cannot reach the source of the chart {subject}: {line}. Check its address, the proxy and registry_ca_file, "
+        "or give the path of an archive.",
     ),
     (
-        r"repo \S+ not found|not found|no chart (name|version) found|no cached repo|404|manifest unknown|does not appear to be|unable to detect chart|"
-        r"Chart.yaml file is missing|improper constraint|unable to locate any tags",
+        r"repo \S+ not found|not found|no chart (name|version) found|no cached repo|404|manifest unknown|"
+        r"does not appear to be|unable to detect chart|Chart.yaml file is missing|improper constraint|"
+        r"unable to locate any tags",
         "ChartNotFound",
         "There is no usable chart {subject}: {line}. Check chart_ref, chart_repo_url and chart_version.",
     ),
 )
+"""What Helm's errors contain, the reason, and the sentence for the user. The first that matches counts."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The source of a chart, as the user names it."""
+
+    ref: str
+    repo_url: str | None = None
+    version: str | None = None
+    username: str | None = None
+    password: str | None = None
+    ca_file: str | None = None
+    plain_http: bool = False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the reference is a path on this machine."""
+        if self.repo_url or "://" in self.ref:
+            return False
+        return self.ref.startswith((".", "/", "~")) or self.ref.endswith(".tgz") or os.path.exists(self.ref)
+
+    @property
+    def chart_name(self) -> str:
+        """The chart's name according to its reference."""
+        path = urlsplit(self.ref).path.rstrip("/") if "://" in self.ref else self.ref
+        return path.rsplit("/", 1)[-1]
+
+    def __str__(self) -> str:
+        version = f" version {self.version}" if self.version else ""
+        repository = f" in {self.repo_url}" if self.repo_url else ""
+        return f"{self.ref}{version}{repository}"
+
+
+class Helm:
+    """One ``helm`` executable. Commands are lists. Values go through standard input, and secrets through files."""
+
+    def __init__(self, module: AnsibleModule, binary_path: str | None = None) -> None:
+        self._module = module
+        found = shutil.which(binary_path or "helm")
+        if found is None:
+            where = binary_path or "PATH"
+            raise GpuOpsError(
+                f"There is no helm executable at {where}. Install Helm {MINIMUM_HELM} or newer, or set binary_path.",
+                reason="HelmMissing",
+            )
+        self._binary = found
+
+    def _run(self, arguments: list[str], subject: str, data: str | None = None) -> str:
+        """Run helm and return its standard output, or raise an error with the relevant sentence of its output."""
+        rc, out, err = self._module.run_command([self._binary, *arguments], data=data, binary_data=True)
+        if rc != 0:
+            raise explain(err or out, subject)
+        return str(out)
+
+    def fetch(self, source: Source, dest: str | None) -> tuple[str, bool]:
+        """Return the local path of the chart, and whether the chart stays there after the module has ended.
+
+        A remote chart is pulled into ``dest``, or into the module's temporary folder without ``dest``. If ``dest`` has
+        an archive of exactly this version, nothing is pulled.
+        """
+        if source.is_local:
+            return local_chart(os.path.expanduser(source.ref)), True
+        kept = _kept_archive(source, dest)
+        if kept:
+            return kept, True
+        with tempfile.TemporaryDirectory(dir=self._module.tmpdir) as scratch:
+            archive = self._pull(source, scratch)
+            if dest is None:
+                target = os.path.join(self._module.tmpdir, os.path.basename(archive))
+            else:
+                os.makedirs(dest, exist_ok=True)
+                target = os.path.join(dest, os.path.basename(archive))
+            self._module.atomic_move(archive, target)
+        return target, dest is not None
+
+    def _pull(self, source: Source, scratch: str) -> str:
+        """Pull a remote chart into a temporary folder, and return the path of its archive."""
+        ref, flags = source.ref, _pull_flags(source)
+        if source.username and source.password:
+            ref, login = self._log_in(source, scratch)
+            flags += login
+        elif source.repo_url:
+            flags += ["--repo", source.repo_url]
+        self._run(["pull", ref, "--destination", scratch, *flags], str(source))
+        archives = [name for name in os.listdir(scratch) if name.endswith(".tgz")]
+        if len(archives) != 1:
+            raise GpuOpsError(
+                f"Helm reported that it fetched {source}, but left no archive. Fetch it by hand and give its path.",
+                reason="ChartNotFound",
+            )
+        return os.path.join(scratch, archives[0])
+
+    def _log_in(self, source: Source, scratch: str) -> tuple[str, list[str]]:
+        """Return the reference of a private chart, and the flags with which Helm finds the password."""
+        if source.ref.startswith("oci://"):
+            return source.ref, ["--registry-config", _registry_config(source, scratch)]
+        if not source.repo_url:
+            message = "registry_username and registry_password need an oci:// chart_ref or a chart_repo_url."
+            raise GpuOpsError(message, reason="Invalid")
+        # A configured repository, because `helm pull --repo` accepts a password only on the command line.
+        config = _repository_config(source, scratch)
+        self._run(["repo", "update", *config], str(source))
+        return f"private/{source.ref}", config
+
+    def render(self, path: str, options: t.Mapping[str, t.Any]) -> str:
+        """Render the chart at ``path`` with its CRDs, without its hooks. ``options`` are those of `RENDER_OPTIONS`."""
+        arguments = [
+            "template",
+            options["release_name"],
+            path,
+            "--namespace",
+            options["release_namespace"],
+            "--include-crds",
+            "--no-hooks",
+        ]
+        if options["kube_version"]:
+            arguments += ["--kube-version", options["kube_version"]]
+        for version in options["api_versions"]:
+            arguments += ["--api-versions", version]
+        return self._run([*arguments, "--values", "-"], path, json.dumps(options["values"]))
+
+
+def local_chart(path: str) -> str:
+    """Return the absolute path of a chart on this machine, or raise an error if there is none."""
+    if not os.path.exists(path):
+        raise GpuOpsError(
+            f"There is no chart at {path}. Give the path of a chart's folder or .tgz archive.", reason="ChartNotFound"
+        )
+    if os.path.isdir(path) and not os.path.exists(os.path.join(path, "Chart.yaml")):
+        raise GpuOpsError(
+            f"{path} is not a chart: it has no Chart.yaml. Give the path of a chart's folder or .tgz archive.",
+            reason="ChartNotFound",
+        )
+    return os.path.abspath(path)
+
+
+def _kept_archive(source: Source, dest: str | None) -> str | None:
+    """Return the archive of exactly this version that an earlier run left in ``dest``, or None."""
+    if dest is None or source.version is None or not _EXACT_VERSION.fullmatch(source.version):
+        return None
+    plain = source.version.removeprefix("v")
+    names = (f"{source.chart_name}-{version}.tgz" for version in (plain, f"v{plain}"))
+    return next((path for path in (os.path.join(dest, name) for name in names) if os.path.exists(path)), None)
+
+
+def _pull_flags(source: Source) -> list[str]:
+    flags = ["--version", source.version] if source.version else []
+    if source.ca_file:
+        flags += ["--ca-file", source.ca_file]
+    if source.plain_http:
+        flags.append("--plain-http")
+    return flags
+
+
+def _registry_config(source: Source, scratch: str) -> str:
+    """Write a login to an OCI registry for this run only, and return its path."""
+    auth = base64.b64encode(f"{source.username}:{source.password}".encode()).decode()
+    path = os.path.join(scratch, "registry.json")
+    _write_private(path, {"auths": {urlsplit(source.ref).netloc: {"auth": auth}}})
+    return path
+
+
+def _repository_config(source: Source, scratch: str) -> list[str]:
+    """Write a Helm repository with its login for this run only, and return the flags that select it."""
+    path = os.path.join(scratch, "repositories.yaml")
+    entry = {
+        "name": "private",
+        "url": source.repo_url,
+        "username": source.username,
+        "password": source.password,
+        "caFile": source.ca_file or "",
+    }
+    _write_private(path, {"apiVersion": "v1", "repositories": [entry]})
+    return ["--repository-config", path, "--repository-cache", os.path.join(scratch, "cache")]
+
+
+def _write_private(path: str, content: t.Any) -> None:
+    with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        json.dump(content, file)
+
+
+def explain(stderr: str, subject: str) -> GpuOpsError:
+    """Return the error for what helm wrote: one sentence with its remedy."""
+    text = _NOISE.sub("", stderr.split("Error: ", 1)[-1]).strip()
+    line = one_line(text)
+    refused = _refused_values(text)
+    if refused:
+        return GpuOpsError(
+            f"The chart refuses these Helm values: {refused}. Correct them in the values.", reason="ValuesRefused"
+        )
+    for pattern, reason, sentence in _KNOWN:
+        if re.search(pattern, line):
+            return GpuOpsError(sentence.format(subject=subject, line=line, minimum=MINIMUM_HELM), reason=reason)
+    return GpuOpsError(f"Helm failed on {subject}: {line}.", reason="HelmFailed")
+
+
+def _refused_values(text: str) -> str | None:
+    """Return the chart's own sentence about the values, or None if helm's error is about something else."""
+    said = _VALIDATION.search(text)
+    if said:
+        return one_line(said["said"])
+    if text.startswith("values don't meet the specifications of the schema"):
+        lines = (line.strip().removeprefix("- ") for line in text.splitlines()[1:] if line.strip())
+        return "; ".join(lines).replace(":; ", ": ")
+    field = _TEMPLATE_FIELD.search(text)
+    if field is None:
+        return None
+    path, problem = field["path"].lstrip("."), " ".join(field["said"].split())
+    if problem.startswith("nil pointer"):
+        return f"{path} is in a block that is null"
+    return f"{path} has the wrong type ({problem})"

@@ -4,13 +4,15 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Telling the Node Feature Discovery of our release from one that was installed apart. Two of them fight over labels."""
+"""Tell the Node Feature Discovery of our release from one that was installed separately. Two fight over labels."""
 
 from __future__ import annotations
 
 import dataclasses
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import HELM_RELEASE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 API_GROUP = "nfd.k8s-sigs.io"
@@ -24,10 +26,10 @@ class Installation:
     namespace: str
     daemonset: str
     release: str | None
-    """The Helm release that it belongs to, or None when Helm did not install it."""
+    """The Helm release that it belongs to, or None if Helm did not install it."""
 
     def belongs_to(self, release: str, namespace: str) -> bool:
-        """Whether it came with this release of the operator's chart."""
+        """Tell whether it came with this release of the operator's chart."""
         return (self.release, self.namespace) == (release, namespace)
 
     def __str__(self) -> str:
@@ -39,8 +41,8 @@ def installations(daemonsets: t.Iterable[Json]) -> list[Installation]:
     return [
         Installation(
             item["metadata"]["namespace"],
-            item["metadata"]["name"],
-            (item["metadata"].get("annotations") or {}).get("meta.helm.sh/release-name"),
+            name_of(item),
+            annotations_of(item).get(HELM_RELEASE),
         )
         for item in daemonsets
         if _is_worker(item)

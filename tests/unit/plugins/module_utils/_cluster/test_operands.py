@@ -42,6 +42,8 @@ def test_given_tolerations_replace_the_default() -> None:
         ({"image": "driver", "version": "580.1"}, None),
         ({"repository": "r", "version": "580.1"}, None),
         ({"repository": "r", "image": "i"}, None),
+        ({"image": ""}, None),
+        ({}, None),
     ],
 )
 def test_an_image_is_composed_as_the_operator_does(block: dict[str, str], image: str | None) -> None:

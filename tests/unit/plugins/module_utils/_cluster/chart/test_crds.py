@@ -8,7 +8,7 @@ import copy
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import crds
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.crds import (
     Applied,
     apply_crds,
@@ -117,9 +117,47 @@ def pending(name: str) -> dict:
 def test_it_waits_until_the_api_server_serves_them(monkeypatch: pytest.MonkeyPatch) -> None:
     existing: dict[str, dict] = {}
     cluster = FakeCluster(existing, {"a.nvidia.com": pending("a.nvidia.com")})
-    monkeypatch.setattr(crds.time, "sleep", lambda seconds: existing.update({"a.nvidia.com": crd("a.nvidia.com")}))
+    monkeypatch.setattr(waiting.time, "sleep", lambda seconds: existing.update({"a.nvidia.com": crd("a.nvidia.com")}))
     assert apply_crds(cluster, {"a.nvidia.com": ""}, "r", "n", 5)[0].result == "created"
     assert "a.nvidia.com" in existing
+
+
+class AwayCluster(FakeCluster):
+    """An API server that is away for the first reads after it has applied the CRDs."""
+
+    def __init__(self, away: int) -> None:
+        super().__init__({"a.nvidia.com": crd("a.nvidia.com")}, {"a.nvidia.com": pending("a.nvidia.com")})
+        self.away = away
+
+    def get(self, path: str) -> dict | None:
+        if self.writes and self.away > 0:
+            self.away -= 1
+            raise GpuOpsError("Cannot reach the Kubernetes API.", reason="Unreachable")
+        return super().get(path)
+
+
+class Clock:
+    """Time passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+def test_the_wait_survives_a_restart_of_the_api_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "time", Clock())
+    assert apply_crds(AwayCluster(away=2), {"a.nvidia.com": ""}, "r", "n", 60)[0].name == "a.nvidia.com"
+
+
+def test_an_api_server_that_stays_away_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "time", Clock())
+    with pytest.raises(GpuOpsError, match=r"^Cannot reach the Kubernetes API\. Its last answer was 62 s ago\.$"):
+        apply_crds(AwayCluster(away=100), {"a.nvidia.com": ""}, "r", "n", 600)
 
 
 def test_a_crd_that_is_never_served_is_named() -> None:

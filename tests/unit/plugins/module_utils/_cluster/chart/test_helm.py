@@ -184,7 +184,8 @@ def test_render_hands_values_through_standard_input(bench: Bench) -> None:
     }
     assert bench.helm.render("/chart", options) == "rendered\n"
     assert bench.calls == [
-        "template gpu /chart --namespace ns --include-crds --no-hooks --kube-version 1.36.0 --api-versions a/v1 --api-versions b/v1 --values -"
+        "template gpu /chart --namespace ns --include-crds --no-hooks --kube-version 1.36.0 --api-versions a/v1 "
+        "--api-versions b/v1 --values -"
     ]
     assert bench.written("stdin") == {"secret": "s3cret"}
 
@@ -192,29 +193,36 @@ def test_render_hands_values_through_standard_input(bench: Bench) -> None:
 # What helm 4.3 and 3.20 really write, shortened where they repeat themselves.
 MESSAGES = [
     (
-        "Error: execution error at (gpu-operator/templates/validations.yaml:10:3): the NRI Plugin cannot be enabled when CDI is disabled\n\n"
+        "Error: execution error at (gpu-operator/templates/validations.yaml:10:3): the NRI Plugin cannot be "
+        "enabled when CDI is disabled\n\n"
         "Use --debug flag to render out invalid YAML\n",
         "ValuesRefused",
-        "The chart refuses these Helm values: the NRI Plugin cannot be enabled when CDI is disabled. Correct them in the values.",
+        "The chart refuses these Helm values: the NRI Plugin cannot be enabled when CDI is disabled. Correct them "
+        "in the values.",
     ),
     (
-        "Error: values don't meet the specifications of the schema(s) in the following chart(s):\nnode-feature-discovery:\n"
+        "Error: values don't meet the specifications of the schema(s) in the following chart(s):\n"
+        "node-feature-discovery:\n"
         "- at '/worker/tolerations': got string, want array\n",
         "ValuesRefused",
-        "The chart refuses these Helm values: node-feature-discovery: at '/worker/tolerations': got string, want array. Correct them in the values.",
+        "The chart refuses these Helm values: node-feature-discovery: at '/worker/tolerations': got string, want "
+        "array. Correct them in the values.",
     ),
     (
-        'Error: gpu-operator/templates/operator.yaml:61:21\n  executing "gpu-operator/templates/operator.yaml" at <include "driver-manager.fullimage" .>:\n'
-        '    error calling include:\nx/_helpers.tpl:79:11\n  executing "driver-manager.fullimage" at <.Values.driver.manager.repository>:\n'
+        'Error: gpu-operator/templates/operator.yaml:61:21\n  executing "gpu-operator/templates/operator.yaml" at '
+        '<include "driver-manager.fullimage" .>:\n'
+        '    error calling include:\nx/_helpers.tpl:79:11\n  executing "driver-manager.fullimage" at '
+        "<.Values.driver.manager.repository>:\n"
         "    can't evaluate field manager in type interface {}\n\nUse --debug flag to render out invalid YAML\n",
         "ValuesRefused",
         "driver.manager.repository has the wrong type (can't evaluate field manager in type interface {})",
     ),
     (
-        'Error: gpu-operator/templates/clusterpolicy.yaml:238:25\n  executing "x" at <.Values.driver.upgradePolicy.gpuPodDeletion.force>:\n'
+        'Error: gpu-operator/templates/clusterpolicy.yaml:238:25\n  executing "x" at '
+        "<.Values.driver.upgradePolicy.gpuPodDeletion.force>:\n"
         "    nil pointer evaluating interface {}.force\n",
         "ValuesRefused",
-        "driver.upgradePolicy.gpuPodDeletion.force lies in a block that is null",
+        "driver.upgradePolicy.gpuPodDeletion.force is in a block that is null",
     ),
     (
         "Error: unknown flag: --take-ownership\n",
@@ -234,10 +242,12 @@ MESSAGES = [
     (
         "Error: failed to fetch https://helm.ngc.nvidia.com/x/charts/y.tgz : 401 Unauthorized\n",
         "Unauthorized",
-        "The registry refuses access to CHART: failed to fetch https://helm.ngc.nvidia.com/x/charts/y.tgz : 401 Unauthorized. Check registry_username",
+        "The registry refuses access to CHART: failed to fetch https://helm.ngc.nvidia.com/x/charts/y.tgz : 401 "
+        "Unauthorized. Check registry_username",
     ),
     (
-        'Error: looks like "http://127.0.0.1:1/x" is not a valid chart repository or cannot be reached: Get "http://127.0.0.1:1/x/index.yaml": '
+        'Error: looks like "http://127.0.0.1:1/x" is not a valid chart repository or cannot be reached: Get '
+        '"http://127.0.0.1:1/x/index.yaml": '
         "dial tcp 127.0.0.1:1: connect: connection refused\n",
         "Unreachable",
         "Cannot reach the source of the chart CHART",

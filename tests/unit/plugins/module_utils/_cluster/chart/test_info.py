@@ -1,0 +1,81 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import Source
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.info import chart_info
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.modules.operator_chart_info import OPTIONS
+
+MANIFESTS = """---
+kind: Role
+metadata: {name: x, namespace: ns}
+rules: [{verbs: [get]}]
+---
+kind: ClusterPolicy
+metadata: {name: cluster-policy}
+spec: {driver: {repository: r, image: driver, version: "1"}}
+"""
+
+
+class FakeHelm:
+    """A helm that finds one chart, and renders it to the same manifests for all values."""
+
+    def __init__(self, path: Path, stays: bool = True) -> None:
+        self.path = path
+        self.stays = stays
+        self.sources: list[Source] = []
+
+    def fetch(self, source: Source, dest: str | None) -> tuple[str, bool]:
+        self.sources.append(source)
+        return str(self.path), self.stays
+
+    def render(self, path: str, options: t.Mapping[str, t.Any]) -> str:
+        assert path == str(self.path)
+        return MANIFESTS
+
+
+def options(**changes: t.Any) -> dict[str, t.Any]:
+    return {name: option.get("default") for name, option in OPTIONS.items()} | {"chart_ref": "x"} | changes
+
+
+def test_what_the_other_steps_need(folder: Path) -> None:
+    result, warnings = chart_info(FakeHelm(folder), options())
+    assert result["chart"] == {
+        "name": "gpu-operator",
+        "version": "v26.7.0",
+        "app_version": "v26.7.0",
+        "kube_version": None,
+    }
+    assert result["chart_path"] == str(folder) and result["supports_deploy_cr"] is True
+    assert result["roles"] == [{"kind": "Role", "name": "x", "namespace": "ns", "rules": [{"verbs": ["get"]}]}]
+    assert result["clusterpolicy"]["metadata"]["name"] == "cluster-policy" and result["images"] == ["r/driver:1"]
+    assert result["gpucluster"] is None and result["nvidiadrivers"] == result["crds"] == result["unknown_values"] == []
+    assert warnings == []
+
+
+def test_options_make_the_source(folder: Path) -> None:
+    helm = FakeHelm(folder, stays=False)
+    login = {"registry_username": "user", "registry_password": "x", "registry_ca_file": "/ca"}
+    chosen = options(chart_repo_url="https://r", chart_version="1", registry_plain_http=True, **login)
+    assert chart_info(helm, chosen)[0]["chart_path"] is None
+    assert helm.sources == [Source("x", "https://r", "1", "user", "x", "/ca", plain_http=True)]
+
+
+def test_unknown_values_are_named_and_warned_of(folder: Path) -> None:
+    result, warnings = chart_info(FakeHelm(folder), options(values={"drivers": {}}))
+    assert result["unknown_values"] == ["drivers"]
+    assert warnings == ["The chart does not know the Helm value drivers. Did you mean driver?"]
+
+
+def test_another_chart_is_refused(folder: Path) -> None:
+    (folder / "Chart.yaml").write_text("name: other")
+    with pytest.raises(GpuOpsError, match=r"^x is not a GPU Operator chart: it brings no ClusterPolicy CRD") as e:
+        chart_info(FakeHelm(folder), options())
+    assert e.value.reason == "ChartNotFound"

@@ -1,0 +1,65 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.chart import ChartFiles, read_chart
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.values import check_values
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+
+
+def unknown(values: dict, folder: Path) -> dict[str, str]:
+    return dict(check_values(values, read_chart(str(folder))))
+
+
+def test_known_values_pass(folder: Path) -> None:
+    values = {
+        "driver": {
+            "version": "1",
+            "livenessProbe": {"periodSeconds": 1},
+            "nodeSelector": {"any": "thing"},
+            "env": [{"name": "a"}],
+        },
+        "operator": {"annotations": {"mine": "x"}, "resources": {"requests": {"cpu": 1}}},
+        "validator": {"cuda": {"env": []}},
+        "node-feature-discovery": {"worker": {"anything": 1}},
+        "renamed": {"x": 1},
+        "global": {"y": 1},
+        "nfd": {"enabled": False},
+    }
+    assert unknown(values, folder) == {}
+
+
+def test_misspelt_values_are_named_with_what_was_meant(folder: Path) -> None:
+    found = unknown(
+        {"driver": {"verison": "1"}, "drivers": {}, "operator": {"logging": {"lvel": "x"}}, "zzz": 1}, folder
+    )
+    assert found == {
+        "driver.verison": "Did you mean driver.version?",
+        "drivers": "Did you mean driver?",
+        "operator.logging.lvel": "Did you mean operator.logging.level?",
+        "zzz": "Helm ignores it. Remove it or correct its name.",
+    }
+
+
+def test_wrong_advice_meets_the_right_field(folder: Path) -> None:
+    assert (
+        "driver.kernelModuleType"
+        in unknown({"driver": {"useOpenKernelModules": True}}, folder)["driver.useOpenKernelModules"]
+    )
+
+
+@pytest.mark.parametrize("value", ["precompiled", True, ["open"]])
+def test_a_kernel_module_type_that_cannot_be_is_refused(folder: Path, value: object) -> None:
+    with pytest.raises(GpuOpsError, match=r"driver.usePrecompiled") as e:
+        unknown({"driver": {"kernelModuleType": value}}, folder)
+    assert e.value.reason == "ValuesRefused"
+
+
+@pytest.mark.parametrize("values", [{"driver": None}, {"driver": "text"}, {"driver": {"kernelModuleType": "open"}}])
+def test_odd_blocks_do_not_trip_the_check(values: dict) -> None:
+    assert check_values(values, ChartFiles({}, {"driver": {"kernelModuleType": "auto"}}, "")) == []
