@@ -182,7 +182,7 @@ def test_site_reboots_in_batches_only_the_hosts_that_need_it(tmp_path: Path) -> 
     """The plays of site.yml for reboots, on three hosts of which two have been changed."""
     playbook = tmp_path / "play.yml"
     site = yaml.safe_load(SITE.read_text())
-    first = next(i for i, play in enumerate(site) if play["name"] == "See which GPU hosts need a reboot")
+    first = next(i for i, play in enumerate(site) if play["name"] == "Find the GPU hosts that need a reboot")
     playbook.write_text(yaml.safe_dump(site[first : first + 2]))
     settings = {"host_reboot_allowed": True, "host_reboot_timeout": 120}
     with running_containers("batches", {"debian": 3}) as hosts:
@@ -195,13 +195,13 @@ def test_site_reboots_in_batches_only_the_hosts_that_need_it(tmp_path: Path) -> 
         done = plays.playbook(playbook, **settings)
 
         assert done.status == 0, done.output
-        assert done.output.count("PLAY [Reboot those in batches]") == 2 and "WARNING" not in done.output, done.output
+        assert done.output.count("PLAY [Reboot them in batches]") == 2 and "WARNING" not in done.output, done.output
         assert [one != other for one, other in zip(before, boots(plays.hosts))] == [True, True, False]
 
         again = plays.playbook(playbook, limit=due[0].name, **settings)
 
         assert again.status == 0 and "WARNING" not in again.output, again.output
-        assert "PLAY [Reboot those in batches]" in again.output, again.output
+        assert "PLAY [Reboot them in batches]" in again.output, again.output
         assert "skipping: no hosts matched" in again.output, again.output
 
 

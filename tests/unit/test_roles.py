@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the roles say about their variables is true: specs, defaults, READMEs and presets agree by value."""
+"""The specs, defaults, tasks, READMEs and presets of roles and playbooks agree by value."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
+SITE = ROOT / "playbooks" / "site.yml"
+ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
 
 
 def load(path: Path) -> t.Any:
@@ -25,6 +27,49 @@ def load(path: Path) -> t.Any:
 
 def options(role: Path) -> dict[str, t.Any]:
     return load(role / "meta" / "argument_specs.yml")["argument_specs"]["main"]["options"]
+
+
+def tasks_of(value: t.Any) -> t.Iterator[dict[str, t.Any]]:
+    """Yield every task of a task file, also those in blocks."""
+    for task in value:
+        yield task
+        for part in ("block", "rescue", "always"):
+            yield from tasks_of(task.get(part, []))
+
+
+def included_by(task: dict[str, t.Any]) -> str | None:
+    """Return the task file of the same role that a task includes."""
+    return task.get("ansible.builtin.include_tasks") or task.get("ansible.builtin.import_tasks")
+
+
+def entry_point(role: Path, name: str) -> list[dict[str, t.Any]]:
+    """Return every task that an entry point of a role may run, without those of other roles."""
+    found, files = [], [f"{name}.yml"]
+    for file in files:
+        tasks = list(tasks_of(load(role / "tasks" / file)))
+        found += tasks
+        files += [name for name in map(included_by, tasks) if name and name not in files]
+    return found
+
+
+def exports_of(tasks: t.Iterable[dict[str, t.Any]]) -> set[str]:
+    """Return the public variables, groups and facts that tasks set."""
+    names: set[str] = set()
+    for task in tasks:
+        names |= {*task.get("ansible.builtin.set_fact", {}), task.get("register", "__"), *group_of(task)}
+        if "gpuops.nvidia.gpu_facts" in task:
+            names.add("ansible_facts.gpuops")
+    return {name for name in names if not name.startswith("__")}
+
+
+def group_of(task: dict[str, t.Any]) -> list[str]:
+    return [task["ansible.builtin.group_by"]["key"]] if "ansible.builtin.group_by" in task else []
+
+
+def roles_included_by(tasks: t.Iterable[dict[str, t.Any]]) -> list[tuple[Path, str]]:
+    """Return the other roles that tasks include, with their entry points."""
+    calls = [task["ansible.builtin.include_role"] for task in tasks if "ansible.builtin.include_role" in task]
+    return [(ROOT / "roles" / call["name"].rpartition(".")[2], call.get("tasks_from", "main")) for call in calls]
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
@@ -58,6 +103,40 @@ def test_every_option_is_typed_and_described(role: Path) -> None:
         check(name, option)
 
 
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_exports_are_what_the_tasks_set(role: Path) -> None:
+    tasks = [task for name in load(role / "meta" / "readme.yml")["plays"] for task in entry_point(role, name)]
+    for other, name in roles_included_by(tasks):
+        tasks += entry_point(other, name)
+    assert set(load(role / "meta" / "readme.yml")["exports"]) == exports_of(tasks)
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_every_task_file_belongs_to_an_entry_point(role: Path) -> None:
+    specs = load(role / "meta" / "argument_specs.yml")["argument_specs"]
+    assert load(role / "meta" / "readme.yml")["plays"].keys() == specs.keys()
+    included = {included_by(task) for name in specs for task in entry_point(role, name)}
+    assert {path.name for path in (role / "tasks").iterdir()} == {f"{name}.yml" for name in specs} | included - {None}
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_the_plays_of_the_readme_run_where_the_tasks_can(role: Path) -> None:
+    cluster = {f"gpuops.nvidia.{name}" for name in load(ROOT / "meta" / "runtime.yml")["action_groups"]["k8s"]}
+    text = (role / "README.md").read_text()
+    plays = [play for block in re.findall(r"```yaml\n(.*?)```", text, re.S) for play in yaml.safe_load(block)]
+    for name, play in zip(load(role / "meta" / "readme.yml")["plays"], plays, strict=True):
+        modules = {key for task in entry_point(role, name) if "delegate_to" not in task for key in task}
+        on_host = "gpuops.nvidia.gpu_facts" in modules
+        assert on_host != bool(modules & {*cluster, "gpuops.nvidia.operator_chart_info"}), name
+        assert (play["hosts"], play.get("become", False)) == (("gpu_hosts", True) if on_host else ("localhost", False))
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_the_cells_of_the_readme_are_short(role: Path) -> None:
+    rows = [line for line in (role / "README.md").read_text().splitlines() if line.startswith("|")]
+    assert [cell for row in rows for cell in row.split(" | ") if len(cell) > 200] == []
+
+
 def test_readmes_are_made_from_the_specs() -> None:
     subprocess.run([sys.executable, ROOT / "scripts" / "role_readmes.py", "--check"], check=True)
 
@@ -86,3 +165,52 @@ def test_roles_name_the_units_of_nvidias_services_as_the_facts_do() -> None:
     texts = [path.read_text() for role in ROLES for path in [*role.glob("tasks/*.yml"), *role.glob("vars/*.yml")]]
     units = {unit for text in texts for unit in re.findall(r"\bnv[a-z-]+\.service\b", text)}
     assert units and units <= {service.unit for service in SERVICES.values()}
+
+
+# ---- playbooks ---------------------------------------------------------------------------------------------------
+
+
+def test_the_defaults_of_variables_without_a_role_are_those_of_their_specs() -> None:
+    specs = load(ROOT / "playbooks" / "meta" / "argument_specs.yml")["argument_specs"]
+    documented = {name: option.get("default") for spec in specs.values() for name, option in spec["options"].items()}
+    paths = [*ROOT.glob("playbooks/*.yml"), *ROOT.glob("roles/*/defaults/main.yml")]
+    found = [use for path in paths for use in re.findall(r"\b(gpuops_\w+) \| default\('?(\w+)'?\)", path.read_text())]
+    for name, default in found:
+        # An omitted option has the default of the module.
+        assert default == ("omit" if documented[name] is None else str(documented[name])), name
+    assert {name for name, dummy in found} == documented.keys() - {"gpuops_serial"}
+
+
+def play_site(tmp_path: Path, plays: list[dict[str, t.Any]], **host_vars: t.Any) -> subprocess.CompletedProcess[str]:
+    """Run plays with three GPU hosts that stand for this machine."""
+    tmp_path.mkdir(exist_ok=True)
+    hosts: dict[str, t.Any] = {"gpu-1": {}, "gpu-2": {}, "gpu-3": {}}
+    variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, **host_vars}
+    (tmp_path / "inventory.yml").write_text(yaml.safe_dump({"gpu_hosts": {"hosts": hosts, "vars": variables}}))
+    (tmp_path / "meta").symlink_to(SITE.parent / "meta")
+    (tmp_path / "plays.yml").write_text(yaml.safe_dump(plays, sort_keys=False))
+    command = [ANSIBLE, "--inventory", tmp_path / "inventory.yml", tmp_path / "plays.yml"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(("serial", "batches"), [({}, 3), ({"gpuops_serial": "100%"}, 1)])
+def test_the_inventory_says_how_many_hosts_reboot_together(
+    tmp_path: Path, serial: dict[str, t.Any], batches: int
+) -> None:
+    reboot = next(play for play in load(SITE) if "serial" in play)
+    due = {"hosts": "gpu_hosts", "gather_facts": False, "tasks": [{"group_by": {"key": "host_reboot_due"}}]}
+    plays = [
+        due,
+        {key: reboot[key] for key in ("name", "hosts", "serial", "gather_facts")} | {"tasks": [{"debug": {}}]},
+    ]
+    run = play_site(tmp_path, plays, **serial)
+    assert run.returncode == 0, run.stdout
+    assert run.stdout.count(f"PLAY [{reboot['name']}]") == batches, run.stdout
+
+
+def test_a_wrong_source_of_the_driver_is_one_error_before_anything_else(tmp_path: Path) -> None:
+    plays = load(SITE)
+    assert play_site(tmp_path / "right", plays[:1], gpuops_driver="host").returncode == 0
+    run = play_site(tmp_path / "wrong", plays[:1], gpuops_driver="Host")
+    assert run.returncode == 2
+    assert "value of gpuops_driver must be one of: container, host, got: Host" in run.stdout + run.stderr
