@@ -4,12 +4,12 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Which GPU Operator goes with which Kubernetes, operating system, container runtime, driver and GPU: data, and nothing else.
+"""NVIDIA's support matrix: which GPU Operator works with which Kubernetes, operating system, runtime, driver and GPU.
 
-Everything here is what NVIDIA states on the pages "Platform Support" and "Life Cycle" of the GPU Operator's documentation
-(https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/platform-support.html, kept in the repository
-https://github.com/NVIDIA/cloud-native-docs), as they read at each line's revision and date. What NVIDIA does not state is
-left out. What is left out was not validated by NVIDIA; it may well work, so a finding about it is a warning.
+All of it is from the pages "Platform Support" and "Life Cycle" of the GPU Operator's documentation
+(https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/platform-support.html, in the repository
+https://github.com/NVIDIA/cloud-native-docs) at each line's revision and date. What those pages do not list, NVIDIA has
+not validated; it may well work, so a finding about it is a warning.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class Line:
 
     name: str
     revision: str
-    """The commit of NVIDIA/cloud-native-docs that this is taken from."""
+    """The commit of NVIDIA/cloud-native-docs that this is from."""
     date: str
     kubernetes: tuple[Minor, Minor]
     """The oldest and the newest minor version, on any of the operating systems."""
     operating_systems: dict[str, tuple[str, ...]]
-    """The values of NFD's label system-os_release.ID, each with those of VERSION_ID.
+    """The values of NFD's label system-os_release.ID, each with the values of VERSION_ID.
 
-    Red Hat Core OS has none, because NVIDIA states the OpenShift version instead, which the label does not carry.
+    Red Hat Core OS has none, because NVIDIA lists OpenShift versions instead, which the label does not have.
     """
     containerd: tuple[Minor, Minor]
-    """The oldest and the newest minor version. CRI-O is supported too; NVIDIA states no versions of it."""
+    """The oldest and the newest minor version. CRI-O is supported too; NVIDIA lists no versions of it."""
     driver: str
     """The chart's default driver in the line's newest patch release."""
     drivers: tuple[str, ...]
@@ -120,7 +120,7 @@ NEWEST = next(iter(LINES.values()))
 
 
 def line_of(operator_version: str | None) -> Line | None:
-    """Return the release line of an operator's version, such as ``v26.7.0``: the newest without a version, None for an unknown one."""
+    """Return the release line of a version like ``v26.7.0``: the newest without a version, None for an unknown one."""
     if operator_version is None:
         return NEWEST
     return LINES.get(".".join(operator_version.removeprefix("v").split(".")[:2]))
@@ -133,4 +133,4 @@ MINIMUM_DRIVERS = {
     "NVIDIA-RTX-PRO-6000": "575.57.08",
     "NVIDIA-B200": "570.133.20",
 }
-"""GPU products, as the beginning of GFD's product label, with the oldest driver that knows them. Of the newest line's page."""
+"""Beginnings of GFD's product label, each with the oldest driver for that GPU. From the newest line's page."""

@@ -64,8 +64,9 @@ AWAY: tuple[Reason, ...] = ("Unreachable", "ServerError", "TooManyRequests")
 class GpuOpsError(Exception):
     """A failure that a user can act on.
 
-    ``msg`` is one or two plain sentences: what is wrong, and the remedy. ``reason`` is a word for code that must tell failures apart.
-    ``details`` become keys of the module's result, as does the reason; partial results such as a verdict are returned this way.
+    ``msg`` is one or two plain sentences: what is wrong, and the remedy. ``reason`` is a word for code that must tell
+    failures apart. It becomes a key of the module's result, as do ``details``: this is how a failed module returns
+    partial results such as a verdict.
     """
 
     def __init__(self, msg: str, *, reason: Reason | None = None, **details: t.Any) -> None:

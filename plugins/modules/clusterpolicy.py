@@ -303,94 +303,12 @@ gpu_pods:
   sample: 0
 """
 
-import json
-import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import (
-    FIELD_MANAGER,
-    Cluster,
-    argument_spec,
-    assert_libraries,
-    namespaced,
-)
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.spec import (
-    camel,
-    explain_refusal,
-    manifest,
-    merge_spec,
-    plan,
-    refuse_contradictions,
-    refuse_wrong_fields,
-    secrets_in,
-    strip_managed,
-    typed_block,
-    warnings,
-)
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import name_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import gpu_pods
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.judge import judge
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.observe import (
-    CLUSTERPOLICIES,
-    GPUCLUSTERS,
-    observe,
-    outcome,
-    read_policies,
-    wait_until_ready,
-)
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import POLL_S
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec, assert_libraries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import apply, changes, spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
-
-COMPONENT: dict[str, t.Any] = {
-    "enabled": {"type": "bool"},
-    "repository": {"type": "str"},
-    "image": {"type": "str"},
-    "version": {"type": "str"},
-    "env": {"type": "list", "elements": "dict"},
-}
-UPGRADE_POLICY: dict[str, t.Any] = {
-    "auto_upgrade": {"type": "bool"},
-    "max_parallel_upgrades": {"type": "int"},
-    "max_unavailable": {"type": "str"},
-    "wait_for_completion": {"type": "dict"},
-    "pod_deletion": {"type": "dict"},
-    "drain": {"type": "dict"},
-}
-BLOCKS: dict[str, t.Any] = {
-    "driver": {
-        "enabled": {"type": "bool"},
-        "repository": {"type": "str"},
-        "image": {"type": "str"},
-        "version": {"type": "str"},
-        # No choices: what the web calls a kernel module type (precompiled) is to meet an answer that names the right field.
-        "kernel_module_type": {"type": "str"},
-        "use_precompiled": {"type": "bool"},
-        "use_nvidia_driver_crd": {"type": "bool"},
-        "upgrade_policy": {"type": "dict", "options": UPGRADE_POLICY},
-    },
-    "toolkit": COMPONENT,
-    "device_plugin": {**COMPONENT, "config": {"type": "dict"}},
-    "gfd": COMPONENT,
-    "dcgm": COMPONENT,
-    "dcgm_exporter": COMPONENT,
-    "mig_manager": COMPONENT,
-    "node_status_exporter": COMPONENT,
-    "gds": COMPONENT,
-    "gdrcopy": COMPONENT,
-    "mig": {"strategy": {"type": "str", "choices": ["none", "single", "mixed"]}},
-    "cdi": {"enabled": {"type": "bool"}, "nri_plugin_enabled": {"type": "bool"}},
-    "daemonsets": {
-        "labels": {"type": "dict"},
-        "annotations": {"type": "dict"},
-        "tolerations": {"type": "list", "elements": "dict"},
-        "priority_class_name": {"type": "str"},
-        "update_strategy": {"type": "str", "choices": ["RollingUpdate", "OnDelete"]},
-        "rolling_update": {"type": "dict"},
-    },
-}
-"""The blocks of the spec that have typed options."""
 
 OPTIONS: dict[str, t.Any] = {
     "name": {"type": "str", "default": "cluster-policy"},
@@ -399,171 +317,20 @@ OPTIONS: dict[str, t.Any] = {
     "spec": {"type": "dict", "default": {}},
     "labels": {"type": "dict", "default": {}},
     "annotations": {"type": "dict", "default": {}},
-    **{name: {"type": "dict", "options": options} for name, options in BLOCKS.items()},
+    **spec.BLOCK_OPTIONS,
     "force": {"type": "bool", "default": False},
     "wait": {"type": "bool", "default": True},
     "wait_timeout": {"type": "int", "default": 1800},
     "allow_disruption": {"type": "bool", "default": False},
 }
-CRD = namespaced("apiextensions.k8s.io/v1", None, "customresourcedefinitions", "clusterpolicies.nvidia.com")
-
-
-def desired_spec(options: t.Mapping[str, t.Any]) -> Json:
-    """Return the spec that the options ask for. Raises `GpuOpsError` for one that makes no sense."""
-    typed: Json = {}
-    for name in BLOCKS:
-        given = options[name]
-        if given is None:
-            continue
-        block = typed_block(given)
-        if block.get("upgradePolicy"):
-            block["upgradePolicy"] = _upgrade_policy(given["upgrade_policy"])
-        typed[camel(name)] = block
-    spec = merge_spec(typed, options["spec"])
-    for key, value in spec.items():
-        if value is not None and not isinstance(value, dict):
-            raise GpuOpsError(f"spec.{key} must be a mapping, not {type(value).__name__}.", reason="Invalid")
-    refuse_wrong_fields(spec)
-    return spec
-
-
-def _upgrade_policy(given: t.Mapping[str, t.Any]) -> Json:
-    policy = typed_block(given)
-    number = str(policy.get("maxUnavailable", ""))
-    # The API takes a number or a percentage; a number in quotes passes its schema and fails in the operator.
-    return {**policy, "maxUnavailable": int(number)} if number.isdigit() else policy
-
-
-def present(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
-    """Apply the ClusterPolicy and wait. Returns the module's result."""
-    spec = desired_spec(options)
-    policies = read_policies(cluster)
-    if policies is None and not cluster.check_mode:
-        raise GpuOpsError(
-            "The ClusterPolicy CRD is not installed. Apply the CRDs of the GPU Operator's chart first (gpuops.nvidia.operator_crds).",
-            reason="CRDMissing",
-        )
-    _refuse_company(cluster, options["name"], policies or [])
-    existing = next((item for item in policies or [] if name_of(item) == options["name"]), None)
-    wanted = manifest(options["name"], spec, options["labels"], options["annotations"], existing, FIELD_MANAGER)
-    predicted = wanted if policies is None else _apply(cluster, wanted, options["force"], dry_run=True)
-    refuse_contradictions(predicted["spec"])
-    notes = warnings(predicted["spec"])
-    if policies is None:
-        notes.append("The ClusterPolicy CRD is not installed yet, so its fields could not be checked.")
-    change = plan(existing, predicted, FIELD_MANAGER)
-    final = predicted if cluster.check_mode or not change.changed else _apply(cluster, wanted, options["force"])
-    diff = {"before": change.before, "after": change.after}
-    result: Json = {"changed": change.changed, "clusterpolicy": strip_managed(final), "warnings": notes, "diff": diff}
-    if cluster.check_mode:
-        return result
-    try:
-        return {**result, **_verdict(cluster, options)}
-    except GpuOpsError as e:
-        raise GpuOpsError(e.msg, **{**result, **e.details}) from e
-
-
-def _verdict(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
-    if options["wait"]:
-        return outcome(*wait_until_ready(cluster, options["namespace"], options["name"], options["wait_timeout"]))
-    seen = observe(cluster, options["namespace"], options["name"])
-    return outcome(seen, judge(seen))
-
-
-def _refuse_company(cluster: Cluster, name: str, policies: list[Json]) -> None:
-    others = [name_of(item) for item in policies if name_of(item) != name]
-    if others and not any(name_of(item) == name for item in policies):
-        raise GpuOpsError(
-            f"There is a ClusterPolicy {others[0]} already, and the operator silently ignores a second one. "
-            f"Change that one (name: {others[0]}), or delete it first.",
-            reason="SecondClusterPolicy",
-        )
-    clusters = cluster.list(GPUCLUSTERS) or []
-    if clusters:
-        raise GpuOpsError(
-            f"A GPUCluster ({name_of(clusters[0])}) exists, and the operator serves neither it nor a ClusterPolicy while both are there. "
-            "Delete the GPUCluster first.",
-            reason="GPUClusterPresent",
-        )
-
-
-def _apply(cluster: Cluster, wanted: Json, force: bool, dry_run: bool = False) -> Json:
-    path = f"{CLUSTERPOLICIES}/{name_of(wanted)}"
-    try:
-        return cluster.apply(path, wanted, force=force, dry_run=dry_run)
-    except GpuOpsError as e:
-        raise explain_refusal(e, _schema(cluster) if e.reason in ("Invalid", "ServerError") else None) from e
-
-
-def _schema(cluster: Cluster) -> Json | None:
-    """Return the CRD's schema of the spec, for suggestions; None when the user may not read it."""
-    try:
-        crd = cluster.get(CRD) or {}
-    except GpuOpsError:
-        return None
-    versions = (crd.get("spec") or {}).get("versions") or []
-    schema = versions[0]["schema"]["openAPIV3Schema"] if versions else {}
-    return t.cast("Json | None", (schema.get("properties") or {}).get("spec"))
-
-
-def absent(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
-    """Delete the ClusterPolicy, with permission where pods use GPUs, and wait until its operands are gone."""
-    path = f"{CLUSTERPOLICIES}/{options['name']}"
-    existing = cluster.get(path)
-    if existing is None:
-        return {"changed": False, "clusterpolicy": {}, "diff": {"before": {}, "after": {}}}
-    users = gpu_pods(cluster, options["namespace"])
-    if users and not options["allow_disruption"]:
-        raise GpuOpsError(
-            f"{len(users)} running pods use a GPU ({users[0].namespace}/{users[0].name}{', ...' if len(users) > 1 else ''}) and would lose their driver. "
-            "Drain them first, or give permission with allow_disruption: true.",
-            reason="Disruption",
-            gpu_pods=len(users),
-        )
-    change = plan(existing, None, FIELD_MANAGER)
-    cluster.delete(path)
-    if options["wait"] and not cluster.check_mode:
-        _wait_until_gone(cluster, existing, options["namespace"], options["wait_timeout"])
-    return {
-        "changed": True,
-        "clusterpolicy": {},
-        "gpu_pods": len(users),
-        "diff": {"before": change.before, "after": change.after},
-    }
-
-
-def _wait_until_gone(cluster: Cluster, policy: Json, namespace: str, timeout_s: float) -> None:
-    uid, deadline = policy["metadata"]["uid"], time.monotonic() + timeout_s
-    while True:
-        daemonsets = cluster.list(namespaced("apps/v1", namespace, "daemonsets")) or []
-        left = [
-            name_of(item)
-            for item in daemonsets
-            if any(owner["uid"] == uid for owner in item["metadata"].get("ownerReferences") or [])
-        ]
-        if not left and cluster.get(f"{CLUSTERPOLICIES}/{name_of(policy)}") is None:
-            return
-        if time.monotonic() >= deadline:
-            what = (
-                ", ".join(left)
-                or f"ClusterPolicy {name_of(policy)} (finalizers: {json.dumps(policy['metadata'].get('finalizers') or [])})"
-            )
-            raise GpuOpsError(
-                f"Still there after {timeout_s} s: {what}. See `kubectl -n {namespace} get pods` for what holds them.",
-                reason="TimedOut",
-            )
-        time.sleep(POLL_S)
 
 
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
     assert_libraries(module)
-    module.no_log_values.update(secrets_in(module.params))
+    module.no_log_values.update(changes.secrets_in(module.params))
     try:
-        cluster = Cluster(module.params, module.check_mode)
-        result = (
-            present(cluster, module.params) if module.params["state"] == "present" else absent(cluster, module.params)
-        )
+        result = apply.ensure(Cluster(module.params, module.check_mode), module.params)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     for warning in result.pop("warnings", []):

@@ -133,14 +133,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec, assert_libraries
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.spec import owners_of, strip_managed
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.judge import judge
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.observe import (
-    observe,
-    outcome,
-    wait_until_ready,
-)
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation, Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import report
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 OPTIONS: dict[str, t.Any] = {
@@ -151,42 +144,11 @@ OPTIONS: dict[str, t.Any] = {
 }
 
 
-def read(options: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
-    """Read the ClusterPolicy and judge it, after a wait where that is asked for."""
-    cluster = Cluster(options, check_mode)
-    if options["wait"] and not check_mode:
-        return describe(*wait_until_ready(cluster, options["namespace"], options["name"], options["wait_timeout"]))
-    seen = observe(cluster, options["namespace"], options["name"])
-    return describe(seen, judge(seen))
-
-
-def describe(seen: Observation, verdict: Verdict) -> dict[str, t.Any]:
-    """Return the module's result."""
-    policy = seen.policy
-    status = (policy or {}).get("status") or {}
-    return {
-        "exists": policy is not None,
-        "clusterpolicy": strip_managed(policy) if policy else {},
-        "owners": owners_of(policy) if policy else {},
-        "state": status.get("state", ""),
-        "conditions": status.get("conditions") or [],
-        "versions": {rollout.operand: version_of(rollout.images[0]) for rollout in verdict.operands if rollout.images},
-        **outcome(seen, verdict),
-    }
-
-
-def version_of(image: str) -> str:
-    """Return an image's digest or tag."""
-    if "@" in image:
-        return image.rpartition("@")[2]
-    return image.rpartition("/")[2].partition(":")[2]
-
-
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
     assert_libraries(module)
     try:
-        result = read(module.params, module.check_mode)
+        result = report.clusterpolicy_info(Cluster(module.params, module.check_mode), module.params)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     module.exit_json(changed=False, **result)

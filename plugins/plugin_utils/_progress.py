@@ -6,13 +6,15 @@
 
 """Waiting with progress: while a module is at work, the controller prints how far it is.
 
-A module cannot print while it runs, and half an hour of silence is what users complain of most in long tasks. Plain lines
-(no cursor movement) read well in a terminal and in AWX's job output alike. A module that only waits runs in slices, with the lines
-between them. One that must put back what it took when it is interrupted runs in one piece, and the controller reads what it writes.
+A module cannot print while it runs, and half an hour of silence is what users complain about most in long tasks. Plain
+lines (no cursor movement) read well in a terminal and in AWX's job output alike. A module that only waits runs in
+slices, with the lines between them. A module that must undo its changes when it is interrupted runs in one piece, and
+the controller reads what it writes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import threading
@@ -24,20 +26,27 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import OUTAGE_S, POLL_S, timeout_message
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 
 INFO = "gpuops.nvidia.clusterpolicy_info"
-SLICE_S = 8
-HEARTBEAT_S = 30
-class Lines:
-    """Prints a line when it is another one than before, and every `HEARTBEAT_S` seconds all the same."""
+"""The module that later slices run: it reads the stack and waits."""
 
-    def __init__(self, say: t.Callable[[str], None], now: t.Callable[[], float] = time.monotonic) -> None:
-        self._say, self._now = say, now
-        self._start = self._said = now()
+SLICE_S = 8
+"""How long the module waits at a time, and how often the controller looks at what it has written."""
+
+HEARTBEAT_S = 30
+"""How often a line is printed although nothing has changed."""
+
+
+class Lines:
+    """Prints a line when it differs from the previous one, and every `HEARTBEAT_S` seconds in any case."""
+
+    def __init__(self, display: t.Callable[[str], None], now: t.Callable[[], float] = time.monotonic) -> None:
+        self._display, self._now = display, now
+        self._start = self._displayed_at = now()
         self._line = ""
 
     @property
@@ -45,37 +54,45 @@ class Lines:
         """Seconds since the start."""
         return self._now() - self._start
 
-    def tell(self, line: str, more: str = "") -> None:
-        """Print a line if there is something new to say; ``more`` does not make it new."""
-        if line != self._line or self._now() - self._said >= HEARTBEAT_S:
-            self._say(f"  [{_clock(self.waited)}] {line}{more}")
-            self._line, self._said = line, self._now()
+    def show_line(self, line: str, more: str = "") -> None:
+        """Print a line if it is new; ``more`` is printed with it but does not make it new."""
+        if line != self._line or self._now() - self._displayed_at >= HEARTBEAT_S:
+            self._display(f"  [{_clock(self.waited)}] {line}{more}")
+            self._line, self._displayed_at = line, self._now()
 
 
 class Progress(Lines):
-    """Turns verdicts into lines, with how long the same thing has held things up."""
+    """Turns verdicts into lines that also say for how long the same reason has held up the stack."""
 
-    def __init__(self, say: t.Callable[[str], None], now: t.Callable[[], float] = time.monotonic) -> None:
-        super().__init__(say, now)
-        self._blocker: tuple[t.Any, ...] = ()
+    def __init__(self, display: t.Callable[[str], None], now: t.Callable[[], float] = time.monotonic) -> None:
+        super().__init__(display, now)
+        self._blocker: tuple[str, ...] = ()
         self._since = self._start
 
     def show(self, result: Json) -> None:
-        """Print a line for a module result if there is something new to say."""
-        verdict, operands = _known(result, "verdict") or {}, _known(result, "operands") or []
-        first = next((reason for reason in verdict.get("reasons") or [] if reason["level"] != "note"), None)
-        blocker = (first["code"], first["operand"]) if first else ("Unreachable",)
+        """Print a line for a module result if it is new."""
+        reason = _blocking_reason(result)
+        blocker = (reason["code"], reason["operand"]) if reason else ("Unreachable",)
         if blocker != self._blocker:
             self._blocker, self._since = blocker, self._now()
-        wanted = [row for row in operands if row["state"] != "disabled"]
-        done = f"{sum(row['state'] == 'ready' for row in wanted)}/{len(wanted)} operands ready; " if wanted else ""
-        self.tell(
-            done + (first["message"] if first else result.get("msg", "")), f" (for {_clock(self._now() - self._since)})"
-        )
+        message = reason["message"] if reason else result.get("msg", "")
+        self.show_line(_operands_ready(result) + message, f" (for {_clock(self._now() - self._since)})")
 
 
-def _known(result: Json, key: str) -> t.Any:
-    """What a result says of the stack; while the API server is away that is of a time before."""
+def _blocking_reason(result: Json) -> Json | None:
+    """Return the first reason that stands between the stack and ready."""
+    reasons = (_current(result, "verdict") or {}).get("reasons") or []
+    return next((reason for reason in reasons if reason["level"] != "note"), None)
+
+
+def _operands_ready(result: Json) -> str:
+    wanted = [row for row in _current(result, "operands") or [] if row["state"] != "disabled"]
+    ready = sum(row["state"] == "ready" for row in wanted)
+    return f"{ready}/{len(wanted)} operands ready; " if wanted else ""
+
+
+def _current(result: Json, key: str) -> t.Any:
+    """Return a key of a result about the stack, or None while the API server is away: the key is then out of date."""
     return None if result.get("reason") in AWAY else result.get(key)
 
 
@@ -84,7 +101,7 @@ def _clock(seconds: float) -> str:
 
 
 class ProgressAction(ActionBase):
-    """Base of the action plugins: the module of the same name, which runs as without them where there is no progress to show."""
+    """Base of the action plugins. If there is no progress to show, the module runs as it would without a plugin."""
 
     MODULE = ""
     _requires_connection = False
@@ -105,94 +122,72 @@ class WaitingAction(ProgressAction):
     TIMEOUT_S = 1800
 
     def run(self, tmp: str | None = None, task_vars: Json | None = None) -> Json:
-        """Run the module; where it waits, in slices with progress in between."""
+        """Run the module; if it waits, in slices with progress in between."""
         super().run(tmp, task_vars)
         args = dict(self._task.args)
-        timeout = self._sliceable_timeout(args)
-        if timeout is None:
+        timeout_s = self._sliceable_timeout(args)
+        if timeout_s is None:
             return self._module(self.MODULE, args, task_vars)
-        return self._wait(args, timeout, task_vars)
+        return _Slices(lambda name, args: self._module(name, args, task_vars), self.MODULE, args, timeout_s).run()
 
     def _sliceable_timeout(self, args: Json) -> float | None:
-        """Return the seconds to wait, or None when the module does not wait or its options are for it to refuse."""
+        """Return the seconds to wait, or None if the module does not wait or should refuse its options itself."""
         try:
             waits = boolean(args.get("wait", self.WAITS_BY_DEFAULT))
-            timeout = int(args.get("wait_timeout", self.TIMEOUT_S))
+            timeout_s = int(args.get("wait_timeout", self.TIMEOUT_S))
         except (TypeError, ValueError):
             return None
-        unsuitable = (
-            self._task.check_mode or self._task.async_val or args.get("state") == "absent" or timeout <= SLICE_S
-        )
-        return None if unsuitable or not waits else timeout
-
-    def _wait(self, args: Json, timeout: float, task_vars: Json | None) -> Json:
-        progress = Progress(Display().display)
-        first = last = self._module(self.MODULE, {**args, "wait_timeout": SLICE_S}, task_vars)
-        reading = {key: args[key] for key in _reading_options() if key in args}
-        answered = progress.waited
-        while last.get("failed"):
-            left = timeout - progress.waited
-            if last.get("reason") == "TimedOut":
-                answered = progress.waited
-            # With a verdict in the result the outage began in the middle of the wait, also in the first slice.
-            elif (
-                last.get("reason") not in AWAY
-                or (last is first and "verdict" not in last)
-                or progress.waited - answered > OUTAGE_S
-            ):
-                break
-            if left <= 0:
-                last["msg"] = timeout_message((_known(last, "verdict") or {}).get("message") or last["msg"], timeout)
-                break
-            progress.show(last)
-            if last.get("reason") in AWAY:
-                time.sleep(POLL_S)
-            last = self._module(
-                INFO, {**reading, "wait": True, "wait_timeout": max(1, min(SLICE_S, int(left)))}, task_vars
-            )
-        return last if first is last or self.MODULE == INFO else _merged(first, last)
+        in_one_piece = self._task.check_mode or self._task.async_val or args.get("state") == "absent"
+        return None if in_one_piece or not waits or timeout_s <= SLICE_S else timeout_s
 
 
-class WatchingAction(ProgressAction):
-    """For a module that appends lines about its progress to the file of its option progress_path."""
+class _Slices:
+    """A wait in slices. The first is the module itself with a short time-out; later ones only read."""
 
-    def run(self, tmp: str | None = None, task_vars: Json | None = None) -> Json:
-        """Run the module in one piece, and print what it writes meanwhile."""
-        super().run(tmp, task_vars)
-        args = dict(self._task.args)
-        # Elsewhere than on the controller nobody here could read the file.
-        if (
-            self._task.check_mode
-            or self._task.async_val
-            or "progress_path" in args
-            or self._connection.transport != "local"
-        ):
-            return self._module(self.MODULE, args, task_vars)
-        with tempfile.TemporaryDirectory(
-            dir=t.cast(t.Any, constants).DEFAULT_LOCAL_TMP, ignore_cleanup_errors=True
-        ) as folder:
-            path = os.path.join(folder, "progress")
-            over = threading.Event()
-            watcher = threading.Thread(target=_watch, name="progress", args=(path, over), daemon=True)
-            watcher.start()
-            try:
-                return self._module(self.MODULE, {**args, "progress_path": path}, task_vars)
-            finally:
-                over.set()
-                watcher.join()
+    def __init__(self, execute: t.Callable[[str, Json], Json], module: str, args: Json, timeout_s: float) -> None:
+        self._execute, self._module, self._args, self._timeout_s = execute, module, args, timeout_s
+        self._progress = Progress(Display().display)
+        self._patience = waiting.Patience(reached=False)
+        self._first: Json = {}
+        self._last: Json = {}
 
+    def run(self) -> Json:
+        """Return what the module would have returned if it had run in one piece."""
+        try:
+            # A slice waits by itself, so there is no pause between two of them.
+            ending = waiting.until(self._next, self._timeout_s, poll_s=0, patience=self._patience)
+        except GpuOpsError as e:
+            ending = {**self._last, "msg": e.msg}
+        if ending is None:
+            missing = (self._last.get("verdict") or {}).get("message") or self._last["msg"]
+            ending = {**self._last, "msg": waiting.timeout_message(missing, self._timeout_s)}
+        is_one_module = self._last is self._first or self._module == INFO
+        return ending if is_one_module else _merged(self._first, ending)
 
-def _watch(path: str, over: threading.Event) -> None:
-    """Print the newest line of a file from time to time, until it is over."""
-    lines = Lines(Display().display)
-    while not over.wait(SLICE_S):
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                lines.tell(file.read().rstrip("\n").rpartition("\n")[2])
+    def _next(self) -> Json | None:
+        """Run a slice; return its result unless the wait goes on."""
+        if not self._first:
+            self._first = self._last = self._execute(self._module, {**self._args, "wait_timeout": SLICE_S})
+        else:
+            self._progress.show(self._last)
+            left_s = int(self._timeout_s - self._progress.waited)
+            reading = {key: self._args[key] for key in _reading_options() if key in self._args}
+            slice_s = max(1, min(SLICE_S, left_s))
+            self._last = self._execute(INFO, {**reading, "wait": True, "wait_timeout": slice_s})
+        return self._ending()
+
+    def _ending(self) -> Json | None:
+        """Return the last result if it ends the wait. Raises `GpuOpsError` if the API server is away."""
+        reason = self._last.get("reason") if self._last.get("failed") else None
+        if reason not in AWAY:
+            return None if reason == "TimedOut" else self._last
+        if "verdict" in self._last:  # the outage began in the middle of the slice
+            self._patience.answered()
+        raise GpuOpsError(self._last["msg"], reason=reason)
 
 
 def _reading_options() -> set[str]:
-    """The options that a read of the same ClusterPolicy takes over: its name, and the connection with all its spellings."""
+    """Return the options that a read of the same ClusterPolicy needs: its name, and the connection in all spellings."""
     aliases = {alias for spec in AUTH_ARG_SPEC.values() for alias in spec.get("aliases", [])}
     return {"name", "namespace", *AUTH_ARG_SPEC, *aliases}
 
@@ -203,3 +198,42 @@ def _merged(first: Json, last: Json) -> Json:
     result = {key: value for key, value in first.items() if key not in ending}
     result.update({key: value for key, value in last.items() if key in (*ending, "verdict", "operands")})
     return result
+
+
+class WatchingAction(ProgressAction):
+    """For a module that appends lines about its progress to the file of its option progress_path."""
+
+    def run(self, tmp: str | None = None, task_vars: Json | None = None) -> Json:
+        """Run the module in one piece, and print what it writes meanwhile."""
+        super().run(tmp, task_vars)
+        args = dict(self._task.args)
+        # Only on the controller itself can the file be read from here.
+        is_local = self._connection.transport == "local"
+        if self._task.check_mode or self._task.async_val or "progress_path" in args or not is_local:
+            return self._module(self.MODULE, args, task_vars)
+        local_tmp = t.cast(t.Any, constants).DEFAULT_LOCAL_TMP
+        with tempfile.TemporaryDirectory(dir=local_tmp, ignore_cleanup_errors=True) as folder:
+            path = os.path.join(folder, "progress")
+            with _watched(path):
+                return self._module(self.MODULE, {**args, "progress_path": path}, task_vars)
+
+
+@contextlib.contextmanager
+def _watched(path: str) -> t.Iterator[None]:
+    """Print the newest line of a file from time to time, for the duration of a ``with`` block."""
+    over = threading.Event()
+    watcher = threading.Thread(target=_watch, name="progress", args=(path, over), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+
+
+def _watch(path: str, over: threading.Event) -> None:
+    lines = Lines(Display().display)
+    while not over.wait(SLICE_S):
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                lines.show_line(file.read().rstrip("\n").rpartition("\n")[2])

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What more than one folder of unit tests may ask for."""
+"""Fixtures that more than one folder of unit tests uses."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 
 from lab.nvml import Gpu, build, state
+from tests.unit.fake_api import FakeApi, serving
+from tests.unit.stack import ready
 
 SetNvml = t.Callable[..., None]
 
 
 @pytest.fixture(scope="session")
 def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The fake library. It is loaded here, so that pynvml, which asks for it by its name, gets it in every child of this process."""
-    # So that a child need not import it, which takes long on a busy machine.
+    """Build the fake library and load it, so that pynvml finds it by its name in every child of this process."""
+    # A child then need not import pynvml, which takes long on a busy machine.
     importlib.import_module("pynvml")
     library = build(tmp_path_factory.mktemp("nvml"))
     ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
@@ -30,7 +33,7 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def nvml(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SetNvml:
-    """``nvml(gpus, init=18)`` says what the fake library answers. Until then it is as if there were none."""
+    """``nvml(gpus, init=18)`` sets what the fake library answers. Until then it behaves as if there were no library."""
     path = tmp_path / "nvml.state"
     monkeypatch.setenv("FAKE_NVML_STATE", str(path))
 
@@ -38,3 +41,11 @@ def nvml(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         state(path, gpus, **system)
 
     return set_state
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[FakeApi]:
+    """A fake API server with two nodes and a stack that is ready. Waits poll it quickly."""
+    monkeypatch.setattr(waiting, "POLL_S", 0.01)
+    with serving(ready(2)) as server:
+        yield server

@@ -4,10 +4,10 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The names that NVIDIA's operator, its chart and Node Feature Discovery give to things: labels, annotations, states, resources.
+"""The names that NVIDIA's operator, its chart and Node Feature Discovery use: labels, annotations, states, resources.
 
-Source: NVIDIA GPU Operator v26.7.0 (``controllers/state_manager.go``, ``deployments/gpu-operator``), its upgrade library
-(``k8s-operator-libs/pkg/upgrade/consts.go``), GPU Feature Discovery and Node Feature Discovery.
+Source: NVIDIA GPU Operator v26.7.0 (``controllers/state_manager.go``, ``deployments/gpu-operator``), its upgrade
+library (``k8s-operator-libs/pkg/upgrade/consts.go``), GPU Feature Discovery and Node Feature Discovery.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ GPU_PRESENT = "nvidia.com/gpu.present"
 DEPLOY_PREFIX = "nvidia.com/gpu.deploy."
 OPERANDS_SWITCH = DEPLOY_PREFIX + "operands"
 PAUSED = "paused-for-"
-"""Beginning of a deploy label's value while a driver upgrade or a MIG change keeps the operand away; the cause follows."""
+"""Part of a deploy label's value while a driver upgrade or a MIG change keeps the operand away; the cause follows.
+
+A value that a person had set stays in front of it: ``mine_paused-for-driver-upgrade``.
+"""
 PRE_INSTALLED = "pre-installed"
 """Value of the driver's deploy label on a node that has a driver of its own."""
 WORKLOAD_CONFIG = "nvidia.com/gpu.workload.config"

@@ -12,13 +12,16 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import (
+    DEPLOY_PREFIX,
     GPU_PRESENT,
     GPU_RESOURCE,
     MIG_RESOURCE_PREFIX,
     NFD_GPU_LABELS,
+    NFD_PREFIX,
     OPERANDS_SWITCH,
     OS_ID,
     OS_VERSION,
+    PAUSED,
     WORKLOAD_CONFIG,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, quantity
@@ -26,7 +29,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _GPU_RESOURCES = (GPU_RESOURCE + ".", MIG_RESOURCE_PREFIX)
 
-# The DaemonSet controller gives these to every pod that it makes (kubernetes/pkg/controller/daemon/util/daemonset_util.go).
+# The DaemonSet controller gives these to its pods (kubernetes/pkg/controller/daemon/util/daemonset_util.go).
 DAEMONSET_TOLERATIONS = tuple(
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect}
     for key, effect in (
@@ -37,7 +40,7 @@ DAEMONSET_TOLERATIONS = tuple(
         ("pid-pressure", "NoSchedule"),
         ("unschedulable", "NoSchedule"),
         ("network-unavailable", "NoSchedule"),
-        # Set together with the NoExecute ones above; those tolerations let the pod stay, and the controller ignores these two.
+        # These two taints come with the NoExecute ones above, and the controller ignores them.
         ("not-ready", "NoSchedule"),
         ("unreachable", "NoSchedule"),
     )
@@ -45,7 +48,7 @@ DAEMONSET_TOLERATIONS = tuple(
 
 
 def is_gpu_node(node: Json) -> bool:
-    """Tell whether the operator counts this node as a GPU node: NFD saw an NVIDIA PCI device, or the operator labelled it."""
+    """Tell whether the operator counts this node as a GPU node: NFD or the operator itself has labelled it."""
     labels = labels_of(node)
     return labels.get(GPU_PRESENT) == "true" or has_nfd_gpu_label(node)
 
@@ -58,12 +61,22 @@ def has_nfd_gpu_label(node: Json) -> bool:
 
 def has_nfd_labels(node: Json) -> bool:
     """Tell whether Node Feature Discovery has labelled this node at all."""
-    return any(key.startswith("feature.node.kubernetes.io/") for key in labels_of(node))
+    return any(key.startswith(NFD_PREFIX) for key in labels_of(node))
 
 
 def is_switched_off(node: Json) -> bool:
     """Tell whether a person keeps the operands away from this node by label."""
     return labels_of(node).get(OPERANDS_SWITCH) == "false"
+
+
+def has_deploy_labels(node: Json) -> bool:
+    """Tell whether the operator has labelled this node for the operands."""
+    return any(key.startswith(DEPLOY_PREFIX) for key in labels_of(node))
+
+
+def is_paused(node: Json) -> bool:
+    """Tell whether a driver upgrade or a MIG change keeps an operand away from this node at the moment."""
+    return any(PAUSED in value for key, value in labels_of(node).items() if key.startswith(DEPLOY_PREFIX))
 
 
 def runs_containers(node: Json, spec: Json) -> bool:
@@ -124,7 +137,7 @@ def matches(selector: t.Mapping[str, str] | None, node: Json) -> bool:
 
 
 def selector_of(option: t.Mapping[str, t.Any]) -> dict[str, str]:
-    """Return a selector option as labels are: YAML reads true and 7 as no strings."""
+    """Return a selector option with strings as values, as in labels: YAML reads ``true`` and ``7`` as other types."""
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in option.items()}
 
 
@@ -132,6 +145,11 @@ def gpu_quantities(node: Json, field: str) -> dict[str, int]:
     """Return the GPU resources in ``capacity`` or ``allocatable``, for example ``{"nvidia.com/gpu": 8}``."""
     listed = (node.get("status") or {}).get(field) or {}
     return {key: quantity(value) for key, value in listed.items() if is_gpu_resource(key)}
+
+
+def has_allocatable_gpus(node: Json) -> bool:
+    """Tell whether the node has GPUs for pods."""
+    return any(gpu_quantities(node, "allocatable").values())
 
 
 def offered(node: Json, resource: str) -> int:
@@ -156,11 +174,11 @@ _OS_IMAGES = (
     ("Red Hat Enterprise Linux", "rhel"),
     ("Rocky Linux", "rocky"),
 )
-"""What the kubelet reports for a system, and its ID in /etc/os-release."""
+"""How the names start that the kubelet reports, each with the ID in /etc/os-release."""
 
 
 def os_of(node: Json) -> tuple[str, str]:
-    """Return the operating system's ID and version: from Node Feature Discovery, or else from what the kubelet reports."""
+    """Return the operating system's ID and version: from Node Feature Discovery, or else from the kubelet."""
     labels = labels_of(node)
     if OS_ID in labels:
         return labels[OS_ID], labels.get(OS_VERSION, "")
@@ -171,13 +189,18 @@ def os_of(node: Json) -> tuple[str, str]:
     return next(known, before_version or image), version[0] if version else ""
 
 
+def os_text(node: Json) -> str:
+    """Return the operating system in Node Feature Discovery's spelling (``ubuntu24.04``), or else in the kubelet's."""
+    return "".join(os_of(node)) if OS_ID in labels_of(node) else _node_info(node, "osImage")
+
+
 def kernel_of(node: Json) -> str:
-    """Return the running kernel, or ``unknown``."""
+    """Return the running kernel as the kubelet reports it, or unknown."""
     return _node_info(node, "kernelVersion")
 
 
 def runtime_of(node: Json) -> str:
-    """Return the container runtime and its version as the kubelet reports them (``containerd://2.1.4``), or ``unknown``."""
+    """Return the container runtime and its version as the kubelet reports them (``containerd://2.1.4``), or unknown."""
     return _node_info(node, "containerRuntimeVersion")
 
 

@@ -4,9 +4,12 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Pure questions about any object of the Kubernetes API: its name, its labels, its quantities."""
+"""Pure questions about any object of the Kubernetes API: its name, its labels, its age, its quantities."""
 
 from __future__ import annotations
+
+import calendar
+import time
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -30,6 +33,21 @@ def labels_of(item: Json) -> dict[str, str]:
 def annotations_of(item: Json) -> dict[str, str]:
     """Return an object's annotations."""
     return item["metadata"].get("annotations") or {}
+
+
+def last_write(item: Json) -> float:
+    """Return when an object was last changed other than by a status update, in seconds since the epoch."""
+    writes = [
+        timestamp(entry.get("time"))
+        for entry in item["metadata"].get("managedFields") or []
+        if entry.get("subresource") != "status"
+    ]
+    return max([*writes, timestamp(item["metadata"].get("creationTimestamp"))])
+
+
+def timestamp(text: str | None) -> float:
+    """Return a time of the API in seconds since the epoch, or 0 without one."""
+    return float(calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S"))) if text else 0.0
 
 
 def quantity(text: str | int) -> int:

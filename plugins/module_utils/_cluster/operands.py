@@ -6,8 +6,8 @@
 
 """The operands of a ClusterPolicy: which field of the spec asks for which DaemonSet, with which image and tolerations.
 
-Source: NVIDIA GPU Operator v26.7.0, ``api/nvidia/v1/clusterpolicy_types.go`` (what an absent ``enabled`` means, how an image is
-composed), ``assets/*/*daemonset.yaml`` (names, containers, tolerations) and ``controllers/object_controls.go``.
+Source: NVIDIA GPU Operator v26.7.0, ``api/nvidia/v1/clusterpolicy_types.go`` (what an absent ``enabled`` means, how an
+image is composed), ``assets/*/*daemonset.yaml`` (names, containers, tolerations), ``controllers/object_controls.go``.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 class Operand:
     """One component of the stack.
 
-    ``key`` is its field in the ClusterPolicy's spec, ``daemonset`` the name (or the prefix, for the driver) of its DaemonSet,
-    ``container`` the container that runs the component's own image, ``default`` what an absent ``enabled`` means.
+    ``key`` is its field in the ClusterPolicy's spec, ``daemonset`` the name of its DaemonSet (for the driver, also a
+    prefix), ``container`` the container that runs its own image, ``default`` what an absent ``enabled`` means.
     """
 
     name: str
@@ -68,7 +68,7 @@ DEFAULT_TOLERATIONS: list[Json] = [{"key": "nvidia.com/gpu", "operator": "Exists
 
 
 def tolerations(daemonsets: t.Mapping[str, t.Any] | None) -> list[Json]:
-    """Return the tolerations of the operands by the block ``daemonsets``: an absent list and an empty one leave the default."""
+    """Return the tolerations that the block ``daemonsets`` gives the operands. An empty list leaves the default too."""
     return (daemonsets or {}).get("tolerations") or DEFAULT_TOLERATIONS
 
 
@@ -102,8 +102,8 @@ def operand_name(daemonset: Json) -> str | None:
 def image_of(block: Json) -> str | None:
     """Return the image that a block of the spec asks for, or None when it leaves the image to the operator.
 
-    ``repository``, ``image`` and ``version`` (a tag or a digest) go together; ``image`` alone is a whole path. The operator adds the
-    node's operating system (and kernel) to the tag of a driver's image.
+    ``repository``, ``image`` and ``version`` (a tag or a digest) go together; ``image`` alone is a whole path. The
+    operator adds the node's operating system (and kernel) to the tag of a driver's image.
     """
     repository, image, version = (block.get(key) for key in ("repository", "image", "version"))
     if not isinstance(image, str) or not image:
@@ -115,6 +115,6 @@ def image_of(block: Json) -> str | None:
 
 
 def is_operator(deployment: Json) -> bool:
-    """Tell whether a Deployment runs the operator. Its pods have the label with the chart and with OLM, the Deployment only with the chart."""
+    """Tell whether a Deployment runs the operator, by the label of its pods: OLM does not label the Deployment."""
     pod_labels: t.Mapping[str, str] = deployment["spec"]["template"]["metadata"].get("labels") or {}
     return pod_labels.get("app") == names.OPERATOR

@@ -4,14 +4,15 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The one loop of everything that waits for the cluster, also while the API server is away.
+"""The one loop of everything that waits for the cluster. It also waits while the API server is away.
 
-It imports nothing of Kubernetes: Ansible loads action plugins in every run, and the client would make each start half a second longer.
+It imports nothing of Kubernetes: Ansible loads action plugins in every run, and loading the client takes half a second.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import time
 import typing as t
 
@@ -29,11 +30,12 @@ T = t.TypeVar("T")
 class Patience:
     """How long an API server may be away, counted from its last answer.
 
-    ``reached`` says whether it has answered before. If it has not, its address may be wrong, and no failure is tolerated.
+    ``outage_s`` is `OUTAGE_S` unless it is given. ``reached`` says whether the API server has answered before: if it
+    has not, its address may be wrong, and no failure is tolerated.
     """
 
-    def __init__(self, outage_s: float = OUTAGE_S, reached: bool = True) -> None:
-        self._outage_s = outage_s
+    def __init__(self, outage_s: float | None = None, reached: bool = True) -> None:
+        self._outage_s = OUTAGE_S if outage_s is None else outage_s
         self._last_answer = time.monotonic() if reached else -math.inf
 
     def answered(self) -> None:
@@ -41,48 +43,58 @@ class Patience:
         self._last_answer = time.monotonic()
 
     def tolerate(self, error: GpuOpsError, until: float = math.inf) -> None:
-        """Return if the API server may come back, and raise otherwise. ``until`` (monotonic seconds) ends the patience earlier."""
+        """Return if the API server may come back, and raise otherwise.
+
+        ``until`` (monotonic seconds) ends the patience earlier. The raised error says how old the last answer is.
+        """
         if error.reason not in AWAY or math.isinf(self._last_answer):
             raise error
         now = time.monotonic()
         away_s = now - self._last_answer
         if away_s > self._outage_s or now >= until:
-            raise GpuOpsError(f"{error.msg} Its last answer was {int(away_s)} s ago.", **error.details) from error
+            cause = _LAST_ANSWER.sub("", error.msg)
+            raise GpuOpsError(f"{cause} Its last answer was {int(away_s)} s ago.", **error.details) from error
+
+
+_LAST_ANSWER = re.compile(r" Its last answer was \d+ s ago\.$")
+"""What a shorter wait inside this one has already said."""
 
 
 def until(
     look: t.Callable[[], T | None],
     timeout_s: float = math.inf,
     *,
-    poll_s: float | t.Callable[[], float] = POLL_S,
+    poll_s: float | t.Callable[[], float] | None = None,
     patience: Patience | None = None,
     patience_ends: t.Callable[[], float] = lambda: math.inf,
     on_outage: t.Callable[[GpuOpsError], None] = lambda error: None,
 ) -> T | None:
-    """Look again and again, and return the first answer that is not None, or None when ``timeout_s`` has passed.
+    """Call ``look`` until it returns something other than None, and return that, or None when ``timeout_s`` has passed.
 
-    A look may fail while the API server is away: the wait goes on for as long as ``patience`` allows, at most until ``patience_ends()``
-    (monotonic seconds) and ``timeout_s``, and calls ``on_outage``. The error that ends it says for how long there was no answer.
+    The pause between two looks is ``poll_s`` (`POLL_S` unless it is given). A look may fail while the API server is
+    away: the wait then calls ``on_outage`` and goes on for as long as ``patience`` allows, at most until
+    ``patience_ends()`` (monotonic seconds) and ``timeout_s``. The error that ends it says how old the last answer is.
     """
     patience = patience or Patience()
     deadline = time.monotonic() + timeout_s
     while True:
+        pause_s = POLL_S
         try:
             found = look()
         except GpuOpsError as e:
             patience.tolerate(e, min(deadline, patience_ends()))
             on_outage(e)
-            pause_s = POLL_S
         else:
             patience.answered()
             if found is not None:
                 return found
             if time.monotonic() >= deadline:
                 return None
-            pause_s = poll_s() if callable(poll_s) else poll_s
+            if poll_s is not None:
+                pause_s = poll_s() if callable(poll_s) else poll_s
         time.sleep(max(0.0, min(pause_s, deadline - time.monotonic())))
 
 
-def timeout_message(message: str, seconds: float) -> str:
-    """Say that time is up, and what was missing."""
-    return f"The GPU stack is not ready after {int(seconds)} s: {message}"
+def timeout_message(missing: str, seconds: float) -> str:
+    """Return the message of a wait that has timed out: how long it was, and what was missing."""
+    return f"The GPU stack is not ready after {int(seconds)} s: {missing}"

@@ -4,13 +4,14 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What the judge says, and what it looks at."""
+"""What the judge looks at, and what it says."""
 
 from __future__ import annotations
 
 import dataclasses
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Level = t.Literal["failed", "progressing", "note"]
@@ -21,8 +22,8 @@ State = t.Literal["ready", "progressing", "failed"]
 class Reason:
     """One thing that stands between the stack and ready, or (level ``note``) that a person should know.
 
-    ``failed`` ends a wait at once, because waiting will not help; ``progressing`` may still come right. ``node`` and ``pod``
-    are one example; ``count`` of ``total`` nodes are concerned.
+    ``failed`` ends a wait at once, because waiting does not help; with ``progressing`` the stack may still become
+    ready. ``node`` and ``pod`` are one example; ``count`` of ``total`` nodes are concerned.
     """
 
     level: Level
@@ -34,6 +35,9 @@ class Reason:
     pod: str | None = None
     count: int | None = None
     total: int | None = None
+
+
+Reasons = t.Iterator[Reason]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,22 +66,25 @@ class Verdict:
     nodes_total: int
 
     def as_result(self) -> Json:
-        """Return the verdict as a module result."""
+        """Return the keys ``verdict`` and ``operands`` of a module's result."""
         return {
-            "state": self.state,
-            "message": self.message,
-            "reasons": [dataclasses.asdict(reason) for reason in self.reasons],
-            "nodes_ready": self.nodes_ready,
-            "nodes_total": self.nodes_total,
+            "verdict": {
+                "state": self.state,
+                "message": self.message,
+                "reasons": [dataclasses.asdict(reason) for reason in self.reasons],
+                "nodes_ready": self.nodes_ready,
+                "nodes_total": self.nodes_total,
+            },
+            "operands": [vars(rollout) | {"images": list(rollout.images)} for rollout in self.operands],
         }
 
 
 @dataclasses.dataclass(frozen=True)
 class PodRow:
-    """A pod of an operand that is not fine: one row of the API's pod table.
+    """A pod of an operand that is in trouble: one row of the API's pod table.
 
-    For a few examples the reader also looked at the pod itself: ``cause`` is why it is not fine, and ``current`` tells that it
-    is of its DaemonSet's newest revision, so that its failure is not about a spec that has been corrected since.
+    A few examples are also read as whole pods: ``cause`` is what holds the pod up, and ``current`` says that it is of
+    its DaemonSet's newest revision. The failure of an older pod may be about a spec that has been corrected since.
     """
 
     name: str
@@ -90,7 +97,10 @@ class PodRow:
 
 @dataclasses.dataclass(frozen=True)
 class Observation:
-    """What the judge looks at. Lists hold objects as the API sent them; ``policies`` is None when the CRD is not installed."""
+    """What the judge looks at. Lists hold objects as the API sent them.
+
+    ``policies`` is None when the CRD is not installed. ``troubled`` has the pods in trouble, by DaemonSet name.
+    """
 
     name: str
     namespace: str
@@ -101,14 +111,18 @@ class Observation:
     nodes: list[Json]
     now: float
     troubled: t.Mapping[str, tuple[PodRow, ...]] = dataclasses.field(default_factory=dict)
-    """Pods that are not fine, by DaemonSet name."""
 
     @property
     def policy(self) -> Json | None:
         """The ClusterPolicy in question."""
-        return next((item for item in self.policies or [] if item["metadata"]["name"] == self.name), None)
+        return next((item for item in self.policies or [] if objects.name_of(item) == self.name), None)
 
     @property
     def spec(self) -> Json:
         """Its spec, empty when it does not exist."""
         return (self.policy or {}).get("spec") or {}
+
+    @property
+    def seconds_since_edit(self) -> float:
+        """The age of its last edit, by the API server's clock."""
+        return self.now - objects.last_write(self.policy) if self.policy else 0.0

@@ -16,10 +16,6 @@ import typing as t
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
-
-from tests.unit.fake_api import FakeApi, serving
-from tests.unit.stack import ready
 
 
 class ModuleRun(t.NamedTuple):
@@ -36,7 +32,7 @@ RunModule = t.Callable[..., ModuleRun]
 @pytest.fixture
 def run_module(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> RunModule:
     """``run_module("name", option=value, _ansible_check_mode=True)`` runs one module of this collection."""
-    # Once a test has loaded ansible's controller code, warnings go to its display instead of the result.
+    # Once a test has loaded Ansible's controller code, warnings go to its display instead of the result.
     warnings: list[str] = []
     monkeypatch.setattr(AnsibleModule, "warn", lambda self, text: warnings.append(text))
 
@@ -51,17 +47,9 @@ def run_module(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
     return run
 
 
-@pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[FakeApi]:
-    """A fake API server with two nodes and a stack that is ready; waits poll it quickly."""
-    monkeypatch.setattr(observe, "POLL_S", 0.01)
-    with serving(ready(2)) as server:
-        yield server
-
-
 @pytest.fixture(scope="session")
 def helm_binary() -> str:
-    """A real helm: the one on PATH, or the one that the lab built."""
+    """Return the path of a real helm: the one on PATH, or the one that the lab has built."""
     cache = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
     found = shutil.which("helm") or next(iter(glob.glob(f"{cache}/gpuops-lab/*/bin/helm")), None)
     if found is None:

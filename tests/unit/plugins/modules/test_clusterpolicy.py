@@ -10,12 +10,11 @@ import copy
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.modules import clusterpolicy
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.apply import CRD
 
 from tests.unit.fake_api import ALL_PODS, DAEMONSETS, GPUCLUSTERS, POLICIES, FakeApi, refusal
 from tests.unit.stack import Json, policy
 
-CRD = clusterpolicy.CRD
 SPEC = {"dcgmExporter": {"env": [{"name": "NGC_API_KEY", "value": "nvapi-very-secret"}]}}
 Run = t.Callable[..., t.Any]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.modules.clusterpolicy_info import version_of
 
 from tests.unit.fake_api import POLICIES, FakeApi, refusal
 
@@ -61,15 +60,3 @@ def test_a_wait_that_times_out_says_why(api: FakeApi, module: Run) -> None:
 def test_no_permission(api: FakeApi, module: Run) -> None:
     api.answer = lambda method, path: refusal(403, "nodes is forbidden") if path.endswith("/nodes") else None
     assert module().result["msg"].startswith("No permission: nodes is forbidden")
-
-
-@pytest.mark.parametrize(
-    ("image", "version"),
-    [
-        ("nvcr.io/nvidia/driver:595-ubuntu24.04", "595-ubuntu24.04"),
-        ("localhost:5000/driver@sha256:abc", "sha256:abc"),
-        ("localhost:5000/driver", ""),
-    ],
-)
-def test_versions(image: str, version: str) -> None:
-    assert version_of(image) == version

@@ -7,7 +7,6 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.modules.gpu_stack_info import driver_version
 
 from tests.unit.fake_api import ALL_PODS, DAEMONSETS, NODES, FakeApi, refusal
 from tests.unit.stack import cpu_node
@@ -84,15 +83,6 @@ def test_a_node_whose_operands_are_not_fine(api: FakeApi, module: Run) -> None:
     ]
     first, second = module().result["nodes"]
     assert (first["waiting_for"], second["waiting_for"]) == ({}, {"device-plugin": "CrashLoopBackOff"})
-
-
-def test_the_drivers_version_in_its_old_spelling() -> None:
-    labels = {
-        "nvidia.com/cuda.driver.major": "570",
-        "nvidia.com/cuda.driver.minor": "86",
-        "nvidia.com/cuda.driver.rev": "10",
-    }
-    assert driver_version(labels) == "570.86.10" and driver_version({}) is None
 
 
 def test_no_permission(api: FakeApi, module: Run) -> None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Waiting with progress: in slices, with the module played by a list of results, and in one piece, with one that writes lines."""
+"""Waiting with progress: in slices, with a list of results as the module, and in one piece, with lines in a file."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import typing as t
 
 import pytest
 from ansible.errors import AnsibleActionFail
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils import _progress
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils._progress import (
     INFO,
-    OUTAGE_S,
     SLICE_S,
     Progress,
     WaitingAction,
@@ -34,7 +34,7 @@ def reason(operand: str, message: str, level: str = "progressing") -> Json:
     return {"level": level, "code": "PodsNotReady", "operand": operand, "message": message}
 
 
-def waiting(*reasons: Json, **more: t.Any) -> Json:
+def timed_out(*reasons: Json, **more: t.Any) -> Json:
     operands = [
         {"operand": "driver", "state": "ready"},
         {"operand": "dcgm", "state": "progressing"},
@@ -55,27 +55,27 @@ AWAY = {"failed": True, "reason": "Unreachable", "msg": "Cannot reach the Kubern
 
 
 class Clock:
-    """Time passes only when somebody says so."""
+    """A clock that only sleeping advances."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
-    def __call__(self) -> float:
+    def monotonic(self) -> float:
         return self.seconds
 
-    def pass_by(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         self.seconds += seconds
 
 
 def test_a_line_for_each_change_and_a_heartbeat() -> None:
     clock, lines = Clock(), list[str]()
-    progress = Progress(lines.append, clock)
-    slow = waiting(reason("driver", "a note", "note"), reason("driver", "driver: 1 of 4 nodes ready."))
+    progress = Progress(lines.append, clock.monotonic)
+    slow = timed_out(reason("driver", "a note", "note"), reason("driver", "driver: 1 of 4 nodes ready."))
     for seconds in (8, 8, 30):
-        clock.pass_by(seconds)
+        clock.sleep(seconds)
         progress.show(slow)
-    clock.pass_by(60)
-    progress.show(waiting(reason("dcgm", "dcgm: 3 of 4 nodes ready.")))
+    clock.sleep(60)
+    progress.show(timed_out(reason("dcgm", "dcgm: 3 of 4 nodes ready.")))
     assert lines == [
         "  [00:08] 1/2 operands ready; driver: 1 of 4 nodes ready. (for 00:00)",
         "  [00:46] 1/2 operands ready; driver: 1 of 4 nodes ready. (for 00:38)",
@@ -97,8 +97,8 @@ def play(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., Play]:
     def run(results: list[Json], module: str = MODULE, check: bool = False, **args: t.Any) -> Play:
         clock, calls, lines, left = Clock(), [], list[str](), iter(results)
         monkeypatch.setattr(_progress, "Display", lambda: types.SimpleNamespace(display=lines.append))
-        monkeypatch.setattr(_progress, "Progress", lambda say: Progress(say, clock))
-        monkeypatch.setattr(_progress.time, "sleep", clock.pass_by)
+        monkeypatch.setattr(_progress, "Progress", lambda display: Progress(display, clock.monotonic))
+        monkeypatch.setattr(waiting, "time", clock)
         monkeypatch.setattr(_progress.ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
 
         class Action(WaitingAction):
@@ -108,7 +108,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., Play]:
             def _execute_module(self, module_name: str, module_args: Json, task_vars: t.Any, wrap_async: bool) -> Json:
                 calls.append((module_name, module_args))
                 seconds = module_args.get("wait_timeout")
-                clock.pass_by(seconds if isinstance(seconds, int) else 0)
+                clock.sleep(seconds if isinstance(seconds, int) else 0)
                 return dict(next(left))
 
         action = Action.__new__(Action)
@@ -124,9 +124,9 @@ def test_what_is_ready_at_once_takes_one_call(play: t.Callable[..., Play]) -> No
 
 
 def test_later_slices_only_read(play: t.Callable[..., Play]) -> None:
-    first = waiting(reason("driver", "slow."), changed=True, clusterpolicy={"a": 1}, diff={"before": {}})
+    first = timed_out(reason("driver", "slow."), changed=True, clusterpolicy={"a": 1}, diff={"before": {}})
     done = play(
-        [first, waiting(reason("driver", "slow.")), READY], spec={"x": {}}, name="p", kubeconfig="k", wait_timeout=100
+        [first, timed_out(reason("driver", "slow.")), READY], spec={"x": {}}, name="p", kubeconfig="k", wait_timeout=100
     )
     assert done.calls[1:] == [(INFO, {"name": "p", "kubeconfig": "k", "wait": True, "wait_timeout": SLICE_S})] * 2
     assert done.result == {
@@ -140,40 +140,46 @@ def test_later_slices_only_read(play: t.Callable[..., Play]) -> None:
 
 
 def test_time_is_up(play: t.Callable[..., Play]) -> None:
-    done = play([waiting(reason("driver", "slow."))] * 4, wait_timeout=20)
+    done = play([timed_out(reason("driver", "slow."))] * 4, wait_timeout=20)
     assert [args["wait_timeout"] for dummy, args in done.calls] == [8, 8, 4]
     assert done.result["failed"] and done.result["msg"] == "The GPU stack is not ready after 20 s: m"
 
 
 def test_time_is_up_in_an_outage(play: t.Callable[..., Play]) -> None:
-    begun = waiting(reason("driver", "slow."), reason="Unreachable") | {"msg": "Cannot reach the Kubernetes API."}
+    begun = timed_out(reason("driver", "slow."), reason="Unreachable") | {"msg": "Cannot reach the Kubernetes API."}
     done = play([begun, begun, begun], wait_timeout=16)
-    assert done.result["msg"] == "The GPU stack is not ready after 16 s: Cannot reach the Kubernetes API."
-    assert done.lines == ["  [00:08] Cannot reach the Kubernetes API. (for 00:00)"]
+    assert done.result["msg"] == "Cannot reach the Kubernetes API. Its last answer was 0 s ago."
+    assert done.lines == ["  [00:10] Cannot reach the Kubernetes API. (for 00:00)"]
 
 
 def test_what_cannot_come_right_ends_it(play: t.Callable[..., Play]) -> None:
-    done = play([waiting(reason("driver", "slow.")), {"failed": True, "reason": "NotReady", "msg": "never"}])
+    done = play([timed_out(reason("driver", "slow.")), {"failed": True, "reason": "NotReady", "msg": "never"}])
     assert done.result["msg"] == "never" and done.result["failed"] and len(done.calls) == 2
 
 
 def test_an_outage_is_sat_out(play: t.Callable[..., Play]) -> None:
-    done = play([waiting(reason("driver", "slow.")), AWAY, AWAY, READY], wait_timeout=600)
+    done = play([timed_out(reason("driver", "slow.")), AWAY, AWAY, READY], wait_timeout=600)
     assert "failed" not in done.result and "Cannot reach the Kubernetes API." in done.lines[1]
 
 
 def test_an_outage_in_the_first_slice_is_sat_out_once_the_wait_has_begun(play: t.Callable[..., Play]) -> None:
-    assert "failed" not in play([waiting(reason("driver", "slow."), reason="Unreachable"), READY]).result
+    assert "failed" not in play([timed_out(reason("driver", "slow."), reason="Unreachable"), READY]).result
     assert play([AWAY]).result == AWAY
 
 
+def test_a_slice_says_how_long_the_outage_is_and_so_does_the_whole_wait(play: t.Callable[..., Play]) -> None:
+    begun = timed_out(reason="Unreachable") | {"msg": "Cannot reach the Kubernetes API. Its last answer was 3 s ago."}
+    done = play([begun, *[AWAY] * 50], wait_timeout=600)
+    assert done.result["msg"] == "Cannot reach the Kubernetes API. Its last answer was 70 s ago."
+
+
 def test_an_outage_that_stays_ends_it(play: t.Callable[..., Play]) -> None:
-    done = play([waiting(reason("driver", "slow.")), *[AWAY] * 50], wait_timeout=600)
-    assert done.result["reason"] == "Unreachable" and len(done.calls) < OUTAGE_S / SLICE_S + 3
+    done = play([timed_out(reason("driver", "slow.")), *[AWAY] * 50], wait_timeout=600)
+    assert done.result["reason"] == "Unreachable" and len(done.calls) < waiting.OUTAGE_S / SLICE_S + 3
 
 
 def test_the_reading_module_waits_too(play: t.Callable[..., Play]) -> None:
-    done = play([waiting(reason("driver", "slow.")), READY], module=INFO, wait=True)
+    done = play([timed_out(reason("driver", "slow.")), READY], module=INFO, wait=True)
     assert [name for name, dummy in done.calls] == [INFO, INFO] and done.result == READY
 
 
@@ -261,6 +267,7 @@ def test_where_nobody_could_read_it_the_module_runs_as_given(watch: t.Callable[.
 
 def test_the_controller_does_not_import_the_kubernetes_client() -> None:
     """Every run with one of these tasks would start half a second later."""
-    imports = "import sys, ansible_collections.gpuops.nvidia.plugins.plugin_utils._progress; sys.exit('kubernetes' in sys.modules)"
+    module = "ansible_collections.gpuops.nvidia.plugins.plugin_utils._progress"
+    imports = f"import sys, {module}; sys.exit('kubernetes' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", imports], env=environment, check=False).returncode == 0

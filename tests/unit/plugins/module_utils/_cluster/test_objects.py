@@ -23,6 +23,22 @@ def test_an_object_may_have_no_labels_and_annotations(given: dict[str, None]) ->
     assert (objects.labels_of(item), objects.annotations_of(item)) == ({}, {})
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1970-01-01T00:01:00Z", 60), ("1970-01-01T00:01:00.999999Z", 60), (None, 0), ("", 0)],
+)
+def test_times(text: str | None, seconds: float) -> None:
+    assert objects.timestamp(text) == seconds
+
+
+def test_status_updates_are_not_edits() -> None:
+    created, edited, updated = (f"1970-01-01T00:00:{second:02}Z" for second in (7, 20, 30))
+    writes = [{"manager": "gpuops.nvidia", "time": edited}, {"manager": "x", "time": updated, "subresource": "status"}]
+    assert objects.last_write({"metadata": {"creationTimestamp": created, "managedFields": writes}}) == 20
+    assert objects.last_write({"metadata": {"creationTimestamp": created}}) == 7
+    assert objects.last_write({"metadata": {}}) == 0
+
+
 @pytest.mark.parametrize(("text", "number"), [("8", 8), (8, 8), ("1k", 1000), ("12k", 12000), (0, 0)])
 def test_quantities(text: str | int, number: int) -> None:
     assert objects.quantity(text) == number

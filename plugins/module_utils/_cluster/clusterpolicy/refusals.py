@@ -1,0 +1,84 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""What the API server says about a ClusterPolicy that it refuses, in the user's words. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+
+def explain(error: GpuOpsError, schema: Json | None) -> GpuOpsError:
+    """Return the API server's refusal of an apply as one sentence in the user's words.
+
+    ``schema`` is the CRD's schema of the spec when it could be read; it serves to suggest the right name.
+    """
+    if error.reason == "Conflict":
+        return _conflict(error)
+    mistyped = _mistyped(error.msg)
+    if error.reason != "Invalid" and mistyped is None:
+        return error
+    fields = _unknown_fields(error.msg)
+    if fields:
+        hint = _suggestion(fields[0], schema) if schema else ""
+        message = f"The ClusterPolicy CRD has no field {', '.join(fields)}.{hint}"
+        return GpuOpsError(message, reason="Invalid", fields=fields)
+    return _wrong_values(error, mistyped)
+
+
+def _mistyped(message: str) -> str | None:
+    """Return what does not fit the schema. The API server reports it as an internal error (500)."""
+    found = re.search(r"failed to create typed patch object \([^)]*\): (.*)", message)
+    return found[1].lstrip(".") if found else None
+
+
+def _unknown_fields(message: str) -> list[str]:
+    pattern = r'unknown field "([^"]+)"|\.([\w.\[\]]+): field not declared in schema'
+    return [strict or typed for strict, typed in re.findall(pattern, message)]
+
+
+def _wrong_values(error: GpuOpsError, mistyped: str | None) -> GpuOpsError:
+    causes: list[Json] = error.details.get("causes") or []
+    emptied = [str(cause["field"]) for cause in causes if 'must be of type object: "null"' in str(cause.get("message"))]
+    if emptied:
+        fields = ", ".join(dict.fromkeys(emptied))
+        message = f"Server-side apply cannot empty {fields}: give at least one of its fields, for example its default."
+        return GpuOpsError(message, reason="Invalid")
+    named = [f"{cause.get('field')}: {cause.get('message')}" for cause in causes if cause.get("field")]
+    problem = "; ".join(dict.fromkeys(named)) or mistyped or error.msg
+    message = f"The API server refuses this ClusterPolicy: {problem}"
+    return GpuOpsError(message, reason="Invalid", causes=error.details.get("causes"))
+
+
+def _conflict(error: GpuOpsError) -> GpuOpsError:
+    causes: list[Json] = error.details.get("causes") or []
+    conflicts = [{"field": str(cause.get("field", "")).lstrip("."), "manager": _manager(cause)} for cause in causes]
+    if not conflicts:
+        return error
+    owned = ", ".join(f"{conflict['field']} ({conflict['manager']})" for conflict in conflicts)
+    return GpuOpsError(
+        f"Another manager owns fields with other values: {owned}. Leave them out, change them where they are managed, "
+        "or set force: true to take them over.",
+        reason="Conflict",
+        conflicts=conflicts,
+    )
+
+
+def _manager(cause: Json) -> str:
+    found = re.search(r'conflict with "([^"]+)"', str(cause.get("message", "")))
+    return found[1] if found else "unknown manager"
+
+
+def _suggestion(field: str, schema: Json) -> str:
+    *blocks, wrong = field.removeprefix("spec.").split(".")
+    for block in blocks:
+        schema = (schema.get("properties") or {}).get(block) or {}
+    close = difflib.get_close_matches(wrong, list(schema.get("properties") or {}), n=1)
+    return f" Did you mean {'.'.join(['spec', *blocks, close[0]])}?" if close else ""

@@ -1,0 +1,47 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""What the ClusterPolicy asks for, who owns which field, and whether the stack is ready."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import changes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, wait
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation, Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+
+def clusterpolicy_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+    """Read and judge the ClusterPolicy, after a wait if the options ask for one; return the result of the module."""
+    namespace, name = options["namespace"], options["name"]
+    if options["wait"] and not cluster.check_mode:
+        return _describe(*wait.until_ready(cluster, namespace, name, options["wait_timeout"]))
+    observation = observe.observe(cluster, namespace, name)
+    return _describe(observation, judge.judge(observation))
+
+
+def _describe(observation: Observation, verdict: Verdict) -> Json:
+    policy = observation.policy
+    status = (policy or {}).get("status") or {}
+    return {
+        "exists": policy is not None,
+        "clusterpolicy": changes.strip_managed(policy) if policy else {},
+        "owners": changes.owners_of(policy) if policy else {},
+        "state": status.get("state", ""),
+        "conditions": status.get("conditions") or [],
+        "versions": {rollout.operand: version_of(rollout.images[0]) for rollout in verdict.operands if rollout.images},
+        **verdict.as_result(),
+    }
+
+
+def version_of(image: str) -> str:
+    """Return an image's digest or tag."""
+    if "@" in image:
+        return image.rpartition("@")[2]
+    return image.rpartition("/")[2].partition(":")[2]

@@ -1,0 +1,98 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Every GPU node as one row: what it has, what is allocated, and whether the operands on it are ready."""
+
+from __future__ import annotations
+
+import typing as t
+from concurrent.futures import ThreadPoolExecutor
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes, objects, operands, pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+
+def fleet_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+    """Read the fleet once; return the result of gpu_stack_info."""
+    namespace = options["namespace"]
+    with ThreadPoolExecutor(1) as executor:
+        gpu_pods = executor.submit(pods.gpu_pods, cluster, namespace) if options["allocated"] else None
+        observation = observe.observe(cluster, namespace, options["name"])
+        allocated = _allocated(gpu_pods.result()) if gpu_pods else {}
+    waiting_for = _waiting_for(observation)
+    gpu_nodes = (node for node in observation.nodes if nodes.is_gpu_node(node))
+    rows = [_row(node, allocated, waiting_for) for node in sorted(gpu_nodes, key=objects.name_of)]
+    return {"nodes": rows, "summary": _summary(rows), **judge.judge(observation).as_result()}
+
+
+def _allocated(gpu_pods: t.Iterable[pods.GpuPod]) -> dict[str, dict[str, int]]:
+    """Return how many GPUs pods hold, by node and resource name."""
+    allocated: dict[str, dict[str, int]] = {}
+    for pod in gpu_pods:
+        on_node = allocated.setdefault(pod.node, {})
+        for resource, number in pod.gpus.items():
+            on_node[resource] = on_node.get(resource, 0) + number
+    return allocated
+
+
+def _waiting_for(observation: Observation) -> dict[str, dict[str, str]]:
+    """Return the statuses of the operands' pods that are in trouble, by node and operand."""
+    waiting_for: dict[str, dict[str, str]] = {}
+    for daemonset in observation.daemonsets:
+        operand = operands.operand_name(daemonset) or objects.name_of(daemonset)
+        for row in observation.troubled.get(objects.name_of(daemonset), ()):
+            waiting_for.setdefault(row.node, {})[operand] = row.status
+    return waiting_for
+
+
+def _row(node: Json, allocated: t.Mapping[str, Json], waiting_for: t.Mapping[str, Json]) -> Json:
+    """Return one row of the fleet. What the stack has not reported yet is None."""
+    name, labels = objects.name_of(node), objects.labels_of(node)
+    return {
+        "name": name,
+        "product": labels.get(names.GPU_PRODUCT),
+        "gpus": whole_number(labels.get(names.GPU_COUNT)),
+        "memory_mib": whole_number(labels.get(names.GPU_MEMORY)),
+        "driver": driver_version(labels),
+        "mig": {
+            "capable": labels.get(names.MIG_CAPABLE) == "true",
+            "strategy": labels.get(names.MIG_STRATEGY),
+            "config": labels.get(names.MIG_CONFIG),
+            "state": labels.get(names.MIG_STATE),
+        },
+        "os": nodes.os_text(node),
+        "kernel": nodes.kernel_of(node),
+        "runtime": nodes.runtime_of(node),
+        "capacity": nodes.gpu_quantities(node, "capacity"),
+        "allocatable": nodes.gpu_quantities(node, "allocatable"),
+        "allocated": allocated.get(name, {}),
+        "ready": nodes.is_ready(node),
+        "cordoned": nodes.is_cordoned(node),
+        "taints": [nodes.format_taint(taint) for taint in nodes.taints_of(node)],
+        "upgrade_state": labels.get(names.UPGRADE_STATE),
+        "waiting_for": waiting_for.get(name, {}),
+    }
+
+
+def driver_version(labels: t.Mapping[str, str]) -> str | None:
+    """Return the driver's version from GPU Feature Discovery's labels: the new spelling, or else the old one."""
+    parts = (labels.get(name, "") for name in names.DRIVER_VERSION_PARTS)
+    return labels.get(names.DRIVER_VERSION) or ".".join(part for part in parts if part) or None
+
+
+def _summary(rows: list[Json]) -> Json:
+    """Return the totals of the fleet."""
+    gpus: dict[str, dict[str, int]] = {}
+    for row in rows:
+        for field in ("capacity", "allocatable", "allocated"):
+            for resource, number in row[field].items():
+                totals = gpus.setdefault(resource, {"capacity": 0, "allocatable": 0, "allocated": 0})
+                totals[field] += number
+    return {"nodes": len(rows), "nodes_ready": sum(row["ready"] for row in rows), "gpus": gpus}

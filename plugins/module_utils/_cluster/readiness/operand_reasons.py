@@ -1,0 +1,164 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""What the operands' DaemonSets and pods say against ready."""
+
+from __future__ import annotations
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import Operand
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import rollouts
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
+    Observation,
+    PodRow,
+    Reason,
+    Reasons,
+    Rollout,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+_PULL = "Check that the image and tag exist, that the node reaches the registry, and the pull secret."
+_RUNTIME = "See the pod's events on the node's container runtime."
+REMEDIES = {
+    "ImagePullBackOff": _PULL,
+    "ErrImagePull": _PULL,
+    "InvalidImageName": "Correct the operand's repository, image and version.",
+    "ErrImageNeverPull": "Set the operand's imagePullPolicy to IfNotPresent, or load the image on the node.",
+    "CreateContainerConfigError": "Create the ConfigMap or Secret that the pod refers to.",
+    "CreateContainerError": _RUNTIME,
+    "RunContainerError": _RUNTIME,
+}
+"""What to do about an operand's pod in one of the states `pods.NEVER_STARTS`."""
+
+
+def about_operands(observation: Observation, found: list[Rollout], gpu_nodes: list[Json]) -> Reasons:
+    """Yield what is missing in each rollout. Rollouts are sorted: an operand waits for those before it."""
+    if not gpu_nodes:
+        return
+    by_name = {operand.name: operand for operand in operands.OPERANDS}
+    daemonsets = {objects.name_of(item): item for item in observation.daemonsets}
+    for rollout in found:
+        operand = by_name[rollout.operand]
+        if rollout.daemonset is None:
+            yield from _about_missing(observation.spec, operand, rollout)
+        elif operands.belongs(operand, rollout.daemonset) and not operands.enabled(operand, observation.spec):
+            message = f"{operand.name} is switched off, but DaemonSet {rollout.daemonset} is still there."
+            yield Reason("progressing", "OperandNotRemoved", message, operand=operand.name)
+        else:
+            yield from _about_rollout(observation, operand, rollout, daemonsets[rollout.daemonset])
+
+
+def _about_missing(spec: Json, operand: Operand, rollout: Rollout) -> Reasons:
+    if rollout.state != "disabled":
+        message = f"{operand.name}: the operator has not made DaemonSet {operand.daemonset} yet."
+        yield Reason("progressing", "OperandMissing", message, operand=operand.name)
+    elif operand is operands.DRIVER and (spec.get("driver") or {}).get("useNvidiaDriverCRD"):
+        yield Reason(
+            "progressing",
+            "NoNVIDIADriver",
+            "driver.useNvidiaDriverCRD is true, but no NVIDIADriver has a driver DaemonSet, so no node gets a driver.",
+            "Create an NVIDIADriver, for example with default: true.",
+            operand=operand.name,
+        )
+
+
+def _about_rollout(observation: Observation, operand: Operand, rollout: Rollout, daemonset: Json) -> Reasons:
+    yield from _about_image(observation.spec, operand, rollout, daemonset)
+    rows = observation.troubled.get(objects.name_of(daemonset), ())
+    if rollout.state != "ready" and rows:
+        yield from _about_pods(operand, rollout, rows)
+    elif rollout.desired != rollout.expected:
+        message = (
+            f"{operand.name}: {rollout.desired} pods are scheduled for {rollout.expected} nodes; "
+            "the DaemonSet controller is behind."
+        )
+        desired, expected = rollout.desired, rollout.expected
+        yield Reason("progressing", "NotScheduled", message, operand=operand.name, count=desired, total=expected)
+    elif rollout.state != "ready":
+        yield _outdated(observation.spec, operand, rollout, daemonset)
+
+
+def _about_image(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -> Reasons:
+    """Yield a reason when the operator still runs another image than the spec asks for."""
+    if not operands.belongs(operand, objects.name_of(daemonset)) or not rollout.images:
+        return  # an NVIDIADriver has a spec of its own
+    wanted, running = operands.image_of(spec.get(operand.key) or {}), rollout.images[0]
+    if wanted and not _is_image(running, wanted, operand):
+        message = (
+            f"{operand.name}: the operator still runs {running} instead of {wanted}; it has not acted on the change."
+        )
+        yield Reason("progressing", "OldImage", message, operand=operand.name)
+
+
+def _is_image(running: str, wanted: str, operand: Operand) -> bool:
+    # The operator adds the node's operating system to the driver's tag (and its kernel, when precompiled).
+    return running == wanted or (operand is operands.DRIVER and running.startswith(wanted + "-"))
+
+
+def _outdated(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -> Reason:
+    """Return the reason about a rollout whose pods are old or not available, though none is in trouble."""
+    done, what = rollout.available, "an available pod"
+    if rollout.updated < rollout.desired:
+        done, what = rollout.updated, "the new revision"
+    message = f"{operand.name}: {done} of {rollout.expected} nodes run {what}."
+    if not _stays_outdated(spec, operand, rollout, daemonset):
+        total = rollout.expected
+        return Reason("progressing", "RollingOut", message, operand=operand.name, count=done, total=total)
+    remedy = "Set daemonsets.updateStrategy to RollingUpdate, or delete the pods node by node."
+    if operand is operands.DRIVER:
+        remedy = (
+            "These pods are replaced only when somebody deletes them: set driver.upgradePolicy.autoUpgrade, "
+            "or delete them node by node."
+        )
+    return Reason("failed", "PodsOutdated", message, remedy, operand.name, count=done, total=rollout.expected)
+
+
+def _stays_outdated(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -> bool:
+    """Tell whether there are pods of an old revision that nothing replaces."""
+    # Pods that are still to be made are behind too, but nobody has to delete anything for them.
+    has_old_pods = int((daemonset.get("status") or {}).get("currentNumberScheduled", 0)) > rollout.updated
+    is_manual = daemonset["spec"]["updateStrategy"]["type"] == "OnDelete"
+    return has_old_pods and is_manual and not _replaces_pods(operand, spec)
+
+
+def _replaces_pods(operand: Operand, spec: Json) -> bool:
+    """Tell whether the operator deletes outdated OnDelete pods: only its upgrade controller does, for the driver."""
+    driver = spec.get("driver") or {}
+    upgrades = bool((driver.get("upgradePolicy") or {}).get("autoUpgrade")) or bool(driver.get("useNvidiaDriverCRD"))
+    return operand is operands.DRIVER and upgrades
+
+
+def _about_pods(operand: Operand, rollout: Rollout, rows: tuple[PodRow, ...]) -> Reasons:
+    """Yield one reason for each status that pods are in, those that need help first."""
+    by_status: dict[str, list[PodRow]] = {}
+    for row in sorted(rows, key=lambda row: not rollouts.never_starts(row)):
+        by_status.setdefault(row.status, []).append(row)
+    for group in by_status.values():
+        yield _trouble(operand, rollout, group)
+
+
+def _trouble(operand: Operand, rollout: Rollout, group: list[PodRow]) -> Reason:
+    """Return the reason about pods with one status, with the one as an example whose cause is known."""
+    example = next((row for row in group if row.cause), group[0])
+    where = f"pod {example.name}" + (f" on {example.node}" if example.node else "")
+    cause = f": {example.cause}" if example.cause else ""
+    message = (
+        f"{operand.name}: {rollout.available} of {rollout.expected} nodes ready; {where} is {example.status}{cause}."
+    )
+    status = example.status.removeprefix("Init:")
+    is_failed = rollouts.never_starts(group[0])
+    logs = f"See `kubectl logs {example.name} --all-containers`." if is_failed else ""
+    return Reason(
+        level="failed" if is_failed else "progressing",
+        code=status if is_failed else "PodsNotReady",
+        message=message,
+        remedy=REMEDIES.get(status, logs),
+        operand=operand.name,
+        node=example.node or None,
+        pod=example.name,
+        count=len(group),
+        total=rollout.expected,
+    )

@@ -1,0 +1,110 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""What the ClusterPolicy, its operator and its status say against ready."""
+
+from __future__ import annotations
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
+    Level,
+    Observation,
+    Reason,
+    Reasons,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+FRESH_EDIT_S = 3
+"""How old an edit must be before the status can be about it: in recordings the operator answers within 0.3 s."""
+
+RECONCILE_ERROR_S = 30
+"""How long a ReconcileFailed may last before it counts: the operator often recovers from one within a second."""
+
+
+def about_policy(observation: Observation) -> Reasons:
+    """Yield what keeps the operator from acting on the ClusterPolicy at all."""
+    if observation.policies is None:
+        yield Reason(
+            "failed",
+            "CRDMissing",
+            "The ClusterPolicy CRD is not installed.",
+            "Apply the CRDs of the GPU Operator's chart first.",
+        )
+        return
+    if observation.gpuclusters:
+        gpucluster = objects.name_of(observation.gpuclusters[0])
+        message = f"A GPUCluster ({gpucluster}) exists beside the ClusterPolicy, and the operator serves neither."
+        yield Reason("failed", "GPUClusterPresent", message, "Delete one of the two.")
+    if observation.policy is None:
+        message = f"There is no ClusterPolicy {observation.name}."
+        yield Reason("progressing", "NoClusterPolicy", message, "Create it with gpuops.nvidia.clusterpolicy.")
+        return
+    yield from _about_others(observation.policy, observation.policies)
+    yield from _about_operator(observation)
+
+
+def _about_others(policy: Json, policies: list[Json]) -> Reasons:
+    """Yield what follows from a second ClusterPolicy: the operator serves only the oldest."""
+    name = objects.name_of(policy)
+    served = min(policies, key=lambda item: (item["metadata"]["creationTimestamp"], objects.name_of(item)))
+    if served is not policy:
+        oldest = objects.name_of(served)
+        yield Reason(
+            "failed",
+            "NotInCharge",
+            f"The operator ignores ClusterPolicy {name}: {oldest} is older, and only one is served.",
+            f"Delete {name}, or delete {oldest} if its drivers may go.",
+        )
+    elif len(policies) > 1:
+        others = ", ".join(sorted(objects.name_of(item) for item in policies if item is not policy))
+        message = f"The operator ignores another ClusterPolicy: {others}."
+        yield Reason("note", "IgnoredClusterPolicy", message, "Delete it.")
+
+
+def _about_operator(observation: Observation) -> Reasons:
+    namespace = observation.namespace
+    if not observation.operators:
+        yield Reason(
+            "progressing",
+            "OperatorMissing",
+            f"There is no operator Deployment (pods with label {names.OPERATOR_SELECTOR}) in namespace {namespace}, "
+            "so nobody acts on the ClusterPolicy.",
+            "Install the GPU Operator's chart there, or name the right namespace.",
+        )
+    elif not any((item.get("status") or {}).get("availableReplicas") for item in observation.operators):
+        deployment = objects.name_of(observation.operators[0])
+        message = f"The operator Deployment {deployment} has no available pod, so the ClusterPolicy's status is old."
+        remedy = f"See `kubectl -n {namespace} describe deployment {deployment}`."
+        yield Reason("progressing", "OperatorNotAvailable", message, remedy)
+
+
+def about_state(observation: Observation) -> Reasons:
+    """Yield what the operator reports. It comes last: it names states, whereas other reasons name pods and nodes."""
+    status = (observation.policy or {}).get("status") or {}
+    error = _error_condition(status)
+    if error and error.get("reason") != "OperandNotReady":
+        yield _not_reconciled(observation, error)
+    elif status.get("state") != "ready":
+        cause = (error or {}).get("message") or f"state is {status.get('state') or 'not set yet'}"
+        yield Reason(
+            "progressing", "StateNotReady", f"The operator does not report the ClusterPolicy as ready: {cause}."
+        )
+    if observation.seconds_since_edit < FRESH_EDIT_S:
+        message = "The ClusterPolicy was changed a moment ago, so its status may still be about the old spec."
+        yield Reason("progressing", "JustChanged", message)
+
+
+def _error_condition(status: Json) -> Json | None:
+    conditions = status.get("conditions") or []
+    return next((item for item in conditions if item["type"] == "Error" and item["status"] == "True"), None)
+
+
+def _not_reconciled(observation: Observation, error: Json) -> Reason:
+    # An error from before the last edit may be about what that edit has corrected.
+    lasts_s = min(observation.now - objects.timestamp(error.get("lastTransitionTime")), observation.seconds_since_edit)
+    message = f"The operator cannot reconcile: {error.get('message') or error.get('reason')}."
+    level: Level = "failed" if lasts_s > RECONCILE_ERROR_S else "progressing"
+    return Reason(level, str(error.get("reason")), message, "Correct what the message names.")

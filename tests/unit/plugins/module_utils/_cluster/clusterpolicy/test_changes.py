@@ -1,0 +1,72 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What an apply changes, who owns which field, and which values are secret."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import changes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+TOKEN = {"name": "NGC_API_KEY", "value": "nvapi-very-secret"}
+
+
+def item(spec: Json, fields: Json, **metadata: t.Any) -> Json:
+    mine = {"manager": "us", "fieldsV1": {"f:spec": fields}}
+    status = {"manager": "operator", "subresource": "status", "fieldsV1": {"f:status": {"f:state": {}}}}
+    return {
+        "apiVersion": "nvidia.com/v1",
+        "kind": "ClusterPolicy",
+        "metadata": {"name": "cluster-policy", "managedFields": [mine, status], **metadata},
+        "spec": spec,
+        "status": {"state": "ready"},
+    }
+
+
+def test_owners() -> None:
+    fields = {"f:driver": {".": {}, "f:version": {}, "f:env": {'k:{"name":"A"}': {".": {}, "f:value": {}}}}}
+    assert changes.owners_of(item({}, fields)) == {
+        "spec.driver.version": ["us"],
+        'spec.driver.env[{"name":"A"}].value': ["us"],
+    }
+
+
+def test_nothing_changes_with_the_status() -> None:
+    before = item({"mig": {}}, {"f:mig": {}})
+    assert not changes.between(before, {**before, "status": {}}, "us").changed
+
+
+def test_creation_change_and_deletion() -> None:
+    old, new = item({"a": 1}, {"f:a": {}}), item({"a": 2}, {"f:a": {}}, labels={"x": "y"}, annotations={"p": "q"})
+    assert changes.between(None, old, "us").before == {} and changes.between(None, old, "us").changed
+    changed = changes.between(old, new, "us")
+    assert (
+        changed.changed
+        and changed.before["spec"] == {"a": 1}
+        and changed.after["metadata"] == {"name": "cluster-policy", "labels": {"x": "y"}, "annotations": {"p": "q"}}
+    )
+    assert changes.between(old, None, "us").after == {}
+
+
+def test_taking_over_a_field_is_a_change() -> None:
+    change = changes.between(item({"a": 1}, {}), item({"a": 1}, {"f:a": {}}), "us")
+    assert change.changed and change.after["fields owned by us"] == ["spec.a"]
+
+
+def test_secrets_are_hidden() -> None:
+    spec = {"driver": {"env": [TOKEN, {"name": "INTERVAL", "value": "15000"}]}}
+    assert changes.mask(spec) == {
+        "driver": {"env": [{"name": "NGC_API_KEY", "value": changes.MASK}, {"name": "INTERVAL", "value": "15000"}]}
+    }
+    assert list(changes.secrets_in({"spec": spec, "name": "x"})) == ["nvapi-very-secret"]
+    assert list(changes.secrets_in([{"name": "A_TOKEN", "value": "true"}, {"name": "A_TOKEN"}])) == []
+    change = changes.between(None, item(spec, {}), "us")
+    assert "nvapi" not in str(change)
+
+
+def test_strip_managed() -> None:
+    stripped = changes.strip_managed(item({"driver": {"env": [TOKEN]}}, {}))
+    assert "managedFields" not in stripped["metadata"] and "nvapi" not in str(stripped)

@@ -1,0 +1,88 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is wrong with a spec although the API server accepts it."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import mistakes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+
+@pytest.mark.parametrize(
+    ("spec", "right"),
+    [
+        ({"driver": {"kernelModuleType": "precompiled"}}, "driver.usePrecompiled: true"),
+        ({"driver": {"useOpenKernelModules": True}}, "driver.kernelModuleType: open"),
+        ({"driver": {"upgradePolicy": {"gpuPodDeletion": {}}}}, "driver.upgradePolicy.podDeletion"),
+        ({"mig": {"config": "1g.10gb-2,3g.40gb-1"}}, "label nvidia.com/mig.config"),
+        ({"certManager": {}}, "does not need cert-manager"),
+    ],
+)
+def test_wrong_advice_meets_the_right_field(spec: Json, right: str) -> None:
+    with pytest.raises(GpuOpsError, match=right.replace(".", r"\.")) as e:
+        mistakes.refuse_wrong_fields(spec)
+    assert e.value.reason == "Invalid"
+
+
+COMPLETE = {"autoUpgrade": True, "waitForCompletion": {}, "podDeletion": {}, "drain": {}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "named"),
+    [
+        (
+            {"driver": {"upgradePolicy": {"autoUpgrade": True}}},
+            "upgradePolicy.waitForCompletion, driver.upgradePolicy.podDeletion, driver.upgradePolicy.drain",
+        ),
+        ({"driver": {"upgradePolicy": {**COMPLETE, "drain": None}}}, "driver.upgradePolicy.drain"),
+        ({"cdi": {"nriPluginEnabled": True, "enabled": False}}, "cdi.enabled: true"),
+        ({"cdi": {"nriPluginEnabled": True}, "toolkit": {"enabled": False}}, "toolkit.enabled: true"),
+        (
+            {"driver": {"usePrecompiled": True}, "gds": {"enabled": True}},
+            "gds.enabled does not work with driver.usePrecompiled",
+        ),
+        (
+            {"driver": {"usePrecompiled": True}, "gdrcopy": {"enabled": True}},
+            "gdrcopy.enabled does not work with driver.usePrecompiled",
+        ),
+        ({"toolkit": {"version": "v1", "image": "x"}}, "toolkit: repository, image and version go together"),
+    ],
+)
+def test_contradictions_name_the_field(spec: Json, named: str) -> None:
+    with pytest.raises(GpuOpsError) as e:
+        mistakes.refuse_contradictions(spec)
+    assert named in e.value.msg and e.value.reason == "Invalid"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"driver": {"upgradePolicy": COMPLETE}},
+        {"driver": {"upgradePolicy": {"autoUpgrade": False}}},
+        {"cdi": {"nriPluginEnabled": True}},
+        {"driver": {"usePrecompiled": True}, "gds": {"enabled": False}},
+        {"toolkit": {"image": "registry/x@sha256:1"}},
+        {"toolkit": {"version": "v1", "enabled": False}},
+    ],
+)
+def test_what_makes_sense_is_let_through(spec: Json) -> None:
+    mistakes.refuse_wrong_fields(spec)
+    mistakes.refuse_contradictions(spec)
+
+
+def test_warnings() -> None:
+    assert (
+        mistakes.warnings({}) == []
+        and mistakes.warnings({"daemonsets": {"tolerations": [{"operator": "Exists"}]}}) == []
+    )
+    assert "OnDelete" in mistakes.warnings({"daemonsets": {"updateStrategy": "OnDelete"}})[0]
+    assert (
+        "nvidia.com/gpu:NoSchedule"
+        in mistakes.warnings({"daemonsets": {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}})[0]
+    )
+    assert "branch alone" in mistakes.warnings({"driver": {"usePrecompiled": True, "version": "595.91.07"}})[0]

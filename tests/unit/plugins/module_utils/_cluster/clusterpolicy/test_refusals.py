@@ -1,0 +1,84 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the API server says about a ClusterPolicy that it refuses."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import refusals
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+
+SCHEMA = {"properties": {"driver": {"properties": {"kernelModuleType": {}, "version": {}}}, "toolkit": {}}}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'strict decoding error: unknown field "spec.driver.versoin"',
+        ".spec.driver.versoin: field not declared in schema",
+    ],
+)
+def test_an_unknown_field_gets_a_suggestion(said: str) -> None:
+    found = refusals.explain(GpuOpsError(said, reason="Invalid"), SCHEMA)
+    assert "spec.driver.versoin" in found.msg and "Did you mean spec.driver.version?" in found.msg
+
+
+def test_an_unknown_field_without_a_schema_or_a_likeness() -> None:
+    error = GpuOpsError('unknown field "spec.nothingLikeIt"', reason="Invalid")
+    assert (
+        "Did you mean" not in refusals.explain(error, None).msg
+        and "Did you mean" not in refusals.explain(error, SCHEMA).msg
+    )
+
+
+def test_a_wrong_value_is_named() -> None:
+    causes = [{"field": "spec.mig.strategy", "message": 'Unsupported value: "some"'}] * 2
+    found = refusals.explain(GpuOpsError("long story", reason="Invalid", causes=causes), SCHEMA)
+    assert found.msg == 'The API server refuses this ClusterPolicy: spec.mig.strategy: Unsupported value: "some"'
+    assert refusals.explain(GpuOpsError("long story", reason="Invalid"), None).msg.endswith("long story")
+
+
+def test_a_block_that_cannot_be_emptied_is_named() -> None:
+    causes = [
+        {
+            "field": "spec.driver.upgradePolicy.podDeletion",
+            "message": 'Invalid value: "null": in body must be of type object: "null"',
+        }
+    ]
+    said = refusals.explain(GpuOpsError("long story", reason="Invalid", causes=causes), None).msg
+    assert "cannot empty spec.driver.upgradePolicy.podDeletion: give at least one of its fields" in said
+
+
+PATCH = (
+    "The Kubernetes API failed on PATCH /x (500): "
+    "failed to create typed patch object (/cluster-policy; nvidia.com/v1, Kind=ClusterPolicy): "
+)
+
+
+def test_what_does_not_fit_the_schema_is_the_users_to_correct() -> None:
+    found = refusals.explain(
+        GpuOpsError(PATCH + ".spec.driver.versoin: field not declared in schema.", reason="ServerError"), SCHEMA
+    )
+    assert found.reason == "Invalid" and found.msg.endswith("spec.driver.versoin. Did you mean spec.driver.version?")
+    found = refusals.explain(
+        GpuOpsError(PATCH + ".spec.driver.enabled: expected bool, got &{yes}.", reason="ServerError"), SCHEMA
+    )
+    assert found.msg == "The API server refuses this ClusterPolicy: spec.driver.enabled: expected bool, got &{yes}."
+
+
+def test_a_conflict_names_manager_and_field() -> None:
+    causes = [
+        {"field": ".spec.mig.strategy", "message": 'conflict with "helm" using nvidia.com/v1'},
+        {"field": ".spec.a", "message": "?"},
+    ]
+    found = refusals.explain(GpuOpsError("long story", reason="Conflict", causes=causes), None)
+    assert "spec.mig.strategy (helm), spec.a (unknown manager)" in found.msg and "force: true" in found.msg
+    assert found.details["conflicts"][0] == {"field": "spec.mig.strategy", "manager": "helm"}
+
+
+@pytest.mark.parametrize("reason", ["Conflict", "Forbidden", "ServerError"])
+def test_other_refusals_stay_as_they_are(reason: str) -> None:
+    error = GpuOpsError("as it was", reason=reason)
+    assert refusals.explain(error, None) is error

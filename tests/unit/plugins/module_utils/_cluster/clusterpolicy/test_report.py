@@ -1,0 +1,22 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What clusterpolicy_info says about images."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import report
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("nvcr.io/nvidia/driver:595-ubuntu24.04", "595-ubuntu24.04"),
+        ("localhost:5000/driver@sha256:abc", "sha256:abc"),
+        ("localhost:5000/driver", ""),
+    ],
+)
+def test_versions(image: str, version: str) -> None:
+    assert report.version_of(image) == version

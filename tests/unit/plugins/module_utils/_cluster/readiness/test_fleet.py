@@ -1,0 +1,25 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The labels of GPU Feature Discovery in a row of the fleet. The rest is in the tests of the module gpu_stack_info."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import fleet
+
+OLD = {f"nvidia.com/cuda.driver.{part}": number for part, number in (("major", "570"), ("minor", "86"), ("rev", "10"))}
+
+
+@pytest.mark.parametrize(
+    ("labels", "version"),
+    [
+        ({"nvidia.com/cuda.driver-version.full": "595.91.07", **OLD}, "595.91.07"),
+        (OLD, "570.86.10"),
+        ({**OLD, "nvidia.com/cuda.driver.rev": ""}, "570.86"),
+        ({}, None),
+    ],
+)
+def test_the_drivers_version_in_both_spellings(labels: dict[str, str], version: str | None) -> None:
+    assert fleet.driver_version(labels) == version

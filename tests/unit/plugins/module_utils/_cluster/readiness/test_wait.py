@@ -1,0 +1,81 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Waiting for the judge's verdict, on a small API server in this process."""
+
+from __future__ import annotations
+
+import itertools
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import wait
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+
+from tests.unit.fake_api import GPUCLUSTERS, POLICIES, FakeApi, refusal
+from tests.unit.stack import NAMESPACE
+
+
+def state_after_wait(api: FakeApi, timeout_s: float = 5) -> str:
+    return wait.until_ready(Cluster(api.connection), NAMESPACE, "cluster-policy", timeout_s)[1].state
+
+
+def on_poll(api: FakeApi, change: t.Callable[[int], t.Any]) -> None:
+    """Call ``change`` with 0, 1, 2... whenever a wait looks at the ClusterPolicies; what it returns is the answer."""
+    number = itertools.count()
+    api.answer = lambda method, path: change(next(number)) if path == POLICIES else None
+
+
+def test_a_wait_ends_when_the_stack_is_ready(api: FakeApi) -> None:
+    api.lists[POLICIES][0]["status"]["state"] = "notReady"
+    on_poll(api, lambda number: api.lists[POLICIES][0]["status"].update(state="ready") if number == 2 else None)
+    assert state_after_wait(api) == "ready"
+
+
+def test_a_wait_without_hope_ends_at_once(api: FakeApi) -> None:
+    api.lists[GPUCLUSTERS] = [{"metadata": {"name": "gpu-cluster"}}]
+    with pytest.raises(GpuOpsError, match="cannot become ready") as e:
+        state_after_wait(api)
+    assert (
+        e.value.reason == "NotReady" and e.value.details["verdict"]["state"] == "failed" and e.value.details["operands"]
+    )
+
+
+def test_time_is_up(api: FakeApi) -> None:
+    api.lists[POLICIES][0]["status"]["state"] = "notReady"
+    with pytest.raises(GpuOpsError, match="not ready after 0 s: The operator does not report") as e:
+        state_after_wait(api, 0.1)
+    assert e.value.reason == "TimedOut" and e.value.details["verdict"]["state"] == "progressing"
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_short_outage_is_sat_out(api: FakeApi, status: int) -> None:
+    api.lists[POLICIES][0]["status"]["state"] = "notReady"
+
+    def flaky(number: int) -> t.Any:
+        if number in (1, 2):
+            return refusal(status, "etcdserver: no leader")
+        return api.lists[POLICIES][0]["status"].update(state="ready") if number == 3 else None
+
+    on_poll(api, flaky)
+    assert state_after_wait(api) == "ready"
+
+
+def test_an_outage_that_stays_is_told_with_the_last_verdict(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "OUTAGE_S", 0.05)
+    api.lists[POLICIES][0]["status"]["state"] = "notReady"
+    on_poll(api, lambda number: refusal(500, "etcdserver: no leader") if number else None)
+    with pytest.raises(GpuOpsError, match=r"no leader.*Its last answer was 0 s ago") as e:
+        state_after_wait(api)
+    assert e.value.reason == "ServerError" and e.value.details["verdict"]["state"] == "progressing"
+
+
+@pytest.mark.parametrize(("status", "reason"), [(401, "Unauthorized"), (403, "Forbidden"), (500, "ServerError")])
+def test_what_fails_at_the_start_fails_at_once(api: FakeApi, status: int, reason: str) -> None:
+    on_poll(api, lambda number: refusal(status, "no"))
+    with pytest.raises(GpuOpsError) as e:
+        state_after_wait(api)
+    assert e.value.reason == reason and "verdict" not in e.value.details
