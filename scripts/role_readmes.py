@@ -126,7 +126,7 @@ def default(option: Spec) -> str:
         return ""
     value = option["default"]
     shown = value if isinstance(value, str) and value else json.dumps(value)
-    return f"`{shown}`"
+    return escaped(f"`{shown}`")
 
 
 def description(option: Spec) -> list[str]:
@@ -136,14 +136,14 @@ def description(option: Spec) -> list[str]:
 
 def choices(option: Spec) -> str:
     names = ", ".join(f"`{choice}`" for choice in option.get("choices", []) if choice)
-    return f"One of {names}." if names else ""
+    return f"{'Any' if 'elements' in option else 'One'} of {names}." if names else ""
 
 
 def cell(option: Spec) -> str:
     """Return the first line of the description, with the choices if they are few."""
     listed = choices(option)
     parts = [prose(description(option)[0]), listed if len(listed) <= LONGEST_CHOICES else ""]
-    return " ".join(filter(None, parts)).replace("|", "\\|")
+    return escaped(" ".join(filter(None, parts)))
 
 
 def further(option: Spec) -> list[str]:
@@ -151,6 +151,11 @@ def further(option: Spec) -> list[str]:
     listed = choices(option)
     lines = [prose(line) for line in description(option)[1:]]
     return [*lines, *([listed] if len(listed) > LONGEST_CHOICES else [])]
+
+
+def escaped(text: str) -> str:
+    """Return a text for a cell of a table. A bar would end the cell, also in code."""
+    return text.replace("|", "\\|")
 
 
 def prose(line: str) -> str:
@@ -177,7 +182,7 @@ def facts_table() -> Lines:
             for task in load(path):
                 if "gpuops.nvidia.gpu_facts" in task:
                     subsets = ", ".join(task["gpuops.nvidia.gpu_facts"]["gather_subset"])
-                    condition = f"`{task['when']}`".replace("|", "\\|") if "when" in task else "always"
+                    condition = escaped(f"`{task['when']}`") if "when" in task else "always"
                     yield f"| `{role.name}` | `{path.stem}` | {subsets} | {condition} |"
 
 
