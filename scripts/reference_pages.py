@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Write a page of docs/reference for each wing, the tables of README.md, and the table of docs/reference/playbooks.md.
+"""Write a page of docs/reference for each wing, the table of README.md, and the table of docs/reference/playbooks.md.
 
 docs/reference/wings.yml lists what belongs to each wing. The text of a row is the short description of the role or
 plugin. The variables of the playbooks are those of playbooks/meta/argument_specs.yml. With --check, nothing is written,
@@ -77,17 +77,16 @@ def page(wing: Wing, link: Link) -> str:
     return "\n".join(lines) + "\n"
 
 
-def tables(wings: dict[str, Wing]) -> str:
-    """Return the tables of the README: the roles and modules of each wing."""
-    lines = []
+def overview(wings: dict[str, Wing]) -> str:
+    """Return the table of the README: the roles and modules of each wing."""
+    lines = ["| Wing | Role or module | What it does |", "|---|---|---|"]
     for wing in wings.values():
-        lines += [f"### {wing['title']}", "", "| | Name | What it does |", "|---|---|---|"]
-        for name in wing["roles"]:
-            lines.append(f"| role | {linked('role', name, in_the_tree)} | {short_description('role', name)} |")
-        for name in wing["modules"]:
-            lines.append(f"| module | `{name}` | {short_description('module', name)} |")
-        lines.append("")
-    return "\n".join(lines)
+        names = [f"role {linked('role', name, in_the_tree)}" for name in wing["roles"]]
+        names += [f"`{name}`" for name in wing["modules"]]
+        texts = [short_description(kind, name) for kind in ("role", "module") for name in wing[f"{kind}s"]]
+        titles = [f"**{wing['title']}**", *[""] * (len(names) - 1)]
+        lines += [f"| {title} | {name} | {text} |" for title, name, text in zip(titles, names, texts, strict=True)]
+    return "\n".join([*lines, ""])
 
 
 def variables() -> str:
@@ -133,7 +132,7 @@ def main() -> int:
         write({arguments.html / f"{name}.md": page(wing, in_the_html) for name, wing in wings.items()})
         return 0
     wanted = {PAGES / f"{name}.md": page(wing, in_the_tree) for name, wing in wings.items()}
-    wanted |= {README: renewed(README, tables(wings)), PLAYBOOKS: renewed(PLAYBOOKS, variables())}
+    wanted |= {README: renewed(README, overview(wings)), PLAYBOOKS: renewed(PLAYBOOKS, variables())}
     stale = {path: text for path, text in wanted.items() if not path.exists() or path.read_text() != text}
     if arguments.check and stale:
         names = ", ".join(str(path.relative_to(ROOT)) for path in stale)

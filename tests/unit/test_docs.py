@@ -154,15 +154,16 @@ def test_the_installation_installs_the_packages_that_the_metadata_names() -> Non
 # ---- the reference -----------------------------------------------------------------------------------------------
 
 
-def test_the_pages_of_the_wings_and_the_tables_of_the_readme_are_up_to_date() -> None:
+def test_generated_pages_are_up_to_date() -> None:
     subprocess.run([sys.executable, ROOT / "scripts" / "reference_pages.py", "--check"], check=True)
 
 
 def test_the_readme_lists_every_role_and_module() -> None:
-    rows = re.findall(r"^\| (role|module) \| \[?`(\w+)`", README, re.M)
-    assert {name for kind, name in rows if kind == "role"} == {path.name for path in (ROOT / "roles").iterdir()}
-    modules = {path.stem for path in (ROOT / "plugins" / "modules").glob("[!_]*.py")}
-    assert {name for kind, name in rows if kind == "module"} == modules
+    names = [row[1] for row in table(README, "Wing")]
+    roles = {match[1] for name in names if (match := re.match(r"role \[`(\w+)`\]", name))}
+    assert roles == {path.name for path in (ROOT / "roles").iterdir()}
+    modules = {code(name) for name in names if not name.startswith("role ")}
+    assert modules == {path.stem for path in (ROOT / "plugins" / "modules").glob("[!_]*.py")}
 
 
 def test_the_variables_without_a_role_are_documented() -> None:
