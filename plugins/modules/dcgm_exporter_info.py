@@ -12,8 +12,8 @@ short_description: Check that the DCGM exporter of every GPU node serves metrics
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Fetches C(/metrics) from the DCGM exporter pod of every GPU node through the API server's port forwarding, so it works
-    from outside the cluster, without a Service, a Prometheus or a network path to the pods.
+  - Fetches C(/metrics) from the DCGM exporter pod of every GPU node through the API server's port forwarding. So it
+    works from outside the cluster, without a Service, a Prometheus or a network path to the pods.
   - Compares the GPUs that the exporter reports with those that the node has.
 attributes:
   check_mode:
@@ -59,7 +59,8 @@ options:
     type: int
     default: 15
 notes:
-  - It needs permission to list nodes, to list pods in O(namespace), and the verbs C(get) and C(create) on C(pods/portforward) there.
+  - The module needs permission to list nodes, to list pods in O(namespace), and the verbs C(get) and C(create) on
+    C(pods/portforward) there.
 seealso:
   - module: gpuops.nvidia.gpu_smoke_test
   - module: gpuops.nvidia.gpu_stack_info
@@ -115,7 +116,7 @@ results:
       type: int
       sample: 8
     expected_gpus:
-      description: How many GPUs the node has by GPU feature discovery's label, or null when it has none.
+      description: How many GPUs the node has according to the label of GPU Feature Discovery, or null if it has none.
       type: int
       sample: 8
     metrics:
@@ -124,18 +125,17 @@ results:
       elements: str
       sample: [DCGM_FI_DEV_GPU_TEMP, DCGM_FI_DEV_GPU_UTIL, DCGM_FI_DEV_POWER_USAGE]
 summary:
-  description: How many nodes are well and how many are not.
+  description: How many nodes are ok, how many are not, and how many GPUs the exporters report.
   returned: success
   type: dict
   sample: {nodes: 4, ok: 4, failed: 0, gpus: 32}
 """
 
-import dataclasses
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec, assert_libraries
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.metrics import NodeMetrics, ask_all
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.metrics import exporter_info
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 OPTIONS: dict[str, t.Any] = {
@@ -149,34 +149,11 @@ OPTIONS: dict[str, t.Any] = {
 }
 
 
-def exporter_info(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Ask the exporters and count the answers."""
-    for name in ("parallel", "timeout"):
-        if options[name] < 1:
-            raise GpuOpsError(f"{name} must be at least 1.", reason="Invalid")
-    rows = ask_all(Cluster(options), options)
-    well = sum(row.ok for row in rows)
-    return {
-        "ok": bool(rows) and well == len(rows),
-        "reason": reason(rows),
-        "results": [dataclasses.asdict(row) for row in rows],
-        "summary": {"nodes": len(rows), "ok": well, "failed": len(rows) - well, "gpus": sum(row.gpus for row in rows)},
-    }
-
-
-def reason(rows: list[NodeMetrics]) -> str:
-    """Say in one line why not all is well, or return an empty string."""
-    if not rows:
-        return "No node runs a DCGM exporter, and no node is labelled to. Check dcgmExporter.enabled, namespace and label_selector."
-    bad = [f"{row.node}: {row.reason}" for row in rows if not row.ok]
-    return " ".join(bad[:5]) + (f" And {len(bad) - 5} more." if len(bad) > 5 else "")
-
-
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
     assert_libraries(module)
     try:
-        result = exporter_info(module.params)
+        result = exporter_info(Cluster(module.params), module.params)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     module.exit_json(changed=False, **result)

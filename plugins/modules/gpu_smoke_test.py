@@ -8,19 +8,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_smoke_test
-short_description: Run a CUDA workload on every GPU node and say which nodes pass
+short_description: Run a CUDA workload on every GPU node and report which nodes pass
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Runs a small GPU workload on each chosen node, all nodes at once up to O(parallel), and returns a verdict and the
-    end of the log for each node.
-  - The scheduler and the device plugin allocate the GPU as they do for any workload, so a pass means that a pod can really
-    get a GPU on that node and compute with it.
-  - Every object that the test makes is deleted again, also when the task is interrupted. Leftovers of a run that was killed
-    are removed by the next run in the same namespace, and their pods end by themselves after O(timeout).
+  - Runs a small GPU workload on each chosen node, on up to O(parallel) nodes at once. Returns a verdict and the end of
+    the log for each node.
+  - The scheduler and the device plugin allocate the GPU as they do for any workload, so a pass means that a pod can
+    really get a GPU on that node and compute with it.
+  - The test deletes every object that it creates, also when the task is interrupted. If a run is killed, the next run
+    in the same namespace deletes what is left, and the pods end by themselves after O(timeout).
 attributes:
   check_mode:
-    description: Can run in check mode and return the nodes that a run would test, without making anything.
+    description: Can run in check mode and return the nodes that a run would test, without creating anything.
     support: full
   diff_mode:
     description: Returns a before and after when in diff mode.
@@ -30,7 +30,7 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
 options:
   namespace:
-    description: Namespace to run the test in. It must exist, and hold the secrets in O(image_pull_secrets).
+    description: Namespace to run the test in. It must exist, and contain the secrets in O(image_pull_secrets).
     type: str
     default: gpu-operator
   image:
@@ -62,26 +62,27 @@ options:
     default: Pod
   nodes:
     description:
-      - Names of the nodes to test. A node that does not exist, is not Ready or offers no such resource fails.
-      - Cordoned nodes are tested when they are named here.
+      - Names of the nodes to test. A node fails if it does not exist, is not Ready, or does not offer O(resource).
+      - Cordoned nodes are tested if they are named here.
     type: list
     elements: str
   node_selector:
     description:
-      - Labels of the nodes to test. A node that is not Ready or offers no such resource fails; cordoned nodes are left out.
-      - Without O(nodes) and O(node_selector), every node is tested that is not cordoned and offers the resource.
+      - Labels of the nodes to test. A node fails if it is not Ready or does not offer O(resource). Cordoned nodes are
+        not tested.
+      - Without O(nodes) and O(node_selector), the test covers every node that offers the resource and is not cordoned.
     type: dict
   resource:
-    description: The extended resource to ask for, for example V(nvidia.com/gpu) or V(nvidia.com/mig-1g.10gb).
+    description: The extended resource to request, for example V(nvidia.com/gpu) or V(nvidia.com/mig-1g.10gb).
     type: str
     default: nvidia.com/gpu
   count:
-    description: How many of O(resource) the workload asks for on each node.
+    description: How many of O(resource) the workload requests on each node.
     type: int
     default: 1
   skip_busy:
     description:
-      - Report a node whose GPUs are all allocated to other pods as skipped.
+      - Report a node as skipped if all its GPUs are allocated to other pods.
       - With V(false) the test waits for a free GPU until O(timeout) and then fails the node.
     type: bool
     default: true
@@ -100,12 +101,12 @@ options:
     default:
       - operator: Exists
   runtime_class_name:
-    description: RuntimeClass of the pods, where the cluster's default runtime does not give GPUs to containers.
+    description: RuntimeClass of the pods, if the cluster's default runtime does not give GPUs to containers.
     type: str
   priority_class_name:
     description:
-      - PriorityClass of the pods. Without one they have the cluster's default priority, and the scheduler may preempt pods of a
-        lower priority for them. A class whose C(preemptionPolicy) is V(Never) rules that out.
+      - PriorityClass of the pods. Without one they have the cluster's default priority, and the scheduler may preempt
+        pods of a lower priority for them. A class whose C(preemptionPolicy) is V(Never) prevents that.
     type: str
   security_context:
     description:
@@ -113,17 +114,18 @@ options:
       - Use V({}) for an image that must run as root.
     type: dict
   log_lines:
-    description: How many lines of each log to return, counted from its end.
+    description: How many lines from the end of each log to return.
     type: int
     default: 20
   require_pass:
     description:
-      - Fail the task when a node fails the test. The results are returned in either case.
-      - With V(false), look at RV(passed).
+      - Fail the task if a node fails the test. The task returns the results in either case.
+      - With V(false), use RV(passed) to decide.
     type: bool
     default: true
 notes:
-  - A test needs permission to list nodes, and to create, list and delete pods (or jobs) and read pod logs in O(namespace).
+  - The test needs permission to list nodes, and in O(namespace) to create, list and delete pods (or jobs) and to read
+    pod logs.
 seealso:
   - module: gpuops.nvidia.dcgm_exporter_info
   - module: gpuops.nvidia.gpu_stack_info
@@ -142,7 +144,7 @@ EXAMPLES = r"""
     image_pull_secrets: [registry-example]
     timeout: 900
 
-- name: Test a MIG slice on the H100 nodes, and go on whatever the outcome
+- name: Test a MIG slice on the H100 nodes, and go on whatever the result
   gpuops.nvidia.gpu_smoke_test:
     node_selector:
       nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3
@@ -153,7 +155,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 passed:
-  description: Whether no node failed. Skipped nodes do not count; RV(summary) says how many there are. Absent in check mode.
+  description: Whether no node failed. Skipped nodes do not count; RV(summary) has their number. Absent in check mode.
   returned: when the test ran
   type: bool
   sample: true
@@ -178,15 +180,15 @@ results:
       type: bool
       sample: false
     skipped:
-      description: Whether the node was left untested because its GPUs are in use.
+      description: Whether the node was not tested because its GPUs are in use.
       type: bool
       sample: false
     phase:
-      description: Last phase of the pod, or null when none was made.
+      description: Last phase of the pod, or null if none was created.
       type: str
       sample: Failed
     exit_code:
-      description: Exit status of the workload, or null when it did not end.
+      description: Exit status of the workload, or null if it did not end.
       type: int
       sample: 1
     reason:
@@ -198,11 +200,11 @@ results:
       type: str
       sample: "[Vector addition of 50000 elements]\nTest PASSED\nDone\n"
     pod:
-      description: Name of the pod, or null when none was made.
+      description: Name of the pod, or null if none was created.
       type: str
       sample: gpu-smoke-test-7x2vq
     seconds:
-      description: Time that the node took.
+      description: How long the test of the node took.
       type: float
       sample: 4.2
 summary:
@@ -212,17 +214,11 @@ summary:
   sample: {nodes: 4, passed: 3, failed: 1, skipped: 0}
 """
 
-import dataclasses
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import (
-    Cluster,
-    argument_spec,
-    assert_libraries,
-    namespaced,
-)
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import Outcome, Run, select
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec, assert_libraries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.smoke_test import failure, smoke_test
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 OPTIONS: dict[str, t.Any] = {
@@ -249,40 +245,6 @@ OPTIONS: dict[str, t.Any] = {
 }
 
 
-def smoke_test(options: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
-    """Test the selected nodes; in check mode only select them."""
-    for name in ("count", "parallel", "timeout", "log_lines"):
-        if options[name] < 1:
-            raise GpuOpsError(f"{name} must be at least 1.", reason="Invalid")
-    cluster = Cluster(options, check_mode)
-    selection = select(cluster.list(namespaced("v1", None, "nodes")) or [], options)
-    if check_mode:
-        return {"nodes": selection.names, "results": [], "summary": summary([], len(selection.names))}
-    outcomes = sorted(
-        [*selection.outcomes, *Run(cluster, options).test(selection.testable)], key=lambda outcome: outcome.node
-    )
-    counts = summary(outcomes, len(selection.names))
-    return {
-        "passed": not counts["failed"],
-        "nodes": selection.names,
-        "results": [dataclasses.asdict(outcome) for outcome in outcomes],
-        "summary": counts,
-    }
-
-
-def summary(outcomes: list[Outcome], nodes: int) -> dict[str, int]:
-    """Count the verdicts."""
-    passed, skipped = sum(outcome.passed for outcome in outcomes), sum(outcome.skipped for outcome in outcomes)
-    return {"nodes": nodes, "passed": passed, "failed": len(outcomes) - passed - skipped, "skipped": skipped}
-
-
-def failure(result: dict[str, t.Any]) -> str:
-    """Say in one line which nodes did not pass, and why."""
-    bad = [f"{row['node']}: {row['reason']}" for row in result["results"] if not row["passed"]]
-    more = f" And {len(bad) - 5} more." if len(bad) > 5 else ""
-    return f"{result['summary']['passed']} of {len(result['nodes'])} nodes passed the GPU smoke test. {' '.join(bad[:5])}{more}"
-
-
 def main() -> t.NoReturn:
     module = AnsibleModule(
         argument_spec=argument_spec(**OPTIONS),
@@ -291,7 +253,7 @@ def main() -> t.NoReturn:
     )
     assert_libraries(module)
     try:
-        result = smoke_test(module.params, module.check_mode)
+        result = smoke_test(Cluster(module.params, module.check_mode), module.params)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     except KeyboardInterrupt:

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Asking every DCGM exporter for its metrics, and judging whether they cover the node's GPUs."""
+"""Ask every DCGM exporter for its metrics, and judge whether they cover the node's GPUs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import DEPLOY_PREFIX
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import GPU_COUNT, GPU_PRODUCT
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import DCGM_EXPORTER
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import is_running
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import port_forward
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line, whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
-
-DEPLOY_LABEL = f"{DEPLOY_PREFIX}dcgm-exporter"
-COUNT_LABEL = "nvidia.com/gpu.count"
-PRODUCT_LABEL = "nvidia.com/gpu.product"
 
 _SAMPLE = re.compile(r"^(?P<name>DCGM_\w+)\{(?P<labels>.*)\}", re.MULTILINE)
 _UUID = re.compile(r'\bUUID="([^"]+)"')
@@ -30,7 +29,7 @@ _UUID = re.compile(r'\bUUID="([^"]+)"')
 
 @dataclasses.dataclass(frozen=True)
 class NodeMetrics:
-    """What one node's exporter reports."""
+    """The report of one node's exporter, and the verdict on it."""
 
     node: str
     ok: bool = False
@@ -41,8 +40,37 @@ class NodeMetrics:
     metrics: list[str] = dataclasses.field(default_factory=list)
 
 
+def exporter_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+    """Ask the exporters and count the answers; return the module's result."""
+    for name in ("parallel", "timeout"):
+        if options[name] < 1:
+            raise GpuOpsError(f"{name} must be at least 1.", reason="Invalid")
+    rows = ask_all(cluster, options)
+    good = sum(row.ok for row in rows)
+    return {
+        "ok": bool(rows) and good == len(rows),
+        "reason": _explain(rows),
+        "results": [dataclasses.asdict(row) for row in rows],
+        "summary": {"nodes": len(rows), "ok": good, "failed": len(rows) - good, "gpus": sum(row.gpus for row in rows)},
+    }
+
+
+def _explain(rows: list[NodeMetrics]) -> str:
+    """Return one line that says which nodes are not ok and why, or an empty string."""
+    if not rows:
+        return (
+            "No node runs a DCGM exporter, and no node is labelled to run one. "
+            "Check dcgmExporter.enabled, namespace and label_selector."
+        )
+    bad = [f"{row.node}: {one_line(row.reason)}" for row in rows if not row.ok]
+    return f"{first_few(bad, separator='; ')}." if bad else ""
+
+
+# ---- the verdict on one answer ------------------------------------------------------------------------------------
+
+
 def parse(text: str) -> tuple[int, list[str]]:
-    """Return how many different GPUs the exporter's answer names, and the names of its DCGM metrics."""
+    """Return how many different GPUs an exporter's answer names, and the names of its DCGM metrics."""
     uuids, names = set(), set()
     for sample in _SAMPLE.finditer(text):
         names.add(sample["name"])
@@ -53,11 +81,10 @@ def parse(text: str) -> tuple[int, list[str]]:
 
 
 def expected_gpus(node: Json | None) -> int | None:
-    """Return how many GPUs the node has by GPU feature discovery, or None when its label does not say."""
+    """Return how many GPUs the node has according to its labels, or None if they do not say."""
     labels = labels_of(node) if node else {}
-    count = labels.get(COUNT_LABEL, "")
     # With the single MIG strategy the label counts MIG devices, while the exporter names their GPUs.
-    return None if not count.isdigit() or "-MIG-" in labels.get(PRODUCT_LABEL, "") else int(count)
+    return None if "-MIG-" in labels.get(GPU_PRODUCT, "") else whole_number(labels.get(GPU_COUNT))
 
 
 def judge(node: str, pod: str, status: int, text: str, *, expected: int | None, wanted: t.Iterable[str]) -> NodeMetrics:
@@ -77,10 +104,16 @@ def judge(node: str, pod: str, status: int, text: str, *, expected: int | None, 
     return NodeMetrics(node, not reason, reason, pod, gpus, expected, metrics)
 
 
+# ---- asking all exporters -----------------------------------------------------------------------------------------
+
+
 def targets(nodes: t.Mapping[str, Json], pods: t.Iterable[Json], only: list[str] | None) -> dict[str, Json | None]:
-    """Return the nodes to check, each with the table row of its exporter pod or None. Of several pods a ready one counts."""
+    """Return the nodes to check, each with the table row of its exporter pod or None.
+
+    If a node has several pods, the row is that of one that is ready.
+    """
     by_node: dict[str, Json | None] = {}
-    for pod in sorted(pods, key=_is_ready):
+    for pod in sorted(pods, key=is_running):
         by_node[pod["node"]] = pod
     by_node.pop("<none>", None)
     chosen = only if only is not None else sorted({*by_node, *(name for name, node in nodes.items() if _deploys(node))})
@@ -88,17 +121,12 @@ def targets(nodes: t.Mapping[str, Json], pods: t.Iterable[Json], only: list[str]
 
 
 def _deploys(node: Json) -> bool:
-    return labels_of(node).get(DEPLOY_LABEL) == "true"
-
-
-def _is_ready(pod: Json) -> bool:
-    ready, dummy, total = str(pod["ready"]).partition("/")
-    return ready == total and pod["status"] == "Running"
+    return labels_of(node).get(DCGM_EXPORTER.deploy_label) == "true"
 
 
 def ask_all(cluster: Cluster, options: t.Mapping[str, t.Any]) -> list[NodeMetrics]:
     """Ask the exporter of every chosen node, ``parallel`` at a time."""
-    nodes = {node["metadata"]["name"]: node for node in cluster.list(namespaced("v1", None, "nodes")) or []}
+    nodes = {name_of(node): node for node in cluster.list(namespaced("v1", None, "nodes")) or []}
     pods = cluster.table(namespaced("v1", options["namespace"], "pods"), labelSelector=options["label_selector"])
     chosen = targets(nodes, pods, options["nodes"])
 
@@ -112,25 +140,19 @@ def ask_all(cluster: Cluster, options: t.Mapping[str, t.Any]) -> list[NodeMetric
 def _ask(
     cluster: Cluster, options: t.Mapping[str, t.Any], name: str, pod: Json | None, node: Json | None
 ) -> NodeMetrics:
-    expected = expected_gpus(node)
     if node is None:
         return NodeMetrics(name, reason="There is no such node.")
+    expected = expected_gpus(node)
     if pod is None:
-        return NodeMetrics(
-            name,
-            reason=f"No DCGM exporter runs on this node. Is its label {DEPLOY_LABEL} true?",
-            expected_gpus=expected,
-        )
-    if not _is_ready(pod):
-        return NodeMetrics(
-            name, reason=f"The exporter is not ready: {pod['status']}.", pod=pod["name"], expected_gpus=expected
-        )
+        reason = f"No DCGM exporter runs on this node. Is its label {DCGM_EXPORTER.deploy_label} true?"
+        return NodeMetrics(name, reason=reason, expected_gpus=expected)
+    if not is_running(pod):
+        reason = f"The exporter is not ready: {pod['status']}."
+        return NodeMetrics(name, reason=reason, pod=pod["name"], expected_gpus=expected)
+    address = options["namespace"], pod["name"], options["port"], "/metrics"
     try:
-        status, body = port_forward.get(
-            cluster, options["namespace"], pod["name"], options["port"], "/metrics", options["timeout"]
-        )
+        status, body = port_forward.get(cluster, *address, options["timeout"])
     except GpuOpsError as e:
         return NodeMetrics(name, reason=e.msg, pod=pod["name"], expected_gpus=expected)
-    return judge(
-        name, pod["name"], status, body.decode("utf-8", "replace"), expected=expected, wanted=options["metrics"]
-    )
+    text = body.decode("utf-8", "replace")
+    return judge(name, pod["name"], status, text, expected=expected, wanted=options["metrics"])

@@ -15,14 +15,14 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 
-# Kubernetes' port forwarding over a websocket (k8s.io/kubelet/pkg/cri/streaming/portforward/websocket.go): the first byte of a frame is its
-# channel, and the first frame of each channel only repeats the port.
+# Port forwarding over a websocket (k8s.io/kubelet/pkg/cri/streaming/portforward/websocket.go): the first byte of a
+# frame is its channel, and the first frame of each channel only repeats the port.
 _PROTOCOL = "v4.channel.k8s.io"
 _DATA, _ERROR = 0, 1
 
 
 def get(cluster: Cluster, namespace: str, pod: str, port: int, path: str, timeout_s: float) -> tuple[int, bytes]:
-    """GET ``path`` from a pod's HTTP port; return the status code and the body. The whole exchange may take ``timeout_s``."""
+    """GET ``path`` from a pod's HTTP port; return the status code and the body. All of it may take ``timeout_s``."""
     address = namespaced("v1", namespace, "pods", pod) + f"/portforward?ports={port}"
     request = f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n"  # HTTP/1.0 has no chunked answers
     deadline = time.monotonic() + timeout_s

@@ -8,7 +8,7 @@ import functools
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import workload
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import smoke_test
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules import gpu_smoke_test
 
@@ -20,6 +20,7 @@ class FakeCluster:
     interrupted = False
 
     def __init__(self, options: t.Mapping[str, t.Any], check_mode: bool) -> None:
+        self.check_mode = check_mode
         self.pods: dict[str, dict] = {}
 
     def list(self, path: str, **query: str) -> list[dict]:
@@ -52,7 +53,7 @@ class FakeCluster:
 @pytest.fixture
 def test(run_module: t.Callable, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
     monkeypatch.setattr(gpu_smoke_test, "Cluster", FakeCluster)
-    monkeypatch.setattr(workload, "POLL_S", 0.001)
+    monkeypatch.setattr(smoke_test, "WORKLOAD_POLL_S", 0.001)
     return functools.partial(run_module, "gpu_smoke_test")
 
 
@@ -70,7 +71,7 @@ def test_a_failure_fails_the_task_and_returns_everything(test: t.Callable, monke
     assert run.rc == 1 and run.result["passed"] is False
     assert (
         run.result["msg"]
-        == "1 of 2 nodes passed the GPU smoke test. gpu-1: The workload ended with status 7: log of gpu-1"
+        == "1 of 2 nodes passed the GPU smoke test. gpu-1: The workload ended with status 7: log of gpu-1."
     )
     assert [row["passed"] for row in run.result["results"]] == [True, False]
 

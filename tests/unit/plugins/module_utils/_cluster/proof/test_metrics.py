@@ -9,7 +9,6 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import port_forward
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.metrics import (
-    DEPLOY_LABEL,
     NodeMetrics,
     ask_all,
     expected_gpus,
@@ -19,11 +18,15 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.metri
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
+DEPLOY_LABEL = "nvidia.com/gpu.deploy.dcgm-exporter"
+
 # As dcgm-exporter 4.6 writes it.
 SAMPLE = """# HELP DCGM_FI_DEV_SM_CLOCK SM clock frequency (in MHz).
 # TYPE DCGM_FI_DEV_SM_CLOCK gauge
-DCGM_FI_DEV_SM_CLOCK{gpu="0",UUID="GPU-aaa",pci_bus_id="00000000:1B:00.0",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="gpu-0000"} 1980
-DCGM_FI_DEV_SM_CLOCK{gpu="1",UUID="GPU-bbb",pci_bus_id="00000000:43:00.0",device="nvidia1",modelName="NVIDIA H100 80GB HBM3",Hostname="gpu-0000"} 1980
+DCGM_FI_DEV_SM_CLOCK{gpu="0",UUID="GPU-aaa",pci_bus_id="00000000:1B:00.0",device="nvidia0",\
+modelName="NVIDIA H100 80GB HBM3",Hostname="gpu-0000"} 1980
+DCGM_FI_DEV_SM_CLOCK{gpu="1",UUID="GPU-bbb",pci_bus_id="00000000:43:00.0",device="nvidia1",\
+modelName="NVIDIA H100 80GB HBM3",Hostname="gpu-0000"} 1980
 DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-aaa",device="nvidia0"} 31
 DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-aaa",device="nvidia0",GPU_I_PROFILE="1g.10gb",GPU_I_ID="7"} 31
 DCGM_FI_DRIVER_VERSION{Hostname="gpu-0000"} 1

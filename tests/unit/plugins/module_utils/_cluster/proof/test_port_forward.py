@@ -23,7 +23,7 @@ PORT = struct.pack("<H", 9400)
 
 
 def frame(payload: bytes, opcode: int = 2) -> bytes:
-    """A websocket frame as a server sends it."""
+    """Return a websocket frame as a server sends it."""
     size = bytes([len(payload)]) if len(payload) < 126 else b"\x7e" + struct.pack(">H", len(payload))
     return bytes([0x80 | opcode]) + size + payload
 
@@ -125,7 +125,7 @@ def test_an_answer_without_a_length_ends_with_the_close(server: Server) -> None:
     ],
     ids=["refused", "closed", "not-http", "silent"],
 )
-def test_what_goes_wrong_behind_the_api_server_is_said(server: Server, frames: bytes, words: str) -> None:
+def test_a_failure_behind_the_api_server_is_reported(server: Server, frames: bytes, words: str) -> None:
     with pytest.raises(
         GpuOpsError, match=rf"Port 9400 of pod pod-1 does not answer through the API server: .*{words}"
     ) as e:
@@ -134,7 +134,8 @@ def test_what_goes_wrong_behind_the_api_server_is_said(server: Server, frames: b
 
 
 def test_a_refusal_names_the_missing_permission(server: Server) -> None:
-    said = b'{"kind":"Status","message":"pods \\"pod-1\\" is forbidden: "}'  # all that the API server says when only `create` is missing
+    # If only `create` is missing, the API server says no more than this.
+    said = b'{"kind":"Status","message":"pods \\"pod-1\\" is forbidden: "}'
     head = (
         b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: "
         + str(len(said)).encode()

@@ -1,0 +1,34 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Options of the module gpu_smoke_test, and pods in every state."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.modules.gpu_smoke_test import OPTIONS
+
+DEFAULTS: dict[str, t.Any] = {name: option.get("default") for name, option in OPTIONS.items()}
+
+
+def options(**changes: t.Any) -> dict[str, t.Any]:
+    return {**DEFAULTS, **changes}
+
+
+def pod(
+    phase: str = "Pending",
+    *,
+    waiting: dict | None = None,
+    terminated: dict | None = None,
+    unschedulable: str | None = None,
+    **status: t.Any,
+) -> dict:
+    state = {"waiting": waiting} if waiting else {"terminated": terminated} if terminated else {}
+    conditions = (
+        [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": unschedulable}]
+        if unschedulable
+        else []
+    )
+    return {"status": {"phase": phase, "containerStatuses": [{"state": state}], "conditions": conditions, **status}}
