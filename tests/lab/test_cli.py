@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The command line of the lab: its help, its exit statuses, and output that nobody reads to the end."""
+"""The command line of the lab: its help, its exit statuses, and a reader that closes the output early."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_the_status_of_a_command_is_passed_on(monkeypatch: pytest.MonkeyPatch, t
     assert cli.main(["cluster", "kubeconfig"]) == 1
 
 
-# ---- output that nobody reads to the end ----------------------------------------------------------------------------
+# ---- a reader that closes the output early --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def _moments(lines: list[Json]) -> set[str]:
 def _of_policy(line: Json, watcher: _Watcher) -> t.Iterator[str]:
     what, value = (line["kind"], line["field"]), line["value"]
     if what == ("ClusterPolicy", "generation") and watcher.states.get(line["name"]) == "ready":
-        yield "ready before the change was looked at"
+        yield "ready before the operator has seen the change"
     if what == ("ClusterPolicy", "state") and watcher.cordoned:
         yield "ready while a node is cordoned"
     if what == ("Node", _STATE) and value == "upgrade-required":
@@ -187,7 +187,7 @@ def _of_policy(line: Json, watcher: _Watcher) -> t.Iterator[str]:
     if watcher.counts and not watcher.wants_pods:
         yield "ready without any pod"
     if what == ("DaemonSet", "status") and value and not value["observedGeneration"]:
-        yield "ready with a DaemonSet that nobody has looked at"
+        yield "ready with a DaemonSet that its controller has not seen"
 
 
 def _of_driver(watcher: _Watcher) -> t.Iterator[str]:

@@ -183,19 +183,19 @@ SCENARIOS = (
         "upgrade",
         _patch({"driver": {"version": "595.99.01"}}),
         ("policies", "journeys", "daemonsets"),
-        ("ready before the change was looked at", "ready while a node is cordoned"),
+        ("ready before the operator has seen the change", "ready while a node is cordoned"),
     ),
     Scenario(
         "toggle",
         _patch({"dcgmExporter": {"enabled": False}, "nodeStatusExporter": {"enabled": True}}),
         ("policies", "daemonsets", "nodes"),
-        ("ready before the change was looked at", "ready with a DaemonSet that nobody has looked at"),
+        ("ready before the operator has seen the change", "ready with a DaemonSet that its controller has not seen"),
     ),
     Scenario(
         "tainted",
         _taint,
         ("policies", "daemonsets", "nodes"),
-        ("ready before the change was looked at", "ready without any pod"),
+        ("ready before the operator has seen the change", "ready without any pod"),
         _untaint,
     ),
     # The recording begins during another rollout, so only the journey of the obstructed node is complete.
@@ -212,7 +212,7 @@ SCENARIOS = (
         _to_nvidiadriver,
         ("policies", "drivers", "daemonsets", "nodes", "hand-overs"),
         (
-            "ready before the change was looked at",
+            "ready before the operator has seen the change",
             "ready with a driver to be replaced",
             "NVIDIADriver ready without a DaemonSet",
             "NVIDIADriver ready while a node is cordoned",

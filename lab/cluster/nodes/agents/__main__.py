@@ -2,6 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+"""``python -m lab.cluster.nodes.agents`` simulates the programs inside the pods of every node."""
+
 from __future__ import annotations
 
 import argparse

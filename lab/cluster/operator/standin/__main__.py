@@ -2,6 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+"""``python -m lab.cluster.operator.standin`` runs the stand-in on a cluster."""
+
 from __future__ import annotations
 
 import argparse
