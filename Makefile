@@ -105,7 +105,7 @@ import-check: setup ## Build the collection and check it as Galaxy does
 ##@ Tests
 
 unit: setup ## Run the tests that need no cluster, and print the coverage of the plugins
-	$(BIN)/pytest --cov tests/unit
+	$(BIN)/pytest tests/unit --cov
 
 integration: setup lab-tools ## Run the tests on the lab
 	$(BIN)/pytest tests/lab tests/integration
