@@ -31,6 +31,7 @@ Reason = t.Literal[
     "GPUClusterPresent",
     "HelmFailed",
     "HelmMissing",
+    "LibraryMissing",
     "HelmTooOld",
     "KubernetesVersion",
     "NoGpuNodes",

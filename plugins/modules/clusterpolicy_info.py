@@ -132,7 +132,7 @@ verdict:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec, assert_libraries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import report
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
@@ -146,7 +146,6 @@ OPTIONS: dict[str, t.Any] = {
 
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    assert_libraries(module)
     try:
         result = report.clusterpolicy_info(Cluster(module.params, module.check_mode), module.params)
     except GpuOpsError as e:

@@ -217,7 +217,7 @@ summary:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec, assert_libraries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.smoke_test import failure, smoke_test
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
@@ -251,7 +251,6 @@ def main() -> t.NoReturn:
         mutually_exclusive=[("nodes", "node_selector")],
         supports_check_mode=True,
     )
-    assert_libraries(module)
     try:
         result = smoke_test(Cluster(module.params, module.check_mode), module.params)
     except GpuOpsError as e:

@@ -205,7 +205,7 @@ summary:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec, assert_libraries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import plan, run
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
@@ -249,7 +249,6 @@ def main() -> t.NoReturn:
         required_if=[("state", state, ("nodes", "node_selector"), True) for state in ("cordoned", "drained")],
         supports_check_mode=True,
     )
-    assert_libraries(module)
     try:
         result = maintain(module.params, module.check_mode)
     except GpuOpsError as e:
