@@ -30,6 +30,8 @@ def test_an_error_becomes_part_of_a_sentence() -> None:
     assert _text.one_line(OSError("no route\n  to host.")) == "no route to host"
 
 
-@pytest.mark.parametrize(("text", "number"), [("8", 8), ("0", 0), ("", None), (None, None), ("8 MiB", None), ("-1", None)])
+@pytest.mark.parametrize(
+    ("text", "number"), [("8", 8), ("0", 0), ("", None), (None, None), ("8 MiB", None), ("-1", None)]
+)
 def test_only_digits_make_a_whole_number(text: str | None, number: int | None) -> None:
     assert _text.whole_number(text) == number

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a 429 of the API server means."""
+"""The answers of the API server: what is sent again, and what each refusal says."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ import threading
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import api
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import api as api_module
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
+from tests.unit.fake_api import ALL_PODS, POLICIES, FakeApi, refusal
+from tests.unit.stack import Json, workload
+
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Says 429 to the first ``refusals`` requests for /thing."""
+    """Answers the first ``refusals`` requests for /thing with 429."""
 
     refusals = 0
     asked: t.ClassVar[list[str]] = []
@@ -59,7 +62,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Cluster]:
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_a_busy_api_server_is_asked_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+def test_a_throttled_request_is_sent_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     monkeypatch.setattr(Handler, "refusals", 2)
     assert b"groups" in cluster.request(method, "/thing")
     assert Handler.asked == [method] * 3
@@ -74,7 +77,68 @@ def test_a_post_is_sent_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) 
 
 def test_patience_ends(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Handler, "refusals", 1000)
-    monkeypatch.setattr(api, "THROTTLED_S", 0.05)
+    monkeypatch.setattr(api_module, "THROTTLED_S", 0.05)
     with pytest.raises(GpuOpsError, match="storage is") as e:
         cluster.request("GET", "/thing")
     assert e.value.reason == "TooManyRequests" and 1 < len(Handler.asked) < 10
+
+
+# What a refusal says
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "message"),
+    [
+        (refusal(401, "Unauthorized"), "Unauthorized", "refused the credentials (401)"),
+        (refusal(403, "pods is forbidden"), "Forbidden", "No permission: pods is forbidden. Grant it to this user"),
+        (refusal(409, "exists", "AlreadyExists"), "AlreadyExists", "refused PATCH"),
+        (refusal(409, "was modified", "Conflict"), "Conflict", "refused PATCH"),
+        (refusal(422, "spec is\n invalid."), "Invalid", "(422): spec is invalid."),
+        (refusal(500, "etcdserver: no leader"), "ServerError", "failed on PATCH"),
+        ((503, {}), "ServerError", "(503): {}."),
+    ],
+)
+def test_a_refusal_is_one_sentence_with_a_reason(api: FakeApi, answer: t.Any, reason: str, message: str) -> None:
+    cluster = Cluster(api.connection)
+    api.answer = lambda method, path: answer
+    with pytest.raises(GpuOpsError) as e:
+        cluster.merge(POLICIES + "/x", {"metadata": {}})
+    assert e.value.reason == reason and message in e.value.msg and e.value.details["status"] == answer[0]
+
+
+def test_what_does_not_exist_is_none(api: FakeApi) -> None:
+    cluster = Cluster(api.connection)
+    assert cluster.get(POLICIES + "/nothing") is None and cluster.list("/apis/example.com/v1/things") is None
+    assert cluster.delete(POLICIES + "/nothing") is False
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_module, "HAS_KUBERNETES", False)
+    with pytest.raises(GpuOpsError, match=r"kubernetes >= 29\.0\.0") as e:
+        Cluster({})
+    assert e.value.reason == "LibraryMissing"
+
+
+def test_large_collections_are_read_in_pages(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = [
+        {"items": [workload("a"), workload("b")], "metadata": {"continue": "more"}},
+        {"items": [workload("c")], "metadata": {}},
+    ]
+    api.answer = lambda method, path: (200, pages.pop(0)) if path == ALL_PODS else None
+    read: list[Json] = list(Cluster(api.connection).pages(ALL_PODS))
+    assert [item["metadata"]["name"] for item in read] == ["a", "b", "c"]
+    queries = [query for dummy, path, query in api.log if path == ALL_PODS]
+    assert [query.get("continue") for query in queries] == [None, "more"]
+    assert {query["limit"] for query in queries} == {str(api_module.PAGE)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        (("v1", None, "nodes"), "/api/v1/nodes"),
+        (("v1", "ml", "pods", "a b"), "/api/v1/namespaces/ml/pods/a%20b"),
+        (("apps/v1", "gpu-operator", "daemonsets"), "/apis/apps/v1/namespaces/gpu-operator/daemonsets"),
+    ],
+)
+def test_paths(arguments: tuple[t.Any, ...], path: str) -> None:
+    assert api_module.namespaced(*arguments) == path

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The one loop of everything that waits for the cluster."""
+"""The one loop of everything that waits for the cluster, with a clock that only sleeping advances."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY,
 
 
 class Clock:
-    """A clock that only sleeping moves on."""
+    """A clock that only sleeping advances."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -36,7 +36,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def looks(*answers: t.Any) -> t.Callable[[], t.Any]:
-    """Return a look that gives these answers one after the other, and the last one from then on."""
+    """Return a look that gives these answers one after the other, and repeats the last one."""
     left = list(answers)
 
     def look() -> t.Any:
@@ -102,20 +102,27 @@ def test_time_is_up_during_an_outage(clock: Clock) -> None:
         waiting.until(looks(None, away()), 10.5)
 
 
-def test_something_else_may_end_the_patience(clock: Clock) -> None:
+def test_the_caller_may_end_the_patience(clock: Clock) -> None:
     ends_s = clock.now_s + 4
     with pytest.raises(GpuOpsError, match=r"Its last answer was 4 s ago\."):
         waiting.until(looks(None, away()), patience_ends=lambda: ends_s)
 
 
-def test_what_time_does_not_heal_is_raised_at_once(clock: Clock) -> None:
+def test_another_failure_is_raised_at_once(clock: Clock) -> None:
     with pytest.raises(GpuOpsError, match=r"^No permission$"):
         waiting.until(looks(None, GpuOpsError("No permission", reason="Forbidden")), 100)
     assert clock.slept == [2]
 
 
-def test_an_api_server_that_never_answered_may_have_another_address(clock: Clock) -> None:
+def test_an_api_server_that_never_answered_is_not_waited_for(clock: Clock) -> None:
     patience = waiting.Patience(reached=False)
     with pytest.raises(GpuOpsError, match=r"^Cannot reach the Kubernetes API\.$"):
         waiting.until(looks(away()), 100, patience=patience)
     assert waiting.until(looks(None, away(), "found"), 100, patience=patience) == "found"
+
+
+def test_the_age_of_the_last_answer_is_said_once(clock: Clock) -> None:
+    """A look may be a wait of its own, whose error already says it."""
+    inner = GpuOpsError("Cannot reach the Kubernetes API. Its last answer was 3 s ago.", reason="Unreachable")
+    with pytest.raises(GpuOpsError, match=r"^Cannot reach the Kubernetes API\. Its last answer was 62 s ago\.$"):
+        waiting.until(looks(None, inner), 1000)

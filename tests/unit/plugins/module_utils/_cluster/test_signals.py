@@ -1,0 +1,43 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Signals that would end a module before it has put back what it took."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import signals
+
+
+@pytest.mark.parametrize("number", signals.ENDING)
+def test_a_signal_ends_the_block_as_ctrl_c_does(number: signal.Signals) -> None:
+    with pytest.raises(KeyboardInterrupt, match=number.name), signals.as_exceptions():
+        os.kill(os.getpid(), number)
+
+
+def test_a_second_signal_does_not_disturb_the_clean_up() -> None:
+    cleaned_up = False
+    with pytest.raises(KeyboardInterrupt, match="SIGTERM"), signals.as_exceptions():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.kill(os.getpid(), signal.SIGHUP)
+            cleaned_up = True
+    assert cleaned_up
+
+
+def test_no_signal_ends_a_block_that_ignores_them() -> None:
+    with signals.ignored():
+        for number in signals.ENDING:
+            os.kill(os.getpid(), number)
+
+
+def test_the_handlers_before_are_restored() -> None:
+    before = [signal.getsignal(number) for number in signals.ENDING]
+    with signals.as_exceptions(), signals.ignored():
+        assert [signal.getsignal(number) for number in signals.ENDING] == [signal.SIG_IGN] * len(signals.ENDING)
+    assert [signal.getsignal(number) for number in signals.ENDING] == before
