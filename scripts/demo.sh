@@ -17,7 +17,7 @@ if left_out=$($python -m lab hosts up --name demo --flavour debian --flavour rhe
   summary="The stack is deployed and verified, and two of its nodes are hosts that were made ready for it (nouveau out, IOMMU, huge pages, packages held)."
 else
   hosts=
-  left_out="The host half of site.yml is left out. $(tr '\n' ' ' <<< "${left_out#hosts: }")"
+  left_out="The host half of site.yml is left out. $(tr '\n' ' ' <<< "${left_out#lab: }")"
   echo "$left_out"
   summary="The stack is deployed and verified. $left_out"
 fi
