@@ -12,13 +12,13 @@ short_description: Set the ClusterPolicy of NVIDIA's GPU Operator and wait until
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Writes the ClusterPolicy with server-side apply and strict field validation, so that a misspelt field is an error instead
-    of a setting that silently does nothing. Only the given fields are touched; a field that was given before and is no
-    longer given goes back to its default.
-  - Refuses what the API server accepts and the operator ignores or stops on, and names the right field.
-  - Waits for more than the status field. The stack is ready when every operand runs its newest revision on every node that
-    should have it, and when the GPUs are allocatable. A wait that cannot succeed ends at once and says which operand, pod
-    and node are to blame.
+  - Writes the ClusterPolicy with server-side apply and strict field validation, so that a misspelled field is an error
+    instead of a setting that silently does nothing. Only the given fields are changed; a field that was given before
+    and is no longer given goes back to its default.
+  - Refuses settings that the API server accepts but the operator ignores or stops on, and names the right field.
+  - Waits for more than the status field. The stack is ready when every operand runs its newest revision on every node
+    that should have it, and when the GPUs are allocatable. A wait that cannot succeed ends at once and says which
+    operand, pod and node are to blame.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
@@ -27,12 +27,15 @@ attributes:
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: full
-    details: Shows spec, labels, annotations and the fields that this collection owns, never the status. Secrets in env are hidden.
+    details:
+      - Shows the spec, the labels, the annotations and the fields that this collection owns, never the status.
+      - Secrets in environment variables are hidden.
   idempotent:
     description: A second run with the same options changes nothing.
     support: full
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - gpuops.nvidia.cluster
 options:
   name:
     description: Name of the ClusterPolicy. The operator serves only one in a cluster.
@@ -50,7 +53,8 @@ options:
     default: gpu-operator
   spec:
     description:
-      - Fields of the spec in the API's own spelling, for everything that has no option here. They are merged with the options.
+      - Fields of the spec in the API's own spelling, for everything that has no option here.
+      - They are merged with the options.
     type: dict
     default: {}
   labels:
@@ -62,7 +66,7 @@ options:
     type: dict
     default: {}
   driver:
-    description: The driver container. Leave it to the nodes with O(driver.enabled=false) where the driver is pre-installed.
+    description: The driver container. Where the driver is pre-installed on the nodes, set O(driver.enabled=false).
     type: dict
     suboptions:
       enabled:
@@ -86,19 +90,22 @@ options:
         description: Use driver images with precompiled modules for each kernel.
         type: bool
       use_nvidia_driver_crd:
-        description: Leave the driver to NVIDIADriver objects, as clusters with several operating systems or driver versions need.
+        description:
+          - Leave the driver to NVIDIADriver objects.
+          - Clusters with several operating systems or driver versions need this.
         type: bool
       upgrade_policy:
         description:
-          - How the operator replaces driver pods. With O(driver.upgrade_policy.auto_upgrade=true) the three blocks must be
-            given, because an upgrade without them stops with a node cordoned.
+          - How the operator replaces driver pods.
+          - With O(driver.upgrade_policy.auto_upgrade=true), give the three blocks too; an upgrade without them stops
+            with a node cordoned.
         type: dict
         suboptions:
           auto_upgrade:
             description: Let the operator upgrade node by node.
             type: bool
           max_parallel_upgrades:
-            description: Nodes at a time. V(0) is no limit.
+            description: How many nodes are upgraded at a time. V(0) means no limit.
             type: int
           max_unavailable:
             description: Number or percentage of nodes that may be unavailable at a time, for example V(25%).
@@ -107,10 +114,13 @@ options:
             description: Which pods to wait for, in the API's spelling (C(podSelector), C(timeoutSeconds)).
             type: dict
           pod_deletion:
-            description: How GPU pods are evicted, in the API's spelling (C(force), C(timeoutSeconds), C(deleteEmptyDir)).
+            description:
+              - How GPU pods are evicted, in the API's spelling (C(force), C(timeoutSeconds), C(deleteEmptyDir)).
             type: dict
           drain:
-            description: The drain that follows when eviction fails, in the API's spelling (C(enable), C(force), C(podSelector), C(timeoutSeconds)).
+            description:
+              - The drain that follows if evictions fail, in the API's spelling (C(enable), C(force), C(podSelector),
+                C(timeoutSeconds)).
             type: dict
   toolkit:
     description: The container toolkit.
@@ -129,7 +139,7 @@ options:
         description: Tag or digest of the image.
         type: str
       env:
-        description: Environment variables of its container, a list of C(name) and C(value).
+        description: Environment variables of its container, each with C(name) and C(value).
         type: list
         elements: dict
   device_plugin:
@@ -138,7 +148,7 @@ options:
     suboptions:
       <<: *component
       config:
-        description: ConfigMap with sharing settings, C(name) and C(default) key.
+        description: ConfigMap with sharing settings. C(name) is the ConfigMap, C(default) one of its keys.
         type: dict
   gfd:
     description: GPU Feature Discovery, which labels nodes with what their GPUs are.
@@ -197,21 +207,22 @@ options:
         description: Annotations of the pods.
         type: dict
       tolerations:
-        description: Tolerations of the pods. They replace the operator's own one of C(nvidia.com/gpu:NoSchedule).
+        description:
+          - Tolerations of the pods. They replace the operator's own toleration of C(nvidia.com/gpu:NoSchedule).
         type: list
         elements: dict
       priority_class_name:
         description: Priority class of the pods.
         type: str
       update_strategy:
-        description: How operands other than the driver are updated. With V(OnDelete) only by hand.
+        description: How operands other than the driver are updated. V(OnDelete) means by hand only.
         type: str
         choices: [RollingUpdate, OnDelete]
       rolling_update:
-        description: The rolling update, in the API's spelling (C(maxUnavailable)).
+        description: Settings of the rolling update, in the API's spelling (C(maxUnavailable)).
         type: dict
   force:
-    description: Take over fields that another manager (Helm, kubectl) owns with another value.
+    description: Take over fields that another manager (Helm, kubectl) owns and has set to another value.
     type: bool
     default: false
   wait:
@@ -219,17 +230,15 @@ options:
     type: bool
     default: true
   wait_timeout:
-    description: Seconds to wait. Building a driver takes minutes on every node.
+    description: How many seconds to wait. A driver takes minutes to build on every node.
     type: int
     default: 1800
   allow_disruption:
-    description: Permission to delete the ClusterPolicy while pods use GPUs. They lose their driver.
+    description: Permission to delete the ClusterPolicy while pods use GPUs. These pods lose their driver.
     type: bool
     default: false
 seealso:
   - module: gpuops.nvidia.clusterpolicy_info
-requirements:
-  - kubernetes >= 29.0.0
 """
 
 EXAMPLES = r"""
@@ -261,7 +270,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 clusterpolicy:
-  description: The object as it is now, or in check mode as it would be, without C(managedFields). Empty when absent.
+  description:
+    - The object as it is now, or as it would be (check mode), without C(managedFields). Empty with O(state=absent).
   returned: success
   type: dict
   sample:
@@ -273,8 +283,8 @@ clusterpolicy:
       driver:
         version: 595.91.07
 verdict:
-  description: The judge's answer. Not in check mode, and not with O(state=absent).
-  returned: when the object exists
+  description: Whether the stack is ready, and the reasons if it is not.
+  returned: with O(state=present), not in check mode
   type: dict
   sample:
     state: ready
@@ -284,7 +294,7 @@ verdict:
     nodes_total: 4
 operands:
   description: How far each operand's DaemonSet is, in numbers of nodes.
-  returned: when the object exists
+  returned: with O(state=present), not in check mode
   type: list
   elements: dict
   sample:

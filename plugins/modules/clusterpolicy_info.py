@@ -12,19 +12,20 @@ short_description: Say what the ClusterPolicy asks for, who owns which field, an
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Returns the ClusterPolicy with its state and conditions, the owner of each field, the rollout of each operand with its
-    images, and the judge's verdict with reasons.
-  - With O(wait=true) waits until the verdict is ready. A wait that cannot succeed ends at once.
+  - Returns the ClusterPolicy with its state and conditions, the owners of each field, the rollout of each operand with
+    its images, and a verdict with reasons.
+  - With O(wait=true), waits until the verdict is ready. A wait that cannot succeed ends at once.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
     support: full
-    details: Changes nothing in any mode. In check mode nothing is waited for.
+    details: Changes nothing in any mode. In check mode it does not wait.
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: none
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - gpuops.nvidia.cluster
 options:
   name:
     description: Name of the ClusterPolicy.
@@ -35,18 +36,16 @@ options:
     type: str
     default: gpu-operator
   wait:
-    description: Wait until the stack is ready, and fail with the verdict when it does not become so.
+    description: Wait until the stack is ready, and fail with the verdict if it does not become ready.
     type: bool
     default: false
   wait_timeout:
-    description: Seconds to wait.
+    description: How many seconds to wait.
     type: int
     default: 1800
 seealso:
   - module: gpuops.nvidia.clusterpolicy
   - module: gpuops.nvidia.gpu_stack_info
-requirements:
-  - kubernetes >= 29.0.0
 """
 
 EXAMPLES = r"""
@@ -66,25 +65,25 @@ EXAMPLES = r"""
 
 RETURN = r"""
 exists:
-  description: Whether the ClusterPolicy is there.
+  description: Whether the ClusterPolicy exists.
   returned: success
   type: bool
   sample: true
 clusterpolicy:
-  description: The object without C(managedFields). Empty when it is not there.
+  description: The object without C(managedFields). Empty if it does not exist.
   returned: success
   type: dict
   sample:
     metadata:
       name: cluster-policy
 owners:
-  description: The field managers of each field that somebody has set.
+  description: The managers of each field that has been set.
   returned: success
   type: dict
   sample:
     spec.driver.version: [gpuops.nvidia]
 state:
-  description: The state that the operator reports. It alone proves nothing.
+  description: The state that the operator reports. It proves nothing by itself; see RV(verdict).
   returned: success
   type: str
   sample: ready
@@ -118,7 +117,7 @@ versions:
   sample:
     driver: 595.91.07-ubuntu24.04
 verdict:
-  description: The judge's answer.
+  description: Whether the stack is ready, and the reasons if it is not.
   returned: success
   type: dict
   sample:

@@ -26,6 +26,7 @@ attributes:
     details: This module reads only.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - gpuops.nvidia.cluster
 options:
   namespace:
     description: Namespace that the operator is, or will be, installed in.

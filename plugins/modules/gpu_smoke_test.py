@@ -28,6 +28,7 @@ attributes:
     details: The test leaves nothing behind.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - gpuops.nvidia.cluster
 options:
   namespace:
     description: Namespace to run the test in. It must exist, and contain the secrets in O(image_pull_secrets).

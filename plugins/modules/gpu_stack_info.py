@@ -12,7 +12,7 @@ short_description: Show every GPU node with what it has, what is allocated, and 
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - One pass of a handful of LIST requests for the whole fleet, whatever its size.
+  - Reads the whole fleet with a handful of LIST requests, however large it is.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
@@ -23,6 +23,7 @@ attributes:
     support: none
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - gpuops.nvidia.cluster
 options:
   name:
     description: Name of the ClusterPolicy.
@@ -34,16 +35,14 @@ options:
     default: gpu-operator
   allocated:
     description:
-      - Also count the GPUs that pods hold. This reads the pods outside the operator's namespace, which takes a while in a
-        cluster with many of them.
+      - Also count the GPUs that pods hold. This reads all pods outside the operator's namespace, which takes a while in
+        a cluster with many pods.
     type: bool
     default: true
 seealso:
   - module: gpuops.nvidia.clusterpolicy_info
   - plugin: gpuops.nvidia.gpu_table
     plugin_type: filter
-requirements:
-  - kubernetes >= 29.0.0
 """
 
 EXAMPLES = r"""
@@ -60,8 +59,9 @@ RETURN = r"""
 nodes:
   description:
     - The GPU nodes, sorted by name.
-    - C(waiting_for) maps each operand that is not fine on the node to what its pod is in, for example C(driver) to
-      C(CrashLoopBackOff). A node with an empty one, C(ready) and allocatable GPUs can take work.
+    - C(waiting_for) maps each operand that is not ready on the node to the status of its pod, for example C(driver) to
+      C(CrashLoopBackOff). If it is empty, C(ready) is true and there are allocatable GPUs, the node can take work.
+    - A value that the stack has not reported yet is null.
   returned: success
   type: list
   elements: dict
@@ -107,7 +107,7 @@ summary:
     gpus:
       nvidia.com/gpu: {capacity: 32, allocatable: 32, allocated: 2}
 verdict:
-  description: The judge's answer.
+  description: Whether the stack is ready, and the reasons if it is not.
   returned: success
   type: dict
   sample:

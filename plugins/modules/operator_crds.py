@@ -27,6 +27,7 @@ attributes:
     details: Shows the CRDs with the versions and fields that appear, vanish or change, not whole schemas.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - gpuops.nvidia.cluster
 options:
   chart_path:
     description: Folder or archive of the chart, for example RV(gpuops.nvidia.operator_chart_info#module:chart_path).

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import tomllib
@@ -16,6 +17,8 @@ from pathlib import Path
 import yaml
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _compatibility
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import MINIMUM_KUBERNETES
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import MINIMUM_HELM
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +27,9 @@ MODULES = {path.stem: path for path in (ROOT / "plugins" / "modules").glob("[!_]
 ROLES = {path.name for path in (ROOT / "roles").iterdir() if path.is_dir()}
 GALAXY = yaml.safe_load((ROOT / "galaxy.yml").read_text())
 RUNTIME = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())
+NEEDED = README.split("## Requirements", 1)[1].split("\n## ", 1)[0]
+FRAGMENTS = "ansible_collections.gpuops.nvidia.plugins.doc_fragments"
+AUTH_OPTIONS = "kubernetes.core.k8s_auth_options"
 
 
 def documentation(module: str) -> dict[str, t.Any]:
@@ -65,9 +71,7 @@ def codes_of_the_judge() -> set[str]:
 
 def test_the_action_group_has_every_module_that_takes_the_connection_options() -> None:
     assert RUNTIME["action_groups"]["k8s"] == sorted(
-        name
-        for name in MODULES
-        if "kubernetes.core.k8s_auth_options" in documentation(name).get("extends_documentation_fragment", [])
+        name for name in MODULES if AUTH_OPTIONS in documentation(name).get("extends_documentation_fragment", [])
     )
 
 
@@ -75,28 +79,43 @@ def test_every_code_of_a_verdict_is_explained() -> None:
     assert first_column((ROOT / "docs" / "reference" / "verdict.md").read_text(), "Code") == codes_of_the_judge()
 
 
-def test_minimum_versions_agree() -> None:
-    requirements = README.split("## Requirements", 1)[1].split("\n## ", 1)[0]
+def requirements_of(module: str) -> set[str]:
+    """Return what a module's documentation requires, with what the collection's documentation fragments add."""
+    stated = documentation(module)
+    required = set(stated.get("requirements", []))
+    for fragment in stated.get("extends_documentation_fragment", []):
+        if fragment.startswith("gpuops.nvidia."):
+            file = importlib.import_module(f"{FRAGMENTS}.{fragment.rpartition('.')[2]}")
+            required |= set(yaml.safe_load(file.ModuleDocFragment.DOCUMENTATION)["requirements"])
+    return required
+
+
+def test_the_minimum_of_each_collection_is_in_the_readme() -> None:
     for name, bound in GALAXY["dependencies"].items():
-        assert f"`{name}` {bound.removeprefix('>=')}" in requirements
-    for line in (ROOT / "meta" / "ee-requirements.txt").read_text().splitlines():
-        if line.startswith("kubernetes"):
-            assert f"`kubernetes` {line.removeprefix('kubernetes>=')} or newer" in requirements
-            stated = {
-                need
-                for module in MODULES
-                for need in documentation(module).get("requirements", [])
-                if need.startswith("kubernetes")
-            }
-            assert stated <= {line.replace(">=", " >= ")}
-    helm = re.search(
-        r'^MINIMUM_HELM = "(.*)"', (ROOT / "plugins/module_utils/_cluster/chart/helm.py").read_text(), re.M
-    )[1]
-    assert f"helm {helm} or newer" in requirements
-    assert {
-        need for module in MODULES for need in documentation(module).get("requirements", []) if need.startswith("helm")
-    } == {f"helm >= {helm}"}
-    cores = re.findall(r"2\.\d+", requirements.split("ansible-core", 1)[1].split(", helm", 1)[0])
+        assert f"`{name}` {bound.removeprefix('>=')}" in NEEDED
+
+
+def test_the_minimum_of_the_kubernetes_client_is_stated_wherever_it_is_needed() -> None:
+    lines = (ROOT / "meta" / "ee-requirements.txt").read_text().splitlines()
+    minimum = next(line.removeprefix("kubernetes>=") for line in lines if line.startswith("kubernetes>="))
+    assert minimum == MINIMUM_KUBERNETES
+    assert f"`kubernetes` {minimum} or newer" in NEEDED
+    stated = {module: {need for need in requirements_of(module) if need.startswith("kubernetes")} for module in MODULES}
+    connects = {
+        name for name in MODULES if AUTH_OPTIONS in documentation(name).get("extends_documentation_fragment", [])
+    }
+    assert {name for name, needs in stated.items() if needs} == connects
+    assert set.union(*stated.values()) == {f"kubernetes >= {minimum}"}
+
+
+def test_the_minimum_of_helm_is_stated_wherever_it_is_needed() -> None:
+    assert f"helm {MINIMUM_HELM} or newer" in NEEDED
+    stated = {need for module in MODULES for need in requirements_of(module) if need.startswith("helm")}
+    assert stated == {f"helm >= {MINIMUM_HELM}"}
+
+
+def test_the_oldest_ansible_core_is_in_the_readme() -> None:
+    cores = re.findall(r"2\.\d+", NEEDED.split("ansible-core", 1)[1].split(", helm", 1)[0])
     assert RUNTIME["requires_ansible"] == f">={min(cores)}.0"
 
 
