@@ -12,39 +12,43 @@ short_description: Take nodes out of service for maintenance, and put them back 
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Cordons nodes, evicts the pods that hold GPUs (or all pods) through the eviction API, waits until they are gone, and later
-    puts the nodes back as they were. One call serves many nodes.
-  - An eviction that a PodDisruptionBudget forbids is asked for again until O(timeout), and then the PodDisruptionBudget is named.
-  - Pods of DaemonSets, mirror pods of the kubelet and finished pods are left alone.
-  - A node that was cordoned before stays so when it is put back.
-  - What is in the way (pods without a controller, emptyDir data) is found on all nodes before the first one is touched.
-  - When the call fails or is interrupted, what it took is put back, unless O(restore_on_failure=false). Evicted pods stay where
-    their controllers have started them again.
-  - All state is on the nodes, as annotations. So a run that was killed can be resumed by the same call again, and undone by
-    anyone with O(state=restored).
+  - Cordons nodes, evicts the pods that hold GPUs (or all pods) through the eviction API, waits until they are gone, and
+    later puts the nodes back as they were. One call serves many nodes.
+  - If a PodDisruptionBudget forbids an eviction, the module requests it again until O(timeout). Then the module fails
+    and names the PodDisruptionBudget.
+  - The module does not evict pods of DaemonSets, mirror pods of the kubelet, or finished pods.
+  - A node that was cordoned before the maintenance is still cordoned after it.
+  - The module looks for pods that must not be evicted without permission (pods without a controller, or with emptyDir
+    data) on all nodes before it changes the first one.
+  - If the call fails or is interrupted, it puts back the nodes that it has cordoned, unless
+    O(restore_on_failure=false). Evicted pods stay where their controllers have started them again.
+  - All state is on the nodes, as annotations. So the same call can resume a run that was killed, and anyone can undo it
+    with O(state=restored).
 attributes:
   check_mode:
-    description: Can run in check mode and return what a run would do. The API server is asked, by dry run, about every cordon and every eviction.
+    description: Can run in check mode and return what a run would do.
     support: full
+    details: The module asks the API server for every cordon and every eviction by dry run.
   diff_mode:
-    description: Returns for every node whether it is cordoned, what it is held for, and which pods must go.
+    description: Returns for every node whether it is cordoned, what it is held for, and which pods must leave it.
     support: full
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - gpuops.nvidia.cluster
 options:
   state:
     description:
       - V(cordoned) keeps new pods away. V(drained) also evicts pods and waits until they are gone.
-      - V(restored) ends the maintenance for O(purpose). When it was the last purpose, the node is uncordoned, unless it was cordoned
-        before the maintenance began.
+      - V(restored) ends the maintenance for O(purpose). If it was the last purpose, the node is uncordoned, unless it
+        was cordoned before the maintenance began.
     type: str
     choices: [cordoned, drained, restored]
     required: true
   nodes:
     description:
-      - Names of the nodes. An empty list is no node.
-      - Either this or O(node_selector) is needed, except with O(state=restored), which without either is about every node that is
-        held for O(purpose).
+      - Names of the nodes. With an empty list, the module does nothing.
+      - Either this option or O(node_selector) is required, except with O(state=restored). Without either of them,
+        O(state=restored) restores every node that is held for O(purpose).
     type: list
     elements: str
   node_selector:
@@ -52,20 +56,20 @@ options:
     type: dict
   purpose:
     description:
-      - What the maintenance is for, in lower-case letters, digits and dashes. A node can be held for several purposes, and goes back
-        into service with the last one, so two jobs that need the same node do not disturb each other.
-      - Calls with the same purpose resume and undo each other.
+      - What the maintenance is for, in lower-case letters, digits and dashes.
+      - A node can be held for several purposes, and returns to service with the last one. So two jobs that need the
+        same node do not disturb each other. Calls with the same purpose resume and undo each other.
     type: str
     default: manual
   evict:
     description:
-      - Which pods must go from a drained node.
-      - V(gpu) is those that request GPUs or MIG devices, or hold a GPU by a resource claim. V(all) is all of them.
+      - Which pods must leave a drained node.
+      - V(gpu) means pods that request GPUs or MIG devices, or hold a GPU by a resource claim. V(all) means all pods.
     type: str
     choices: [gpu, all]
     default: gpu
   force:
-    description: Also evict pods that have no controller. Nothing starts them again.
+    description: Also evict pods without a controller. Nothing starts them again.
     type: bool
     default: false
   delete_emptydir_data:
@@ -73,44 +77,46 @@ options:
     type: bool
     default: false
   grace_period:
-    description: Seconds that each pod gets to end, instead of its own grace period.
+    description: Seconds that each pod has to end, instead of its own grace period.
     type: int
   timeout:
     description: Seconds that one node may take from its first eviction to the end of its last pod.
     type: int
     default: 600
   parallel:
-    description: How many nodes to drain at a time. All are cordoned first, so that no pod moves to a node that is next.
+    description:
+      - How many nodes to drain at a time. All nodes are cordoned first, so that no pod moves to a node that is next.
     type: int
     default: 10
   max_in_maintenance:
     description:
-      - How many nodes of the cluster may be in maintenance at once, whatever the purpose. A call that would exceed it is refused
-        before anything is touched.
-      - Calls at the very same time do not see each other's nodes.
+      - How many nodes of the cluster may be in maintenance at once, for all purposes together. A call that would exceed
+        it fails before it changes anything.
+      - Calls that start at the same time do not see each other's nodes.
     type: int
   restore_on_failure:
     description:
-      - End the call with the first node that fails, and put back every node that this call took. Nodes that an earlier call took
-        stay as they were.
-      - With V(false) the other nodes are drained nevertheless, and all stay in maintenance.
+      - End the call with the first node that fails, and put back every node that this call has cordoned. Nodes that an
+        earlier call cordoned stay as they are.
+      - With V(false), the module drains the other nodes nevertheless, and all stay in maintenance.
     type: bool
     default: true
   progress_path:
     description:
-      - File, on the machine that runs the module, to which a drain appends a line whenever it has got on.
-      - Without it the controller prints these lines, when it runs the module itself (connection V(local)).
+      - File on the machine that runs the module. A drain appends a line to it whenever its progress changes.
+      - Without this option, the controller prints these lines if it runs the module itself (connection V(local)).
     type: path
 notes:
-  - Needs permission to get, list and patch nodes, and to drain also to list pods in all namespaces, to create C(pods/eviction)
-    and, where pods have resource claims, to list C(resourceclaims).
-  - Evicting GPU pods is right for what needs the GPU driver to be idle. Use O(evict=all) before a reboot.
-  - Pods that use GPUs without requesting them (privileged, or with E(NVIDIA_VISIBLE_DEVICES)) are not seen by O(evict=gpu).
-  - A node is refused while the operator's driver upgrade is at work on it, because that would uncordon it. An upgrade that waits for
-    the node may begin during the maintenance; it then leaves the node cordoned.
+  - The module needs permission to get, list and patch nodes. To drain, it also needs permission to list pods in all
+    namespaces, to create C(pods/eviction) and, if pods have resource claims, to list C(resourceclaims).
+  - O(evict=gpu) is enough for work that needs an idle GPU driver. Use O(evict=all) before a reboot.
+  - O(evict=gpu) does not see pods that use GPUs without requesting them (privileged pods, or pods with
+    E(NVIDIA_VISIBLE_DEVICES)).
+  - The module refuses a node while the operator's driver upgrade is at work on it, because the upgrade would uncordon
+    it. An upgrade that waits for the node may begin during the maintenance; then it leaves the node cordoned.
   - The annotations are C(gpuops.nvidia/maintenance.<purpose>) (since when, from which machine and by which run) and
-    C(gpuops.nvidia/initial-state.unschedulable) (whether the node was cordoned before). To undo the maintenance by hand, remove both
-    and run C(kubectl uncordon), unless the second one is V(true).
+    C(gpuops.nvidia/initial-state.unschedulable) (whether the node was cordoned before). To undo the maintenance by
+    hand, remove both and run C(kubectl uncordon), unless the second one is V(true).
 seealso:
   - module: kubernetes.core.k8s_drain
   - module: gpuops.nvidia.gpu_stack_info
@@ -140,7 +146,7 @@ EXAMPLES = r"""
     max_in_maintenance: 4
     timeout: 1800
 
-- name: Put back whatever an interrupted run left
+- name: Put back all nodes that an interrupted run left in maintenance
   gpuops.nvidia.node_maintenance:
     state: restored
     purpose: reboot
@@ -149,9 +155,9 @@ EXAMPLES = r"""
 RETURN = r"""
 nodes:
   description:
-    - What came of each node, or in check mode, what would.
-    - When the call fails before it touches a node, the list is absent.
-  returned: when the options are right
+    - The result for each node. In check mode, the result that a run would have.
+    - The list is absent if the call fails before it changes a node.
+  returned: unless the call fails before it changes a node
   type: list
   elements: dict
   contains:
@@ -179,25 +185,27 @@ nodes:
       sample: [default/training-0]
     left:
       description:
-        - The pods that did not go, and why.
-        - In check mode, the pods whose eviction is forbidden at present; a run would ask again until O(timeout).
+        - The pods that did not leave the node, and why.
+        - In check mode, the pods whose eviction is forbidden at present. A run would request it again until O(timeout).
       type: dict
-      sample: {default/web-1: "the PodDisruptionBudget default/web forbids its eviction: it needs 2 healthy pods and has 2 currently"}
+      sample:
+        default/web-1: >-
+          the PodDisruptionBudget default/web forbids its eviction: it needs 2 healthy pods and has 2 currently
     failed:
       description: Whether the node could not be brought to O(state).
       type: bool
       sample: false
     reason:
-      description: Why not, or an empty string.
+      description: Why the node failed or was put back, or an empty string.
       type: str
       sample: ""
     seconds:
-      description: Time that the node took.
+      description: How long the drain of the node took.
       type: float
       sample: 31.4
 summary:
   description: How many nodes there are, how many changed and failed, and how many pods were evicted.
-  returned: when the options are right
+  returned: unless the call fails before it changes a node
   type: dict
   sample: {nodes: 2, changed: 2, failed: 0, evicted: 5}
 """
@@ -206,7 +214,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import plan, run
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.run import maintain
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 OPTIONS: dict[str, t.Any] = {
@@ -226,22 +234,6 @@ OPTIONS: dict[str, t.Any] = {
 }
 
 
-def maintain(options: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
-    """Bring the chosen nodes to the state; in check mode only ask the API server for it."""
-    plan.check_options(options)
-    fleet = run.Fleet(Cluster(options, check_mode), options)
-    nodes = fleet.nodes()
-    chosen = plan.select(nodes, options)
-    plan.check_nodes(nodes, chosen, options)
-    plans = plan.plan((chosen, fleet.pods(chosen)), options, run.stamp())
-    outcomes = run.predict(fleet, plans) if check_mode else run.apply(fleet, plans)
-    diff = {
-        "before": {each.name: each.facts(False) for each in plans},
-        "after": {each.name: each.facts(True) for each in plans},
-    }
-    return {**run.report(outcomes), "diff": diff}
-
-
 def main() -> t.NoReturn:
     module = AnsibleModule(
         argument_spec=argument_spec(**OPTIONS),
@@ -250,18 +242,14 @@ def main() -> t.NoReturn:
         supports_check_mode=True,
     )
     try:
-        result = maintain(module.params, module.check_mode)
+        result, warnings = maintain(Cluster(module.params, module.check_mode), module.params)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     except KeyboardInterrupt:
-        module.fail_json(
-            msg="The call was interrupted. Run it again: what is done is not done twice.", reason="Interrupted"
-        )
-    for row in result["nodes"]:
-        for pod, why in row["left"].items():
-            module.warn(
-                f"Pod {pod} on {row['node']} could not be evicted now: {why}. A run would ask again until timeout."
-            )
+        message = "The call was interrupted. Run it again: what is done is not done twice."
+        module.fail_json(msg=message, reason="Interrupted")
+    for warning in warnings:
+        module.warn(warning)
     module.exit_json(**result)
 
 

@@ -161,7 +161,7 @@ def test_a_pod_that_does_not_go_is_named_and_the_node_put_back(stuck: Lab) -> No
     assert run.status == 2 and "default/stuck-" in run.message and f"finalizers {KEEP} hold it" in run.message, (
         run.output
     )
-    assert "What this call took is put back" in run.message and state(stuck) == FREE
+    assert "The nodes that this call cordoned are put back" in run.message and state(stuck) == FREE
 
 
 def test_a_long_drain_shows_how_far_it_is(stuck: Lab) -> None:

@@ -4,450 +4,329 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Node maintenance, the half that acts: cordon, evict, wait, give back. One thread decides, a few more carry its requests."""
+"""Hold, drain and release nodes. One thread decides, and a few more send its requests."""
 
 from __future__ import annotations
 
 import collections
-import concurrent.futures
 import contextlib
 import dataclasses
-import socket
+import math
 import time
 import typing as t
-import uuid
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import signals
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import plan as core
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import name_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import GpuClaims, requested_gpus
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import OUTAGE_S
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import signals, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, hold, plan
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import NodeChange
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.result import (
+    NodeResult,
+    failure,
+    report,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import full_name
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-T = t.TypeVar("T")
-R = t.TypeVar("R")
-Make = t.Callable[[Json], "Json | None"]
-"""Says from a node as it is how to patch it, or that there is nothing to do."""
-
-NODES = namespaced("v1", None, "nodes")
-PODS = namespaced("v1", None, "pods")
-REQUESTS = 16
-"""How many requests are under way at once."""
-
-POLL_S = 1.0
-SETTLE_S = 1.0
+DRAIN_POLL_S = 1.0
+LATE_PODS_S = 1.0
 """How long a pod may still appear after the cordon: the scheduler may have chosen the node just before."""
 
-RETRY_S = 5.0
-"""How long to leave a pod alone after its eviction was asked for."""
-
-PUT_BACK_S = 20.0
-"""How long to try to put nodes back while the API server is away."""
-
-CONFLICTS = 10
-FEW_NODES = 20
-"""Up to so many nodes, their pods are read node by node; beyond, all pods in pages."""
+EVICTION_RETRY_S = 5.0
+"""How long to leave a pod alone after its eviction was requested."""
 
 
-def stamp() -> str:
-    """Return what marks the nodes that this run takes: since when, from where, and which run."""
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {socket.gethostname()} {uuid.uuid4().hex[:8]}"
+# ---- the module's one call ----------------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass
-class Outcome:
-    """What came of one node."""
+def maintain(cluster: Cluster, options: t.Mapping[str, t.Any]) -> tuple[Json, list[str]]:
+    """Bring the chosen nodes to the state; in check mode only ask the API server for it.
 
-    node: str
-    changed: bool = False
-    unschedulable: bool = False
-    purposes: list[str] = dataclasses.field(default_factory=list)
-    evicted: list[str] = dataclasses.field(default_factory=list)
-    left: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Pods that should have gone, and why they did not."""
-    failed: bool = False
-    reason: str = ""
-    seconds: float = 0.0
+    Return the module's result, and warnings about pods that cannot be evicted now.
+    """
+    plan.check_options(options)
+    fleet = Fleet(cluster, options)
+    nodes = fleet.nodes()
+    chosen = plan.select(nodes, options)
+    plan.check_nodes(nodes, chosen, options)
+    changes = plan.plan(chosen, fleet.pods(chosen), options, hold.new_stamp())
+    diff = {
+        "before": {change.name: change.before for change in changes},
+        "after": {change.name: change.after for change in changes},
+    }
+    results = predict(fleet, changes) if cluster.check_mode else apply(fleet, changes)
+    warnings = [
+        f"Pod {pod} on {result.node} cannot be evicted now: {why}. A run would ask again until timeout."
+        for result in results
+        for pod, why in result.left.items()
+    ]
+    return {**report(results), "diff": diff}, warnings
 
-    def describe(self, node: Json) -> None:
-        """Take over a node's state."""
-        hold = core.hold_of(node)
-        self.unschedulable, self.purposes = hold.unschedulable, list(hold.purposes)
+
+def predict(fleet: Fleet, changes: list[NodeChange]) -> list[NodeResult]:
+    """Ask the API server for all changes by dry run, and return what they would result in."""
+    dummy, errors = fleet.patch_all({change.name: change.make_patch for change in changes if change.patch})
+    if errors:
+        raise next(iter(errors.values()))
+    return [_predict_node(change, fleet.each(fleet.evict, change.evictions)) for change in changes]
 
 
-class Fleet:
-    """The requests of node maintenance, several at a time where that helps."""
+def _predict_node(change: NodeChange, answers: list[str | None]) -> NodeResult:
+    result = NodeResult(change.name, changed=change.changed, evicted=sorted(map(full_name, change.evictions)))
+    result.describe(change.node_after)
+    result.left = {full_name(pod): answer for pod, answer in zip(change.evictions, answers) if answer}
+    return result
 
-    def __init__(self, cluster: Cluster, options: t.Mapping[str, t.Any]) -> None:
-        self._cluster = cluster
-        self.options = options
-        self._claims = GpuClaims(cluster)
-        self._pool = concurrent.futures.ThreadPoolExecutor(REQUESTS)
 
-    def each(self, ask: t.Callable[[T], R], items: t.Iterable[T]) -> list[R]:
-        """Do the same for each item, in parallel."""
-        return list(self._pool.map(ask, items))
+def apply(fleet: Fleet, changes: list[NodeChange]) -> list[NodeResult]:
+    """Make the changes. A failure carries the result for each node."""
+    if fleet.options["state"] == "restored":
+        return _restore(fleet, changes)
+    run = Run(fleet, changes)
+    try:
+        run.hold_nodes()
+    except GpuOpsError as e:
+        raise GpuOpsError(f"{e.msg} {run.closing}", **{**e.details, **report(run.results)}) from e
+    except KeyboardInterrupt as e:
+        message = f"The call was interrupted. {run.closing}"
+        raise GpuOpsError(message, reason="Interrupted", **report(run.results)) from e
+    if run.has_failed:
+        raise failure(run.results, run.closing)
+    return run.results
 
-    @property
-    def now(self) -> float:
-        """The API server's clock."""
-        return self._cluster.now()
 
-    def nodes(self) -> list[Json]:
-        """Return all nodes as they are now, and not as a cache remembers them."""
-        return list((self._cluster.get(NODES) or {}).get("items") or [])
+def _restore(fleet: Fleet, changes: list[NodeChange]) -> list[NodeResult]:
+    done, errors = fleet.patch_all({change.name: change.make_patch for change in changes})
+    results = [NodeResult(change.name) for change in changes]
+    for result in results:
+        if result.node in errors:
+            result.fail(errors[result.node].msg)
+        else:
+            node, result.changed = done[result.node]
+            result.describe(node)
+    if errors:
+        raise failure(results, "Run it again: what is done is not done twice.")
+    return results
 
-    def node(self, name: str) -> Json | None:
-        """Return one node, or None."""
-        return self._cluster.get(f"{NODES}/{name}")
 
-    def pods(self, nodes: list[Json]) -> dict[str, list[Json]]:
-        """Return the pods that must go from each of these nodes."""
-        names = [name_of(node) for node in nodes] if self.options["state"] == "drained" else []
-        if len(names) <= FEW_NODES:
-            return dict(zip(names, self.each(self.pods_on, names)))
-        found: dict[str, list[Json]] = {name: [] for name in names}
-        for pod in self._cluster.pages(
-            PODS, fieldSelector="spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-        ):
-            node = pod["spec"].get("nodeName")
-            if node in found and self._must_go(pod):
-                found[node].append(pod)
-        return found
-
-    def pods_on(self, node: str) -> list[Json]:
-        """Return the pods that must go from a node. What a cache says is believed only as long as it shows some."""
-        query = {"fieldSelector": f"spec.nodeName={node}"}
-        return self._select({**query, "resourceVersion": "0"}) or self._select(query)
-
-    def _select(self, query: dict[str, str]) -> list[Json]:
-        listed = (self._cluster.get(PODS, query) or {}).get("items") or []
-        return [pod for pod in listed if self._must_go(pod)]
-
-    def _must_go(self, pod: Json) -> bool:
-        if not core.is_movable(pod):
-            return False
-        return self.options["evict"] == "all" or bool(requested_gpus(pod["spec"])) or self._claims.held_by(pod)
-
-    def patch(self, name: str, make: Make) -> tuple[Json, bool]:
-        """Change a node by what ``make`` says to its newest version; return it, and whether there was anything to change."""
-        for dummy in range(CONFLICTS):
-            node = self.node(name)
-            if node is None:
-                raise GpuOpsError(f"Node {name} was deleted meanwhile.", reason="NodeDeleted")
-            body = make(node)
-            if body is None:
-                return node, False
-            try:
-                return self._cluster.merge(f"{NODES}/{name}", body), True
-            except GpuOpsError as e:
-                if e.reason != "Conflict":
-                    raise
-        raise GpuOpsError(f"Node {name} changes faster than it can be patched. Run it again.", reason="Conflict")
-
-    def evict(self, pod: Json) -> str | None:
-        """Ask for a pod's eviction; return an empty string when it is granted, why it is refused, or None when it needs none."""
-        meta = pod["metadata"]
-        try:
-            self._cluster.evict(meta["namespace"], meta["name"], core.uid_of(pod), self.options["grace_period"])
-        except GpuOpsError as e:
-            return core.judge_refusal(e, meta["namespace"])
-        return ""
-
-    def finish(self) -> None:
-        """Wait for the requests that are under way; an interruption does not end those."""
-        self._pool.shutdown(cancel_futures=True)
-        self._pool = concurrent.futures.ThreadPoolExecutor(REQUESTS)
+# ---- the drain ----------------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass
-class _Active:
+class _Drain:
     """A node that is being drained."""
 
-    outcome: Outcome
+    result: NodeResult
     since: float
     settled: float
-    """From when on no more pods can be on their way to it."""
+    """From when on no new pods appear on it."""
     refused: dict[str, str] = dataclasses.field(default_factory=dict)
     retry_at: dict[str, float] = dataclasses.field(default_factory=dict)
     pods: list[Json] = dataclasses.field(default_factory=list)
-    """Those that the last look has found."""
+    """The pods that the last look has found."""
 
     @property
     def name(self) -> str:
-        return self.outcome.node
+        return self.result.node
 
     @property
     def left(self) -> dict[str, str]:
         """The pods that are still there, each with the API's refusal of its eviction or an empty string."""
-        return {
-            core.ref(pod): "" if core.is_ending(pod) else self.refused.get(core.uid_of(pod), "") for pod in self.pods
-        }
+        return {full_name(pod): self._refusal(pod) for pod in self.pods}
 
+    def _refusal(self, pod: Json) -> str:
+        return "" if eviction.is_ending(pod) else self.refused.get(eviction.uid_of(pod), "")
 
-def change(fleet: Fleet, changes: t.Mapping[str, Make]) -> tuple[dict[str, tuple[Json, bool]], dict[str, GpuOpsError]]:
-    """Patch nodes, again and again while the API server is away. Return the nodes with whether they changed, and what went wrong."""
-    deadline = time.monotonic() + PUT_BACK_S
-    done: dict[str, tuple[Json, bool]] = {}
-
-    def one(name: str) -> GpuOpsError | None:
-        try:
-            done[name] = fleet.patch(name, changes[name])
-        except GpuOpsError as e:
-            return e
-        return None
-
-    left = list(changes)
-    failed: dict[str, GpuOpsError] = {}
-    while True:
-        answers = dict(zip(left, fleet.each(one, left)))
-        failed = {name: error for name, error in {**failed, **answers}.items() if error}
-        left = [name for name, error in failed.items() if error.reason in AWAY]
-        if not left or time.monotonic() > deadline:
-            return done, failed
-        time.sleep(POLL_S)
+    def is_due(self, pod: Json) -> bool:
+        """Tell whether to request a pod's eviction now."""
+        return not eviction.is_ending(pod) and time.monotonic() >= self.retry_at.get(eviction.uid_of(pod), 0)
 
 
 class Run:
-    """Taking nodes: cordoned all at once, drained ``parallel`` at a time, and given back when it fails."""
+    """One call that cordons all its nodes, drains ``parallel`` of them at a time, and releases them if it fails."""
 
-    def __init__(self, fleet: Fleet, plans: list[core.Plan]) -> None:
+    def __init__(self, fleet: Fleet, changes: list[NodeChange]) -> None:
         self._fleet = fleet
         self._options = fleet.options
-        self._plans = {each.name: each for each in plans}
-        self._waiting: dict[str, Outcome] = {}
-        self._cordoned: collections.deque[_Active] = collections.deque()
-        self._active: dict[str, _Active] = {}
-        self._told = ""
-        self.outcomes: dict[str, Outcome] = {}
-        self.not_put_back: dict[str, str] = {}
+        self._changes = {change.name: change for change in changes}
+        self._results = {name: NodeResult(name) for name in self._changes}
+        self._schedulable = dict(self._results)
+        self._cordoned: collections.deque[_Drain] = collections.deque()
+        self._active: dict[str, _Drain] = {}
+        self._progress = ""
+        self._not_released: dict[str, str] = {}
         """Nodes that are still in maintenance although they should not be, and why."""
 
     @property
-    def failed(self) -> list[Outcome]:
-        """What went wrong with nodes."""
-        return [outcome for outcome in self.outcomes.values() if outcome.failed]
+    def results(self) -> list[NodeResult]:
+        """The result for each node."""
+        return list(self._results.values())
 
-    def take(self) -> None:
-        """Cordon the nodes and, to drain them, evict their pods. Raises, or leaves `failed`; in both cases what it took is put back."""
-        self.outcomes = {name: Outcome(name) for name in self._plans}
-        self._waiting = dict(self.outcomes)
-        whole = False
+    @property
+    def has_failed(self) -> bool:
+        """Whether a node has failed."""
+        return any(result.failed for result in self.results)
+
+    def hold_nodes(self) -> None:
+        """Cordon the nodes and, to drain them, evict their pods. Raises an error, or sets `has_failed`.
+
+        In both cases this releases the nodes that it has cordoned, unless the user wants to keep them.
+        """
+        complete = False
         with signals.as_exceptions():
             try:
-                self._work()
-                whole = not self.failed
-            finally:
-                if not whole and self._options["restore_on_failure"]:
-                    with signals.ignored():
-                        self._put_back()
-
-    def _work(self) -> None:
-        reached = time.monotonic()
-        while self._waiting or self._cordoned or self._active:
-            try:
-                self._step()
-                reached = time.monotonic()
-                self._tell(
-                    core.progress(
-                        len(self.outcomes), self._drained, {name: item.left for name, item in self._active.items()}
-                    )
+                waiting.until(
+                    self._step,
+                    poll_s=lambda: DRAIN_POLL_S if self._active else 0,
+                    patience_ends=self._next_deadline,
+                    on_outage=lambda error: self._tell(error.msg),
                 )
-            except GpuOpsError as e:
-                patience = min([reached + OUTAGE_S, *(self._deadline(item) for item in self._active.values())])
-                if e.reason not in AWAY or time.monotonic() > patience:
-                    raise
-                self._tell(e.msg)
-                time.sleep(POLL_S)
-            if self.failed and self._options["restore_on_failure"]:
-                return
-            time.sleep(POLL_S if self._active else 0)
+                complete = not self.has_failed
+            finally:
+                if not complete and self._options["restore_on_failure"]:
+                    with signals.ignored():
+                        self._release()
+
+    def _step(self) -> bool | None:
+        """Cordon nodes, evict pods, and look at what is left. Return True when all is done, or nothing more should be.
+
+        All nodes are cordoned first, so that no pod moves to a node that is next.
+        """
+        if self._is_over:
+            return True
+        self._fleet.each(self._cordon, list(self._schedulable.values()))
+        self._start_drains()
+        drains = list(self._active.values())
+        self._fleet.each(self._look, drains)
+        self._evict(drains)
+        for drain in drains:
+            self._conclude(drain)
+        left = {name: drain.left for name, drain in self._active.items()}
+        self._tell(eviction.progress(len(self._results), self._drained, left))
+        return True if self._is_over else None
+
+    @property
+    def _is_over(self) -> bool:
+        at_work = self._schedulable or self._cordoned or self._active
+        return not at_work or (self.has_failed and self._options["restore_on_failure"])
 
     @property
     def _drained(self) -> int:
-        return len(self.outcomes) - len(self._waiting) - len(self._cordoned) - len(self._active) - len(self.failed)
+        failed = sum(result.failed for result in self.results)
+        return len(self._results) - len(self._schedulable) - len(self._cordoned) - len(self._active) - failed
 
     def _tell(self, line: str) -> None:
-        """Write down how far it is, when that has changed, for whoever watches. That nobody can read it is no reason to stop."""
+        """Write down the progress, if it has changed, for whoever watches. If that fails, the drain goes on."""
         path = self._options["progress_path"]
-        if path and line != self._told:
-            self._told = line
+        if path and line != self._progress:
+            self._progress = line
             with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as file:
                 file.write(f"{line}\n")
 
-    def _deadline(self, item: _Active) -> float:
-        return item.since + float(self._options["timeout"])
+    def _deadline(self, drain: _Drain) -> float:
+        return drain.since + float(self._options["timeout"])
 
-    def _step(self) -> None:
-        """Cordon all nodes, so that no pod moves to one that is next; then look at those in turn, evict what is due, and conclude what is over."""
-        self._fleet.each(self._cordon, list(self._waiting.values()))
-        while self._cordoned and len(self._active) < self._options["parallel"]:
-            item = self._cordoned.popleft()
-            item.since = time.monotonic()
-            self._active[item.name] = item
-        items = list(self._active.values())
-        looks = list(zip(items, self._fleet.each(self._look, items)))
-        self._evict([(item, pod) for item, pods in looks for pod in pods])
-        for item, pods in looks:
-            self._conclude(item, pods)
+    def _next_deadline(self) -> float:
+        return min(map(self._deadline, self._active.values()), default=math.inf)
 
-    def _cordon(self, outcome: Outcome) -> None:
-        """Cordon a node. This runs in a thread of its own, so that an interruption does not tear the request from its answer."""
+    def _cordon(self, result: NodeResult) -> None:
+        """Cordon a node. In its own thread, an interruption does not separate a request from its answer."""
+        change = self._changes[result.node]
         try:
-            node, changed = self._fleet.patch(outcome.node, self._plans[outcome.node].make)
+            node, changed = self._fleet.patch(result.node, change.make_patch)
         except GpuOpsError as e:
             if e.reason != "NodeDeleted":
                 raise
-            outcome.failed, outcome.reason = True, e.msg
+            result.fail(e.msg)
         else:
-            outcome.describe(node)
-            # An answer may have been lost: the node is ours also when a second look finds our mark there.
-            outcome.changed = changed or self._plans[outcome.node].is_ours(node)
+            result.describe(node)
+            # An answer may have been lost: this call also holds the node if a second look finds its stamp there.
+            result.changed = changed or change.is_held_by_this_call(node)
             if self._options["state"] == "drained":
                 now = time.monotonic()
-                self._cordoned.append(_Active(outcome, now, now + (SETTLE_S if outcome.changed else 0)))
-        del self._waiting[outcome.node]
+                self._cordoned.append(_Drain(result, now, now + (LATE_PODS_S if result.changed else 0)))
+        del self._schedulable[result.node]
 
-    def _look(self, item: _Active) -> list[Json]:
-        item.pods = self._fleet.pods_on(item.name)
-        return item.pods
+    def _start_drains(self) -> None:
+        while self._cordoned and len(self._active) < self._options["parallel"]:
+            drain = self._cordoned.popleft()
+            drain.since = time.monotonic()
+            self._active[drain.name] = drain
 
-    def _evict(self, pairs: list[tuple[_Active, Json]]) -> None:
-        now = time.monotonic()
-        due = [
-            (item, pod)
-            for item, pod in pairs
-            if not core.is_ending(pod) and now >= item.retry_at.get(core.uid_of(pod), 0)
-        ]
-        for item, pod in due:
-            found = core.obstacles([pod], self._options)
-            if found:  # it came after the plan was made
-                self._fail(item, core.refuse(found).msg)
-        self._fleet.each(self._ask, [(item, pod) for item, pod in due if not item.outcome.failed])
+    def _look(self, drain: _Drain) -> None:
+        drain.pods = self._fleet.pods_on(drain.name)
 
-    def _ask(self, pair: tuple[_Active, Json]) -> None:
-        item, pod = pair
+    def _evict(self, drains: list[_Drain]) -> None:
+        due = [(drain, pod) for drain in drains for pod in drain.pods if drain.is_due(pod)]
+        for drain, pod in due:
+            found = eviction.obstacles([pod], self._options)
+            if found:  # the pod has appeared since the plan was made
+                self._fail(drain, eviction.pods_in_the_way(found).msg)
+        self._fleet.each(self._request_eviction, [(drain, pod) for drain, pod in due if not drain.result.failed])
+
+    def _request_eviction(self, pair: tuple[_Drain, Json]) -> None:
+        drain, pod = pair
         answer = self._fleet.evict(pod)
-        item.retry_at[core.uid_of(pod)] = time.monotonic() + RETRY_S
+        drain.retry_at[eviction.uid_of(pod)] = time.monotonic() + EVICTION_RETRY_S
         if answer:
-            item.refused[core.uid_of(pod)] = answer
+            drain.refused[eviction.uid_of(pod)] = answer
         elif answer is not None:
-            item.outcome.changed = True
-            item.outcome.evicted.append(core.ref(pod))
+            drain.result.changed = True
+            drain.result.evicted.append(full_name(pod))
 
-    def _conclude(self, item: _Active, pods: list[Json]) -> None:
+    def _conclude(self, drain: _Drain) -> None:
         now = time.monotonic()
-        if item.outcome.failed:
+        if drain.result.failed:
             return
-        if not pods and now >= item.settled:
-            item.outcome.seconds = round(now - item.since, 1)
-            del self._active[item.name]
-        elif pods and now >= self._deadline(item):
-            node = self._fleet.node(item.name)
-            item.outcome.left = {
-                core.ref(pod): core.why_left(pod, node, item.refused.get(core.uid_of(pod)), self._fleet.now)
-                for pod in pods
-            }
-            self._fail(item, core.explain_left(item.outcome.left, self._options["timeout"]))
+        if not drain.pods and now >= drain.settled:
+            drain.result.seconds = round(now - drain.since, 1)
+            del self._active[drain.name]
+        elif drain.pods and now >= self._deadline(drain):
+            drain.result.left = self._why_left(drain)
+            self._fail(drain, eviction.explain_left(drain.result.left, self._options["timeout"]))
 
-    def _fail(self, item: _Active, why: str) -> None:
-        item.outcome.failed, item.outcome.reason = True, why
-        item.outcome.seconds = round(time.monotonic() - item.since, 1)
-        self._active.pop(item.name, None)
+    def _why_left(self, drain: _Drain) -> dict[str, str]:
+        node, now = self._fleet.node(drain.name), self._fleet.now
+        refused = drain.refused
+        return {
+            full_name(pod): eviction.why_left(pod, node, refused.get(eviction.uid_of(pod)), now) for pod in drain.pods
+        }
 
-    def _put_back(self) -> None:
-        """Release every node that carries this run's mark."""
+    def _fail(self, drain: _Drain, reason: str) -> None:
+        drain.result.fail(reason)
+        drain.result.seconds = round(time.monotonic() - drain.since, 1)
+        self._active.pop(drain.name, None)
+
+    # ---- after a failure
+
+    def _release(self) -> None:
+        """Release every node that this call holds."""
         self._fleet.finish()
-        done, errors = change(self._fleet, {each.name: each.undo for each in self._plans.values()})
-        self.not_put_back = {name: error.msg for name, error in errors.items() if error.reason != "NodeDeleted"}
+        done, errors = self._fleet.patch_all({name: change.undo_patch for name, change in self._changes.items()})
+        self._not_released = {name: error.msg for name, error in errors.items() if error.reason != "NodeDeleted"}
         for name, (node, dummy) in done.items():
-            outcome = self.outcomes[name]
-            outcome.describe(node)
-            outcome.changed = bool(outcome.evicted)
-            outcome.reason = outcome.reason or "The call failed elsewhere, and what it took here was put back."
-        for name, why in self.not_put_back.items():
-            outcome = self.outcomes[name]
-            outcome.failed, outcome.reason = True, f"{outcome.reason} It could not be put back: {why}".lstrip()
+            result = self._results[name]
+            result.describe(node)
+            result.changed = bool(result.evicted)
+            result.reason = result.reason or "The call failed, and this node was put back as it was."
+        for name, why in self._not_released.items():
+            result = self._results[name]
+            result.fail(f"{result.reason} It could not be put back: {why}".lstrip())
 
     @property
-    def ending(self) -> str:
-        """Say in what state a failed call left the nodes."""
+    def closing(self) -> str:
+        """The last sentence of an error: in what state the failed call has left the nodes."""
         if not self._options["restore_on_failure"]:
             return (
-                "What it took stays in maintenance (restore_on_failure is false): run it again, or with state=restored."
+                "The nodes that it cordoned stay in maintenance (restore_on_failure is false): "
+                "run it again, or run it with state=restored."
             )
-        if self.not_put_back:
-            left = [f"{name} ({why})" for name, why in self.not_put_back.items()]
-            return f"These nodes could not be put back and stay in maintenance: {core.some(left)} Run it with state=restored."
-        kept = [outcome.node for outcome in self.outcomes.values() if self._options["purpose"] in outcome.purposes]
-        earlier = f" Nodes that an earlier call took stay in maintenance: {core.some(kept)}." if kept else ""
-        return f"What this call took is put back.{earlier}"
-
-
-# ---- what a module calls --------------------------------------------------------------------------------------------------------
-
-
-def predict(fleet: Fleet, plans: list[core.Plan]) -> list[Outcome]:
-    """Ask the API server by dry run for everything that the plans say, and return what would come of it."""
-    dummy, errors = change(fleet, {each.name: each.make for each in plans if each.patch})
-    if errors:
-        raise next(iter(errors.values()))
-    return [_predicted(each, fleet.each(fleet.evict, each.evictions)) for each in plans]
-
-
-def _predicted(plan: core.Plan, answers: list[str | None]) -> Outcome:
-    outcome = Outcome(plan.name, changed=plan.changed, evicted=sorted(map(core.ref, plan.evictions)))
-    outcome.describe(plan.node_after)
-    outcome.left = {core.ref(pod): answer for pod, answer in zip(plan.evictions, answers) if answer}
-    return outcome
-
-
-def apply(fleet: Fleet, plans: list[core.Plan]) -> list[Outcome]:
-    """Do what the plans say. A failure carries what came of each node."""
-    if fleet.options["state"] == "restored":
-        return _restore(fleet, plans)
-    run = Run(fleet, plans)
-    try:
-        run.take()
-    except GpuOpsError as e:
-        raise GpuOpsError(f"{e.msg} {run.ending}", **{**e.details, **report(list(run.outcomes.values()))}) from e
-    except KeyboardInterrupt as e:
-        raise GpuOpsError(
-            f"The call was interrupted. {run.ending}", reason="Interrupted", **report(list(run.outcomes.values()))
-        ) from e
-    if run.failed:
-        raise _failure(list(run.outcomes.values()), run.ending)
-    return list(run.outcomes.values())
-
-
-def _restore(fleet: Fleet, plans: list[core.Plan]) -> list[Outcome]:
-    done, errors = change(fleet, {each.name: each.make for each in plans})
-    outcomes = [Outcome(each.name) for each in plans]
-    for outcome in outcomes:
-        if outcome.node in errors:
-            outcome.failed, outcome.reason = True, errors[outcome.node].msg
-        else:
-            node, outcome.changed = done[outcome.node]
-            outcome.describe(node)
-    if errors:
-        raise _failure(outcomes, "Run it again: what is done is not done twice.")
-    return outcomes
-
-
-def _failure(outcomes: list[Outcome], ending: str) -> GpuOpsError:
-    bad = [f"{outcome.node}: {outcome.reason}" for outcome in outcomes if outcome.failed]
-    return GpuOpsError(f"{core.some(bad, ' ')} {ending}", reason="NodesFailed", **report(outcomes))
-
-
-def report(outcomes: list[Outcome]) -> Json:
-    """Return a module's result."""
-    rows = [{**dataclasses.asdict(outcome), "evicted": sorted(set(outcome.evicted))} for outcome in outcomes]
-    counts = {
-        "nodes": len(rows),
-        "changed": sum(row["changed"] for row in rows),
-        "failed": sum(row["failed"] for row in rows),
-        "evicted": sum(len(row["evicted"]) for row in rows),
-    }
-    return {"changed": counts["changed"] > 0, "nodes": rows, "summary": counts}
+        if self._not_released:
+            left = first_few([f"{name} ({why})" for name, why in self._not_released.items()])
+            return f"These nodes could not be put back and stay in maintenance: {left}. Run it with state=restored."
+        purpose = self._options["purpose"]
+        kept = [result.node for result in self.results if purpose in result.purposes]
+        earlier = f" Nodes that an earlier call cordoned stay in maintenance: {first_few(kept)}." if kept else ""
+        return f"The nodes that this call cordoned are put back.{earlier}"

@@ -15,8 +15,13 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import api as _cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import run as _drain
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import INITIAL, MARK
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import fleet
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import run as _run
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold import (
+    INITIALLY_CORDONED,
+    PURPOSE_PREFIX,
+)
 
 from tests.unit.fake_api import ALL_PODS, NODES, FakeApi, refusal
 from tests.unit.stack import workload
@@ -27,8 +32,10 @@ BUDGET = {"reason": "DisruptionBudget", "message": "The disruption budget web ne
 @pytest.fixture
 def maintain(run_module: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
     """The module with quick waits, on two nodes."""
-    for name, seconds in {"POLL_S": 0.01, "SETTLE_S": 0.02, "RETRY_S": 0.02, "OUTAGE_S": 1, "PUT_BACK_S": 0.1}.items():
-        monkeypatch.setattr(_drain, name, seconds)
+    for name, seconds in {"DRAIN_POLL_S": 0.01, "LATE_PODS_S": 0.02, "EVICTION_RETRY_S": 0.02}.items():
+        monkeypatch.setattr(_run, name, seconds)
+    for name, seconds in {"POLL_S": 0.01, "OUTAGE_S": 0.5}.items():
+        monkeypatch.setattr(waiting, name, seconds)
     monkeypatch.setattr(_cluster, "THROTTLED_S", 0)
     return functools.partial(run_module, "node_maintenance", **api.connection)
 
@@ -54,7 +61,7 @@ def evictions(api: FakeApi) -> list[str]:
 
 
 def writes(api: FakeApi) -> list[str]:
-    """What was asked to be changed without a dry run (an eviction says so in its body)."""
+    """Return the paths that were patched without a dry run. An eviction says in its body whether it is one."""
     return [path for method, path, query in api.log if method == "PATCH" and "dryRun" not in query]
 
 
@@ -63,7 +70,7 @@ def row(run: t.Any, number: int = 0) -> dict:
 
 
 def forbid(api: FakeApi, times: int = 10**6) -> None:
-    """A budget that forbids every eviction so many times."""
+    """Let a budget forbid the first ``times`` evictions."""
     left = [times]
 
     def answer(method: str, path: str) -> t.Any:
@@ -77,10 +84,10 @@ def forbid(api: FakeApi, times: int = 10**6) -> None:
     api.answer = answer
 
 
-# ---- the way there and back -----------------------------------------------------------------------------------------------------
+# ---- holding and releasing nodes ------------------------------------------------------------------------------------
 
 
-def test_drain_takes_gpu_pods_only_and_marks_the_node(maintain: t.Callable, api: FakeApi) -> None:
+def test_a_drain_evicts_only_gpu_pods_and_marks_the_node(maintain: t.Callable, api: FakeApi) -> None:
     api.lists[ALL_PODS] = [
         workload("train"),
         workload("web", gpus=0),
@@ -92,7 +99,7 @@ def test_drain_takes_gpu_pods_only_and_marks_the_node(maintain: t.Callable, api:
     assert run.rc == 0 and run.result["changed"] is True and run.warnings == []
     assert pods(api) == ["web", "dcgm", "elsewhere"] and evictions(api) == ["train"]
     assert cordoned(api) and not cordoned(api, 1)
-    assert notes(api)[INITIAL] == "false" and notes(api)[MARK + "reboot"].count(" ") == 2
+    assert notes(api)[INITIALLY_CORDONED] == "false" and notes(api)[PURPOSE_PREFIX + "reboot"].count(" ") == 2
     assert run.result["summary"] == {"nodes": 1, "changed": 1, "failed": 0, "evicted": 1}
     assert (
         row(run)["evicted"] == ["default/train"]
@@ -105,7 +112,7 @@ def test_drain_takes_gpu_pods_only_and_marks_the_node(maintain: t.Callable, api:
     }
 
 
-def test_a_drain_writes_down_how_far_it_is(maintain: t.Callable, api: FakeApi, tmp_path: Path) -> None:
+def test_a_drain_writes_down_its_progress(maintain: t.Callable, api: FakeApi, tmp_path: Path) -> None:
     path = tmp_path / "progress"
     api.lists[ALL_PODS] = [workload("web"), workload("train", 1)]
     api.end = api.lists[ALL_PODS].remove
@@ -116,15 +123,15 @@ def test_a_drain_writes_down_how_far_it_is(maintain: t.Callable, api: FakeApi, t
     first, pod, last = ("gpu-0000", "web", "gpu-0001") if "gpu-0000" in said[0] else ("gpu-0001", "train", "gpu-0000")
     assert (
         said[0]
-        == f"0/2 nodes drained; {first}: 1 pod left, default/{pod}: the PodDisruptionBudget default/web forbids its eviction: "
-        + ("it needs 2 healthy pods and has 2 currently")
+        == f"0/2 nodes drained; {first}: 1 pod left, default/{pod}: the PodDisruptionBudget default/web forbids "
+        "its eviction: " + ("it needs 2 healthy pods and has 2 currently")
     )
     assert f"1/2 nodes drained; {last}: 1 pod left" in said and said[-1] == "2/2 nodes drained"
     assert all(line != following for line, following in itertools.pairwise(said))
     nowhere = maintain(
         state="drained", nodes=["gpu-0000"], purpose="other", progress_path=str(tmp_path / "no" / "folder")
     )
-    assert nowhere.rc == 0, "That nobody can read it is no reason to stop."
+    assert nowhere.rc == 0, "A drain goes on if nobody can read its progress."
 
 
 def test_check_and_run_agree_and_the_second_run_has_nothing_to_do(maintain: t.Callable, api: FakeApi) -> None:
@@ -153,12 +160,12 @@ def test_cordon_alone_reads_no_pods(maintain: t.Callable, api: FakeApi) -> None:
 def test_a_node_that_was_cordoned_before_stays_so(maintain: t.Callable, api: FakeApi) -> None:
     node(api)["spec"]["unschedulable"] = True
     assert maintain(state="drained", nodes=["gpu-0000"]).result["changed"] is True
-    assert notes(api)[INITIAL] == "true"
+    assert notes(api)[INITIALLY_CORDONED] == "true"
     run = maintain(state="restored", nodes=["gpu-0000", "gpu-0001"])
     assert run.result["changed"] is True and cordoned(api) and notes(api) == {} and row(run, 1)["changed"] is False
 
 
-def test_the_last_purpose_gives_the_node_back(maintain: t.Callable, api: FakeApi) -> None:
+def test_the_last_purpose_returns_the_node_to_service(maintain: t.Callable, api: FakeApi) -> None:
     for purpose in ("repair", "reboot"):
         maintain(state="cordoned", nodes=["gpu-0000"], purpose=purpose)
     run = maintain(state="restored", nodes=["gpu-0000"], purpose="reboot")
@@ -170,7 +177,7 @@ def test_the_last_purpose_gives_the_node_back(maintain: t.Callable, api: FakeApi
 def test_many_nodes_are_read_in_one_list_of_pods(
     maintain: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_drain, "FEW_NODES", 1)
+    monkeypatch.setattr(fleet, "FEW_NODES", 1)
     api.lists[ALL_PODS] = [workload("a"), workload("b", 1), workload("c", 1, gpus=0), workload("d", 7)]
     run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], _ansible_check_mode=True)
     assert [item["evicted"] for item in run.result["nodes"]] == [["default/a"], ["default/b"]]
@@ -203,14 +210,14 @@ def test_a_gpu_that_is_held_by_a_claim_counts(maintain: t.Callable, api: FakeApi
     )
 
 
-def test_an_empty_list_is_no_node_also_when_restoring(maintain: t.Callable, api: FakeApi) -> None:
+def test_an_empty_list_of_nodes_changes_nothing_also_when_restoring(maintain: t.Callable, api: FakeApi) -> None:
     maintain(state="cordoned", nodes=["gpu-0000"])
     for state in ("drained", "restored"):
         assert maintain(state=state, nodes=[]).result["summary"]["nodes"] == 0
     assert cordoned(api)
 
 
-# ---- refusals before anything is touched ----------------------------------------------------------------------------------------
+# ---- refusals before any change -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("check_mode", [True, False])
@@ -225,7 +232,7 @@ def test_a_bare_pod_is_refused_before_any_node_is_touched(maintain: t.Callable, 
     assert writes(api) == [] and evictions(api) == []
 
 
-def test_bare_pods_go_with_permission(maintain: t.Callable, api: FakeApi) -> None:
+def test_bare_pods_are_evicted_with_permission(maintain: t.Callable, api: FakeApi) -> None:
     api.lists[ALL_PODS] = [workload("bare", controller="")]
     api.end = api.lists[ALL_PODS].remove
     assert maintain(state="drained", nodes=["gpu-0000"], force=True).rc == 0 and pods(api) == []
@@ -248,7 +255,7 @@ def test_bad_input_is_one_sentence(maintain: t.Callable, api: FakeApi, options: 
     assert run.rc == 1 and words in run.result["msg"] and writes(api) == []
 
 
-# ---- budgets and slow pods ------------------------------------------------------------------------------------------------------
+# ---- budgets and slow pods ------------------------------------------------------------------------------------------
 
 
 def test_a_refused_eviction_is_asked_for_again(maintain: t.Callable, api: FakeApi) -> None:
@@ -267,7 +274,8 @@ def test_at_the_deadline_the_budget_is_named_and_every_node_put_back(maintain: t
     assert run.rc == 1 and run.result["reason"] == "NodesFailed"
     assert (
         run.result["msg"]
-        == f"gpu-0000: After 1 s these pods are still there: default/train ({why}). What this call took is put back."
+        == f"gpu-0000: After 1 s these pods are still there: default/train ({why}). The nodes that this call "
+        "cordoned are put back."
     )
     assert row(run)["left"] == {"default/train": why} and row(run)["failed"] is True and row(run, 1)["failed"] is False
     assert (
@@ -288,7 +296,8 @@ def test_check_mode_says_what_a_budget_forbids_now(maintain: t.Callable, api: Fa
         and "PodDisruptionBudget default/web" in row(run)["left"]["default/train"]
     )
     assert run.warnings == [
-        f"Pod default/train on gpu-0000 could not be evicted now: {row(run)['left']['default/train']}. A run would ask again until timeout."
+        f"Pod default/train on gpu-0000 cannot be evicted now: {row(run)['left']['default/train']}. A run would "
+        "ask again until timeout."
     ]
 
 
@@ -296,7 +305,7 @@ def test_a_failure_may_keep_the_nodes(maintain: t.Callable, api: FakeApi) -> Non
     api.lists[ALL_PODS] = [workload("train")]
     forbid(api)
     run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], timeout=1, restore_on_failure=False, parallel=1)
-    assert run.rc == 1 and "stays in maintenance (restore_on_failure is false)" in run.result["msg"]
+    assert run.rc == 1 and "stay in maintenance (restore_on_failure is false)" in run.result["msg"]
     assert cordoned(api) and cordoned(api, 1) and run.result["changed"] is True and row(run, 1)["failed"] is False
 
 
@@ -333,10 +342,10 @@ def test_a_pod_that_does_not_go_is_named(maintain: t.Callable, api: FakeApi) -> 
     run = maintain(state="drained", nodes=["gpu-0000"], timeout=1, grace_period=0)
     assert (
         run.rc == 1
-        and "default/stuck (it was told to go" in run.result["msg"]
+        and "default/stuck (it was told to end" in run.result["msg"]
         and "finalizers example.com/keep" in run.result["msg"]
     )
-    assert not cordoned(api) and run.result["changed"] is True, "The pod has been evicted, whatever came after."
+    assert not cordoned(api) and run.result["changed"] is True, "The pod has been evicted, although it has not ended."
 
 
 def test_a_pod_that_comes_after_the_plan_is_refused_as_well(maintain: t.Callable, api: FakeApi) -> None:
@@ -360,7 +369,7 @@ def test_a_cache_that_lags_behind_is_not_believed(maintain: t.Callable, api: Fak
     assert row(maintain(state="drained", nodes=["gpu-0000"]))["evicted"] == ["default/train"]
 
 
-# ---- interruptions --------------------------------------------------------------------------------------------------------------
+# ---- interruptions --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -381,7 +390,9 @@ def test_a_signal_puts_everything_back(maintain: t.Callable, api: FakeApi, numbe
     api.answer = answer
     run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], timeout=20)
     assert (
-        run.rc == 1 and run.result["reason"] == "Interrupted" and "What this call took is put back" in run.result["msg"]
+        run.rc == 1
+        and run.result["reason"] == "Interrupted"
+        and "The nodes that this call cordoned are put back" in run.result["msg"]
     )
     assert sent and not cordoned(api) and not cordoned(api, 1) and notes(api) == {}
     assert signal.getsignal(number) == before
@@ -393,17 +404,17 @@ def test_ctrl_c_before_anything_is_touched_is_one_sentence(
     def interrupt(self: object) -> t.NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_drain.Fleet, "nodes", interrupt)
+    monkeypatch.setattr(fleet.Fleet, "nodes", interrupt)
     run = maintain(state="drained", nodes=["gpu-0000"])
     assert run.rc == 1 and run.result["reason"] == "Interrupted" and writes(api) == []
 
 
-def test_a_resumed_run_that_fails_leaves_what_the_first_one_took(maintain: t.Callable, api: FakeApi) -> None:
+def test_a_resumed_run_that_fails_keeps_the_nodes_of_the_first_one(maintain: t.Callable, api: FakeApi) -> None:
     maintain(state="cordoned", nodes=["gpu-0000"])
     api.lists[ALL_PODS] = [workload("train")]
     forbid(api)
     run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], timeout=1)
-    assert run.rc == 1 and "Nodes that an earlier call took stay in maintenance: gpu-0000." in run.result["msg"]
+    assert run.rc == 1 and "Nodes that an earlier call cordoned stay in maintenance: gpu-0000." in run.result["msg"]
     assert cordoned(api) and not cordoned(api, 1)
 
 
@@ -422,7 +433,7 @@ def test_an_outage_is_survived(maintain: t.Callable, api: FakeApi) -> None:
     assert maintain(state="drained", nodes=["gpu-0000"]).rc == 0 and pods(api) == []
 
 
-def test_an_api_that_stays_away_leaves_marks_that_a_later_run_takes_away(maintain: t.Callable, api: FakeApi) -> None:
+def test_an_api_that_stays_away_leaves_marks_that_a_later_run_removes(maintain: t.Callable, api: FakeApi) -> None:
     api.lists[ALL_PODS] = [workload("train")]
     api.answer = lambda method, path: refusal(503, "etcd is gone") if cordoned(api) else None
     run = maintain(state="drained", nodes=["gpu-0000"])
@@ -434,7 +445,7 @@ def test_an_api_that_stays_away_leaves_marks_that_a_later_run_takes_away(maintai
 
 
 def test_a_lost_answer_to_the_cordon_is_recognised(maintain: t.Callable, api: FakeApi) -> None:
-    """The cordon was made, but its answer never came: a failure must still put the node back."""
+    """The node was cordoned, but the answer was lost: a failure must still put the node back."""
     api.lists[ALL_PODS] = [workload("train")]
     real, lost = api._merge_patch, []
 
@@ -475,7 +486,7 @@ def test_missing_permission_to_cordon_is_named(maintain: t.Callable, api: FakeAp
 
 
 def test_a_conflict_is_read_again(maintain: t.Callable, api: FakeApi) -> None:
-    """Somebody else cordons the node between our read and our patch."""
+    """Somebody else cordons the node between the read and the patch."""
     raced: list[bool] = []
 
     def answer(method: str, path: str) -> None:
@@ -487,10 +498,10 @@ def test_a_conflict_is_read_again(maintain: t.Callable, api: FakeApi) -> None:
     node(api)["metadata"]["resourceVersion"] = "1"
     api.answer = answer
     maintain(state="cordoned", nodes=["gpu-0000"])
-    assert notes(api)[INITIAL] == "true"
+    assert notes(api)[INITIALLY_CORDONED] == "true"
 
 
-def test_a_node_that_never_keeps_still_is_an_error(maintain: t.Callable, api: FakeApi) -> None:
+def test_a_node_that_changes_all_the_time_is_an_error(maintain: t.Callable, api: FakeApi) -> None:
     api.answer = lambda method, path: (
         refusal(409, "the object has been modified", "Conflict") if method == "PATCH" else None
     )
@@ -498,9 +509,9 @@ def test_a_node_that_never_keeps_still_is_an_error(maintain: t.Callable, api: Fa
 
 
 @pytest.mark.parametrize("state", ["cordoned", "restored"])
-def test_a_node_that_is_deleted_meanwhile_is_named(maintain: t.Callable, api: FakeApi, state: str) -> None:
+def test_a_node_that_is_deleted_in_the_meantime_is_named(maintain: t.Callable, api: FakeApi, state: str) -> None:
     maintain(state="cordoned", nodes=["gpu-0001"])
     api.answer = lambda method, path: refusal(404, "gone") if path.endswith("gpu-0000") else None
     run = maintain(state=state, nodes=["gpu-0000", "gpu-0001"])
-    assert run.rc == 1 and "Node gpu-0000 was deleted meanwhile" in run.result["msg"]
-    assert cordoned(api, 1) is (state == "cordoned"), "An earlier call took it."
+    assert run.rc == 1 and "Node gpu-0000 was deleted in the meantime" in run.result["msg"]
+    assert cordoned(api, 1) is (state == "cordoned"), "An earlier call cordoned it."

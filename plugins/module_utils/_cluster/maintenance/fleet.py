@@ -1,0 +1,151 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""The requests of node maintenance to the API server, several at a time where that helps."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import MakePatch
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import GpuClaims, requested_gpus
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+T = t.TypeVar("T")
+R = t.TypeVar("R")
+Patched = tuple[Json, bool]
+"""A node, and whether it was changed."""
+
+NODES = namespaced("v1", None, "nodes")
+PODS = namespaced("v1", None, "pods")
+PARALLEL_REQUESTS = 16
+MAX_CONFLICTS = 10
+FEW_NODES = 20
+"""For at most this many nodes, pods are read node by node; for more nodes, all pods are read in pages."""
+
+
+class Fleet:
+    """The nodes of a cluster and their pods."""
+
+    def __init__(self, cluster: Cluster, options: t.Mapping[str, t.Any]) -> None:
+        self._cluster = cluster
+        self.options = options
+        self._claims = GpuClaims(cluster)
+        self._pool = concurrent.futures.ThreadPoolExecutor(PARALLEL_REQUESTS)
+
+    def each(self, ask: t.Callable[[T], R], items: t.Iterable[T]) -> list[R]:
+        """Call a function for each item, in parallel."""
+        return list(self._pool.map(ask, items))
+
+    @property
+    def now(self) -> float:
+        """The API server's clock."""
+        return self._cluster.now()
+
+    def nodes(self) -> list[Json]:
+        """Return all nodes as they are now, rather than from a cache."""
+        return list((self._cluster.get(NODES) or {}).get("items") or [])
+
+    def node(self, name: str) -> Json | None:
+        """Return one node, or None."""
+        return self._cluster.get(f"{NODES}/{name}")
+
+    def pods(self, nodes: list[Json]) -> dict[str, list[Json]]:
+        """Return the pods that must leave each of these nodes."""
+        names = [name_of(node) for node in nodes] if self.options["state"] == "drained" else []
+        if len(names) <= FEW_NODES:
+            return dict(zip(names, self.each(self.pods_on, names)))
+        found: dict[str, list[Json]] = {name: [] for name in names}
+        unfinished = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+        for pod in self._cluster.pages(PODS, fieldSelector=unfinished):
+            node = pod["spec"].get("nodeName")
+            if node in found and self._must_leave(pod):
+                found[node].append(pod)
+        return found
+
+    def pods_on(self, node: str) -> list[Json]:
+        """Return the pods that must leave a node. A cache may lag, so an empty answer from it is checked."""
+        query = {"fieldSelector": f"spec.nodeName={node}"}
+        return self._select({**query, "resourceVersion": "0"}) or self._select(query)
+
+    def _select(self, query: dict[str, str]) -> list[Json]:
+        listed = (self._cluster.get(PODS, query) or {}).get("items") or []
+        return [pod for pod in listed if self._must_leave(pod)]
+
+    def _must_leave(self, pod: Json) -> bool:
+        if not eviction.is_movable(pod):
+            return False
+        return self.options["evict"] == "all" or bool(requested_gpus(pod["spec"])) or self._claims.held_by(pod)
+
+    def patch(self, name: str, make_patch: MakePatch) -> Patched:
+        """Patch the newest version of a node; return it, and whether there was anything to change."""
+        for dummy in range(MAX_CONFLICTS):
+            node = self.node(name)
+            if node is None:
+                raise GpuOpsError(f"Node {name} was deleted in the meantime.", reason="NodeDeleted")
+            body = make_patch(node)
+            if body is None:
+                return node, False
+            try:
+                return self._cluster.merge(f"{NODES}/{name}", body), True
+            except GpuOpsError as e:
+                if e.reason != "Conflict":
+                    raise
+        raise GpuOpsError(f"Node {name} changes faster than it can be patched. Run it again.", reason="Conflict")
+
+    def patch_all(self, patches: t.Mapping[str, MakePatch]) -> tuple[dict[str, Patched], dict[str, GpuOpsError]]:
+        """Patch nodes, also if the API server is away for a moment; return the nodes, and the errors of the others."""
+        done: dict[str, Patched] = {}
+        failed: dict[str, GpuOpsError] = {}
+        left = list(patches)
+        patience = waiting.Patience()
+
+        def try_one(name: str) -> GpuOpsError | None:
+            try:
+                done[name] = self.patch(name, patches[name])
+            except GpuOpsError as e:
+                return e
+            return None
+
+        def try_all() -> bool:
+            errors = {name: error for name, error in zip(left, self.each(try_one, left)) if error}
+            away = [name for name, error in errors.items() if error.reason in AWAY]
+            if len(away) < len(left):
+                patience.answered()
+            failed.update({name: error for name, error in errors.items() if name not in away})
+            left[:] = away
+            if away:
+                raise errors[away[0]]
+            return True
+
+        try:
+            waiting.until(try_all, patience=patience)
+        except GpuOpsError as e:
+            failed.update(dict.fromkeys(left, e))
+        return done, failed
+
+    def evict(self, pod: Json) -> str | None:
+        """Request a pod's eviction.
+
+        Return an empty string if it is granted, the reason if it is refused, or None if it is not needed.
+        """
+        meta = pod["metadata"]
+        try:
+            self._cluster.evict(meta["namespace"], meta["name"], eviction.uid_of(pod), self.options["grace_period"])
+        except GpuOpsError as e:
+            return eviction.explain_refusal(e, meta["namespace"])
+        return ""
+
+    def finish(self) -> None:
+        """Wait for the requests that are in flight: an interruption does not end them."""
+        self._pool.shutdown(cancel_futures=True)
+        self._pool = concurrent.futures.ThreadPoolExecutor(PARALLEL_REQUESTS)

@@ -1,0 +1,59 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""The result of node maintenance: for each node, and for the call."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold import hold_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+
+@dataclasses.dataclass
+class NodeResult:
+    """The result for one node."""
+
+    node: str
+    changed: bool = False
+    unschedulable: bool = False
+    purposes: list[str] = dataclasses.field(default_factory=list)
+    evicted: list[str] = dataclasses.field(default_factory=list)
+    left: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Pods that should have left the node, each with the reason why it did not."""
+    failed: bool = False
+    reason: str = ""
+    seconds: float = 0.0
+
+    def describe(self, node: Json) -> None:
+        """Set how the node is held."""
+        hold = hold_of(node)
+        self.unschedulable, self.purposes = hold.unschedulable, list(hold.purposes)
+
+    def fail(self, reason: str) -> None:
+        """Note that the node could not be brought to the state."""
+        self.failed, self.reason = True, reason
+
+
+def report(results: list[NodeResult]) -> Json:
+    """Return the module's result."""
+    rows = [{**dataclasses.asdict(result), "evicted": sorted(set(result.evicted))} for result in results]
+    counts = {
+        "nodes": len(rows),
+        "changed": sum(row["changed"] for row in rows),
+        "failed": sum(row["failed"] for row in rows),
+        "evicted": sum(len(row["evicted"]) for row in rows),
+    }
+    return {"changed": counts["changed"] > 0, "nodes": rows, "summary": counts}
+
+
+def failure(results: list[NodeResult], closing: str) -> GpuOpsError:
+    """Return the error about the nodes that failed. ``closing`` is its last sentence."""
+    bad = [f"{result.node}: {one_line(result.reason)}" for result in results if result.failed]
+    return GpuOpsError(f"{first_few(bad, separator='; ')}. {closing}", reason="NodesFailed", **report(results))

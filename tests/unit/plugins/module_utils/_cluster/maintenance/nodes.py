@@ -1,0 +1,36 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Options of the module node_maintenance, and nodes that are held."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold import (
+    INITIALLY_CORDONED,
+    PURPOSE_PREFIX,
+)
+from ansible_collections.gpuops.nvidia.plugins.modules.node_maintenance import OPTIONS
+
+from tests.unit.stack import node
+
+DEFAULTS: dict[str, t.Any] = {name: option.get("default") for name, option in OPTIONS.items()} | {
+    "state": "drained",
+    "purpose": "reboot",
+}
+
+
+def options(**changes: t.Any) -> dict[str, t.Any]:
+    return {**DEFAULTS, **changes}
+
+
+def held(number: int = 0, *, cordoned: bool = True, initially: str | None = "false", **purposes: str) -> dict:
+    made = node(number)
+    notes = {PURPOSE_PREFIX + purpose: stamp for purpose, stamp in purposes.items()} | (
+        {INITIALLY_CORDONED: initially} if initially else {}
+    )
+    made["metadata"] |= {"annotations": notes, "resourceVersion": "7"}
+    made["spec"] = {"unschedulable": True} if cordoned else {}
+    return made

@@ -1,0 +1,133 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import fleet
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+
+from tests.unit.plugins.module_utils._cluster.maintenance.nodes import options
+from tests.unit.stack import node, workload
+
+ALL_UNFINISHED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+
+
+class Clock:
+    """Time passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(waiting, "time", clock)
+    return clock
+
+
+class FakeCluster:
+    """Nodes and pods in memory. ``errors`` are raised by the next patches of a node, one after the other."""
+
+    def __init__(self, *pods: dict, **errors: list[GpuOpsError]) -> None:
+        self.all_nodes = {item["metadata"]["name"]: item for item in (node(0), node(1))}
+        self.all_pods = list(pods)
+        self.errors = errors
+        self.reads: list[dict[str, str] | None] = []
+
+    def get(self, path: str, query: dict[str, str] | None = None) -> dict | None:
+        if path == "/api/v1/pods":
+            self.reads.append(query)
+            wanted = (query or {})["fieldSelector"].removeprefix("spec.nodeName=")
+            return {"items": [pod for pod in self.all_pods if pod["spec"]["nodeName"] == wanted]}
+        return self.all_nodes.get(path.rsplit("/", 1)[-1])
+
+    def pages(self, path: str, **query: str) -> t.Iterator[dict]:
+        assert (path, query) == ("/api/v1/pods", {"fieldSelector": ALL_UNFINISHED})
+        yield from self.all_pods
+
+    def merge(self, path: str, body: dict) -> dict:
+        name = path.rsplit("/", 1)[-1]
+        errors = self.errors.get(name.replace("-", "_"), [])
+        if errors:
+            raise errors.pop(0)
+        return {**self.all_nodes[name], **body}
+
+
+def away() -> GpuOpsError:
+    return GpuOpsError("Cannot reach the Kubernetes API.", reason="Unreachable")
+
+
+def mark(item: dict) -> dict:
+    return {"marked": item["metadata"]["name"]}
+
+
+def patch_all(cluster: FakeCluster, *names: str) -> tuple[dict, dict]:
+    return fleet.Fleet(cluster, options()).patch_all(dict.fromkeys(names, mark))
+
+
+def test_nodes_are_patched_and_those_without_a_patch_are_unchanged() -> None:
+    patches = {"gpu-0000": mark, "gpu-0001": lambda item: None}
+    done, failed = fleet.Fleet(FakeCluster(), options()).patch_all(patches)
+    assert done["gpu-0000"][0]["marked"] == "gpu-0000" and done["gpu-0000"][1] is True
+    assert done["gpu-0001"] == (node(1), False) and failed == {}
+
+
+def test_a_short_outage_is_survived(clock: Clock) -> None:
+    done, failed = patch_all(FakeCluster(gpu_0000=[away(), away()]), "gpu-0000", "gpu-0001")
+    assert list(done) == ["gpu-0001", "gpu-0000"] and failed == {} and clock.now_s == 4
+
+
+def test_an_outage_of_almost_a_minute_is_survived() -> None:
+    errors = {"gpu_0000": [away() for dummy in range(30)], "gpu_0001": [away() for dummy in range(30)]}
+    assert patch_all(FakeCluster(**errors), "gpu-0000", "gpu-0001")[1] == {}
+
+
+def test_a_longer_outage_says_how_long_it_was() -> None:
+    done, failed = patch_all(FakeCluster(gpu_0000=[away() for dummy in range(99)]), "gpu-0000")
+    assert done == {}
+    assert failed["gpu-0000"].msg == "Cannot reach the Kubernetes API. Its last answer was 62 s ago."
+
+
+def test_another_error_is_reported_at_once(clock: Clock) -> None:
+    refused = GpuOpsError("No permission.", reason="Forbidden")
+    done, failed = patch_all(FakeCluster(gpu_0000=[refused]), "gpu-0000", "gpu-0001", "gone")
+    assert list(done) == ["gpu-0001"] and failed["gpu-0000"] is refused and clock.now_s == 0
+    assert failed["gone"].msg == "Node gone was deleted in the meantime."
+
+
+def test_a_conflict_is_tried_again_a_few_times() -> None:
+    conflicts = [GpuOpsError("modified", reason="Conflict") for dummy in range(fleet.MAX_CONFLICTS)]
+    assert patch_all(FakeCluster(gpu_0000=conflicts[1:]), "gpu-0000")[1] == {}
+    assert "changes faster" in patch_all(FakeCluster(gpu_0000=conflicts), "gpu-0000")[1]["gpu-0000"].msg
+
+
+def test_few_nodes_are_read_one_by_one_and_many_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    def names(cluster: FakeCluster) -> dict[str, list[str]]:
+        found = fleet.Fleet(cluster, options()).pods([node(0), node(1)])
+        return {name: [pod["metadata"]["name"] for pod in pods] for name, pods in found.items()}
+
+    pods = (workload("a"), workload("b", 1), workload("web", gpus=0), workload("other", 7))
+    one_by_one = FakeCluster(*pods)
+    assert names(one_by_one) == {"gpu-0000": ["a"], "gpu-0001": ["b"]} and len(one_by_one.reads) == 2
+    monkeypatch.setattr(fleet, "FEW_NODES", 1)
+    in_pages = FakeCluster(*pods)
+    assert names(in_pages) == {"gpu-0000": ["a"], "gpu-0001": ["b"]} and in_pages.reads == []
+
+
+def test_an_empty_answer_of_the_cache_is_checked() -> None:
+    cluster = FakeCluster()
+    assert fleet.Fleet(cluster, options()).pods_on("gpu-0000") == []
+    selector = {"fieldSelector": "spec.nodeName=gpu-0000"}
+    assert cluster.reads == [{**selector, "resourceVersion": "0"}, selector]
