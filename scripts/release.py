@@ -25,10 +25,10 @@ UNDO = "To undo the changes: git restore . && git clean --force changelogs"
 NEXT_STEPS = """
 {version} is prepared, and its archive is in build/archive. Now:
 
-  git diff                                   # read CHANGELOG.md as a user would
+  git diff    (read CHANGELOG.md as a user would)
   git add --all && git commit -m "Release {version}"
   git tag --annotate {version} -m "gpuops.nvidia {version}"
-  git push origin HEAD {version}             # the tag starts the workflow Release
+  git push origin HEAD {version}    (the tag starts the workflow Release)
 """
 
 
