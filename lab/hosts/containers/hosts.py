@@ -16,7 +16,7 @@ from pathlib import Path
 from lab.errors import LabError, UnavailableError
 from lab.hosts import packages
 from lab.hosts.containers import images
-from lab.hosts.containers.image.machine.spec import Spec as Machine
+from lab.hosts.containers.image.machine.spec import Machine
 from lab.hosts.containers.podman import Podman
 
 Say = t.Callable[[str], None]

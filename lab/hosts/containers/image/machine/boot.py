@@ -78,7 +78,7 @@ def _initramfs_content(path: str) -> list[str]:
     return answer.stdout.splitlines()
 
 
-def _forget_last_boot(machine: spec.Spec) -> None:
+def _forget_last_boot(machine: spec.Machine) -> None:
     for folder in (modules.SYSFS, "/proc/driver/nvidia"):
         files.empty(folder)
     for folder, dummy, names in os.walk(RECORDED_SYSCTLS):

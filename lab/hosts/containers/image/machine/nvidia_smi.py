@@ -20,7 +20,6 @@ NO_DRIVER = (
     "Make sure that the latest NVIDIA driver is installed and running.\n"
 )
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version:"
-SPEED = {3: "8GT/s", 4: "16GT/s", 5: "32GT/s", 6: "64GT/s"}
 
 
 def main(arguments: list[str]) -> int:

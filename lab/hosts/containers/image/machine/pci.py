@@ -11,7 +11,7 @@ import os
 import struct
 
 from . import files
-from .spec import MODELS, NVSWITCHES, Spec
+from .spec import MODELS, NVSWITCHES, Machine
 
 DEVICES = "/sys/bus/pci/devices"
 DRIVERS = "/sys/bus/pci/drivers"
@@ -23,23 +23,23 @@ INTEL = 0x8086
 HOST_BRIDGE, ROOT_PORT, DISPLAY_3D, BRIDGE_OTHER = 0x060000, 0x060400, 0x030200, 0x068000
 
 
-def build(spec: Spec, arguments: list[str]) -> None:
+def build(machine: Machine, arguments: list[str]) -> None:
     """Write the devices to sysfs, without drivers, and the IOMMU groups that follow from the kernel command line."""
     for folder in (DEVICES, DRIVERS, GROUPS, IOMMUS):
         files.empty(folder)
     _device("0000:00:00.0", INTEL, 0x09A2, 0, HOST_BRIDGE, numa=0)
-    model = MODELS[spec.model]
-    for index in range(spec.gpus):
-        numa = index * 2 // spec.gpus
+    model = MODELS[machine.model]
+    for index in range(machine.gpus):
+        numa = index * 2 // machine.gpus
         _device(f"0000:00:{index + 1:02x}.0", INTEL, 0x352A, 0, ROOT_PORT, numa)
         address = f"0000:{_bus(index):02x}:00.0"
         _device(address, NVIDIA, model.device, model.subsystem, DISPLAY_3D, numa, model.pcie_generation)
-    for index in range(spec.nvswitches):
+    for index in range(machine.nvswitches):
         address = f"0000:{0xC0 + index:02x}:00.0"
-        _device(address, NVIDIA, NVSWITCHES[spec.model], 0x1796, BRIDGE_OTHER, numa=1, generation=4)
-    kind = iommu(spec.cpu, arguments)
+        _device(address, NVIDIA, NVSWITCHES[machine.model], 0x1796, BRIDGE_OTHER, numa=1, generation=4)
+    kind = iommu(machine.cpu, arguments)
     if kind:
-        _group_all(spec.cpu, kind)
+        _group_all(machine.cpu, kind)
 
 
 def _bus(index: int) -> int:

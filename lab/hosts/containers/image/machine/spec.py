@@ -39,7 +39,7 @@ NVSWITCHES = {"a100-sxm": 0x1AF1, "h100-sxm": 0x22A3, "h200-sxm": 0x22A3}
 
 
 @dataclasses.dataclass(frozen=True)
-class Spec:
+class Machine:
     """The hardware of one machine."""
 
     model: str = "h100-sxm"
@@ -53,12 +53,12 @@ class Spec:
             json.dump(dataclasses.asdict(self), file)
 
 
-def from_environment() -> Spec:
+def from_environment() -> Machine:
     """Return the hardware that the container was started with."""
-    return Spec(**json.loads(os.environ.get("MACHINE", "{}")))
+    return Machine(**json.loads(os.environ.get("MACHINE", "{}")))
 
 
-def load() -> Spec:
+def load() -> Machine:
     """Return the hardware that PID 1 saved."""
     with open(SPEC, encoding="utf-8") as file:
-        return Spec(**json.load(file))
+        return Machine(**json.load(file))
