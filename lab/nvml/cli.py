@@ -16,7 +16,7 @@ from lab.nvml import library, models
 
 def add_commands(commands: t.Any) -> None:
     """Add the commands of ``python -m lab nvml``."""
-    summary = "Write the simulated library and its state file into a folder, and print the settings that a program needs."
+    summary = "Write the simulated library and its state file into a folder, and print the settings for programs."
     build: argparse.ArgumentParser = commands.add_parser("build", help=summary, description=summary)
     build.add_argument("folder", type=Path, metavar="FOLDER")
     build.add_argument("--model", choices=models.MODELS, default="h100", help="GPU model (default: %(default)s)")
