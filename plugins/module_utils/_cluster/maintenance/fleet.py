@@ -20,8 +20,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-T = t.TypeVar("T")
-R = t.TypeVar("R")
+Item = t.TypeVar("Item")
+Answer = t.TypeVar("Answer")
 Patched = tuple[Json, bool]
 """A node, and whether it was changed."""
 
@@ -42,7 +42,7 @@ class Fleet:
         self._claims = GpuClaims(cluster)
         self._pool = concurrent.futures.ThreadPoolExecutor(PARALLEL_REQUESTS)
 
-    def each(self, ask: t.Callable[[T], R], items: t.Iterable[T]) -> list[R]:
+    def each(self, ask: t.Callable[[Item], Answer], items: t.Iterable[Item]) -> list[Answer]:
         """Call a function for each item, in parallel."""
         return list(self._pool.map(ask, items))
 

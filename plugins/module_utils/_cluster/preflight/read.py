@@ -19,7 +19,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.s
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-T = t.TypeVar("T")
+Answer = t.TypeVar("Answer")
 Objects = list[Json]
 
 
@@ -51,7 +51,7 @@ class _Reader:
         )
         return found or {}
 
-    def _permitted(self, plural: str, ask: t.Callable[[], T]) -> T | None:
+    def _permitted(self, plural: str, ask: t.Callable[[], Answer]) -> Answer | None:
         try:
             return ask()
         except GpuOpsError as e:
