@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 gpuops.nvidia contributors
-# Copy the collection to FOLDER/ansible_collections/gpuops/nvidia beside those that it depends on: some tools insist on that place.
+# Copy the collection to FOLDER/ansible_collections/gpuops/nvidia, beside the collections that it depends on, because
+# some tools work only there.
 # Usage: copy_collection.sh FOLDER/ansible_collections/gpuops/nvidia
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,8 +11,9 @@ root=$(dirname "$(dirname "$copy")")
 
 rm -rf "$copy"
 mkdir -p "$copy"
-# What is shipped, and its tests: files that git tracks and new ones that it does not ignore. The lab is no part of the collection.
-git ls-files -z --cached --others --exclude-standard -- galaxy.yml README.md meta plugins roles playbooks changelogs tests/config.yml tests/unit | while IFS= read -r -d '' file; do
+# What is shipped, and its unit tests: the files that git tracks, and new files that it does not ignore.
+wanted=(galaxy.yml README.md meta plugins roles playbooks changelogs tests/config.yml tests/unit)
+git ls-files -z --cached --others --exclude-standard -- "${wanted[@]}" | while IFS= read -r -d '' file; do
   [ -e "$file" ] && printf '%s\0' "$file"
 done | tar --null --files-from=- --create | tar --extract --directory "$copy"
 git -C "$copy" init --quiet

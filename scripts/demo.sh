@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 gpuops.nvidia contributors
-# Take two bare container hosts and the lab to verified GPU capacity with the same playbook as for real ones, and say how to look around.
-# Where the machine cannot run container hosts, it is the lab alone.
+# Take the lab and two bare container hosts to verified GPU capacity, with the same playbook as for real ones, and say
+# how to look around. On a machine that cannot run container hosts, use the lab alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=.venv/bin/python
@@ -14,7 +14,8 @@ exec 3>&1
 if left_out=$($python -m lab hosts up --name demo --flavour debian --flavour rhel --gpus 8 2>&1 >&3); then
   $python -m lab hosts inventory --name demo > "$hosts"
   inventory+=(--inventory "$hosts")
-  summary="The stack is deployed and verified, and two of its nodes are hosts that were made ready for it (nouveau out, IOMMU, huge pages, packages held)."
+  summary="The stack is deployed and verified. Two of its nodes are hosts that were prepared for it:
+nouveau is disabled, the IOMMU and huge pages are enabled, and packages are held."
 else
   hosts=
   left_out="The host half of site.yml is left out. $(tr '\n' ' ' <<< "${left_out#lab: }")"
@@ -24,7 +25,8 @@ fi
 
 ANSIBLE_DISPLAY_SKIPPED_HOSTS=false .venv/bin/ansible-playbook "${inventory[@]}" playbooks/site.yml "$@"
 
-tools=$(dirname "$($python -m lab cluster status --json | $python -c 'import json, sys; print(json.load(sys.stdin)["tools"]["kubectl"])')")
+kubectl='import json, sys; print(json.load(sys.stdin)["tools"]["kubectl"])'
+tools=$(dirname "$($python -m lab cluster status --json | $python -c "$kubectl")")
 cat <<EOF
 
 $summary
@@ -41,6 +43,6 @@ EOF
 EOF
 cat <<EOF
 
-  make demo       again: nothing changes, and it is quick
-  make lab-down   takes it all away
+  make demo       run it again: nothing changes, and it is quick
+  make lab-down   remove the lab and the hosts
 EOF

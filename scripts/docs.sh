@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 gpuops.nvidia contributors
-# Build the documentation into build/docs/html: the pages of docs/ and a page for each plugin and role. Warnings are errors.
+# Build the documentation into build/docs/html: the pages of docs/, and a page for each plugin and role. Warnings are
+# errors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PWD/.venv/bin:$PATH ANSIBLE_COLLECTIONS_PATH=$PWD/.venv/share ANSIBLE_HOME=$PWD/build/ansible
@@ -11,8 +12,8 @@ mkdir -p build/docs
 cp -r docs "$source"
 # antsibull-docs wants a folder that only its owner can write to.
 mkdir -m 755 "$source/reference/collections"
-antsibull-docs --config-file scripts/antsibull.cfg collection --use-current --squash-hierarchy --no-indexes --fail-on-error \
-  --dest-dir "$source/reference/collections" gpuops.nvidia
+antsibull-docs --config-file scripts/antsibull.cfg collection --use-current --squash-hierarchy --no-indexes \
+  --fail-on-error --dest-dir "$source/reference/collections" gpuops.nvidia
 # The pages of the wings take the place of its index.
 rm "$source/reference/collections/index.rst"
 python scripts/reference_pages.py --html "$source/reference"

@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 gpuops.nvidia contributors
-# Build the collection's archive and import it as Galaxy would. The importer pins libraries that the other tools need newer,
-# hence an environment of its own.
+# Build the collection's archive and import it as Galaxy does. The importer needs older libraries than the other
+# tools, so it has an environment of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 lock=requirements/importer.txt
-if [ ! -x build/importer/bin/galaxy-importer ] && [ ! -x build/importer/bin/python ] || ! cmp -s "$lock" build/importer/lock; then
+if [ ! -x build/importer/bin/python ] || ! cmp -s "$lock" build/importer/lock; then
   rm -rf build/importer
   .venv/bin/python -m venv build/importer
   build/importer/bin/python -m pip install --quiet --disable-pip-version-check --requirement "$lock"
-  # Where ansible-doc finds the collections that this one depends on: the importer shows it nothing but its own copy.
-  cp -r -P .venv/share/ansible_collections "$(build/importer/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/"
+  # ansible-doc finds the collections that this one depends on here; the importer shows it only its own copy of this
+  # one.
+  packages=$(build/importer/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  cp -r -P .venv/share/ansible_collections "$packages/"
   cp "$lock" build/importer/lock
 fi
 rm -rf build/archive

@@ -10,19 +10,20 @@ version=$($python -c 'import sys; print("{}.{}".format(*sys.version_info))')
 
 scripts/copy_collection.sh "$copy"
 
-# ansible-test clears the environment and calls pythonX.Y from PATH, where a pyenv shim would refuse.
+# ansible-test clears the environment and calls pythonX.Y from PATH, where a shim of pyenv would not start.
 mkdir -p build/bin
 ln -sf "$($python -c 'import os, sys; print(os.path.realpath(sys._base_executable))')" "build/bin/python$version"
 export PATH=$PWD/build/bin:$PWD/.venv/bin:/usr/local/bin:/usr/bin:/bin
 
-# Its virtual environments get their pip from a download that is pinned by name only: give it one from this Python instead,
-# so that the package index is all that is needed.
+# ansible-test downloads pip for its virtual environments. Put a script that installs pip from this Python and the
+# package index into its cache, where it looks first.
 cache=${HOME}/.ansible/test/cache
 mkdir -p "$cache"
 pip=$($python - <<'EOF'
 import pathlib, re
 import ansible_test
-print(re.search(r"pip='([0-9.]+)'", (pathlib.Path(ansible_test.__file__).parent / "_internal" / "python_requirements.py").read_text())[1])
+requirements = pathlib.Path(ansible_test.__file__).parent / "_internal" / "python_requirements.py"
+print(re.search(r"pip='([0-9.]+)'", requirements.read_text())[1])
 EOF
 )
 cat >"$cache/get_pip_${pip//./_}.py" <<EOF
