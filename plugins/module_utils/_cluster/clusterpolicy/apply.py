@@ -68,7 +68,7 @@ def _refuse_second_policy(name: str, policies: list[Json]) -> None:
 
 
 def _refuse_gpucluster(cluster: Cluster) -> None:
-    gpuclusters = cluster.list(observe.GPUCLUSTERS) or []
+    gpuclusters = cluster.list(observe.GPUCLUSTERS_PATH) or []
     if gpuclusters:
         raise GpuOpsError(
             f"A GPUCluster ({objects.name_of(gpuclusters[0])}) exists, and the operator serves neither it nor a "
@@ -98,7 +98,7 @@ def _write(cluster: Cluster, options: t.Mapping[str, t.Any], desired: Json, poli
 
 
 def _apply(cluster: Cluster, manifest: Json, force: bool, dry_run: bool = False) -> Json:
-    path = f"{observe.CLUSTERPOLICIES}/{objects.name_of(manifest)}"
+    path = f"{observe.CLUSTERPOLICIES_PATH}/{objects.name_of(manifest)}"
     try:
         return cluster.apply(path, manifest, force=force, dry_run=dry_run)
     except GpuOpsError as e:
@@ -131,7 +131,7 @@ def _verdict(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
 
 def _absent(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     """Delete the ClusterPolicy, with permission where pods use GPUs, and wait until its operands are gone."""
-    path = f"{observe.CLUSTERPOLICIES}/{options['name']}"
+    path = f"{observe.CLUSTERPOLICIES_PATH}/{options['name']}"
     existing = cluster.get(path)
     change = changes.between(existing, None, FIELD_MANAGER)
     if existing is None:
@@ -171,7 +171,7 @@ def _remains(cluster: Cluster, policy: Json, namespace: str) -> str:
     daemonsets = cluster.list(namespaced("apps/v1", namespace, "daemonsets")) or []
     left = [objects.name_of(item) for item in daemonsets if _is_owned_by(policy, item)]
     name = objects.name_of(policy)
-    if left or cluster.get(f"{observe.CLUSTERPOLICIES}/{name}") is None:
+    if left or cluster.get(f"{observe.CLUSTERPOLICIES_PATH}/{name}") is None:
         return ", ".join(left)
     return f"ClusterPolicy {name} (finalizers: {json.dumps(policy['metadata'].get('finalizers') or [])})"
 

@@ -20,8 +20,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness i
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-CLUSTERPOLICIES = namespaced(names.CLUSTERPOLICY_API, None, names.CLUSTERPOLICIES)
-GPUCLUSTERS = namespaced(names.GPUCLUSTER_API, None, names.GPUCLUSTERS)
+CLUSTERPOLICIES_PATH = namespaced(names.CLUSTERPOLICY_API, None, names.CLUSTERPOLICIES)
+GPUCLUSTERS_PATH = namespaced(names.GPUCLUSTER_API, None, names.GPUCLUSTERS)
 
 
 def observe(cluster: Cluster, namespace: str, name: str) -> Observation:
@@ -30,7 +30,7 @@ def observe(cluster: Cluster, namespace: str, name: str) -> Observation:
     with ThreadPoolExecutor(1) as executor:
         nodes = executor.submit(cluster.list, namespaced("v1", None, "nodes"))
         policies = read_policies(cluster)
-        gpuclusters = cluster.list(GPUCLUSTERS) or []
+        gpuclusters = cluster.list(GPUCLUSTERS_PATH) or []
         daemonsets = cluster.list(namespaced("apps/v1", namespace, "daemonsets")) or []
         deployments = cluster.list(namespaced("apps/v1", namespace, "deployments")) or []
     return Observation(
@@ -51,4 +51,4 @@ def read_policies(cluster: Cluster) -> list[Json] | None:
 
     They do not come from the API server's cache: one that lags would show the spec before our own edit.
     """
-    return cluster.list(CLUSTERPOLICIES, resourceVersion="")
+    return cluster.list(CLUSTERPOLICIES_PATH, resourceVersion="")

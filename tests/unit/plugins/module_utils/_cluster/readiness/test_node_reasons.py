@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.judged import codes, edited, reason, roll, set_labels, verdict
+from tests.unit.plugins.module_utils._cluster.readiness.judged import codes, edited, reason, roll, set_labels, verdict
 from tests.unit.stack import COMPONENT_LABELS, Stack, cpu_node, policy, progress, ready
 
 

@@ -11,7 +11,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import OPERANDS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import operand_reasons
 
-from tests.unit.judged import codes, reason, roll, troubled, verdict
+from tests.unit.plugins.module_utils._cluster.readiness.judged import codes, reason, roll, troubled, verdict
 from tests.unit.stack import Json, daemonset, ready
 
 DRIVER = "nvidia-driver-daemonset"

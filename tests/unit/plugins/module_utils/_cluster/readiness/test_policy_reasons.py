@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.judged import codes, edited, stamp, verdict
+from tests.unit.plugins.module_utils._cluster.readiness.judged import codes, edited, stamp, verdict
 from tests.unit.stack import LONG_AGO, Json, Stack, policy, ready
 
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from tests.unit.judged import edited, observed, verdict
+from tests.unit.plugins.module_utils._cluster.readiness.judged import edited, observed, verdict
 from tests.unit.stack import ready
 
 
