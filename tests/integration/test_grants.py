@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.chart import Rendered, parse_manifests
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grants import KINDS, role_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.manifests import Rendered, parse_manifests
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.access import ungranted
 
 from lab.cluster import Lab, Options

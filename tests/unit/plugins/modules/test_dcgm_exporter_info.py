@@ -31,20 +31,20 @@ def info(run_module: t.Callable, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
     return run
 
 
-def test_all_well(info: t.Callable) -> None:
+def test_all_exporters_are_ok(info: t.Callable) -> None:
     run = info([GOOD], _ansible_check_mode=True)
     assert run.rc == 0 and run.result["ok"] is True and run.result["reason"] == "" and run.result["changed"] is False
     assert run.result["summary"] == {"nodes": 1, "ok": 1, "failed": 0, "gpus": 8}
     assert run.result["results"][0]["metrics"] == ["DCGM_FI_DEV_GPU_TEMP"]
 
 
-def test_not_all_well(info: t.Callable) -> None:
+def test_not_all_exporters_are_ok(info: t.Callable) -> None:
     run = info([GOOD, *(NodeMetrics(f"n{number}", reason="broken.") for number in range(6))])
     assert run.rc == 0 and run.result["ok"] is False
     assert run.result["reason"] == "n0: broken; n1: broken; n2: broken; n3: broken; n4: broken; and 1 more."
 
 
-def test_no_exporter_at_all_is_not_well(info: t.Callable) -> None:
+def test_no_exporter_at_all_is_not_ok(info: t.Callable) -> None:
     run = info([])
     assert run.result["ok"] is False and "No node runs a DCGM exporter" in run.result["reason"]
 

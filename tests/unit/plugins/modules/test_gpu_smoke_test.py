@@ -82,7 +82,7 @@ def test_a_failure_may_be_left_to_the_caller(test: t.Callable, monkeypatch: pyte
     assert run.rc == 0 and run.result["passed"] is False and run.result["changed"] is False
 
 
-def test_check_mode_names_the_nodes_and_makes_nothing(test: t.Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_mode_names_the_nodes_and_creates_nothing(test: t.Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeCluster, "interrupted", True)
     run = test(_ansible_check_mode=True)
     assert (

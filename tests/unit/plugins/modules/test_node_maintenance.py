@@ -221,7 +221,7 @@ def test_an_empty_list_of_nodes_changes_nothing_also_when_restoring(maintain: t.
 
 
 @pytest.mark.parametrize("check_mode", [True, False])
-def test_a_bare_pod_is_refused_before_any_node_is_touched(maintain: t.Callable, api: FakeApi, check_mode: bool) -> None:
+def test_a_bare_pod_is_refused_before_any_node_changes(maintain: t.Callable, api: FakeApi, check_mode: bool) -> None:
     api.lists[ALL_PODS] = [workload("train"), workload("bare", 1, controller="")]
     run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], _ansible_check_mode=check_mode)
     assert (
@@ -258,7 +258,7 @@ def test_bad_input_is_one_sentence(maintain: t.Callable, api: FakeApi, options: 
 # ---- budgets and slow pods ------------------------------------------------------------------------------------------
 
 
-def test_a_refused_eviction_is_asked_for_again(maintain: t.Callable, api: FakeApi) -> None:
+def test_a_refused_eviction_is_requested_again(maintain: t.Callable, api: FakeApi) -> None:
     api.lists[ALL_PODS] = [workload("train")]
     api.end = api.lists[ALL_PODS].remove
     forbid(api, times=2)
@@ -335,7 +335,7 @@ def test_a_slow_pod_is_waited_for_and_asked_once(maintain: t.Callable, api: Fake
     assert run.rc == 0 and evictions(api) == ["slow"] and row(run)["evicted"] == ["default/slow"]
 
 
-def test_a_pod_that_does_not_go_is_named(maintain: t.Callable, api: FakeApi) -> None:
+def test_a_pod_that_does_not_end_is_named(maintain: t.Callable, api: FakeApi) -> None:
     api.lists[ALL_PODS] = [workload("stuck", finalizers=["example.com/keep"])]
     told = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     api.end = lambda pod: pod["metadata"].update(deletionTimestamp=told, deletionGracePeriodSeconds=0)
@@ -348,7 +348,7 @@ def test_a_pod_that_does_not_go_is_named(maintain: t.Callable, api: FakeApi) -> 
     assert not cordoned(api) and run.result["changed"] is True, "The pod has been evicted, although it has not ended."
 
 
-def test_a_pod_that_comes_after_the_plan_is_refused_as_well(maintain: t.Callable, api: FakeApi) -> None:
+def test_a_pod_that_appears_after_the_plan_is_refused_too(maintain: t.Callable, api: FakeApi) -> None:
     def answer(method: str, path: str) -> None:
         if method == "PATCH" and not api.lists[ALL_PODS]:
             api.lists[ALL_PODS].append(workload("late", controller=""))
@@ -398,7 +398,7 @@ def test_a_signal_puts_everything_back(maintain: t.Callable, api: FakeApi, numbe
     assert signal.getsignal(number) == before
 
 
-def test_ctrl_c_before_anything_is_touched_is_one_sentence(
+def test_ctrl_c_before_any_change_is_one_sentence(
     maintain: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(self: object) -> t.NoReturn:

@@ -47,7 +47,7 @@ def test_a_folder(info: t.Callable, chart: Path) -> None:
     assert run.result["gpucluster"] is None and run.result["nvidiadrivers"] == [] and run.result["unknown_values"] == []
 
 
-def test_what_the_roles_give_away(info: t.Callable, tmp_path: Path) -> None:
+def test_what_the_roles_grant(info: t.Callable, tmp_path: Path) -> None:
     rest = "rules: [{apiGroups: [''], resources: [pods], verbs: [get]}]\n"
     roles = "".join(
         f"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata: {{name: x{more}}}\n{rest}"
@@ -61,7 +61,7 @@ def test_what_the_roles_give_away(info: t.Callable, tmp_path: Path) -> None:
     ]
 
 
-def test_values_decide_what_the_chart_brings(info: t.Callable, chart: Path) -> None:
+def test_values_decide_what_the_chart_contains(info: t.Callable, chart: Path) -> None:
     run = info(chart_ref=str(chart), values={"nfd": {"enabled": False}, "clusterPolicy": {"deployCR": False}})
     assert run.result["crds"] == ["clusterpolicies.nvidia.com"] and run.result["clusterpolicy"] is None
 
@@ -73,7 +73,7 @@ def test_an_archive_and_check_mode(info: t.Callable, chart: Path, helm_binary: s
     assert run.rc == 0 and run.result["chart_path"] == archive and run.result["supports_deploy_cr"] is True
 
 
-def test_values_that_nobody_reads_are_warned_of(info: t.Callable, chart: Path) -> None:
+def test_the_module_warns_of_values_that_the_chart_ignores(info: t.Callable, chart: Path) -> None:
     run = info(chart_ref=str(chart), values={"driver": {"useOpenKernelModules": True}, "nfdd": {}})
     assert run.result["unknown_values"] == ["driver.useOpenKernelModules", "nfdd"]
     assert "driver.kernelModuleType" in run.warnings[0] and "Did you mean nfd?" in run.warnings[1]
@@ -100,7 +100,7 @@ def test_refused_values(info: t.Callable, chart: Path, values: dict, words: str)
     )
 
 
-def test_what_is_not_the_operators_chart(info: t.Callable, tmp_path: Path) -> None:
+def test_another_chart_is_refused(info: t.Callable, tmp_path: Path) -> None:
     other = write_chart(
         tmp_path,
         **{"Chart.yaml": "apiVersion: v2\nname: other\nversion: 1.0.0\n", "crds/nvidia.com_clusterpolicies.yaml": None},
@@ -213,7 +213,7 @@ def test_a_private_source(info: t.Callable, site: str, tmp_path: Path, kind: str
     assert again.rc == 0 and again.result["chart_path"] == run.result["chart_path"]
 
 
-def test_a_version_that_is_not_there(info: t.Callable, site: str) -> None:
+def test_a_version_that_does_not_exist(info: t.Callable, site: str) -> None:
     run = info(chart_ref="gpu-operator", chart_repo_url=f"http://{site}", chart_version="v9.9.9", **LOGIN)
     assert run.rc == 1 and run.result["reason"] == "ChartNotFound" and SECRET not in run.result["msg"]
 

@@ -33,7 +33,7 @@ def test_an_older_chart_cannot_leave_the_clusterpolicy_to_others(folder: Path) -
     assert not read_chart(str(folder)).supports_deploy_cr
 
 
-def test_what_is_no_chart_says_so(tmp_path: Path, folder: Path) -> None:
+def test_a_path_without_a_chart_is_an_error(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(GpuOpsError, match=r"it has no Chart.yaml"):
         read_chart(str(tmp_path))
     broken = tmp_path / "broken.tgz"

@@ -17,6 +17,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.crds 
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
+from tests.support.clock import Clock
+
 
 def crd(name: str = "things.nvidia.com", **fields: t.Any) -> dict:
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
@@ -136,19 +138,6 @@ class AwayCluster(FakeCluster):
         return super().get(path)
 
 
-class Clock:
-    """Time passes only while somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
-
-
 def test_the_wait_survives_a_restart_of_the_api_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "time", Clock())
     assert apply_crds(AwayCluster(away=2), {"a.nvidia.com": ""}, "r", "n", 60)[0].name == "a.nvidia.com"
@@ -167,12 +156,12 @@ def test_a_crd_that_is_never_served_is_named() -> None:
     assert e.value.reason == "TimedOut"
 
 
-def test_check_mode_does_not_wait_for_what_it_did_not_make() -> None:
+def test_check_mode_does_not_wait_for_crds_that_it_did_not_create() -> None:
     cluster = FakeCluster({}, {"a.nvidia.com": pending("a.nvidia.com")}, check_mode=True)
     assert apply_crds(cluster, {"a.nvidia.com": ""}, "r", "n", 0)[0].result == "created"
 
 
-def test_summarize_names_only_the_topmost_of_what_is_new() -> None:
+def test_summarize_names_only_the_topmost_new_fields() -> None:
     inner = {
         "type": "object",
         "properties": {"a": STRING, "b": {"type": "array", "items": {"type": "object", "properties": {"c": STRING}}}},

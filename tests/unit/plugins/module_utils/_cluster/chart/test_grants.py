@@ -9,7 +9,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grant
 
 
 def rule(verbs: str, resources: str = "", groups: tuple[str, ...] = ("",), names: str = "", urls: str = "") -> dict:
-    """A rule as the API has it: what is empty is absent."""
+    """Return a rule as the API returns it, without empty fields."""
     if urls:
         return {"verbs": verbs.split(), "nonResourceURLs": urls.split()}
     return {

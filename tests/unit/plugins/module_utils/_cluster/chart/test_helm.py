@@ -22,7 +22,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 FAKE_HELM = """#!/bin/sh
-# Writes down how it was called and plays a repository that holds one chart.
+# Writes down how it was called, and acts as a repository with one chart.
 printf '%s\\n' "$*" >> "$CALLS"
 case "$1" in
   pull)
@@ -37,7 +37,7 @@ esac
 
 
 class FakeModule:
-    """What Helm needs of an AnsibleModule."""
+    """The parts of an AnsibleModule that Helm needs."""
 
     def __init__(self, tmpdir: Path) -> None:
         self.tmpdir = str(tmpdir)
@@ -104,7 +104,7 @@ def test_a_source_reads_as_a_sentence() -> None:
     assert Source("nvidia/gpu-operator").chart_name == "gpu-operator"
 
 
-def test_local_charts_are_taken_where_they_lie(bench: Bench, tmp_path: Path) -> None:
+def test_local_charts_are_used_in_place(bench: Bench, tmp_path: Path) -> None:
     folder = tmp_path / "chart"
     folder.mkdir()
     with pytest.raises(GpuOpsError, match=r"it has no Chart.yaml"):
@@ -159,12 +159,12 @@ def test_a_repository_password_goes_through_a_file(bench: Bench) -> None:
     assert "s3cret" not in "".join(bench.calls)
 
 
-def test_a_password_needs_to_know_where_to_go(bench: Bench) -> None:
+def test_a_password_needs_a_registry_or_a_repository(bench: Bench) -> None:
     with pytest.raises(GpuOpsError, match="need an oci:// chart_ref or a chart_repo_url"):
         bench.helm.fetch(Source("nvidia/gpu-operator", username="u", password="p"), None)
 
 
-def test_a_pull_that_leaves_nothing_or_fails_says_so(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pull_that_leaves_nothing_or_fails_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMPTY", "1")
     with pytest.raises(GpuOpsError, match="left no archive"):
         bench.helm.fetch(Source("nvidia/gpu-operator"), None)
@@ -174,7 +174,7 @@ def test_a_pull_that_leaves_nothing_or_fails_says_so(bench: Bench, monkeypatch: 
     assert e.value.reason == "ChartNotFound"
 
 
-def test_render_hands_values_through_standard_input(bench: Bench) -> None:
+def test_render_passes_values_through_standard_input(bench: Bench) -> None:
     options = {
         "release_name": "gpu",
         "release_namespace": "ns",
@@ -190,7 +190,7 @@ def test_render_hands_values_through_standard_input(bench: Bench) -> None:
     assert bench.written("stdin") == {"secret": "s3cret"}
 
 
-# What helm 4.3 and 3.20 really write, shortened where they repeat themselves.
+# What helm 4.3 and 3.20 really write, without repetitions.
 MESSAGES = [
     (
         "Error: execution error at (gpu-operator/templates/validations.yaml:10:3): the NRI Plugin cannot be "
@@ -275,7 +275,7 @@ MESSAGES = [
 @pytest.mark.parametrize(
     ("stderr", "reason", "sentence"), MESSAGES, ids=[f"{number}-{case[1]}" for number, case in enumerate(MESSAGES)]
 )
-def test_explain_says_in_one_sentence_what_helm_means(stderr: str, reason: str, sentence: str) -> None:
+def test_errors_of_helm_become_one_sentence(stderr: str, reason: str, sentence: str) -> None:
     error = explain(stderr, "CHART")
     assert error.reason == reason
     assert sentence in error.msg

@@ -23,7 +23,7 @@ def worker(
     }
 
 
-def test_a_worker_is_told_by_its_image_and_its_release_by_helms_annotation() -> None:
+def test_a_worker_is_recognized_by_its_image_and_its_release_by_helms_annotation() -> None:
     found = installations(
         [worker("registry.k8s.io/nfd/node-feature-discovery:v0.19.0", release="gpu-operator"), worker("busybox")]
     )

@@ -34,7 +34,7 @@ def test_known_values_pass(folder: Path) -> None:
     assert unknown(values, folder) == {}
 
 
-def test_misspelt_values_are_named_with_what_was_meant(folder: Path) -> None:
+def test_misspelt_values_are_named_with_a_suggestion(folder: Path) -> None:
     found = unknown(
         {"driver": {"verison": "1"}, "drivers": {}, "operator": {"logging": {"lvel": "x"}}, "zzz": 1}, folder
     )
@@ -46,7 +46,7 @@ def test_misspelt_values_are_named_with_what_was_meant(folder: Path) -> None:
     }
 
 
-def test_wrong_advice_meets_the_right_field(folder: Path) -> None:
+def test_wrong_advice_is_answered_with_the_right_field(folder: Path) -> None:
     assert (
         "driver.kernelModuleType"
         in unknown({"driver": {"useOpenKernelModules": True}}, folder)["driver.useOpenKernelModules"]
@@ -54,12 +54,12 @@ def test_wrong_advice_meets_the_right_field(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["precompiled", True, ["open"]])
-def test_a_kernel_module_type_that_cannot_be_is_refused(folder: Path, value: object) -> None:
+def test_an_impossible_kernel_module_type_is_refused(folder: Path, value: object) -> None:
     with pytest.raises(GpuOpsError, match=r"driver.usePrecompiled") as e:
         unknown({"driver": {"kernelModuleType": value}}, folder)
     assert e.value.reason == "ValuesRefused"
 
 
 @pytest.mark.parametrize("values", [{"driver": None}, {"driver": "text"}, {"driver": {"kernelModuleType": "open"}}])
-def test_odd_blocks_do_not_trip_the_check(values: dict) -> None:
+def test_odd_blocks_do_not_break_the_check(values: dict) -> None:
     assert check_values(values, ChartFiles({}, {"driver": {"kernelModuleType": "auto"}}, "")) == []

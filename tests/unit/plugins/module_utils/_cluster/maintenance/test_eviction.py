@@ -17,7 +17,7 @@ from tests.unit.stack import node, workload
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC).timestamp()
 
 
-def test_pods_that_a_drain_is_about() -> None:
+def test_pods_that_a_drain_moves() -> None:
     assert eviction.is_movable(workload("a"))
     assert not eviction.is_movable(workload("a", controller="DaemonSet"))
     assert not eviction.is_movable(workload("a", annotations={"kubernetes.io/config.mirror": "hash"}))
@@ -112,7 +112,7 @@ def ending(seconds_ago: float, **metadata: t.Any) -> dict:
         pytest.param(ending(5), None, "look at the kubelet of its node", id="kubelet"),
     ],
 )
-def test_why_a_pod_is_still_there(pod: dict, refused: str | None, why: str) -> None:
+def test_reasons_why_a_pod_is_still_there(pod: dict, refused: str | None, why: str) -> None:
     assert why in eviction.why_left(pod, node(), refused, NOW)
 
 

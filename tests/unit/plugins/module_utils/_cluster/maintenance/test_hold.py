@@ -25,12 +25,12 @@ def changes(patch: dict | None) -> tuple[dict, dict]:
     return patch["metadata"]["annotations"], patch.get("spec", {})
 
 
-def test_taking_a_node_cordons_it_and_remembers_that_it_was_not() -> None:
+def test_holding_a_node_cordons_it_and_remembers_that_it_was_not_cordoned() -> None:
     patch = hold_patch(held(cordoned=False, initially=None), "reboot", "me")
     assert changes(patch) == ({PURPOSE_PREFIX + "reboot": "me", INITIALLY_CORDONED: "false"}, {"unschedulable": True})
 
 
-def test_a_node_that_was_cordoned_before_is_remembered_as_such() -> None:
+def test_a_node_that_was_cordoned_before_is_marked_as_such() -> None:
     assert changes(hold_patch(held(initially=None), "reboot", "me"))[0][INITIALLY_CORDONED] == "true"
 
 

@@ -32,7 +32,7 @@ def test_nodes_by_name_once_each_and_in_their_order() -> None:
     assert plan.select([node(0)], options(nodes=[])) == []
 
 
-def test_a_node_that_is_not_there_is_named_with_the_option() -> None:
+def test_a_node_that_does_not_exist_is_named_with_the_option() -> None:
     with pytest.raises(GpuOpsError, match=r"^The cluster has no node gone, gpu-9. Correct the option nodes\.$"):
         plan.select([node(0)], options(nodes=["gone", "gpu-0000", "gpu-9"]))
 

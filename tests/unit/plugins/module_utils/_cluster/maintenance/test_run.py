@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import math
-import time
 import typing as t
 from pathlib import Path
 
@@ -15,25 +14,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import NodeChange, plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
+from tests.support.clock import Clock
 from tests.unit.plugins.module_utils._cluster.maintenance.nodes import options
 from tests.unit.stack import node, workload
 
 Json = dict[str, t.Any]
-
-
-class Clock:
-    """Time passes only while somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
-
-    time = staticmethod(time.time)
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from tests.unit.plugins.module_utils._cluster.preflight.clusters import (
 # ---- the checks ---------------------------------------------------------------------------------------------------
 
 
-def test_roles_that_give_away_too_much() -> None:
+def test_roles_that_grant_too_much() -> None:
     found = only(
         "role_grants",
         snapshot(
@@ -80,7 +80,7 @@ def test_what_is_missing_is_named() -> None:
 GROUP = "rbac.authorization.k8s.io"
 
 
-def test_who_may_escalate_and_bind_costs_two_reviews_for_each_kind() -> None:
+def test_a_user_who_may_escalate_and_bind_costs_two_reviews_for_each_kind() -> None:
     rules = [(verb, f"clusterroles.{GROUP}", None) for verb in ("escalate", "bind")] + [
         (verb, f"roles.{GROUP}", "ns") for verb in ("escalate", "bind")
     ]
@@ -89,7 +89,7 @@ def test_who_may_escalate_and_bind_costs_two_reviews_for_each_kind() -> None:
     assert cluster.reviews == 4
 
 
-def test_without_bind_roles_can_be_made_and_not_handed_out() -> None:
+def test_without_bind_a_user_can_create_roles_but_not_grant_them() -> None:
     assert "ClusterRole wide" in ungranted(FakeCluster(("escalate", f"clusterroles.{GROUP}", None)), "ns", RBAC_ROLES)
 
 
@@ -101,7 +101,7 @@ def test_what_a_user_has_in_the_namespace_does_not_cover_a_role_for_the_whole_cl
     assert list(ungranted(FakeCluster(), "ns", RBAC_ROLES)) == ["ClusterRole wide", "Role narrow", "Role nfd"]
 
 
-def test_a_role_that_is_there_as_it_is_to_be_is_left_alone() -> None:
+def test_a_role_that_already_exists_with_the_same_rules_is_left_alone() -> None:
     cluster = FakeCluster()
     cluster.roles = {"clusterroles/wide": {"rules": [READ_PODS]}, "namespaces/ns/roles/nfd": {"rules": []}}
     assert list(ungranted(cluster, "ns", RBAC_ROLES)) == ["Role narrow", "Role nfd"]

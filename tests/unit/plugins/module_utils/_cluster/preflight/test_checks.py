@@ -21,7 +21,7 @@ def test_failures_come_first_and_skipped_checks_are_left_out() -> None:
     assert "kubernetes_version" not in {finding.check for finding in run_checks(bad, intent(), ["kubernetes_version"])}
 
 
-def test_what_may_not_be_read_is_never_called_fine() -> None:
+def test_unreadable_collections_are_never_ok() -> None:
     blind = snapshot(nodes=[], daemonsets=[], unreadable=frozenset({"nodes", "daemonsets"}))
     by_check = {finding.check: finding for finding in run_checks(blind, intent())}
     assert by_check["taints"].level == by_check["nfd"].level == "warning"

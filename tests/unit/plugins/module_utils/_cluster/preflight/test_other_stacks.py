@@ -56,7 +56,7 @@ def test_other_stacks(other: dict, value: str, level: str) -> None:
     assert only("other_stacks", snapshot(daemonsets=[other]), intent(**{value: {"enabled": False}})).level == "ok"
 
 
-def test_our_own_operands_and_idle_ones_are_no_other_stack() -> None:
+def test_our_own_operands_and_idle_daemonsets_are_no_other_stack() -> None:
     mine = daemonset(
         "nvidia-device-plugin-daemonset",
         "nvcr.io/nvidia/k8s-device-plugin:v0.20.0",
@@ -67,7 +67,7 @@ def test_our_own_operands_and_idle_ones_are_no_other_stack() -> None:
     assert only("other_stacks", snapshot(daemonsets=[mine, idle])).level == "ok"
 
 
-def test_dra_driver_apart_from_the_operator() -> None:
+def test_a_dra_driver_beside_the_operator() -> None:
     assert (
         "hand out GPUs"
         in only("other_stacks", snapshot(daemonsets=[daemonset("nvidia-dra-driver-gpu-kubelet-plugin")])).message

@@ -24,7 +24,7 @@ def test_without_review_permissions_are_not_asked_for() -> None:
     assert cluster.reviews == 0
 
 
-def test_what_may_not_be_read_is_remembered() -> None:
+def test_unreadable_collections_are_noted() -> None:
     found = snapshot_of(FakeCluster(ADMIN, forbidden=("nodes", "namespaces")), "ns", review=True)
     assert found.unreadable == {"nodes", "namespaces"} and found.nodes == [] and found.namespace is None
 
@@ -34,7 +34,7 @@ def test_another_error_ends_it() -> None:
         snapshot_of(FakeCluster(ADMIN, broken=True), "ns", review=True)
 
 
-def test_rules_that_may_not_be_read_are_never_called_fine() -> None:
+def test_unreadable_rules_are_never_ok() -> None:
     found = snapshot_of(FakeCluster(forbidden=("rules",)), "ns", review=False, rbac_roles=RBAC_ROLES)
     assert found.ungranted == {} and found.unreadable == {"selfsubjectrulesreviews"}
     assert snapshot_of(FakeCluster(), "ns", review=False, rbac_roles=RBAC_ROLES[:1]).ungranted == {
@@ -42,7 +42,7 @@ def test_rules_that_may_not_be_read_are_never_called_fine() -> None:
     }
 
 
-def test_without_roles_nothing_is_asked() -> None:
+def test_without_roles_no_review_is_requested() -> None:
     cluster = FakeCluster()
     assert snapshot_of(cluster, "ns", review=False).ungranted == {} and cluster.reviews == 0
 

@@ -64,7 +64,7 @@ def test_container_runtimes_are_no_failure_while_gpus_are_unknown() -> None:
     assert found[1].message.startswith("Nodes (which of them carry a GPU is not known yet) mix container runtimes")
 
 
-def test_container_runtime_without_what_it_needs() -> None:
+def test_container_runtime_without_toolkit_data_or_nodes() -> None:
     mixed = snapshot(nodes=[node("a"), node("b", runtime="cri-o://1.33.0")])
     assert (
         only("container_runtime", mixed, intent(toolkit={"enabled": False})).message
@@ -116,7 +116,7 @@ def test_operating_system(nodes: list[dict], values: dict, level: str, words: st
     assert finding.level == level and words in finding.message
 
 
-def test_nothing_is_said_of_systems_without_compatibility_data() -> None:
+def test_without_compatibility_data_no_system_is_unvalidated() -> None:
     assert only("operating_system", snapshot(nodes=[other_os("a", "debian", "13")]), intent("v99.1.0")).level == "ok"
 
 
