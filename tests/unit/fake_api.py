@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A Kubernetes API server as small as the modules need it, in this process. What it cannot do is tested in the lab."""
+"""A minimal Kubernetes API server in this process. What it cannot do is tested in the lab."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ Reply = tuple[int, Json]
 
 
 class FakeApi:
-    """``lists`` maps a collection's path to its objects; a path that is not in it does not exist.
+    """``lists`` maps the path of each collection that exists to its objects.
 
-    ``answer`` looks at a request first: what it returns (status and body) is the answer, None leaves it to the lists.
+    ``answer`` sees a request first: what it returns (status and body) is the answer; None leaves it to the lists.
     ``log`` has each request as method, path and query.
     """
 
@@ -52,20 +52,20 @@ class FakeApi:
         self.log: list[tuple[str, str, dict[str, str]]] = []
         self.url = ""
         self.end: t.Callable[[Json], None] = self.lists[ALL_PODS].remove
-        """What becomes of an evicted pod."""
+        """What happens to an evicted pod."""
         self.skew_s = 0.0
         """How far its clock is ahead."""
 
     @property
     def connection(self) -> dict[str, str]:
-        """A module's connection options."""
+        """The connection options of a module."""
         return {"host": self.url, "api_key": "token-of-a-test"}
 
     def handle(self, method: str, target: str, accept: str, body: Json | None) -> Reply:
         """Answer one request."""
         url = urlsplit(target)
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
-        if method == "DELETE":  # as the real one: with options in the body the query counts for nothing
+        if method == "DELETE":  # like the real API server, which ignores the query if options are in the body
             query = {"dryRun": "All"} if (body or {}).get("dryRun") == ["All"] else {}
         self.log.append((method, url.path, query))
         special = self.answer(method, url.path)
@@ -97,13 +97,13 @@ class FakeApi:
         return 200, existing
 
     def _apply(self, collection: str, existing: Json | None, body: Json, manager: str, dry: bool) -> Json:
-        """Server-side apply without conflicts and without the removal of fields that are no longer given."""
+        """Server-side apply, without conflicts and without the removal of fields that are no longer given."""
         made = copy.deepcopy(existing) or {"metadata": {"uid": "uid-of-cluster-policy", "creationTimestamp": LONG_AGO}}
         others = [entry for entry in made["metadata"].get("managedFields", []) if entry["manager"] != manager]
         fields = {"f:spec": _fields(body["spec"])}
         made = _merged(made, body)
-        mine = {"manager": manager, "operation": "Apply", "time": LONG_AGO, "fieldsV1": fields}
-        made["metadata"]["managedFields"] = [*others, mine]
+        entry = {"manager": manager, "operation": "Apply", "time": LONG_AGO, "fieldsV1": fields}
+        made["metadata"]["managedFields"] = [*others, entry]
         if not dry:
             self.lists[collection] = [made if item is existing else item for item in self.lists[collection]]
             if existing is None:
@@ -111,7 +111,7 @@ class FakeApi:
         return made
 
     def _selected(self, path: str, query: dict[str, str]) -> list[Json]:
-        """A collection's objects; of all pods those that the field selector picks."""
+        """Return the objects of a collection; of all pods, those that the field selector picks."""
         if path != ALL_PODS:
             return self.lists[path]
         terms = [re.fullmatch(r"([\w.]+)(!?=)(.*)", term) for term in query.get("fieldSelector", "").split(",") if term]
@@ -122,7 +122,7 @@ class FakeApi:
         ]
 
     def _merge_patch(self, collection: str, existing: Json | None, body: Json, dry: bool) -> Reply:
-        """A JSON merge patch; with a resourceVersion it holds for that version only."""
+        """Apply a JSON merge patch. One with a resourceVersion is refused if the object has another."""
         if existing is None:
             return refusal(404, "not found")
         version = int(existing["metadata"].get("resourceVersion", 1))
@@ -135,7 +135,7 @@ class FakeApi:
         return 200, made
 
     def _evict(self, body: Json) -> Reply:
-        """An eviction of a pod in the list of all pods, of which no budget knows."""
+        """Evict a pod from the list of all pods. There are no disruption budgets."""
         meta, options = body["metadata"], body["deleteOptions"]
         name = (meta["namespace"], meta["name"])
         pod = next(
@@ -183,7 +183,7 @@ def _fields(value: t.Any) -> Json:
 
 
 def refusal(status: int, message: str, reason: str = "", causes: list[Json] | None = None) -> Reply:
-    """The API server's way to say no."""
+    """Return a refusal as the API server words it."""
     return status, {
         "kind": "Status",
         "status": "Failure",
@@ -224,7 +224,7 @@ def _handler(api: FakeApi) -> type[http.server.BaseHTTPRequestHandler]:
 
 @contextlib.contextmanager
 def serving(stack: Stack) -> t.Iterator[FakeApi]:
-    """A fake API server with this stack, while the block runs."""
+    """Run a fake API server with this stack for the duration of a ``with`` block."""
     api = FakeApi(stack)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(api)) as server:
         server.daemon_threads = True

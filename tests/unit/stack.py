@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The objects of a small GPU stack in which all is well, to be broken by tests one way at a time."""
+"""The objects of a small GPU stack that is ready. Each test breaks it in one way."""
 
 from __future__ import annotations
 
@@ -18,14 +18,11 @@ NOW = 1_800_000_000.0
 """A year later, in seconds since the epoch."""
 
 DEPLOYED = tuple(operand for operand in OPERANDS if operand.default)
-COMPONENT_LABELS = {
-    operand.name: "nvidia.com/gpu.deploy." + {"driver": "driver", "dcgm": "dcgm"}.get(operand.name, operand.name)
-    for operand in OPERANDS
-}
+COMPONENT_LABELS = {operand.name: f"nvidia.com/gpu.deploy.{operand.name}" for operand in OPERANDS}
 
 
 def policy(name: str = "cluster-policy", **spec: t.Any) -> Json:
-    """A ClusterPolicy that the operator calls ready."""
+    """Return a ClusterPolicy that the operator reports as ready."""
     return {
         "apiVersion": "nvidia.com/v1",
         "kind": "ClusterPolicy",
@@ -42,7 +39,7 @@ def policy(name: str = "cluster-policy", **spec: t.Any) -> Json:
 
 
 def node(number: int = 0) -> Json:
-    """A node with eight H100s that the operator has labelled."""
+    """Return a node with eight H100s that the operator has labelled."""
     return {
         "metadata": {
             "name": f"gpu-{number:04}",
@@ -75,7 +72,7 @@ def node(number: int = 0) -> Json:
 
 
 def cpu_node() -> Json:
-    """A node without a GPU."""
+    """Return a node without a GPU."""
     made = node()
     made["metadata"] = {"name": "cpu-0000", "labels": {"feature.node.kubernetes.io/cpu-model.vendor_id": "Intel"}}
     made["status"]["capacity"] = made["status"]["allocatable"] = {"cpu": "64"}
@@ -83,7 +80,7 @@ def cpu_node() -> Json:
 
 
 def daemonset(operand: Operand, nodes: int, image: str = "") -> Json:
-    """An operand's DaemonSet that has been rolled out to so many nodes."""
+    """Return an operand's DaemonSet that is rolled out to this many nodes."""
     return {
         "metadata": {"name": operand.daemonset, "generation": 1, "ownerReferences": [{"uid": "uid-of-cluster-policy"}]},
         "spec": {
@@ -101,7 +98,7 @@ def daemonset(operand: Operand, nodes: int, image: str = "") -> Json:
 
 
 def progress(desired: int, current: int, updated: int, available: int) -> Json:
-    """The counters of a DaemonSet's status."""
+    """Return the counters of a DaemonSet's status."""
     return {
         "desiredNumberScheduled": desired,
         "currentNumberScheduled": current,
@@ -111,7 +108,7 @@ def progress(desired: int, current: int, updated: int, available: int) -> Json:
 
 
 def operator(available: int = 1) -> Json:
-    """The operator's Deployment."""
+    """Return the operator's Deployment."""
     return {
         "metadata": {"name": "gpu-operator"},
         "spec": {"template": {"metadata": {"labels": {"app": "gpu-operator"}}}},
@@ -120,7 +117,7 @@ def operator(available: int = 1) -> Json:
 
 
 def pod(daemonset: Json, number: int = 0, **status: t.Any) -> Json:
-    """A pod of a DaemonSet, on the node of that number."""
+    """Return a pod of a DaemonSet, on the node with this number."""
     return {
         "metadata": {"name": f"{daemonset['metadata']['name']}-abcd{number}", "namespace": NAMESPACE},
         "spec": copy.deepcopy(daemonset["spec"]["template"]["spec"]) | {"nodeName": f"gpu-{number:04}"},
@@ -138,7 +135,7 @@ class Stack(t.NamedTuple):
 
 
 def ready(nodes: int = 2, **spec: t.Any) -> Stack:
-    """A stack in which all is well."""
+    """Return a stack that is ready."""
     return Stack(
         [policy(**spec)],
         {item.daemonset: daemonset(item, nodes) for item in DEPLOYED},
@@ -148,7 +145,7 @@ def ready(nodes: int = 2, **spec: t.Any) -> Stack:
 
 
 def workload(name: str, number: int = 0, gpus: int = 1, controller: str = "ReplicaSet", **metadata: t.Any) -> Json:
-    """A user's pod on a node, with a controller that would start it again."""
+    """Return a user's pod on a node, with a controller that would start it again."""
     owners = [{"kind": controller, "name": name, "controller": True}] if controller else []
     return {
         "metadata": {

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a module documents is what it takes: names, types, defaults and choices, by value."""
+"""The documented options of a module are those that it accepts: names, types, defaults and choices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DOCUMENTED = ("type", "elements", "default", "choices", "required")
 
 
 def shape(options: dict[str, dict[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
-    """Reduce documented or coded options to what both must say; ``str`` and ``False`` are what nothing means."""
+    """Reduce documented or coded options to what both must state, with the defaults ``str`` and ``False`` filled in."""
     shaped = {}
     for name, option in options.items():
         facts = {key: option.get(key) for key in DOCUMENTED} | {
@@ -31,7 +31,7 @@ def shape(options: dict[str, dict[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_options_are_documented_by_value(name: str) -> None:
+def test_options_are_documented_as_they_are(name: str) -> None:
     module = importlib.import_module(f"{modules.__name__}.{name}")
     documentation = yaml_load(module.DOCUMENTATION)
     assert documentation["module"] == name
@@ -39,7 +39,7 @@ def test_options_are_documented_by_value(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_option_that_could_hold_a_secret_says_whether_it_does(name: str) -> None:
+def test_options_that_sound_like_secrets_set_no_log(name: str) -> None:
     module = importlib.import_module(f"{modules.__name__}.{name}")
     words = ("pass", "token", "secret", "key")
     assert [

@@ -37,7 +37,7 @@ def say(api: FakeApi, method: str, status: int, message: str, causes: list[Json]
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_create_then_nothing_to_do(api: FakeApi, module: Run, check: bool) -> None:
+def test_a_second_run_after_creation_changes_nothing(api: FakeApi, module: Run, check: bool) -> None:
     api.lists[POLICIES] = []
     run = module(spec=SPEC, wait=False, _ansible_check_mode=check, _ansible_diff=True)
     assert run.rc == 0 and run.result["changed"] is True and run.result["diff"]["before"] == {}
@@ -64,7 +64,7 @@ def test_an_edit_shows_what_it_changes_and_no_status(api: FakeApi, module: Run) 
     assert "managedFields" not in run.result["clusterpolicy"]["metadata"]
 
 
-def test_every_write_is_strict_and_in_one_name(api: FakeApi, module: Run) -> None:
+def test_every_write_is_strict_and_has_one_field_manager(api: FakeApi, module: Run) -> None:
     module(mig={"strategy": "mixed"}, wait=False, force=True)
     queries = [query for method, dummy, query in api.log if method == "PATCH"]
     assert {(query["fieldManager"], query["fieldValidation"], query["force"]) for query in queries} == {
@@ -119,17 +119,17 @@ def test_a_gpucluster_beside_it_is_refused(api: FakeApi, module: Run) -> None:
         ({"spec": {"mig": "mixed"}}, "spec.mig must be a mapping, not str"),
     ],
 )
-def test_what_makes_no_sense_is_not_written(api: FakeApi, module: Run, options: Json, named: str) -> None:
+def test_mistakes_are_not_written(api: FakeApi, module: Run, options: Json, named: str) -> None:
     run = module(**options)
     assert run.rc == 1 and named in run.result["msg"] and ("PATCH", False) not in writes(api)
 
 
-def test_contradictions_with_what_others_set_are_seen(api: FakeApi, module: Run) -> None:
+def test_contradictions_with_fields_of_other_managers_are_found(api: FakeApi, module: Run) -> None:
     api.lists[POLICIES] = [policy(driver={"usePrecompiled": True})]
     assert "gds.enabled does not work with driver.usePrecompiled" in module(gds={"enabled": True}).result["msg"]
 
 
-def test_an_image_may_be_completed_by_what_others_set(api: FakeApi, module: Run) -> None:
+def test_an_image_may_be_completed_by_fields_of_other_managers(api: FakeApi, module: Run) -> None:
     api.lists[POLICIES] = [policy(driver={"repository": "nvcr.io/nvidia", "image": "driver", "version": "580"})]
     assert module(driver={"version": "595"}, wait=False).result["changed"] is True
 
@@ -173,7 +173,7 @@ def test_an_unknown_field_is_an_error_with_a_suggestion(api: FakeApi, module: Ru
     )
 
 
-def test_a_suggestion_is_no_reason_to_fail_otherwise(api: FakeApi, module: Run) -> None:
+def test_without_permission_to_read_the_crd_there_is_no_suggestion(api: FakeApi, module: Run) -> None:
     api.answer = lambda method, path: (
         refusal(400, 'unknown field "spec.x"')
         if method == "PATCH"
@@ -221,7 +221,7 @@ def gpu_pod() -> Json:
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_delete_then_nothing_to_do(api: FakeApi, module: Run, check: bool) -> None:
+def test_a_second_run_after_deletion_changes_nothing(api: FakeApi, module: Run, check: bool) -> None:
     api.lists[DAEMONSETS] = []
     run = module(state="absent", _ansible_check_mode=check, _ansible_diff=True)
     assert (

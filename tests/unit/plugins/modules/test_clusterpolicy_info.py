@@ -19,7 +19,7 @@ def module(api: FakeApi, run_module: Run) -> Run:
 
 
 @pytest.mark.parametrize("wait", [True, False])
-def test_a_stack_in_order(api: FakeApi, module: Run, wait: bool) -> None:
+def test_a_ready_stack(api: FakeApi, module: Run, wait: bool) -> None:
     api.lists[POLICIES][0]["metadata"]["managedFields"] = [
         {"manager": "helm", "fieldsV1": {"f:spec": {"f:mig": {"f:strategy": {}}}}}
     ]
@@ -38,7 +38,7 @@ def test_a_stack_in_order(api: FakeApi, module: Run, wait: bool) -> None:
     assert run.result["operands"][0]["images"] == ["nvcr.io/nvidia/driver:1.0"]
 
 
-def test_there_is_none(api: FakeApi, module: Run) -> None:
+def test_there_is_no_clusterpolicy(api: FakeApi, module: Run) -> None:
     api.lists[POLICIES] = []
     run = module()
     assert (

@@ -67,13 +67,13 @@ def test_pods_are_read_only_on_request(api: FakeApi, module: Run) -> None:
     assert ALL_PODS not in [path for dummy, path, more in api.log]
 
 
-def test_a_node_of_which_the_stack_has_told_nothing_yet(api: FakeApi, module: Run) -> None:
+def test_a_node_that_the_stack_has_not_labelled_yet(api: FakeApi, module: Run) -> None:
     api.lists[NODES][0]["metadata"]["labels"] = {"feature.node.kubernetes.io/pci-10de.present": "true"}
     row = module().result["nodes"][0]
     assert (row["product"], row["gpus"], row["driver"], row["os"]) == (None, None, None, "Ubuntu 24.04 LTS")
 
 
-def test_a_node_whose_operands_are_not_fine(api: FakeApi, module: Run) -> None:
+def test_a_node_whose_operands_are_not_ready(api: FakeApi, module: Run) -> None:
     daemonset = next(
         item for item in api.lists[DAEMONSETS] if item["metadata"]["name"] == "nvidia-device-plugin-daemonset"
     )

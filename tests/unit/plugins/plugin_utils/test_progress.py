@@ -85,7 +85,7 @@ def test_a_line_for_each_change_and_a_heartbeat() -> None:
 
 
 class Play(t.NamedTuple):
-    """A task whose module answers with ``results``, each after the time that it was given."""
+    """What a task returned, which modules it ran, and what it printed."""
 
     result: Json
     calls: list[tuple[str, Json]]
@@ -118,7 +118,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., Play]:
     return run
 
 
-def test_what_is_ready_at_once_takes_one_call(play: t.Callable[..., Play]) -> None:
+def test_a_stack_that_is_ready_at_once_takes_one_call(play: t.Callable[..., Play]) -> None:
     done = play([READY], spec={})
     assert done.result == READY and done.calls == [(MODULE, {"spec": {}, "wait_timeout": SLICE_S})] and done.lines == []
 
@@ -145,24 +145,24 @@ def test_time_is_up(play: t.Callable[..., Play]) -> None:
     assert done.result["failed"] and done.result["msg"] == "The GPU stack is not ready after 20 s: m"
 
 
-def test_time_is_up_in_an_outage(play: t.Callable[..., Play]) -> None:
+def test_time_is_up_during_an_outage(play: t.Callable[..., Play]) -> None:
     begun = timed_out(reason("driver", "slow."), reason="Unreachable") | {"msg": "Cannot reach the Kubernetes API."}
     done = play([begun, begun, begun], wait_timeout=16)
     assert done.result["msg"] == "Cannot reach the Kubernetes API. Its last answer was 0 s ago."
     assert done.lines == ["  [00:10] Cannot reach the Kubernetes API. (for 00:00)"]
 
 
-def test_what_cannot_come_right_ends_it(play: t.Callable[..., Play]) -> None:
+def test_a_verdict_that_is_failed_ends_the_wait(play: t.Callable[..., Play]) -> None:
     done = play([timed_out(reason("driver", "slow.")), {"failed": True, "reason": "NotReady", "msg": "never"}])
     assert done.result["msg"] == "never" and done.result["failed"] and len(done.calls) == 2
 
 
-def test_an_outage_is_sat_out(play: t.Callable[..., Play]) -> None:
+def test_the_wait_survives_an_outage(play: t.Callable[..., Play]) -> None:
     done = play([timed_out(reason("driver", "slow.")), AWAY, AWAY, READY], wait_timeout=600)
     assert "failed" not in done.result and "Cannot reach the Kubernetes API." in done.lines[1]
 
 
-def test_an_outage_in_the_first_slice_is_sat_out_once_the_wait_has_begun(play: t.Callable[..., Play]) -> None:
+def test_the_wait_survives_an_outage_in_the_first_slice_once_it_has_begun(play: t.Callable[..., Play]) -> None:
     assert "failed" not in play([timed_out(reason("driver", "slow."), reason="Unreachable"), READY]).result
     assert play([AWAY]).result == AWAY
 
@@ -173,7 +173,7 @@ def test_a_slice_says_how_long_the_outage_is_and_so_does_the_whole_wait(play: t.
     assert done.result["msg"] == "Cannot reach the Kubernetes API. Its last answer was 70 s ago."
 
 
-def test_an_outage_that_stays_ends_it(play: t.Callable[..., Play]) -> None:
+def test_a_long_outage_ends_the_wait(play: t.Callable[..., Play]) -> None:
     done = play([timed_out(reason("driver", "slow.")), *[AWAY] * 50], wait_timeout=600)
     assert done.result["reason"] == "Unreachable" and len(done.calls) < waiting.OUTAGE_S / SLICE_S + 3
 
@@ -194,7 +194,7 @@ def test_the_reading_module_waits_too(play: t.Callable[..., Play]) -> None:
         {"check": True},
     ],
 )
-def test_what_needs_no_slices_is_one_call_as_given(play: t.Callable[..., Play], args: Json) -> None:
+def test_a_call_without_a_wait_is_passed_on_as_given(play: t.Callable[..., Play], args: Json) -> None:
     done = play([READY], **args)
     assert done.calls == [(MODULE, {key: value for key, value in args.items() if key != "check"})]
     assert play([READY], module=INFO).calls == [(INFO, {})]
@@ -205,7 +205,7 @@ DRAIN = "gpuops.nvidia.node_maintenance"
 
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch, tmp_path: t.Any) -> t.Callable[..., Play]:
-    """A drain whose module writes ``written``, one after the other, and takes a little longer than a look for each."""
+    """Run a drain whose module writes ``written``, one text after the other, more slowly than the controller looks."""
 
     def run(
         written: list[str], transport: str = "local", check: bool = False, async_val: int = 0, **args: t.Any
@@ -249,7 +249,7 @@ def test_what_a_module_writes_is_printed_once(watch: t.Callable[..., Play]) -> N
     assert [line.partition("] ")[2] for line in done.lines] == ["0/2 nodes drained", "2/2 nodes drained"]
 
 
-def test_a_module_that_writes_nothing_is_not_spoken_for(watch: t.Callable[..., Play]) -> None:
+def test_nothing_is_printed_for_a_module_that_writes_nothing(watch: t.Callable[..., Play]) -> None:
     assert watch([], state="restored").lines == []
 
 
@@ -259,14 +259,14 @@ def test_a_failure_ends_the_watch(watch: t.Callable[..., Play]) -> None:
 
 
 @pytest.mark.parametrize("how", [{"check": True}, {"async_val": 60}, {"transport": "ssh"}, {"progress_path": "/tmp/x"}])
-def test_where_nobody_could_read_it_the_module_runs_as_given(watch: t.Callable[..., Play], how: Json) -> None:
+def test_a_call_whose_lines_cannot_be_read_is_passed_on_as_given(watch: t.Callable[..., Play], how: Json) -> None:
     done = watch([], state="drained", **how)
     given = {"state": "drained", **{key: value for key, value in how.items() if key == "progress_path"}}
     assert done.calls == [(DRAIN, given)] and done.lines == []
 
 
 def test_the_controller_does_not_import_the_kubernetes_client() -> None:
-    """Every run with one of these tasks would start half a second later."""
+    """Otherwise every run would start half a second later."""
     module = "ansible_collections.gpuops.nvidia.plugins.plugin_utils._progress"
     imports = f"import sys, {module}; sys.exit('kubernetes' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

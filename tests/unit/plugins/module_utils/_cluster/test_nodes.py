@@ -2,6 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+"""Pure questions about Node objects."""
+
 from __future__ import annotations
 
 import typing as t
@@ -54,7 +56,7 @@ def test_tolerations(toleration: Json, covers: bool) -> None:
     assert nodes.tolerates(toleration, TAINT) is covers
 
 
-def test_what_the_daemonset_controller_tolerates_by_itself() -> None:
+def test_taints_that_every_daemonset_pod_tolerates() -> None:
     item = node()
     item["spec"]["taints"] = [
         {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
@@ -71,7 +73,7 @@ def test_selectors() -> None:
     assert not nodes.matches({"nvidia.com/gpu.present": "false"}, node())
 
 
-def test_a_selector_that_yaml_has_read_is_labels_again() -> None:
+def test_a_selector_has_strings_although_yaml_reads_other_types() -> None:
     assert nodes.selector_of({"a": True, "b": 7, "c": "x"}) == {"a": "true", "b": "7", "c": "x"}
 
 
@@ -130,3 +132,32 @@ def test_what_the_kubelet_reports() -> None:
 @pytest.mark.parametrize(("allocatable", "number"), [({"nvidia.com/gpu": "1k"}, 1000), ({}, 0), (None, 0)])
 def test_what_a_node_offers(allocatable: Json | None, number: int) -> None:
     assert nodes.offered({"status": {"allocatable": allocatable}}, "nvidia.com/gpu") == number
+
+
+@pytest.mark.parametrize(
+    ("labels", "labelled", "paused"),
+    [
+        ({}, False, False),
+        ({"nvidia.com/gpu.deploy.dcgm": "true"}, True, False),
+        ({"nvidia.com/gpu.deploy.dcgm": "paused-for-mig-change"}, True, True),
+        ({"nvidia.com/gpu.deploy.dcgm": "mine_paused-for-driver-upgrade"}, True, True),
+        ({"example.com/state": "paused-for-lunch"}, False, False),
+    ],
+)
+def test_labels_for_the_operands(labels: dict[str, str], labelled: bool, paused: bool) -> None:
+    item = {"metadata": {"name": "x", "labels": labels}}
+    assert (nodes.has_deploy_labels(item), nodes.is_paused(item)) == (labelled, paused)
+
+
+def test_allocatable_gpus() -> None:
+    item = node()
+    assert nodes.has_allocatable_gpus(item)
+    item["status"]["allocatable"]["nvidia.com/gpu"] = "0"
+    assert not nodes.has_allocatable_gpus(item) and not nodes.has_allocatable_gpus({})
+
+
+def test_the_operating_system_as_text() -> None:
+    item = node()
+    assert nodes.os_text(item) == "ubuntu24.04"
+    item["metadata"]["labels"] = {}
+    assert nodes.os_text(item) == "Ubuntu 24.04 LTS"

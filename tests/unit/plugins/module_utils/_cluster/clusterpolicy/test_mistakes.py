@@ -70,7 +70,7 @@ def test_contradictions_name_the_field(spec: Json, named: str) -> None:
         {"toolkit": {"version": "v1", "enabled": False}},
     ],
 )
-def test_what_makes_sense_is_let_through(spec: Json) -> None:
+def test_correct_specs_are_accepted(spec: Json) -> None:
     mistakes.refuse_wrong_fields(spec)
     mistakes.refuse_contradictions(spec)
 

@@ -25,7 +25,7 @@ def test_an_unknown_field_gets_a_suggestion(said: str) -> None:
     assert "spec.driver.versoin" in found.msg and "Did you mean spec.driver.version?" in found.msg
 
 
-def test_an_unknown_field_without_a_schema_or_a_likeness() -> None:
+def test_an_unknown_field_without_a_schema_or_a_similar_name() -> None:
     error = GpuOpsError('unknown field "spec.nothingLikeIt"', reason="Invalid")
     assert (
         "Did you mean" not in refusals.explain(error, None).msg
@@ -57,7 +57,7 @@ PATCH = (
 )
 
 
-def test_what_does_not_fit_the_schema_is_the_users_to_correct() -> None:
+def test_a_field_that_does_not_fit_the_schema_is_named() -> None:
     found = refusals.explain(
         GpuOpsError(PATCH + ".spec.driver.versoin: field not declared in schema.", reason="ServerError"), SCHEMA
     )
@@ -79,6 +79,6 @@ def test_a_conflict_names_manager_and_field() -> None:
 
 
 @pytest.mark.parametrize("reason", ["Conflict", "Forbidden", "ServerError"])
-def test_other_refusals_stay_as_they_are(reason: str) -> None:
+def test_other_refusals_are_not_changed(reason: str) -> None:
     error = GpuOpsError("as it was", reason=reason)
     assert refusals.explain(error, None) is error

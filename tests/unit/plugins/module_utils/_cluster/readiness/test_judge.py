@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A stack in which all is well is ready, and the order of the reasons when it is not."""
+"""When a stack is ready, and the order of the reasons if it is not."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_host_driver_needs_no_driver_pod() -> None:
     assert verdict(stack).state == "ready"
 
 
-def test_a_daemonset_that_is_no_operand_is_left_alone() -> None:
+def test_other_daemonsets_do_not_count() -> None:
     stack = ready()
     other = daemonset(OPERANDS[0], 2)
     other["metadata"]["name"] = "node-feature-discovery-worker"
@@ -59,7 +59,7 @@ def test_a_failure_right_after_an_edit_may_be_about_the_spec_before() -> None:
     assert verdict(stack, troubled=troubled(DRIVER, "ImagePullBackOff")).state == "progressing"
 
 
-def test_the_cause_comes_before_its_consequences() -> None:
+def test_a_cause_comes_before_its_consequences() -> None:
     stack = ready(2)
     waits = {}
     for name in stack.daemonsets:

@@ -45,7 +45,7 @@ def test_some_gpu_nodes_tainted_are_a_note() -> None:
     )
 
 
-def test_a_taint_that_keeps_no_pod_away() -> None:
+def test_a_taint_that_does_not_keep_pods_away() -> None:
     stack = taint(ready(2), 2, effect="PreferNoSchedule")
     for item in stack.daemonsets.values():
         item["status"].update(progress(2, 2, 2, 2))
@@ -93,7 +93,7 @@ def test_operands_that_were_left_paused(value: str) -> None:
     )
 
 
-def test_a_device_plugin_kept_away_is_a_note() -> None:
+def test_a_device_plugin_that_is_switched_off_is_a_note() -> None:
     stack = set_labels(ready(2), 1, **{"nvidia.com__gpu.deploy.device-plugin": "false"})
     roll(stack, "nvidia-device-plugin-daemonset", 1, 1, 1, 1)
     found = verdict(stack)
@@ -119,7 +119,7 @@ def test_no_allocatable_gpu() -> None:
     )  # its DaemonSet is still there
 
 
-def test_without_device_plugin_nothing_is_allocatable_by_intent() -> None:
+def test_without_a_device_plugin_no_allocatable_gpu_is_expected() -> None:
     stack = ready(2, devicePlugin={"enabled": False})
     del stack.daemonsets["nvidia-device-plugin-daemonset"]
     for node in stack.nodes:

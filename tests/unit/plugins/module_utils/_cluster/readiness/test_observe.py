@@ -20,7 +20,7 @@ def look(api: FakeApi) -> Observation:
     return observe.observe(Cluster(api.connection), NAMESPACE, "cluster-policy")
 
 
-def test_a_stack_in_order_takes_five_small_lists(api: FakeApi) -> None:
+def test_a_ready_stack_takes_five_small_lists(api: FakeApi) -> None:
     assert judge.judge(look(api)).state == "ready"
     assert sorted((method, path) for method, path, dummy in api.log if path in api.lists) == [
         ("GET", NODES),
@@ -34,7 +34,7 @@ def test_a_stack_in_order_takes_five_small_lists(api: FakeApi) -> None:
     )
 
 
-def test_ages_are_told_by_the_servers_clock(api: FakeApi) -> None:
+def test_ages_come_from_the_servers_clock(api: FakeApi) -> None:
     api.skew_s = -3600
     assert abs(look(api).now - (time.time() - 3600)) < 5
 

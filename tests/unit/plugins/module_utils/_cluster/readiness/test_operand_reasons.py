@@ -42,7 +42,7 @@ def test_an_operand_that_was_switched_off_is_still_there() -> None:
     assert codes(verdict(ready(dcgmExporter={"enabled": False}))) == ["OperandNotRemoved"]
 
 
-def test_a_driver_left_to_nobody() -> None:
+def test_a_driver_that_nothing_provides() -> None:
     stack = ready(driver={"useNvidiaDriverCRD": True})
     del stack.daemonsets[DRIVER]
     found = verdict(stack)
@@ -96,13 +96,13 @@ UPGRADES = {"upgradePolicy": {"autoUpgrade": True}}
         ({}, (4, 1, 1, 1), "progressing"),  # pods are still to be made: nothing is outdated
     ],
 )
-def test_driver_pods_that_nobody_replaces(driver: Json, numbers: tuple[int, ...], state: str) -> None:
+def test_driver_pods_that_nothing_replaces(driver: Json, numbers: tuple[int, ...], state: str) -> None:
     found = verdict(roll(ready(4, driver=driver), DRIVER, *numbers))
     assert found.state == state
     assert ("driver.upgradePolicy.autoUpgrade" in found.message) == (state == "failed")
 
 
-def test_operands_that_nobody_replaces() -> None:
+def test_operands_that_nothing_replaces() -> None:
     stack = roll(ready(2), EXPORTER, 2, 2, 0, 2)
     stack.daemonsets[EXPORTER]["spec"]["updateStrategy"]["type"] = "OnDelete"
     assert "daemonsets.updateStrategy" in verdict(stack).message
@@ -120,7 +120,7 @@ def test_operands_that_nobody_replaces() -> None:
         ("Pending", 0, "progressing"),
     ],
 )
-def test_what_pods_say(status: str, restarts: int, state: str) -> None:
+def test_the_status_of_a_pod_is_a_reason(status: str, restarts: int, state: str) -> None:
     stack = roll(ready(2), DRIVER, 2, 2, 2, 1)
     found = verdict(stack, troubled=troubled(DRIVER, status, restarts))
     assert found.state == state

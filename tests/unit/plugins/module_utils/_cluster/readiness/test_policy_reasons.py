@@ -45,13 +45,13 @@ def test_a_younger_clusterpolicy_is_ignored() -> None:
 @pytest.mark.parametrize(
     ("operators", "code"), [([], "OperatorMissing"), ([{"metadata": {"name": "op"}}], "OperatorNotAvailable")]
 )
-def test_nobody_acts_on_it(operators: list[Json], code: str) -> None:
+def test_no_operator_acts_on_it(operators: list[Json], code: str) -> None:
     found = verdict(ready(), operators=operators)
     assert found.state == "progressing" and codes(found) == [code]
 
 
 @pytest.mark.parametrize(("age", "state"), [(1, "progressing"), (5, "ready")])
-def test_ready_is_not_believed_right_after_an_edit(age: float, state: str) -> None:
+def test_ready_does_not_count_right_after_an_edit(age: float, state: str) -> None:
     assert verdict(edited(ready(), age)).state == state
 
 
@@ -66,7 +66,7 @@ def set_error(stack: Stack, why: str, message: str, since: str) -> Stack:
 
 
 @pytest.mark.parametrize(("since", "state"), [(stamp(2), "progressing"), (stamp(60), "failed")])
-def test_an_operator_that_cannot_reconcile_may_heal_for_a_while(since: str, state: str) -> None:
+def test_an_operator_that_cannot_reconcile_may_recover_for_a_while(since: str, state: str) -> None:
     found = verdict(set_error(ready(), "ReconcileFailed", "Failed to reconcile state-driver: no image", since))
     assert found.state == state and "no image" in found.message
 
@@ -76,7 +76,7 @@ def test_an_error_from_before_the_edit_may_be_corrected_by_it() -> None:
     assert verdict(stack).state == "progressing" and verdict(edited(stack, 40)).state == "failed"
 
 
-def test_operands_not_ready_by_the_operators_word() -> None:
+def test_operands_that_the_operator_reports_as_not_ready() -> None:
     found = verdict(set_error(ready(), "OperandNotReady", "states not ready: [state-driver]", LONG_AGO))
     assert found.state == "progressing" and "states not ready: [state-driver]" in found.message
 

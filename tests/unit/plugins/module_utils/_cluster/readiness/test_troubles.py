@@ -50,13 +50,13 @@ def test_a_troubled_pod_is_explained_by_its_container(api: FakeApi) -> None:
     assert len(seen.troubled[EXPORTER]) == 1 and judge.judge(seen).state == "failed"
 
 
-def test_a_pod_of_an_old_revision_is_told_apart(api: FakeApi) -> None:
+def test_a_pod_of_an_old_revision_is_recognized(api: FakeApi) -> None:
     trouble(api, "ImagePullBackOff")
     api.lists[PODS][0]["spec"]["containers"][0]["image"] = "old"
     assert not look(api).troubled[EXPORTER][0].current
 
 
-def test_else_the_last_warning_explains_it(api: FakeApi) -> None:
+def test_without_a_cause_the_last_warning_explains_a_pod(api: FakeApi) -> None:
     trouble(api, "ContainerCreating")
     api.lists[EVENTS] = [
         {"message": "older", "lastTimestamp": "2026-01-01T00:00:00Z"},
@@ -66,7 +66,7 @@ def test_else_the_last_warning_explains_it(api: FakeApi) -> None:
     assert api.log[-1][2]["fieldSelector"] == f"involvedObject.name={EXPORTER}-abcd1,type=Warning"
 
 
-def test_a_pod_that_has_just_gone(api: FakeApi) -> None:
+def test_a_pod_that_has_just_been_deleted(api: FakeApi) -> None:
     trouble(api, "Terminating", "3 (5m ago)")
     api.lists[PODS] = []
     assert look(api).troubled[EXPORTER][0].restarts == 3 and look(api).troubled[EXPORTER][0].cause == ""
@@ -100,7 +100,7 @@ def test_a_pod_that_has_just_gone(api: FakeApi) -> None:
         ({"containerStatuses": [{"name": "a", "ready": True, "state": {"running": {}}}]}, ""),
     ],
 )
-def test_what_a_pod_waits_for(status: Json, cause: str) -> None:
+def test_what_holds_a_pod_up(status: Json, cause: str) -> None:
     assert troubles.held_up_by({"status": status}) == cause
 
 

@@ -35,7 +35,7 @@ def test_a_wait_ends_when_the_stack_is_ready(api: FakeApi) -> None:
     assert state_after_wait(api) == "ready"
 
 
-def test_a_wait_without_hope_ends_at_once(api: FakeApi) -> None:
+def test_a_wait_that_cannot_succeed_ends_at_once(api: FakeApi) -> None:
     api.lists[GPUCLUSTERS] = [{"metadata": {"name": "gpu-cluster"}}]
     with pytest.raises(GpuOpsError, match="cannot become ready") as e:
         state_after_wait(api)
@@ -52,7 +52,7 @@ def test_time_is_up(api: FakeApi) -> None:
 
 
 @pytest.mark.parametrize("status", [500, 503])
-def test_a_short_outage_is_sat_out(api: FakeApi, status: int) -> None:
+def test_a_wait_survives_a_short_outage(api: FakeApi, status: int) -> None:
     api.lists[POLICIES][0]["status"]["state"] = "notReady"
 
     def flaky(number: int) -> t.Any:
@@ -64,7 +64,7 @@ def test_a_short_outage_is_sat_out(api: FakeApi, status: int) -> None:
     assert state_after_wait(api) == "ready"
 
 
-def test_an_outage_that_stays_is_told_with_the_last_verdict(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_outage_ends_the_wait_with_the_last_verdict(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "OUTAGE_S", 0.05)
     api.lists[POLICIES][0]["status"]["state"] = "notReady"
     on_poll(api, lambda number: refusal(500, "etcdserver: no leader") if number else None)
@@ -74,7 +74,7 @@ def test_an_outage_that_stays_is_told_with_the_last_verdict(api: FakeApi, monkey
 
 
 @pytest.mark.parametrize(("status", "reason"), [(401, "Unauthorized"), (403, "Forbidden"), (500, "ServerError")])
-def test_what_fails_at_the_start_fails_at_once(api: FakeApi, status: int, reason: str) -> None:
+def test_a_failure_at_the_start_ends_the_wait(api: FakeApi, status: int, reason: str) -> None:
     on_poll(api, lambda number: refusal(status, "no"))
     with pytest.raises(GpuOpsError) as e:
         state_after_wait(api)
