@@ -55,7 +55,7 @@ def read_chart(path: str) -> ChartFiles:
     return ChartFiles(metadata, values, templates)
 
 
-def _wanted(name: str) -> bool:
+def _is_relevant(name: str) -> bool:
     return name in ("Chart.yaml", "values.yaml") or (
         name.startswith("templates/") and name.endswith((".yaml", ".yml", ".tpl"))
     )
@@ -66,7 +66,7 @@ def _read_folder(path: str) -> dict[str, str]:
     for root, dummy, found in os.walk(os.path.join(path, "templates")):
         names += [os.path.relpath(os.path.join(root, name), path) for name in found]
     files = {}
-    for name in filter(_wanted, names):
+    for name in filter(_is_relevant, names):
         full = os.path.join(path, name)
         if os.path.exists(full):
             with open(full, encoding="utf-8") as file:
@@ -79,7 +79,7 @@ def _read_archive(path: str) -> dict[str, str]:
     with tarfile.open(path, "r:gz") as archive:
         for member in archive:
             name = member.name.partition("/")[2]
-            content = archive.extractfile(member) if member.isfile() and _wanted(name) else None
+            content = archive.extractfile(member) if member.isfile() and _is_relevant(name) else None
             if content is not None:
                 files[name] = content.read().decode()
     return files
