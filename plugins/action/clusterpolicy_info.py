@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Why an action plugin: the module waits for up to half an hour, and only the controller can print progress meanwhile.
+# Why an action plugin: the module waits for up to half an hour, and only the controller can print progress.
 
 from __future__ import annotations
 

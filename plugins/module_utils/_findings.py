@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What the checks of a cluster and of a host find, and the result that a module makes of it."""
+"""What the checks of a cluster and of a host find, as a module returns it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ORDER: tuple[Level, ...] = ("failure", "warning", "ok")
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """The outcome of one check."""
+    """What one check has found."""
 
     check: str
     level: Level

@@ -65,7 +65,7 @@ def has_nfd_labels(node: Json) -> bool:
 
 
 def is_switched_off(node: Json) -> bool:
-    """Tell whether a person keeps the operands away from this node by label."""
+    """Tell whether a label that a person has set keeps the operands away from this node."""
     return labels_of(node).get(OPERANDS_SWITCH) == "false"
 
 
@@ -92,9 +92,8 @@ def runs_containers(node: Json, spec: Json) -> bool:
 
 def is_ready(node: Json) -> bool:
     """Tell whether the kubelet reports the node as Ready."""
-    return any(
-        c["type"] == "Ready" and c["status"] == "True" for c in (node.get("status") or {}).get("conditions") or []
-    )
+    conditions = (node.get("status") or {}).get("conditions") or []
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def is_cordoned(node: Json) -> bool:
@@ -104,9 +103,8 @@ def is_cordoned(node: Json) -> bool:
 
 def taints_of(node: Json) -> list[Json]:
     """Return the node's taints that keep pods away (PreferNoSchedule does not)."""
-    return [
-        taint for taint in (node.get("spec") or {}).get("taints") or [] if taint.get("effect") != "PreferNoSchedule"
-    ]
+    taints = (node.get("spec") or {}).get("taints") or []
+    return [taint for taint in taints if taint.get("effect") != "PreferNoSchedule"]
 
 
 def tolerates(toleration: t.Mapping[str, t.Any], taint: Json) -> bool:
@@ -124,7 +122,7 @@ def tolerates(toleration: t.Mapping[str, t.Any], taint: Json) -> bool:
 def untolerated(node: Json, tolerations: t.Iterable[t.Mapping[str, t.Any]]) -> list[Json]:
     """Return the node's taints that a DaemonSet pod with these tolerations does not tolerate."""
     taints = taints_of(node)
-    if not taints:  # nearly every node, asked about every operand
+    if not taints:  # as on nearly every node, and this is asked for every operand
         return []
     accepted = [*tolerations, *DAEMONSET_TOLERATIONS]
     return [taint for taint in taints if not any(tolerates(toleration, taint) for toleration in accepted)]

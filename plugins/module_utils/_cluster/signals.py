@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Signals that would end a module before it has put back what it took."""
+"""Signals that would end a module before it has undone what it must undo."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def as_exceptions() -> t.Iterator[None]:
-    """Let SIGTERM and SIGHUP end a block as Ctrl-C does, so that it cleans up. Further ones do not disturb that."""
+    """Let SIGTERM and SIGHUP end a block as Ctrl-C does, so that it cleans up. Later signals do not disturb that."""
 
     def interrupt(number: int, dummy: t.Any) -> t.NoReturn:
         for each in before:
@@ -33,7 +33,7 @@ def as_exceptions() -> t.Iterator[None]:
 
 @contextlib.contextmanager
 def ignored() -> t.Iterator[None]:
-    """Let nothing but SIGKILL end a block."""
+    """Ignore every signal but SIGKILL during a block."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
     try:
         yield

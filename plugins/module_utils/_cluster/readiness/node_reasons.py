@@ -42,7 +42,7 @@ def _about(
 
 
 def about_nodes(observation: Observation, gpu_nodes: list[Json]) -> Reasons:
-    """Yield why nodes get no operands. What concerns every node prevents ready, after a while for good."""
+    """Yield why nodes get no operands: a note, or after `GRACE_S` a failure if that is so on every node."""
     blocking: Level = "failed" if observation.seconds_since_edit > GRACE_S else "progressing"
     if not gpu_nodes:
         yield _no_gpu_node(observation.nodes, blocking)

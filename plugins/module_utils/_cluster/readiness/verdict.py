@@ -20,7 +20,7 @@ State = t.Literal["ready", "progressing", "failed"]
 
 @dataclasses.dataclass(frozen=True)
 class Reason:
-    """One thing that stands between the stack and ready, or (level ``note``) that a person should know.
+    """One thing that keeps the stack from being ready, or (level ``note``) that a person should know.
 
     ``failed`` ends a wait at once, because waiting does not help; with ``progressing`` the stack may still become
     ready. ``node`` and ``pod`` are one example; ``count`` of ``total`` nodes are concerned.
