@@ -105,11 +105,14 @@ def _cause(container: Json) -> str:
         return f"container {name}: {_short(waiting)}"
     crash = (container.get("lastState") or {}).get("terminated") or state.get("terminated") or {}
     if crash.get("exitCode"):
-        message = _short(crash.get("message") or "")
-        return f"container {name} exited with {crash['exitCode']}" + (f": {message}" if message else "")
-    if "running" in state and not container.get("ready"):
-        return f"container {name} is still running"
-    return ""
+        return f"container {name} exited with {crash['exitCode']}" + _message(crash)
+    is_unfinished = "running" in state and not container.get("ready")
+    return f"container {name} is still running" if is_unfinished else ""
+
+
+def _message(terminated: Json) -> str:
+    message = _short(terminated.get("message") or "")
+    return f": {message}" if message else ""
 
 
 def _unscheduled(status: Json) -> str:
