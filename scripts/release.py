@@ -89,7 +89,7 @@ def fragments() -> list[str]:
 
 
 def releases() -> t.Collection[str]:
-    return yaml.safe_load(CHANGELOG.read_text())["releases"]
+    return t.cast("dict[str, t.Any]", yaml.safe_load(CHANGELOG.read_text())["releases"])
 
 
 def galaxy_version() -> str:
