@@ -15,8 +15,8 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 
 from lab.nvml import Gpu, build, state
-from tests.unit.fake_api import FakeApi, serving
-from tests.unit.stack import ready
+from tests.unit.fakes.api import FakeApi, serving
+from tests.unit.fakes.stack import ready
 
 SetNvml = t.Callable[..., None]
 

@@ -12,8 +12,8 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.apply import CRD
 
-from tests.unit.fake_api import ALL_PODS, DAEMONSETS, GPUCLUSTERS, POLICIES, FakeApi, refusal
-from tests.unit.stack import Json, policy
+from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, GPUCLUSTERS, POLICIES, FakeApi, refusal
+from tests.unit.fakes.stack import Json, policy
 
 SPEC = {"dcgmExporter": {"env": [{"name": "NGC_API_KEY", "value": "nvapi-very-secret"}]}}
 Run = t.Callable[..., t.Any]

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 
-from tests.unit.fake_api import POLICIES, FakeApi, refusal
+from tests.unit.fakes.api import POLICIES, FakeApi, refusal
 
 Run = t.Callable[..., t.Any]
 

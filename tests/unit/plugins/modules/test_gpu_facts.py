@@ -16,7 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.modules import gpu_facts
 
 from lab.nvml import A100, H100, L4, machine, plant
 from lab.nvml.tree import load, write
-from tests.unit.fake_host import FakeHost, recorded
+from tests.unit.fakes.host import FakeHost, recorded
 
 SetNvml = t.Callable[..., None]
 PLUGINS = Path(gpu_facts.__file__).parents[1]

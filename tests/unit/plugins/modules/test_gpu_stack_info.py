@@ -8,8 +8,8 @@ import typing as t
 
 import pytest
 
-from tests.unit.fake_api import ALL_PODS, DAEMONSETS, NODES, FakeApi, refusal
-from tests.unit.stack import cpu_node
+from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, NODES, FakeApi, refusal
+from tests.unit.fakes.stack import cpu_node
 
 Run = t.Callable[..., t.Any]
 

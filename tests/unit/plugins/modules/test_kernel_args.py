@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules import kernel_args
 
-from tests.unit.boot_host import debian
-from tests.unit.fake_host import FakeHost
+from tests.unit.fakes.boot_host import debian
+from tests.unit.fakes.host import FakeHost
 from tests.unit.plugins.modules.conftest import RunModule
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules import kernel_modules
 
-from tests.unit.fake_host import FakeHost
+from tests.unit.fakes.host import FakeHost
 from tests.unit.plugins.modules.conftest import RunModule
 
 

@@ -23,8 +23,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
     PURPOSE_PREFIX,
 )
 
-from tests.unit.fake_api import ALL_PODS, NODES, FakeApi, refusal
-from tests.unit.stack import workload
+from tests.unit.fakes.api import ALL_PODS, NODES, FakeApi, refusal
+from tests.unit.fakes.stack import workload
 
 BUDGET = {"reason": "DisruptionBudget", "message": "The disruption budget web needs 2 healthy pods and has 2 currently"}
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.small_chart import write_chart
+from tests.unit.fakes.chart import write_chart
 
 SECRET = "s3cret-value"
 

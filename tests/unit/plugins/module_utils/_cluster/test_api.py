@@ -15,8 +15,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import api 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
-from tests.unit.fake_api import ALL_PODS, POLICIES, FakeApi, refusal
-from tests.unit.stack import Json, workload
+from tests.unit.fakes.api import ALL_PODS, POLICIES, FakeApi, refusal
+from tests.unit.fakes.stack import Json, workload
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

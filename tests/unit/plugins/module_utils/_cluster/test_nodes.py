@@ -11,7 +11,7 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import nodes
 
-from tests.unit.stack import cpu_node, node
+from tests.unit.fakes.stack import cpu_node, node
 
 Json = dict[str, t.Any]
 TAINT = {"key": "dedicated", "value": "training", "effect": "NoSchedule"}

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import preflight as core
 
-from tests.unit.fake_host import FakeHost
+from tests.unit.fakes.host import FakeHost
 
 FACTS: dict[str, t.Any] = {
     "gpus": [{"pci_address": "0000:18:00.0", "lost": False}],

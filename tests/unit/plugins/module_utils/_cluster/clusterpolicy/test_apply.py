@@ -16,7 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-from tests.unit.fake_api import DAEMONSETS, POLICIES, FakeApi, Reply, refusal
+from tests.unit.fakes.api import DAEMONSETS, POLICIES, FakeApi, Reply, refusal
 
 
 def delete(api: FakeApi) -> Json:

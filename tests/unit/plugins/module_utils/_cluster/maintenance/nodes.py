@@ -14,7 +14,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 )
 from ansible_collections.gpuops.nvidia.plugins.modules.node_maintenance import OPTIONS
 
-from tests.unit.stack import node
+from tests.unit.fakes.stack import node
 
 DEFAULTS: dict[str, t.Any] = {name: option.get("default") for name, option in OPTIONS.items()} | {
     "state": "drained",

@@ -11,8 +11,8 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
+from tests.unit.fakes.stack import node, workload
 from tests.unit.plugins.module_utils._cluster.maintenance.nodes import options
-from tests.unit.stack import node, workload
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC).timestamp()
 

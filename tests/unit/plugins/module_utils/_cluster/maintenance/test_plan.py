@@ -10,8 +10,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import full_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
+from tests.unit.fakes.stack import node, workload
 from tests.unit.plugins.module_utils._cluster.maintenance.nodes import held, options
-from tests.unit.stack import node, workload
 
 
 def test_only_a_node_that_this_call_holds_is_released_after_a_failure() -> None:

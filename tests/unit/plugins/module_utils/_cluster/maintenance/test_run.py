@@ -15,8 +15,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.support.clock import Clock
+from tests.unit.fakes.stack import node, workload
 from tests.unit.plugins.module_utils._cluster.maintenance.nodes import options
-from tests.unit.stack import node, workload
 
 Json = dict[str, t.Any]
 

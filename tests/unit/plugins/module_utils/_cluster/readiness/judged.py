@@ -17,7 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
     Verdict,
 )
 
-from tests.unit.stack import NAMESPACE, NOW, Json, Stack, progress
+from tests.unit.fakes.stack import NAMESPACE, NOW, Json, Stack, progress
 
 
 def observed(stack: Stack, **changes: t.Any) -> Observation:

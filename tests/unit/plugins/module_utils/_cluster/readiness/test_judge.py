@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import OPERANDS
 
+from tests.unit.fakes.stack import cpu_node, daemonset, progress, ready
 from tests.unit.plugins.module_utils._cluster.readiness.judged import edited, roll, set_labels, troubled, verdict
-from tests.unit.stack import cpu_node, daemonset, progress, ready
 
 DRIVER = "nvidia-driver-daemonset"
 EXPORTER = "nvidia-dcgm-exporter"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.fakes.stack import COMPONENT_LABELS, Stack, cpu_node, policy, progress, ready
 from tests.unit.plugins.module_utils._cluster.readiness.judged import codes, edited, reason, roll, set_labels, verdict
-from tests.unit.stack import COMPONENT_LABELS, Stack, cpu_node, policy, progress, ready
 
 
 @pytest.mark.parametrize(("age", "state"), [(10, "progressing"), (100, "failed")])

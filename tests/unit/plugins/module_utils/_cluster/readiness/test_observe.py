@@ -12,8 +12,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation
 
-from tests.unit.fake_api import DAEMONSETS, NODES, POLICIES, FakeApi
-from tests.unit.stack import NAMESPACE
+from tests.unit.fakes.api import DAEMONSETS, NODES, POLICIES, FakeApi
+from tests.unit.fakes.stack import NAMESPACE
 
 
 def look(api: FakeApi) -> Observation:

@@ -11,8 +11,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import OPERANDS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import operand_reasons
 
+from tests.unit.fakes.stack import Json, daemonset, ready
 from tests.unit.plugins.module_utils._cluster.readiness.judged import codes, reason, roll, troubled, verdict
-from tests.unit.stack import Json, daemonset, ready
 
 DRIVER = "nvidia-driver-daemonset"
 EXPORTER = "nvidia-dcgm-exporter"

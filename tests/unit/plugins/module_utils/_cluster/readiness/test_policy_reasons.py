@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.fakes.stack import LONG_AGO, Json, Stack, policy, ready
 from tests.unit.plugins.module_utils._cluster.readiness.judged import codes, edited, stamp, verdict
-from tests.unit.stack import LONG_AGO, Json, Stack, policy, ready
 
 
 def test_no_crd() -> None:

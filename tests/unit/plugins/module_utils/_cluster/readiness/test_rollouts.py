@@ -10,8 +10,8 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import rollouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import PodRow
 
+from tests.unit.fakes.stack import ready
 from tests.unit.plugins.module_utils._cluster.readiness.judged import observed, roll, verdict
-from tests.unit.stack import ready
 
 EXPORTER = "nvidia-dcgm-exporter"
 

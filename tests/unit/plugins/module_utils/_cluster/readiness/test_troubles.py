@@ -13,8 +13,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, troubles
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation
 
-from tests.unit.fake_api import DAEMONSETS, EVENTS, PODS, FakeApi
-from tests.unit.stack import NAMESPACE, Json, pod, progress
+from tests.unit.fakes.api import DAEMONSETS, EVENTS, PODS, FakeApi
+from tests.unit.fakes.stack import NAMESPACE, Json, pod, progress
 
 EXPORTER = "nvidia-dcgm-exporter"
 

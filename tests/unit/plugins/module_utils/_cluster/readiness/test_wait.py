@@ -15,8 +15,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import wait
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
-from tests.unit.fake_api import GPUCLUSTERS, POLICIES, FakeApi, refusal
-from tests.unit.stack import NAMESPACE
+from tests.unit.fakes.api import GPUCLUSTERS, POLICIES, FakeApi, refusal
+from tests.unit.fakes.stack import NAMESPACE
 
 
 def state_after_wait(api: FakeApi, timeout_s: float = 5) -> str:

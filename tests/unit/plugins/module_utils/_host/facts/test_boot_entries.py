@@ -21,7 +21,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot_ent
 )
 
 from lab.nvml.tree import write
-from tests.unit.fake_host import FakeHost
+from tests.unit.fakes.host import FakeHost
 
 LOADER_INFO = "sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 

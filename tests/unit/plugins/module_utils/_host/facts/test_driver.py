@@ -18,7 +18,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.driver i
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
 from lab.nvml.tree import load, write
-from tests.unit.fake_host import FIXTURES, FakeHost
+from tests.unit.fakes.host import FIXTURES, FakeHost
 
 
 def process(root: Path, pid: int, name: str, *targets: str) -> None:

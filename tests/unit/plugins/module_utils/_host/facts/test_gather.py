@@ -13,7 +13,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import gather
 
 from lab.nvml import L4, plant
-from tests.unit.fake_host import FakeHost
+from tests.unit.fakes.host import FakeHost
 
 
 @pytest.mark.parametrize("length", [1, 2, 3])

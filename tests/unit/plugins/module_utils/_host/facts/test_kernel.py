@@ -17,7 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.kernel i
 )
 
 from lab.nvml.tree import load, write
-from tests.unit.fake_host import FIXTURES, FakeHost
+from tests.unit.fakes.host import FIXTURES, FakeHost
 
 SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 

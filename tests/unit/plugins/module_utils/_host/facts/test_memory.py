@@ -9,7 +9,7 @@ from pathlib import Path
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.memory import hugepages, numa
 
 from lab.nvml.tree import write
-from tests.unit.fake_host import FakeHost
+from tests.unit.fakes.host import FakeHost
 
 
 def test_huge_pages(tmp_path: Path) -> None:

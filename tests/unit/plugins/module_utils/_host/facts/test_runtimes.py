@@ -16,7 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.runtimes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
 from lab.nvml.tree import write
-from tests.unit.fake_host import FakeHost, recorded
+from tests.unit.fakes.host import FakeHost, recorded
 
 
 def found(root: Path, packages: str = "", units: str = "") -> list[dict[str, t.Any]]:

@@ -17,7 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.software
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
-from tests.unit.fake_host import FakeHost, recorded
+from tests.unit.fakes.host import FakeHost, recorded
 
 DPKG = recorded("packages/dpkg-ubuntu-22.04.txt")
 RPM = recorded("packages/rpm-rocky-9.txt")

@@ -18,7 +18,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.xid impo
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
-from tests.unit.fake_host import FakeHost, recorded
+from tests.unit.fakes.host import FakeHost, recorded
 
 JOURNAL = recorded("logs/journal-ubuntu-22.04.txt")
 

@@ -10,8 +10,8 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import boot_loaders
 
-from tests.unit.boot_host import debian, redhat
-from tests.unit.fake_host import FakeHost
+from tests.unit.fakes.boot_host import debian, redhat
+from tests.unit.fakes.host import FakeHost
 
 
 def test_grubby_entries_leave_out_the_rescue_entry() -> None:

@@ -11,8 +11,8 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.initramfs import Image, Initramfs, images
 
-from tests.unit.fake_host import FakeHost
-from tests.unit.images import image
+from tests.unit.fakes.host import FakeHost
+from tests.unit.fakes.images import image
 
 FILE = "/etc/modprobe.d/gpuops.conf"
 TEXT = "blacklist nouveau\n"

@@ -17,7 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.initramfs_image import file_in_image
 
-from tests.unit.images import image
+from tests.unit.fakes.images import image
 
 FILE = "/etc/modprobe.d/gpuops.conf"
 TEXT = "blacklist nouveau\n"

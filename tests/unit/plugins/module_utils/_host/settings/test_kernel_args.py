@@ -13,8 +13,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import boot_loaders
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.kernel_args import set_arguments
 
-from tests.unit.boot_host import debian, redhat
-from tests.unit.fake_host import FakeHost
+from tests.unit.fakes.boot_host import debian, redhat
+from tests.unit.fakes.host import FakeHost
 
 ENTRY = "/boot/loader/entries/4f-5.14.0-362.el9.x86_64.conf"
 

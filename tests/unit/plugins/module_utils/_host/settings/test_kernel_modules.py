@@ -14,8 +14,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import kernel_modules as core
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.initramfs_image import file_in_image
 
-from tests.unit.fake_host import FakeHost
-from tests.unit.images import image
+from tests.unit.fakes.host import FakeHost
+from tests.unit.fakes.images import image
 
 NOUVEAU: dict[str, t.Any] = {"blacklist": ["nouveau"], "options": {"nouveau": {"modeset": False}}}
 FILE = "/etc/modprobe.d/gpuops.conf"

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import packages as core
 
-from tests.unit.fake_host import FakeHost
+from tests.unit.fakes.host import FakeHost
 
 INSTALLED = ("bash", "libnvidia-compute-580:amd64", "linux-image-6.8.0-60-generic", "nvidia-driver-580-server")
 

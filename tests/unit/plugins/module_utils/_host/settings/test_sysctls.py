@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import sysctls as core
 
-from tests.unit.fake_host import FakeHost
+from tests.unit.fakes.host import FakeHost
 
 FILE = "/etc/sysctl.d/90-gpuops.conf"
 

@@ -8,7 +8,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import FIELDS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
-from tests.unit.fake_host import recorded
+from tests.unit.fakes.host import recorded
 
 
 def test_both_sources_report_every_field() -> None:

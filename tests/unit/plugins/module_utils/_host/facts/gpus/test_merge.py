@@ -16,7 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci
 
 from lab.nvml import L4, plant
 from lab.nvml.tree import write
-from tests.unit.fake_host import FakeHost
+from tests.unit.fakes.host import FakeHost
 
 FIRST, SECOND = "0000:18:00.0", "0000:2a:00.0"
 

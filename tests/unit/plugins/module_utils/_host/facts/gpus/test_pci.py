@@ -18,7 +18,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci
 
 from lab.nvml import A100, B200, H100, L4, plant
 from lab.nvml.tree import write
-from tests.unit.fake_host import FakeHost
+from tests.unit.fakes.host import FakeHost
 
 DEVICES = "sys/bus/pci/devices"
 

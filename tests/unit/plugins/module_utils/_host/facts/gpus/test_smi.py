@@ -11,7 +11,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import GpuReport
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
-from tests.unit.fake_host import FakeHost, recorded
+from tests.unit.fakes.host import FakeHost, recorded
 
 
 def gpus(name: str) -> list[GpuReport]:

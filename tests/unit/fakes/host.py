@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 
-FIXTURES = Path(__file__).parent / "fixtures" / "hosts"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "hosts"
 
 Command = Output | str | t.Callable[[list[str]], str]
 """Recorded output, or a function that returns what the command prints and raises OSError if the command fails."""

@@ -16,7 +16,7 @@ import time
 import typing as t
 from urllib.parse import parse_qs, urlsplit
 
-from tests.unit.stack import LONG_AGO, NAMESPACE, Json, Stack
+from tests.unit.fakes.stack import LONG_AGO, NAMESPACE, Json, Stack
 
 POLICIES = "/apis/nvidia.com/v1/clusterpolicies"
 GPUCLUSTERS = "/apis/nvidia.com/v1alpha1/gpuclusters"

@@ -15,7 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot_ent
     grub_defaults,
 )
 
-from tests.unit.fake_host import FakeHost
+from tests.unit.fakes.host import FakeHost
 
 KERNEL = "6.8.0-60-generic"
 COMMAND_LINE = "root=UUID=2f0c ro"
