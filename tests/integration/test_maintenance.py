@@ -147,7 +147,7 @@ def test_a_run_that_was_killed_is_undone_at_once(stuck: Lab) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_puts_back_what_it_took(stuck: Lab, number: int) -> None:
+def test_an_interrupted_run_puts_the_node_back(stuck: Lab, number: int) -> None:
     """As in a terminal, the signal goes to the playbook's process group, and Ansible passes it on."""
     process = draining(on(stuck), stuck)
     os.killpg(process.pid, number)
@@ -156,7 +156,7 @@ def test_an_interrupted_run_puts_back_what_it_took(stuck: Lab, number: int) -> N
     until(lambda: state(stuck) == FREE, timeout=20)
 
 
-def test_a_pod_that_does_not_go_is_named_and_the_node_put_back(stuck: Lab) -> None:
+def test_a_pod_that_does_not_end_is_named_and_the_node_put_back(stuck: Lab) -> None:
     run = on(stuck).module(MODULE, **DRAIN | {"timeout": 4, "grace_period": 1})
     assert run.status == 2 and "default/stuck-" in run.message and f"finalizers {KEEP} hold it" in run.message, (
         run.output
@@ -164,7 +164,7 @@ def test_a_pod_that_does_not_go_is_named_and_the_node_put_back(stuck: Lab) -> No
     assert "The nodes that this call cordoned are put back" in run.message and state(stuck) == FREE
 
 
-def test_a_long_drain_shows_how_far_it_is(stuck: Lab) -> None:
+def test_a_long_drain_shows_its_progress(stuck: Lab) -> None:
     """The result is the same with and without progress output."""
     run = on(stuck).module(MODULE, **DRAIN | {"timeout": 20, "grace_period": 1})
     assert run.status == 2 and re.search(

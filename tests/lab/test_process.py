@@ -52,7 +52,7 @@ def test_kill_ends_the_whole_group(start: t.Callable[..., Component]) -> None:
     assert eventually(lambda: identity(child) is None)
 
 
-def test_children_of_a_dead_leader_go_too(start: t.Callable[..., Component]) -> None:
+def test_children_of_a_dead_leader_are_killed_too(start: t.Callable[..., Component]) -> None:
     component = start("sh", "-c", "sleep 1000 & echo $!")
     assert eventually(lambda: not component.alive)
     child = int(component.log.read_text())

@@ -53,7 +53,7 @@ def test_installs_what_a_repository_of_apt_needs(plays: Plays) -> None:
         assert (again.status, again.changed) == (0, 0), again.output
 
 
-def test_installs_nothing_more_without_a_repository(plays: Plays) -> None:
+def test_without_a_repository_nothing_else_is_installed(plays: Plays) -> None:
     host = plays.hosts[1]
     host.shell("mkdir -p /lib/modules/$(uname -r)/build && touch /lib/modules/$(uname -r)/build/Makefile")
     run = plays.run("host_driver", limit=host.name, host_driver_packages=["kmod"], host_driver_toolkit=False)

@@ -111,7 +111,7 @@ def test_refuses_systemd_boot_before_any_change(tmp_path: Path) -> None:
         assert settings(host) == before
 
 
-def test_a_run_after_a_killed_one_waits_for_the_initramfs_of_the_first(plays: Plays) -> None:
+def test_a_run_waits_for_the_initramfs_of_a_killed_run(plays: Plays) -> None:
     """The controller dies while the host writes its initramfs. The next run does not start a second one beside it."""
     host = plays.host("debian")
     hook, log = "/etc/initramfs-tools/hooks/slow", "/srv/initramfs.log"

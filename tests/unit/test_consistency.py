@@ -146,7 +146,7 @@ def test_every_development_tool_is_pinned_and_no_index_is_named() -> None:
         assert "://" not in locked and "--" not in re.sub(r"#.*", "", locked)
 
 
-def test_the_set_up_brings_every_dependency() -> None:
+def test_the_setup_installs_every_dependency() -> None:
     bootstrap = ast.parse((ROOT / "scripts" / "bootstrap.py").read_text())
     assigned = {
         node.targets[0].id: node.value
@@ -181,6 +181,6 @@ def test_the_archive_holds_the_collection_and_nothing_else() -> None:
     assert shipped == texts | {"galaxy.yml", "meta", "plugins", "roles", "playbooks", "changelogs"}
 
 
-def test_modules_that_wait_with_progress_have_an_action_of_their_name() -> None:
+def test_modules_that_wait_with_progress_have_an_action_of_the_same_name() -> None:
     actions = {path.stem for path in (ROOT / "plugins" / "action").glob("[!_]*.py")}
     assert actions == {name for name in MODULES if {"wait", "progress_path"} & set(documentation(name)["options"])}

@@ -74,7 +74,7 @@ def defined_in(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_between_files_lead_somewhere(page: str) -> None:
+def test_links_between_files_have_a_target(page: str) -> None:
     for link in links(page):
         target, _, anchor = link.partition("#")
         if target.startswith(("http://", "https://")):
@@ -85,7 +85,7 @@ def test_links_between_files_lead_somewhere(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_to_the_repository_lead_somewhere(page: str) -> None:
+def test_links_to_the_repository_have_a_target(page: str) -> None:
     for link in links(page):
         if link.startswith((f"{TREE}blob/", f"{TREE}tree/")):
             path = re.sub(rf"^{re.escape(TREE)}(blob|tree)/main/", "", link).partition("#")[0]
@@ -107,7 +107,7 @@ def test_the_readme_and_the_front_page_link_each_other() -> None:
     assert f"{TREE}blob/main/README.md" in links("docs/index.md")
 
 
-def test_every_page_is_listed_by_the_index_of_its_room() -> None:
+def test_every_page_is_in_the_index_of_its_folder() -> None:
     rooms = sorted(path.name for path in DOCS.iterdir() if any(path.glob("*.md")))
     assert [room for room in rooms if f"{room}/index.md" not in links("docs/index.md")] == []
     assert sorted(path.name for path in DOCS.glob("*.md")) == ["index.md"]
@@ -191,7 +191,7 @@ def test_the_checks_of_a_host_are_documented() -> None:
 
 
 @pytest.mark.parametrize(("fact", "file", "name"), table(ARCHITECTURE, "Fact"), ids=lambda cell: cell.strip("`"))
-def test_each_fact_lives_where_the_architecture_says(fact: str, file: str, name: str) -> None:
+def test_each_fact_is_defined_where_the_architecture_says(fact: str, file: str, name: str) -> None:
     assert code(name) in defined_in(ROOT / code(file)), fact
 
 

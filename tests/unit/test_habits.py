@@ -117,12 +117,12 @@ def test_the_installed_collections_are_the_chosen_ones(name: str) -> None:
 
 
 @pytest.mark.parametrize("oldest", [True, False])
-def test_the_set_up_takes_each_collection_from_one_package(oldest: bool) -> None:
+def test_the_setup_installs_each_collection_from_one_package(oldest: bool) -> None:
     packages = bootstrap.packages_of_collections(oldest)
     assert sorted(name for names in packages.values() for name in names) == sorted(bootstrap.COLLECTIONS)
 
 
-def test_the_set_up_refuses_an_unknown_choice_of_dependencies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_setup_refuses_an_unknown_choice_of_dependencies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUOPS_DEPENDENCIES", "newest")
     with pytest.raises(SystemExit, match="GPUOPS_DEPENDENCIES is newest: set it to pinned or oldest"):
         bootstrap.wants_oldest()
@@ -131,7 +131,7 @@ def test_the_set_up_refuses_an_unknown_choice_of_dependencies(monkeypatch: pytes
 # ---- workflows and hooks -----------------------------------------------------------------------------------------
 
 
-def test_actions_are_pinned_by_commit_each_to_one() -> None:
+def test_each_action_is_pinned_to_one_commit() -> None:
     used = re.findall(r"uses: (\S+?)@(.*)", "\n".join(workflow.read_text() for workflow in WORKFLOWS))
     assert [pin for action, pin in used if not re.fullmatch(r"[0-9a-f]{40} # v\d+\.\d+\.\d+", pin)] == []
     assert len({action for action, pin in used}) == len(set(used))
@@ -226,7 +226,7 @@ def test_a_release_needs_a_new_tag(tree: Path) -> None:
     assert release.before_release("1.0.1") == ["The tag 1.0.1 exists already: choose a new version."]
 
 
-def test_a_tag_must_be_the_version_and_hold_every_fragment(tree: Path) -> None:
+def test_a_tag_must_match_the_version_and_its_changelog_must_hold_every_fragment(tree: Path) -> None:
     assert release.after_release("1.0.0") == ["These fragments are in no release: news.yml."]
     (tree / "changelogs" / "fragments" / "news.yml").unlink()
     assert release.after_release("1.0.0") == []

@@ -73,7 +73,7 @@ def roles_included_by(tasks: t.Iterable[dict[str, t.Any]]) -> list[tuple[Path, s
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_defaults_are_the_ones_in_the_specs(role: Path) -> None:
+def test_defaults_match_the_specs(role: Path) -> None:
     documented = {name: option["default"] for name, option in options(role).items() if "default" in option}
     # A default that is made of another variable cannot stand in a spec whose type is not a string.
     defaults = {
@@ -85,7 +85,7 @@ def test_defaults_are_the_ones_in_the_specs(role: Path) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_public_variables_carry_the_name_of_the_role_and_internal_ones_two_underscores(role: Path) -> None:
+def test_public_variables_start_with_the_role_and_internal_ones_with_two_underscores(role: Path) -> None:
     assert all(name.startswith(f"{role.name}_") for name in options(role))
     for path in (role / "vars").glob("**/*.yml"):
         assert all(name.startswith(f"__{role.name}_") for name in load(path)), path
@@ -120,7 +120,7 @@ def test_every_task_file_belongs_to_an_entry_point(role: Path) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_the_plays_of_the_readme_run_where_the_tasks_can(role: Path) -> None:
+def test_the_plays_in_the_readme_target_the_hosts_that_their_tasks_need(role: Path) -> None:
     cluster = {f"gpuops.nvidia.{name}" for name in load(ROOT / "meta" / "runtime.yml")["action_groups"]["k8s"]}
     text = (role / "README.md").read_text()
     plays = [play for block in re.findall(r"```yaml\n(.*?)```", text, re.S) for play in yaml.safe_load(block)]
@@ -137,7 +137,7 @@ def test_the_cells_of_the_readme_are_short(role: Path) -> None:
     assert [cell for row in rows for cell in row.split(" | ") if len(cell) > 200] == []
 
 
-def test_readmes_are_made_from_the_specs() -> None:
+def test_readmes_are_generated_from_the_specs() -> None:
     subprocess.run([sys.executable, ROOT / "scripts" / "role_readmes.py", "--check"], check=True)
 
 

@@ -86,7 +86,7 @@ def strangers(path: Path) -> set[str]:
     return {name for name in imports(path) - own if name.partition(".")[0] not in sys.stdlib_module_names}
 
 
-def test_the_helpers_of_this_file_see_imports_and_calls(tmp_path: Path) -> None:
+def test_the_helpers_of_this_file_find_imports_and_calls(tmp_path: Path) -> None:
     file = tmp_path / "example.py"
     file.write_text("import os, yaml\nfrom json import loads\nfrom . import near\nopen(os.path.join('a'))\nx.run()\n")
     assert imports(file) == {"os", "yaml", "json.loads", "..near"}
@@ -104,7 +104,7 @@ def test_the_wings_do_not_import_each_other(wing: Path, other: Path) -> None:
     assert {path: found for path, found in crossed.items() if any(relative(other) in each for each in found)} == {}
 
 
-def test_what_the_wings_share_imports_neither() -> None:
+def test_shared_code_imports_neither_wing() -> None:
     shared = [
         path
         for path in UTILS.glob("*.py")
@@ -120,7 +120,7 @@ def test_a_module_uses_one_wing(module: str) -> None:
     assert len(wings) == 1, wings
 
 
-def test_imports_make_no_circle() -> None:
+def test_imports_form_no_cycle() -> None:
     files = python_files(PLUGINS)
     reaches = {path: own_files(path) - {path} for path in files}
     while True:
@@ -267,7 +267,7 @@ def entries(folder: Path) -> list[str]:
     )
 
 
-def test_the_wings_are_all_that_module_utils_shows() -> None:
+def test_module_utils_has_few_entries_besides_the_wings() -> None:
     assert len(entries(UTILS)) <= ROOMS, entries(UTILS)
 
 
@@ -280,7 +280,7 @@ def folders(*roots: Path) -> list[Path]:
     ]
 
 
-def test_no_folder_is_a_drawer() -> None:
+def test_no_folder_has_too_many_entries() -> None:
     walked = folders(UTILS, TESTS / "module_utils", ROOT / "roles", ROOT / "tests" / "unit")
     walked = [folder for folder in walked if "fixtures" not in folder.parts and folder != TESTS / "modules"]
     # The recipes of images and the operator's chart have the shape that their tools want.
@@ -346,7 +346,7 @@ NVIDIA_LABEL = re.compile(
 )
 
 
-def test_labels_stand_in_one_file() -> None:
+def test_labels_are_written_in_one_file() -> None:
     """Only whole strings count: sentences for people may name a label."""
     spelt = collections.defaultdict(set)
     for path in python_files(UTILS, PLUGINS / "filter", PLUGINS / "plugin_utils"):
@@ -389,7 +389,7 @@ def test_playbooks_read_no_internal_variable_of_a_role() -> None:
         assert re.findall(r"(?<!\w)__\w+", path.read_text()) == [], relative(path)
 
 
-def test_roles_make_no_circle() -> None:
+def test_roles_form_no_cycle() -> None:
     """A role that includes another is not included by it, also not through a third one."""
     names = sorted(path.name for path in (ROOT / "roles").iterdir())
     included = re.compile(r"name: gpuops\.nvidia\.(\w+)$", re.MULTILINE)
@@ -407,7 +407,7 @@ def test_roles_make_no_circle() -> None:
 # ---- the lab ------------------------------------------------------------------------------------------------------
 
 
-def test_the_lab_stands_on_its_own() -> None:
+def test_the_lab_imports_neither_tests_nor_plugins() -> None:
     """It imports neither the tests nor the collection, since both stand on it."""
     guests = {
         relative(path): {name for name in imports(path) if name.startswith(("tests", "benchmarks", "ansible"))}

@@ -35,7 +35,7 @@ def performed() -> t.Iterator[dict[str, t.Any]]:
 @pytest.mark.parametrize(
     ("name", "part"), [(scenario.name, part) for scenario in scenarios.SCENARIOS for part in scenario.compared]
 )
-def test_same_as_the_vendor(performed: dict[str, t.Any], name: str, part: str) -> None:
+def test_the_facts_match_the_vendors_recordings(performed: dict[str, t.Any], name: str, part: str) -> None:
     assert performed[name][part] == VENDOR[name][part]
 
 

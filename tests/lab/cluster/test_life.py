@@ -239,7 +239,7 @@ def test_a_port_that_is_taken_in_the_meantime(monkeypatch: pytest.MonkeyPatch) -
         ({"operator_crds": ("x",)}, "need --operator external"),
     ],
 )
-def test_options_that_do_not_go_together(options: dict[str, t.Any], sentence: str) -> None:
+def test_contradictory_options_are_refused(options: dict[str, t.Any], sentence: str) -> None:
     with pytest.raises(LabError, match=sentence):
         Options(**options)
 

@@ -28,7 +28,9 @@ def gpu(architecture: str | None, device_id: str = "10de:0001") -> dict[str, str
         ([], "auto", "open"),
     ],
 )
-def test_the_generation_decides(gpus: list[dict[str, str | None]], wanted: str, flavour: str) -> None:
+def test_the_gpu_generation_determines_the_flavour(
+    gpus: list[dict[str, str | None]], wanted: str, flavour: str
+) -> None:
     assert FilterModule().filters()["driver_flavour"](gpus, wanted) == {"flavour": flavour, "failure": ""}
 
 

@@ -59,7 +59,9 @@ def running(version: str) -> dict[str, t.Any]:
         (facts(GB200), "nvl72", ["imex"], ["nvidia-imex.service"]),
     ],
 )
-def test_the_hardware_decides(given: dict[str, t.Any], fabric: str, missing: list[str], units: list[str]) -> None:
+def test_the_hardware_determines_the_services(
+    given: dict[str, t.Any], fabric: str, missing: list[str], units: list[str]
+) -> None:
     plan = FilterModule().filters()["fabric_plan"](given)
     assert (plan["fabric"], plan["missing"], plan["services"], plan["conflicts"], plan["failure"]) == (
         fabric,

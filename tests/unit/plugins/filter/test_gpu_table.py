@@ -26,7 +26,7 @@ def node(name: str = "gpu-0000", **changes: t.Any) -> dict[str, t.Any]:
     return {**base, **changes}
 
 
-def test_a_fleet() -> None:
+def test_a_fleet_is_shown_as_a_table() -> None:
     assert gpu_table([node(), node("gpu-0001", cordoned=True, allocated={})]).splitlines() == [
         "NODE      PRODUCT                DRIVER     MIG  IN USE  STATE",
         "gpu-0000  NVIDIA-H100-80GB-HBM3  595.91.07  -       2/8  Ready",
@@ -66,7 +66,7 @@ def cells(**changes: t.Any) -> list[str]:
         ({"waiting_for": {"driver": "Init:0/1"}, "allocatable": {}}, ["-", "0/0", "driver Init:0/1, no GPU"]),
     ],
 )
-def test_cells(changes: dict, expected: list[str]) -> None:
+def test_cells_for_mig_use_and_state(changes: dict, expected: list[str]) -> None:
     assert cells(**changes) == expected
 
 
@@ -85,7 +85,7 @@ def test_a_limit_shows_nodes_with_problems_first() -> None:
     assert len(gpu_table([node("a")], 5).splitlines()) == 3
 
 
-def test_no_nodes() -> None:
+def test_a_fleet_without_nodes_is_one_sentence() -> None:
     assert gpu_table([]) == "There are no GPU nodes.\n"
 
 

@@ -39,7 +39,7 @@ def test_counts_and_order_follow_the_checks() -> None:
     assert [child.tag for child in suite[3]] == ["failure"]
 
 
-def test_no_checks_is_an_empty_suite() -> None:
+def test_no_checks_make_an_empty_suite() -> None:
     assert ET.fromstring(junit([])).get("tests") == "0"
 
 

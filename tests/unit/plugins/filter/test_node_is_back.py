@@ -33,5 +33,7 @@ def node(ready: str, boot_id: str = "new") -> dict[str, t.Any]:
         ([node("True", "simulated")], {"boot_id": "old", "node_boot_id": "simulated"}, True),
     ],
 )
-def test_ready_since_the_reboot(nodes: list[dict[str, t.Any]], before: dict[str, t.Any] | None, expected: bool) -> None:
+def test_a_node_is_back_once_it_is_ready_after_the_reboot(
+    nodes: list[dict[str, t.Any]], before: dict[str, t.Any] | None, expected: bool
+) -> None:
     assert back(nodes, before) is expected

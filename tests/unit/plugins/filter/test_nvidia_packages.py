@@ -19,7 +19,7 @@ INSTALLED = {
 }
 
 
-def test_the_driver_is_what_a_driver_container_replaces() -> None:
+def test_the_scope_driver_covers_what_a_driver_container_replaces() -> None:
     find = FilterModule().filters()["nvidia_packages"]
     assert find("driver", INSTALLED) == [
         "cuda-drivers-580",

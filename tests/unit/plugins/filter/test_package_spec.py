@@ -15,7 +15,7 @@ REPOQUERY = "nvidia-fabric-manager | 580.65.06-1\n\nnvidia-fabric-manager | 580.
 NAMES = ["nvidia-fabricmanager-580", "nvidia-fabricmanager", "nvidia-fabric-manager"]
 
 
-def test_the_version_decides_and_then_the_name() -> None:
+def test_the_version_takes_precedence_over_the_order_of_the_names() -> None:
     find = FilterModule().filters()["package_spec"]
     assert find(MADISON, NAMES, "580.65.06") == {
         "spec": "nvidia-fabricmanager-580=580.65.06-0ubuntu0.24.04.1",
@@ -26,7 +26,7 @@ def test_the_version_decides_and_then_the_name() -> None:
     assert find(MADISON, NAMES)["spec"] == "nvidia-fabricmanager-580=580.95.05-0ubuntu0.24.04.1"
 
 
-def test_a_package_that_is_not_offered_fails_with_what_is_offered() -> None:
+def test_a_missing_package_is_an_error_that_lists_the_available_ones() -> None:
     assert package_spec(MADISON, NAMES, "580.9")["failure"] == (
         "No repository of the host offers nvidia-fabricmanager-580 or nvidia-fabricmanager or nvidia-fabric-manager "
         "of version 580.9. It offers nvidia-fabricmanager-580 580.95.05-0ubuntu0.24.04.1, "

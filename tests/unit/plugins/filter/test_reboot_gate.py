@@ -9,7 +9,7 @@ from ansible_collections.gpuops.nvidia.plugins.filter.reboot_gate import FilterM
 FIT = {"gpus": [{"pci_address": "0000:18:00.0", "lost": False}], "reboot": {"required": False, "reasons": []}}
 
 
-def test_a_fit_host_passes() -> None:
+def test_a_healthy_host_passes() -> None:
     gate = FilterModule().filters()["reboot_gate"]
     assert gate(FIT, {"gpus": ["0000:18:00.0"]}) == [] and gate(FIT) == []
 

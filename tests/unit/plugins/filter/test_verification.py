@@ -26,7 +26,7 @@ def failures(stack: dict[str, t.Any], **other: t.Any) -> dict[str, str]:
     }
 
 
-def test_a_whole_stack_passes() -> None:
+def test_a_complete_stack_passes() -> None:
     stack = {"verdict": READY, "nodes": [node(gpu=8), node("gpu-0001", gpu=8)]}
     smoke = {
         "results": [
@@ -58,7 +58,7 @@ def test_the_verdict_names_causes_with_remedies_and_leaves_out_notes() -> None:
     assert failures(stack) == {"stack operands": "Not ready."}
 
 
-def test_too_few_nodes() -> None:
+def test_too_few_nodes_fail() -> None:
     assert "0 of at least 1 GPU nodes" in failures({"verdict": READY, "nodes": []})["stack nodes"]
     assert failures({"verdict": READY, "nodes": []}, min_nodes=0) == {}
 
@@ -79,13 +79,15 @@ def test_too_few_nodes() -> None:
         (node(capacity=0, gpu=0, mig_1g_10gb=0), {}, "Pods can get 0 of 8 GPUs"),
     ],
 )
-def test_gpus_that_pods_can_get(found: dict[str, t.Any], expected: dict[str, int], reason: str) -> None:
+def test_allocatable_gpus_are_compared_with_the_expected_number(
+    found: dict[str, t.Any], expected: dict[str, int], reason: str
+) -> None:
     said = failures({"verdict": READY, "nodes": [found]}, expected_gpus=expected)
     assert reason in next(iter(said.values()), "")
     assert bool(said) == bool(reason)
 
 
-def test_a_workload_that_fails_and_one_that_is_skipped() -> None:
+def test_a_failed_workload_is_a_failure_and_a_skipped_one_is_not() -> None:
     row = {"node": "gpu-0000", "passed": False, "skipped": False, "reason": "Status 1.", "seconds": 2.0, "log": "boom"}
     stack = {"verdict": READY, "nodes": [node(gpu=8)]}
     assert failures(stack, smoke={"results": [row]}) == {"smoke gpu-0000": "Status 1."}
@@ -93,7 +95,7 @@ def test_a_workload_that_fails_and_one_that_is_skipped() -> None:
     assert (skipped["failure"], skipped["skipped"]) == ("", "All GPUs are in use.")
 
 
-def test_metrics_that_are_missing() -> None:
+def test_missing_metrics_fail() -> None:
     stack = {"verdict": READY, "nodes": [node(gpu=8)]}
     assert failures(
         stack, dcgm={"reason": "x", "results": [{"node": "gpu-0000", "ok": False, "reason": "7 of 8."}]}
@@ -115,6 +117,6 @@ def test_a_check_that_did_not_run_has_no_results() -> None:
     assert failures({"verdict": READY, "nodes": [node(gpu=8)]}, smoke={"skipped": True}, dcgm={"skipped": True}) == {}
 
 
-def test_something_else_is_refused() -> None:
+def test_other_input_is_refused() -> None:
     with pytest.raises(AnsibleFilterError, match="gpu_stack_info"):
         FilterModule().filters()["verification"]({"changed": False})

@@ -18,7 +18,7 @@ def test_a_message_names_a_few_and_counts_the_others(names: list[str], text: str
     assert _text.first_few(names, 2) == text
 
 
-def test_the_separator_also_stands_before_the_count() -> None:
+def test_the_separator_also_precedes_the_count() -> None:
     assert _text.first_few(["a", "b", "c"], 1, "; ") == "a; and 2 more"
 
 
@@ -33,5 +33,5 @@ def test_an_error_becomes_part_of_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("text", "number"), [("8", 8), ("0", 0), ("", None), (None, None), ("8 MiB", None), ("-1", None)]
 )
-def test_only_digits_make_a_whole_number(text: str | None, number: int | None) -> None:
+def test_only_digits_are_read_as_a_whole_number(text: str | None, number: int | None) -> None:
     assert _text.whole_number(text) == number

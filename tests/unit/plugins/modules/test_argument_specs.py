@@ -31,7 +31,7 @@ def shape(options: dict[str, dict[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_options_are_documented_as_they_are(name: str) -> None:
+def test_documented_options_match_the_code(name: str) -> None:
     module = importlib.import_module(f"{modules.__name__}.{name}")
     documentation = yaml_load(module.DOCUMENTATION)
     assert documentation["module"] == name

@@ -52,7 +52,7 @@ def test_a_second_run_after_creation_changes_nothing(api: FakeApi, module: Run, 
         assert again.result["changed"] is False and writes(api)[2:] == [("PATCH", True)]
 
 
-def test_an_edit_shows_what_it_changes_and_no_status(api: FakeApi, module: Run) -> None:
+def test_the_diff_of_an_edit_has_no_status(api: FakeApi, module: Run) -> None:
     run = module(mig={"strategy": "mixed"}, labels={"team": "ml"}, wait=False, _ansible_diff=True)
     before, after = run.result["diff"]["before"], run.result["diff"]["after"]
     assert (
@@ -79,7 +79,7 @@ def test_the_wait_reports_the_verdict(module: Run) -> None:
     )
 
 
-def test_a_wait_that_fails_keeps_what_was_done(api: FakeApi, module: Run) -> None:
+def test_a_failed_wait_keeps_the_change(api: FakeApi, module: Run) -> None:
     api.lists[POLICIES][0]["status"]["state"] = "notReady"
     run = module(mig={"strategy": "single"}, wait_timeout=0)
     assert run.rc == 1 and run.result["reason"] == "TimedOut" and "not ready after 0 s" in run.result["msg"]

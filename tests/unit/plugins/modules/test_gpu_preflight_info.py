@@ -48,7 +48,7 @@ def test_findings_never_fail_the_task(info: t.Callable) -> None:
     assert run.result["facts"]["kubernetes_version"] == "v1.36.3"
 
 
-def test_skipped_checks_are_neither_run_nor_asked_for(info: t.Callable) -> None:
+def test_skipped_checks_do_not_run(info: t.Callable) -> None:
     run = info(skip=["permissions", "gpu_nodes"])
     assert run.result["summary"] == {"failures": 0, "warnings": 0, "ok": len(CHECKS) - 2}
 

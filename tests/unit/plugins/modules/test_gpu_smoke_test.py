@@ -100,7 +100,7 @@ def test_an_interruption_is_one_sentence(test: t.Callable, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("option", ["count", "parallel", "timeout", "log_lines"])
-def test_numbers_must_make_sense(test: t.Callable, option: str) -> None:
+def test_numbers_must_be_at_least_one(test: t.Callable, option: str) -> None:
     run = test(**{option: 0})
     assert run.rc == 1 and run.result["msg"] == f"{option} must be at least 1."
 

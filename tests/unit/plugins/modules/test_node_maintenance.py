@@ -112,7 +112,7 @@ def test_a_drain_evicts_only_gpu_pods_and_marks_the_node(maintain: t.Callable, a
     }
 
 
-def test_a_drain_writes_down_its_progress(maintain: t.Callable, api: FakeApi, tmp_path: Path) -> None:
+def test_a_drain_reports_its_progress(maintain: t.Callable, api: FakeApi, tmp_path: Path) -> None:
     path = tmp_path / "progress"
     api.lists[ALL_PODS] = [workload("web"), workload("train", 1)]
     api.end = api.lists[ALL_PODS].remove
@@ -210,7 +210,7 @@ def test_a_gpu_that_is_held_by_a_claim_counts(maintain: t.Callable, api: FakeApi
     )
 
 
-def test_an_empty_list_of_nodes_changes_nothing_also_when_restoring(maintain: t.Callable, api: FakeApi) -> None:
+def test_an_empty_list_of_nodes_changes_nothing_even_when_restoring(maintain: t.Callable, api: FakeApi) -> None:
     maintain(state="cordoned", nodes=["gpu-0000"])
     for state in ("drained", "restored"):
         assert maintain(state=state, nodes=[]).result["summary"]["nodes"] == 0
@@ -286,7 +286,7 @@ def test_at_the_deadline_the_budget_is_named_and_every_node_put_back(maintain: t
     )
 
 
-def test_check_mode_says_what_a_budget_forbids_now(maintain: t.Callable, api: FakeApi) -> None:
+def test_check_mode_reports_what_a_budget_forbids_now(maintain: t.Callable, api: FakeApi) -> None:
     api.lists[ALL_PODS] = [workload("train")]
     forbid(api)
     run = maintain(state="drained", nodes=["gpu-0000"], _ansible_check_mode=True)
@@ -317,7 +317,7 @@ def test_all_nodes_are_cordoned_before_the_first_eviction(maintain: t.Callable, 
     assert steps == ["PATCH", "PATCH", "POST", "POST"]
 
 
-def test_a_slow_pod_is_waited_for_and_asked_once(maintain: t.Callable, api: FakeApi) -> None:
+def test_a_slow_pod_is_evicted_once_and_waited_for(maintain: t.Callable, api: FakeApi) -> None:
     api.lists[ALL_PODS] = [workload("slow")]
     looks = [5]
 
@@ -359,7 +359,7 @@ def test_a_pod_that_appears_after_the_plan_is_refused_too(maintain: t.Callable, 
     assert evictions(api) == [] and not cordoned(api)
 
 
-def test_a_cache_that_lags_behind_is_not_believed(maintain: t.Callable, api: FakeApi) -> None:
+def test_a_lagging_cache_is_not_trusted(maintain: t.Callable, api: FakeApi) -> None:
     """Only the read that comes from no cache shows the pod."""
     api.lists[ALL_PODS] = [workload("train")]
     api.end = api.lists[ALL_PODS].remove
@@ -418,7 +418,7 @@ def test_a_resumed_run_that_fails_keeps_the_nodes_of_the_first_one(maintain: t.C
     assert cordoned(api) and not cordoned(api, 1)
 
 
-def test_an_outage_is_survived(maintain: t.Callable, api: FakeApi) -> None:
+def test_a_drain_survives_an_outage(maintain: t.Callable, api: FakeApi) -> None:
     api.lists[ALL_PODS] = [workload("train")]
     api.end = api.lists[ALL_PODS].remove
     left = [3]
@@ -433,7 +433,7 @@ def test_an_outage_is_survived(maintain: t.Callable, api: FakeApi) -> None:
     assert maintain(state="drained", nodes=["gpu-0000"]).rc == 0 and pods(api) == []
 
 
-def test_an_api_that_stays_away_leaves_marks_that_a_later_run_removes(maintain: t.Callable, api: FakeApi) -> None:
+def test_after_a_long_outage_a_later_run_removes_the_marks(maintain: t.Callable, api: FakeApi) -> None:
     api.lists[ALL_PODS] = [workload("train")]
     api.answer = lambda method, path: refusal(503, "etcd is gone") if cordoned(api) else None
     run = maintain(state="drained", nodes=["gpu-0000"])
@@ -485,7 +485,7 @@ def test_missing_permission_to_cordon_is_named(maintain: t.Callable, api: FakeAp
     )
 
 
-def test_a_conflict_is_read_again(maintain: t.Callable, api: FakeApi) -> None:
+def test_after_a_conflict_the_node_is_read_again(maintain: t.Callable, api: FakeApi) -> None:
     """Somebody else cordons the node between the read and the patch."""
     raced: list[bool] = []
 
@@ -501,7 +501,7 @@ def test_a_conflict_is_read_again(maintain: t.Callable, api: FakeApi) -> None:
     assert notes(api)[INITIALLY_CORDONED] == "true"
 
 
-def test_a_node_that_changes_all_the_time_is_an_error(maintain: t.Callable, api: FakeApi) -> None:
+def test_a_node_that_changes_constantly_is_an_error(maintain: t.Callable, api: FakeApi) -> None:
     api.answer = lambda method, path: (
         refusal(409, "the object has been modified", "Conflict") if method == "PATCH" else None
     )

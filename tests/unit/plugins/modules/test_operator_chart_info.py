@@ -47,7 +47,7 @@ def test_a_folder(info: t.Callable, chart: Path) -> None:
     assert run.result["gpucluster"] is None and run.result["nvidiadrivers"] == [] and run.result["unknown_values"] == []
 
 
-def test_what_the_roles_grant(info: t.Callable, tmp_path: Path) -> None:
+def test_the_result_has_the_rules_of_the_charts_roles(info: t.Callable, tmp_path: Path) -> None:
     rest = "rules: [{apiGroups: [''], resources: [pods], verbs: [get]}]\n"
     roles = "".join(
         f"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata: {{name: x{more}}}\n{rest}"
@@ -109,7 +109,7 @@ def test_another_chart_is_refused(info: t.Callable, tmp_path: Path) -> None:
     assert run.rc == 1 and "is not a GPU Operator chart" in run.result["msg"]
 
 
-def test_helm_or_chart_missing(info: t.Callable, run_module: t.Callable, tmp_path: Path) -> None:
+def test_a_missing_helm_or_chart_is_named(info: t.Callable, run_module: t.Callable, tmp_path: Path) -> None:
     assert info(chart_ref=str(tmp_path / "gone")).result["reason"] == "ChartNotFound"
     assert info(chart_ref="unconfigured/gpu-operator").result["reason"] == "ChartNotFound"
     run = run_module("operator_chart_info", binary_path="/nowhere/helm", chart_ref=str(tmp_path))

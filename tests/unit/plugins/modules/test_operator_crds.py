@@ -49,7 +49,7 @@ def apply(run_module: t.Callable, helm_binary: str, tmp_path: Path, monkeypatch:
     )
 
 
-def test_check_run_check_run(apply: t.Callable) -> None:
+def test_check_mode_predicts_the_run_and_the_second_run_changes_nothing(apply: t.Callable) -> None:
     foretold = apply(_ansible_check_mode=True)
     done = apply()
     assert foretold.result["changed"] is done.result["changed"] is True

@@ -139,13 +139,13 @@ def test_later_slices_only_read(play: t.Callable[..., Play]) -> None:
     assert len(done.lines) == 1
 
 
-def test_time_is_up(play: t.Callable[..., Play]) -> None:
+def test_the_wait_ends_at_its_timeout(play: t.Callable[..., Play]) -> None:
     done = play([timed_out(reason("driver", "slow."))] * 4, wait_timeout=20)
     assert [args["wait_timeout"] for dummy, args in done.calls] == [8, 8, 4]
     assert done.result["failed"] and done.result["msg"] == "The GPU stack is not ready after 20 s: m"
 
 
-def test_time_is_up_during_an_outage(play: t.Callable[..., Play]) -> None:
+def test_the_wait_ends_at_its_timeout_even_during_an_outage(play: t.Callable[..., Play]) -> None:
     begun = timed_out(reason("driver", "slow."), reason="Unreachable") | {"msg": "Cannot reach the Kubernetes API."}
     done = play([begun, begun, begun], wait_timeout=16)
     assert done.result["msg"] == "Cannot reach the Kubernetes API. Its last answer was 0 s ago."
@@ -167,7 +167,7 @@ def test_the_wait_survives_an_outage_in_the_first_slice_once_it_has_begun(play: 
     assert play([AWAY]).result == AWAY
 
 
-def test_a_slice_says_how_long_the_outage_is_and_so_does_the_whole_wait(play: t.Callable[..., Play]) -> None:
+def test_the_length_of_an_outage_is_stated_for_a_slice_and_for_the_whole_wait(play: t.Callable[..., Play]) -> None:
     begun = timed_out(reason="Unreachable") | {"msg": "Cannot reach the Kubernetes API. Its last answer was 3 s ago."}
     done = play([begun, *[AWAY] * 50], wait_timeout=600)
     assert done.result["msg"] == "Cannot reach the Kubernetes API. Its last answer was 70 s ago."
@@ -178,7 +178,7 @@ def test_a_long_outage_ends_the_wait(play: t.Callable[..., Play]) -> None:
     assert done.result["reason"] == "Unreachable" and len(done.calls) < waiting.OUTAGE_S / SLICE_S + 3
 
 
-def test_the_reading_module_waits_too(play: t.Callable[..., Play]) -> None:
+def test_the_info_module_waits_in_the_same_way(play: t.Callable[..., Play]) -> None:
     done = play([timed_out(reason("driver", "slow.")), READY], module=INFO, wait=True)
     assert [name for name, dummy in done.calls] == [INFO, INFO] and done.result == READY
 

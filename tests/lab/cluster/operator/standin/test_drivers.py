@@ -37,7 +37,7 @@ class TestDriverOwners:
         with pytest.raises(images.ReconcileError, match="gpu-0001"):
             drivers.owners(everyone, self.NODES)
 
-    def test_one_default_only(self) -> None:
+    def test_only_one_default_is_allowed(self) -> None:
         everyone = [driver("b", default=True), driver("a", default=True)]
         assert drivers.conflict(everyone[0], everyone, self.NODES) == (
             "ReconcileFailed",

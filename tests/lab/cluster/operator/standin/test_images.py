@@ -18,7 +18,7 @@ def test_tag_and_digest() -> None:
     assert images.image({"image": "a/b@sha256:c"}, "X", {}) == "a/b@sha256:c"
 
 
-def test_environment_stands_in() -> None:
+def test_the_environment_is_used_if_the_spec_names_no_image() -> None:
     assert images.image({}, "X", {"X": "from/env:1"}) == "from/env:1"
 
 

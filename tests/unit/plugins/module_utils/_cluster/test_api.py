@@ -75,7 +75,7 @@ def test_a_post_is_sent_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) 
     assert e.value.reason == "TooManyRequests" and Handler.asked == ["POST"]
 
 
-def test_patience_ends(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_is_not_sent_again_forever(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Handler, "refusals", 1000)
     monkeypatch.setattr(api_module, "THROTTLED_S", 0.05)
     with pytest.raises(GpuOpsError, match="storage is") as e:
@@ -106,7 +106,7 @@ def test_a_refusal_is_one_sentence_with_a_reason(api: FakeApi, answer: t.Any, re
     assert e.value.reason == reason and message in e.value.msg and e.value.details["status"] == answer[0]
 
 
-def test_what_does_not_exist_is_none(api: FakeApi) -> None:
+def test_a_missing_object_is_none(api: FakeApi) -> None:
     cluster = Cluster(api.connection)
     assert cluster.get(POLICIES + "/nothing") is None and cluster.list("/apis/example.com/v1/things") is None
     assert cluster.delete(POLICIES + "/nothing") is False

@@ -73,7 +73,7 @@ def test_selectors() -> None:
     assert not nodes.matches({"nvidia.com/gpu.present": "false"}, node())
 
 
-def test_a_selector_has_strings_although_yaml_reads_other_types() -> None:
+def test_selector_values_become_strings_whatever_yaml_reads() -> None:
     assert nodes.selector_of({"a": True, "b": 7, "c": "x"}) == {"a": "true", "b": "7", "c": "x"}
 
 
@@ -130,7 +130,7 @@ def test_what_the_kubelet_reports() -> None:
 
 
 @pytest.mark.parametrize(("allocatable", "number"), [({"nvidia.com/gpu": "1k"}, 1000), ({}, 0), (None, 0)])
-def test_what_a_node_offers(allocatable: Json | None, number: int) -> None:
+def test_which_resources_a_node_offers(allocatable: Json | None, number: int) -> None:
     assert nodes.offered({"status": {"allocatable": allocatable}}, "nvidia.com/gpu") == number
 
 

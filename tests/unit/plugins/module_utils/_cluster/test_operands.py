@@ -63,7 +63,7 @@ def test_an_image_is_composed_as_the_operator_does(block: dict[str, str], image:
         ("driver", {"driver": {"enabled": True, "useNvidiaDriverCRD": True}}, False),
     ],
 )
-def test_what_the_spec_asks_for(name: str, spec: dict[str, t.Any], wanted: bool) -> None:
+def test_which_operands_the_spec_enables(name: str, spec: dict[str, t.Any], wanted: bool) -> None:
     assert operands.enabled(operand(name), spec) is wanted
 
 
@@ -78,7 +78,7 @@ def test_what_the_spec_asks_for(name: str, spec: dict[str, t.Any], wanted: bool)
         (daemonset("node-exporter"), None),
     ],
 )
-def test_whose_daemonset_it_is(item: dict[str, t.Any], name: str | None) -> None:
+def test_the_operand_that_a_daemonset_belongs_to(item: dict[str, t.Any], name: str | None) -> None:
     assert operands.operand_name(item) == name
 
 

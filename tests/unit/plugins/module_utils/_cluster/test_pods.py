@@ -12,7 +12,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods
 Json = dict[str, t.Any]
 
 
-def test_what_a_pod_holds() -> None:
+def test_how_many_gpus_a_pod_holds() -> None:
     def container(number: str, field: str = "limits") -> Json:
         return {"resources": {field: {"nvidia.com/gpu": number, "cpu": "1"}}}
 

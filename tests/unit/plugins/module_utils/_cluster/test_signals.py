@@ -30,13 +30,13 @@ def test_a_second_signal_does_not_disturb_the_clean_up() -> None:
     assert cleaned_up
 
 
-def test_no_signal_ends_a_block_that_ignores_them() -> None:
+def test_a_block_that_ignores_signals_is_not_interrupted() -> None:
     with signals.ignored():
         for number in signals.ENDING:
             os.kill(os.getpid(), number)
 
 
-def test_the_handlers_before_are_restored() -> None:
+def test_the_previous_handlers_are_restored() -> None:
     before = [signal.getsignal(number) for number in signals.ENDING]
     with signals.as_exceptions(), signals.ignored():
         assert [signal.getsignal(number) for number in signals.ENDING] == [signal.SIG_IGN] * len(signals.ENDING)

@@ -62,47 +62,47 @@ def test_only_none_means_not_yet(clock: Clock, answer: t.Any) -> None:
     assert waiting.until(looks(answer), 10) == answer
 
 
-def test_time_is_up(clock: Clock) -> None:
+def test_the_wait_ends_at_its_timeout(clock: Clock) -> None:
     assert waiting.until(looks(None), 5) is None
     assert clock.slept == [2, 2, 1]
 
 
-def test_without_a_time_out_it_waits_for_the_answer(clock: Clock) -> None:
+def test_without_a_timeout_the_wait_lasts_until_the_answer(clock: Clock) -> None:
     assert waiting.until(looks(*[None] * 1000, "found")) == "found"
 
 
-def test_the_pause_may_depend_on_what_was_seen(clock: Clock) -> None:
+def test_the_pause_may_differ_from_poll_to_poll(clock: Clock) -> None:
     pauses = iter([0, 0.5])
     assert waiting.until(looks(None, None, "found"), 10, poll_s=lambda: next(pauses)) == "found"
     assert clock.slept == [0, 0.5]
 
 
 @pytest.mark.parametrize("reason", AWAY)
-def test_an_api_server_that_is_away_may_come_back(clock: Clock, reason: Reason) -> None:
+def test_the_wait_survives_a_short_outage(clock: Clock, reason: Reason) -> None:
     told: list[str] = []
     look = looks(None, away(reason), away(reason), "found")
     assert waiting.until(look, 100, on_outage=lambda error: told.append(error.msg)) == "found"
     assert told == ["Cannot reach the Kubernetes API."] * 2
 
 
-def test_it_gives_up_after_an_outage_and_says_how_long_it_was(clock: Clock) -> None:
+def test_a_long_outage_ends_the_wait_and_its_length_is_stated(clock: Clock) -> None:
     with pytest.raises(GpuOpsError) as error:
         waiting.until(looks(None, away()), 1000)
     assert error.value.msg == "Cannot reach the Kubernetes API. Its last answer was 62 s ago."
     assert error.value.details == {"reason": "Unreachable", "status": 503}
 
 
-def test_each_answer_starts_the_patience_again(clock: Clock) -> None:
+def test_each_answer_resets_the_patience(clock: Clock) -> None:
     outage = [away()] * 20
     assert waiting.until(looks(*outage, None, *outage, None, *outage, "found")) == "found"
 
 
-def test_time_is_up_during_an_outage(clock: Clock) -> None:
+def test_the_wait_ends_at_its_timeout_even_during_an_outage(clock: Clock) -> None:
     with pytest.raises(GpuOpsError, match=r"Its last answer was 10 s ago\."):
         waiting.until(looks(None, away()), 10.5)
 
 
-def test_the_caller_may_end_the_patience(clock: Clock) -> None:
+def test_the_caller_may_limit_the_patience(clock: Clock) -> None:
     ends_s = clock.now_s + 4
     with pytest.raises(GpuOpsError, match=r"Its last answer was 4 s ago\."):
         waiting.until(looks(None, away()), patience_ends=lambda: ends_s)
@@ -121,7 +121,7 @@ def test_an_api_server_that_never_answered_is_not_waited_for(clock: Clock) -> No
     assert waiting.until(looks(None, away(), "found"), 100, patience=patience) == "found"
 
 
-def test_the_age_of_the_last_answer_is_said_once(clock: Clock) -> None:
+def test_the_age_of_the_last_answer_is_stated_once(clock: Clock) -> None:
     """A look may be a wait of its own, whose error already says it."""
     inner = GpuOpsError("Cannot reach the Kubernetes API. Its last answer was 3 s ago.", reason="Unreachable")
     with pytest.raises(GpuOpsError, match=r"^Cannot reach the Kubernetes API\. Its last answer was 62 s ago\.$"):

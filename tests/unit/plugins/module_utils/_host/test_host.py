@@ -28,7 +28,7 @@ def test_files_below_a_root(tmp_path: Path) -> None:
     assert host.exists("/etc/a.conf")
 
 
-def test_what_does_not_exist_is_none_or_empty(tmp_path: Path) -> None:
+def test_missing_files_read_as_none_or_empty(tmp_path: Path) -> None:
     host = Host(str(tmp_path))
     assert (host.read("/x"), host.read_bytes("/x"), host.link_name("/x")) == (None, None, None)
     assert (host.names("/x"), host.glob("/x/*"), host.exists("/x")) == ([], [], False)
@@ -111,13 +111,13 @@ def test_a_command_runs_in_the_c_locale_without_a_shell(monkeypatch: pytest.Monk
         (["sh", "-c", "kill -9 $$"], "sh ended with -9: no message"),
     ],
 )
-def test_a_command_that_fails_has_its_reason_on_one_line(command: list[str], error: str) -> None:
+def test_the_reason_of_a_failed_command_fits_on_one_line(command: list[str], error: str) -> None:
     output = Host().run(command)
     assert (output.error, output.ok) == (error, False)
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_a_command_that_hangs_is_not_waited_for_and_keeps_its_output(own: bool) -> None:
+def test_a_hanging_command_is_abandoned_and_its_output_kept(own: bool) -> None:
     started = time.monotonic()
     # Its child keeps the output open, which must not be waited for.
     command = ["sh", "-c", "echo partial; sleep 60 & wait"]

@@ -165,13 +165,13 @@ def test_the_ways_around_secure_boot() -> None:
     assert "linux-modules-nvidia" in worst(subject(SECURE, driver="host")).remedy
 
 
-def test_what_is_unknown_is_no_problem() -> None:
+def test_an_unknown_fact_is_not_a_problem() -> None:
     assert worst(subject(clock=None, operator_version="v99.1")).level == "ok"
     assert worst(subject(operator_version=None)).level == "ok"
     assert worst(subject({"driver": {"containerised": True, "userspace_version": "580.95.05"}})).level == "ok"
 
 
-def test_an_error_that_nvidia_ignores_is_no_finding() -> None:
+def test_an_error_that_nvidia_ignores_is_not_a_finding() -> None:
     remapped = {"kind": "xid", "gpu": "0000:18:00.0", "code": 63, "meaning": "GPU memory remapping event"}
     assert worst(subject({"xid": [remapped]})).level == "ok"
 

@@ -66,7 +66,7 @@ class FakeCluster:
         return self._applied[name]
 
 
-def test_created_updated_and_unchanged() -> None:
+def test_crds_are_created_updated_or_left_unchanged() -> None:
     before = {"b.nvidia.com": crd("b.nvidia.com", old=STRING), "c.nvidia.com": crd("c.nvidia.com", same=STRING)}
     after = {
         "a.nvidia.com": crd("a.nvidia.com"),
@@ -116,7 +116,7 @@ def pending(name: str) -> dict:
     return item
 
 
-def test_it_waits_until_the_api_server_serves_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wait_lasts_until_the_api_server_serves_the_crds(monkeypatch: pytest.MonkeyPatch) -> None:
     existing: dict[str, dict] = {}
     cluster = FakeCluster(existing, {"a.nvidia.com": pending("a.nvidia.com")})
     monkeypatch.setattr(waiting.time, "sleep", lambda seconds: existing.update({"a.nvidia.com": crd("a.nvidia.com")}))
@@ -143,7 +143,7 @@ def test_the_wait_survives_a_restart_of_the_api_server(monkeypatch: pytest.Monke
     assert apply_crds(AwayCluster(away=2), {"a.nvidia.com": ""}, "r", "n", 60)[0].name == "a.nvidia.com"
 
 
-def test_an_api_server_that_stays_away_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_api_server_that_stays_unreachable_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "time", Clock())
     with pytest.raises(GpuOpsError, match=r"^Cannot reach the Kubernetes API\. Its last answer was 62 s ago\.$"):
         apply_crds(AwayCluster(away=100), {"a.nvidia.com": ""}, "r", "n", 600)
@@ -181,12 +181,12 @@ def test_summarize_sees_changed_fields_versions_settings_and_labels() -> None:
     assert summarize(before, after) == ["~ labels app", "~ v1", "~ v1 spec.mode", "~ v1 spec.map{}", "~ spec"]
 
 
-def test_summarize_ends_after_twenty_lines() -> None:
+def test_summarize_stops_after_twenty_lines() -> None:
     lines = summarize(crd(), crd(**{f"f{number:02}": STRING for number in range(30)}))
     assert len(lines) == 20 and lines[-1] == "and 11 more"
 
 
-def test_established() -> None:
+def test_only_the_condition_established_counts() -> None:
     assert established(crd())
     assert not established({})
     assert not established({"status": {"conditions": [{"type": "Established", "status": "False"}]}})

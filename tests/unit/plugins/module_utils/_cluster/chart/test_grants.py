@@ -56,11 +56,11 @@ APPS = ("apps",)
         pytest.param([rule("get", urls="/x")], rule("get", "pods"), ["get pods"], id="a URL is no resource"),
     ],
 )
-def test_what_is_not_covered(held: list[dict], wanted: dict, missing: list[str]) -> None:
+def test_missing_grants_are_those_that_no_rule_covers(held: list[dict], wanted: dict, missing: list[str]) -> None:
     assert [str(grant) for grant in missing_grants([wanted, wanted], held)] == missing
 
 
-def test_a_role_without_rules() -> None:
+def test_a_role_with_null_rules_has_no_rules() -> None:
     item = {
         "kind": "ClusterRole",
         "metadata": {"name": "aggregated", "labels": {}},

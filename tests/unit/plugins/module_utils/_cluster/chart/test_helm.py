@@ -93,11 +93,11 @@ def test_a_missing_helm_is_named() -> None:
         (Source("https://example.com/gpu-operator-1.tgz"), False),
     ],
 )
-def test_is_local(source: Source, local: bool) -> None:
+def test_which_sources_are_local(source: Source, local: bool) -> None:
     assert source.is_local is local
 
 
-def test_a_source_reads_as_a_sentence() -> None:
+def test_a_source_is_described_in_words() -> None:
     assert str(Source("a", "https://r", "1")) == "a version 1 in https://r"
     assert str(Source("a")) == "a"
     assert Source("oci://example.com/team/gpu-operator/").chart_name == "gpu-operator"
@@ -129,14 +129,14 @@ def test_a_remote_chart_is_pulled_into_dest_once(bench: Bench, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("version", [None, ">=26", "26.7"])
-def test_a_version_that_is_not_exact_is_asked_for_again(bench: Bench, tmp_path: Path, version: str | None) -> None:
+def test_an_inexact_version_is_pulled_again(bench: Bench, tmp_path: Path, version: str | None) -> None:
     source = Source("gpu-operator", repo_url="https://example.com", version=version)
     bench.helm.fetch(source, str(tmp_path))
     bench.helm.fetch(source, str(tmp_path))
     assert len(bench.calls) == 2
 
 
-def test_without_dest_the_chart_does_not_stay(bench: Bench) -> None:
+def test_without_dest_the_pulled_chart_is_removed(bench: Bench) -> None:
     path, stays = bench.helm.fetch(Source("oci://example.com/gpu-operator", plain_http=True), None)
     assert Path(path).parent == bench.path / "module-tmp" and not stays
     assert bench.calls[0].startswith("pull oci://example.com/gpu-operator ") and bench.calls[0].endswith("--plain-http")
@@ -164,7 +164,7 @@ def test_a_password_needs_a_registry_or_a_repository(bench: Bench) -> None:
         bench.helm.fetch(Source("nvidia/gpu-operator", username="u", password="p"), None)
 
 
-def test_a_pull_that_leaves_nothing_or_fails_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pull_that_fails_or_leaves_no_archive_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMPTY", "1")
     with pytest.raises(GpuOpsError, match="left no archive"):
         bench.helm.fetch(Source("nvidia/gpu-operator"), None)
@@ -275,7 +275,7 @@ MESSAGES = [
 @pytest.mark.parametrize(
     ("stderr", "reason", "sentence"), MESSAGES, ids=[f"{number}-{case[1]}" for number, case in enumerate(MESSAGES)]
 )
-def test_errors_of_helm_become_one_sentence(stderr: str, reason: str, sentence: str) -> None:
+def test_a_helm_error_becomes_one_sentence(stderr: str, reason: str, sentence: str) -> None:
     error = explain(stderr, "CHART")
     assert error.reason == reason
     assert sentence in error.msg

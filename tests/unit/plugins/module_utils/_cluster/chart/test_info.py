@@ -45,7 +45,7 @@ def options(**changes: t.Any) -> dict[str, t.Any]:
     return {name: option.get("default") for name, option in OPTIONS.items()} | {"chart_ref": "x"} | changes
 
 
-def test_what_the_other_steps_need(folder: Path) -> None:
+def test_the_result_has_what_the_other_steps_need(folder: Path) -> None:
     result, warnings = chart_info(FakeHelm(folder), options())
     assert result["chart"] == {
         "name": "gpu-operator",
@@ -60,7 +60,7 @@ def test_what_the_other_steps_need(folder: Path) -> None:
     assert warnings == []
 
 
-def test_options_make_the_source(folder: Path) -> None:
+def test_the_source_is_built_from_the_options(folder: Path) -> None:
     helm = FakeHelm(folder, stays=False)
     login = {"registry_username": "user", "registry_password": "x", "registry_ca_file": "/ca"}
     chosen = options(chart_repo_url="https://r", chart_version="1", registry_plain_http=True, **login)
@@ -68,7 +68,7 @@ def test_options_make_the_source(folder: Path) -> None:
     assert helm.sources == [Source("x", "https://r", "1", "user", "x", "/ca", plain_http=True)]
 
 
-def test_unknown_values_are_named_and_warned_of(folder: Path) -> None:
+def test_unknown_values_are_returned_with_a_warning(folder: Path) -> None:
     result, warnings = chart_info(FakeHelm(folder), options(values={"drivers": {}}))
     assert result["unknown_values"] == ["drivers"]
     assert warnings == ["The chart does not know the Helm value drivers. Did you mean driver?"]

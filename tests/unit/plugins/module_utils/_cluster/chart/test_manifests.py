@@ -67,7 +67,7 @@ def policy(**spec: object) -> Rendered:
     return Rendered({}, [{"kind": "ClusterPolicy", "spec": base}])
 
 
-def test_an_absent_enabled_means_what_the_operator_means() -> None:
+def test_an_omitted_enabled_has_the_operators_default() -> None:
     assert images(policy()) == ["r/dcgm:1", "r/driver:1", "r/manager:1", "r/toolkit:1", "r/validator:1"]
 
 

@@ -46,7 +46,7 @@ def test_misspelt_values_are_named_with_a_suggestion(folder: Path) -> None:
     }
 
 
-def test_wrong_advice_is_answered_with_the_right_field(folder: Path) -> None:
+def test_a_commonly_suggested_wrong_field_is_answered_with_the_right_one(folder: Path) -> None:
     assert (
         "driver.kernelModuleType"
         in unknown({"driver": {"useOpenKernelModules": True}}, folder)["driver.useOpenKernelModules"]
@@ -61,5 +61,5 @@ def test_an_impossible_kernel_module_type_is_refused(folder: Path, value: object
 
 
 @pytest.mark.parametrize("values", [{"driver": None}, {"driver": "text"}, {"driver": {"kernelModuleType": "open"}}])
-def test_odd_blocks_do_not_break_the_check(values: dict) -> None:
+def test_blocks_of_the_wrong_type_do_not_break_the_check(values: dict) -> None:
     assert check_values(values, ChartFiles({}, {"driver": {"kernelModuleType": "auto"}}, "")) == []

@@ -31,7 +31,7 @@ def on_look(api: FakeApi, change: t.Callable[[int], Reply | None]) -> None:
 
 
 @pytest.mark.parametrize("status", [500, 503])
-def test_a_short_outage_does_not_end_the_wait_for_the_operands_to_go(api: FakeApi, status: int) -> None:
+def test_a_short_outage_does_not_end_the_wait_for_the_removal_of_the_operands(api: FakeApi, status: int) -> None:
     def restarting(number: int) -> Reply | None:
         if number in (1, 2):
             return refusal(status, "etcdserver: no leader")
@@ -44,7 +44,7 @@ def test_a_short_outage_does_not_end_the_wait_for_the_operands_to_go(api: FakeAp
     assert api.lists[POLICIES] == []
 
 
-def test_a_long_outage_ends_it(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_outage_ends_the_wait(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "OUTAGE_S", 0.05)
     on_look(api, lambda number: refusal(503, "etcdserver: no leader") if number else None)
     with pytest.raises(GpuOpsError, match=r"no leader.*Its last answer was 0 s ago\.") as e:

@@ -26,7 +26,7 @@ def item(spec: Json, fields: Json, **metadata: t.Any) -> Json:
     }
 
 
-def test_owners() -> None:
+def test_owners_of_fields() -> None:
     fields = {"f:driver": {".": {}, "f:version": {}, "f:env": {'k:{"name":"A"}': {".": {}, "f:value": {}}}}}
     assert changes.owners_of(item({}, fields)) == {
         "spec.driver.version": ["us"],
@@ -34,7 +34,7 @@ def test_owners() -> None:
     }
 
 
-def test_nothing_changes_with_the_status() -> None:
+def test_a_new_status_is_not_a_change() -> None:
     before = item({"mig": {}}, {"f:mig": {}})
     assert not changes.between(before, {**before, "status": {}}, "us").changed
 

@@ -22,7 +22,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
         ({"certManager": {}}, "does not need cert-manager"),
     ],
 )
-def test_wrong_advice_meets_the_right_field(spec: Json, right: str) -> None:
+def test_a_commonly_suggested_wrong_field_is_answered_with_the_right_one(spec: Json, right: str) -> None:
     with pytest.raises(GpuOpsError, match=right.replace(".", r"\.")) as e:
         mistakes.refuse_wrong_fields(spec)
     assert e.value.reason == "Invalid"

@@ -25,7 +25,7 @@ def test_an_unknown_field_gets_a_suggestion(said: str) -> None:
     assert "spec.driver.versoin" in found.msg and "Did you mean spec.driver.version?" in found.msg
 
 
-def test_an_unknown_field_without_a_schema_or_a_similar_name() -> None:
+def test_without_a_schema_or_a_similar_name_there_is_no_suggestion() -> None:
     error = GpuOpsError('unknown field "spec.nothingLikeIt"', reason="Invalid")
     assert (
         "Did you mean" not in refusals.explain(error, None).msg

@@ -18,5 +18,5 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
         ("localhost:5000/driver", ""),
     ],
 )
-def test_versions(image: str, version: str) -> None:
+def test_the_version_in_an_image(image: str, version: str) -> None:
     assert report.version_of(image) == version

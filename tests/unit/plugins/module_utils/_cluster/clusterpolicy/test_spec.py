@@ -29,7 +29,7 @@ def options(**given: t.Any) -> Json:
         ("nri_plugin_enabled", "nriPluginEnabled"),
     ],
 )
-def test_options_have_the_apis_spelling(option: str, field: str) -> None:
+def test_option_names_get_the_apis_spelling(option: str, field: str) -> None:
     assert spec.field_name(option) == field
 
 
@@ -40,7 +40,7 @@ def test_typed_options_become_fields() -> None:
 
 
 @pytest.mark.parametrize(("given", "sent"), [("2", 2), ("25%", "25%"), (None, None)])
-def test_a_number_of_nodes_is_a_number(given: str | None, sent: int | str | None) -> None:
+def test_a_number_of_nodes_becomes_an_integer(given: str | None, sent: int | str | None) -> None:
     """A number in quotes passes the schema and fails in the operator."""
     upgrades = {"auto_upgrade": None, "max_unavailable": given, "drain": {"max_unavailable": "2"}}
     policy = spec.desired_spec(options(driver={"upgrade_policy": upgrades}))["driver"]["upgradePolicy"]
@@ -62,7 +62,7 @@ def test_a_field_with_two_values_is_an_error() -> None:
         spec.desired_spec(options(driver={"version": "595"}, spec={"driver": {"version": "580"}}))
 
 
-def test_a_block_is_a_mapping() -> None:
+def test_a_block_must_be_a_mapping() -> None:
     with pytest.raises(GpuOpsError, match=r"spec\.mig must be a mapping, not str"):
         spec.desired_spec(options(spec={"mig": "mixed"}))
 
@@ -86,7 +86,7 @@ def live(blocks: Json, fields: Json) -> Json:
     return {"metadata": {"name": "cluster-policy", "managedFields": managed}, "spec": blocks}
 
 
-def test_a_block_whose_last_field_goes_keeps_a_default() -> None:
+def test_a_block_that_loses_its_last_field_keeps_a_default() -> None:
     blocks = {
         "toolkit": {"version": "1"},
         "gfd": {"env": [1]},

@@ -17,7 +17,7 @@ from tests.unit.plugins.module_utils._cluster.maintenance.nodes import options
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC).timestamp()
 
 
-def test_pods_that_a_drain_moves() -> None:
+def test_which_pods_a_drain_evicts() -> None:
     assert eviction.is_movable(workload("a"))
     assert not eviction.is_movable(workload("a", controller="DaemonSet"))
     assert not eviction.is_movable(workload("a", annotations={"kubernetes.io/config.mirror": "hash"}))
@@ -25,7 +25,7 @@ def test_pods_that_a_drain_moves() -> None:
     assert not eviction.is_movable(workload("a") | {"status": {"phase": "Failed"}})
 
 
-def test_pods_that_need_a_permission() -> None:
+def test_pods_that_are_evicted_only_with_permission() -> None:
     bare = workload("bare", controller="")
     owned = workload("owned", controller="")
     owned["metadata"]["ownerReferences"] = [{"kind": "ClusterPolicy", "name": "x"}]
@@ -47,7 +47,7 @@ def refusal(reason: str, msg: str = "no.") -> GpuOpsError:
     return GpuOpsError(msg, reason=reason)
 
 
-def test_refusals_that_the_next_look_settles() -> None:
+def test_refusals_that_the_next_poll_settles() -> None:
     assert eviction.explain_refusal(refusal("NotFound"), "default") is None
     assert eviction.explain_refusal(refusal("Conflict"), "default") is None
     assert (
@@ -112,7 +112,7 @@ def ending(seconds_ago: float, **metadata: t.Any) -> dict:
         pytest.param(ending(5), None, "look at the kubelet of its node", id="kubelet"),
     ],
 )
-def test_reasons_why_a_pod_is_still_there(pod: dict, refused: str | None, why: str) -> None:
+def test_why_a_pod_still_exists(pod: dict, refused: str | None, why: str) -> None:
     assert why in eviction.why_left(pod, node(), refused, NOW)
 
 
@@ -122,7 +122,7 @@ def test_a_pod_that_tolerates_the_cordon_comes_back() -> None:
     assert "tolerates the cordon" in eviction.why_left(pod, node(), None, NOW)
 
 
-def test_a_node_without_a_kubelet_ends_no_pod() -> None:
+def test_a_node_without_a_kubelet_does_not_end_its_pods() -> None:
     down = node()
     down["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     assert "not Ready" in eviction.why_left(ending(5), down, None, NOW)
@@ -148,5 +148,5 @@ def test_a_node_without_a_kubelet_ends_no_pod() -> None:
         ),
     ],
 )
-def test_progress_in_a_line(left: dict, line: str) -> None:
+def test_progress_fits_in_one_line(left: dict, line: str) -> None:
     assert eviction.progress(50, 12, left) == line

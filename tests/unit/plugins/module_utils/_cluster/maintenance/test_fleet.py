@@ -72,17 +72,17 @@ def test_nodes_are_patched_and_those_without_a_patch_are_unchanged() -> None:
     assert done["gpu-0001"] == (node(1), False) and failed == {}
 
 
-def test_a_short_outage_is_survived(clock: Clock) -> None:
+def test_a_short_outage_is_tolerated(clock: Clock) -> None:
     done, failed = patch_all(FakeCluster(gpu_0000=[away(), away()]), "gpu-0000", "gpu-0001")
     assert list(done) == ["gpu-0001", "gpu-0000"] and failed == {} and clock.now_s == 1004
 
 
-def test_an_outage_of_almost_a_minute_is_survived() -> None:
+def test_an_outage_of_almost_a_minute_is_tolerated() -> None:
     errors = {"gpu_0000": [away() for dummy in range(30)], "gpu_0001": [away() for dummy in range(30)]}
     assert patch_all(FakeCluster(**errors), "gpu-0000", "gpu-0001")[1] == {}
 
 
-def test_a_longer_outage_says_how_long_it_was() -> None:
+def test_the_error_states_the_length_of_a_longer_outage() -> None:
     done, failed = patch_all(FakeCluster(gpu_0000=[away() for dummy in range(99)]), "gpu-0000")
     assert done == {}
     assert failed["gpu-0000"].msg == "Cannot reach the Kubernetes API. Its last answer was 62 s ago."
@@ -114,7 +114,7 @@ def test_few_nodes_are_read_one_by_one_and_many_in_pages(monkeypatch: pytest.Mon
     assert names(in_pages) == {"gpu-0000": ["a"], "gpu-0001": ["b"]} and in_pages.reads == []
 
 
-def test_an_empty_answer_of_the_cache_is_checked() -> None:
+def test_an_empty_answer_from_the_cache_is_verified() -> None:
     cluster = FakeCluster()
     assert fleet.Fleet(cluster, options()).pods_on("gpu-0000") == []
     selector = {"fieldSelector": "spec.nodeName=gpu-0000"}

@@ -46,7 +46,7 @@ def test_a_second_purpose_keeps_the_initial_state_of_the_first() -> None:
         )
 
 
-def test_a_cordon_that_somebody_has_lifted_returns_only_for_the_maintenance() -> None:
+def test_a_cordon_that_was_lifted_is_restored_for_the_maintenance_only() -> None:
     annotations, spec = changes(hold_patch(held(reboot="earlier", initially="true", cordoned=False), "reboot", "me"))
     assert (annotations, spec) == (
         {PURPOSE_PREFIX + "reboot": "me", INITIALLY_CORDONED: "false"},
@@ -78,7 +78,7 @@ def test_a_node_that_is_not_held_for_the_purpose_is_left_alone() -> None:
     assert release_patch(held(repair="y"), "reboot") is None
 
 
-def test_after_a_patch_a_node_is_what_the_patch_says() -> None:
+def test_a_patched_node_has_the_fields_of_the_patch() -> None:
     before = held(cordoned=False, initially=None)
     taken = patched(before, hold_patch(before, "reboot", "me"))
     assert hold_of(taken) == Hold(True, ("reboot",), False)

@@ -24,7 +24,7 @@ def names(nodes: list[dict]) -> list[str]:
     return [item["metadata"]["name"] for item in nodes]
 
 
-def test_nodes_by_name_once_each_and_in_their_order() -> None:
+def test_named_nodes_are_selected_once_each_and_in_their_order() -> None:
     assert names(plan.select([node(0), node(1), node(2)], options(nodes=["gpu-0002", "gpu-0000", "gpu-0002"]))) == [
         "gpu-0002",
         "gpu-0000",
@@ -37,7 +37,7 @@ def test_a_node_that_does_not_exist_is_named_with_the_option() -> None:
         plan.select([node(0)], options(nodes=["gone", "gpu-0000", "gpu-9"]))
 
 
-def test_nodes_by_label() -> None:
+def test_nodes_are_selected_by_label() -> None:
     other = node(1)
     other["metadata"]["labels"]["rack"] = "7"
     assert names(plan.select([node(0), other], options(node_selector={"rack": 7}))) == ["gpu-0001"]
@@ -45,7 +45,7 @@ def test_nodes_by_label() -> None:
         plan.select([node(0), other], options(node_selector={"rack": 8}))
 
 
-def test_without_a_choice_the_nodes_are_those_that_are_held_for_the_purpose() -> None:
+def test_without_a_selection_the_nodes_held_for_the_purpose_are_used() -> None:
     nodes = [held(0, reboot="x"), held(1, repair="x"), node(2)]
     assert names(plan.select(nodes, options(state="restored"))) == ["gpu-0000"]
 
@@ -54,7 +54,7 @@ def test_without_a_choice_the_nodes_are_those_that_are_held_for_the_purpose() ->
     ("state", "fine"),
     [("upgrade-required", True), ("upgrade-failed", True), ("upgrade-done", True), ("drain-required", False)],
 )
-def test_a_node_that_the_operator_works_on_is_refused(state: str, fine: bool) -> None:
+def test_a_node_whose_driver_is_being_upgraded_is_refused(state: str, fine: bool) -> None:
     busy = node(0)
     busy["metadata"]["labels"]["nvidia.com/gpu-driver-upgrade-state"] = state
     plan.check_nodes([busy], [busy], options(state="restored"))
@@ -86,13 +86,13 @@ def test_a_purpose_must_fit_into_an_annotation(purpose: str) -> None:
         plan.check_options(options(purpose=purpose))
 
 
-def test_options_that_make_sense() -> None:
+def test_a_negative_grace_period_is_refused() -> None:
     plan.check_options(options(purpose="a" * 40, grace_period=0))
     with pytest.raises(GpuOpsError, match="grace_period must be at least 0"):
         plan.check_options(options(grace_period=-1))
 
 
-def test_the_plan_stops_at_obstacles_and_names_a_few() -> None:
+def test_obstacles_stop_the_plan_and_a_few_are_named() -> None:
     pods = [workload(f"bare-{number}", controller="") for number in range(7)]
     with pytest.raises(
         GpuOpsError, match=r"^Pods are in the way: default/bare-0 .*default/bare-4 on .*; and 2 more\. Permit it"
@@ -110,7 +110,7 @@ def test_a_plan_says_what_changes() -> None:
     assert change.after == {"unschedulable": True, "purposes": ["reboot"], "pods": []}
 
 
-def test_a_plan_for_what_is_done_is_empty() -> None:
+def test_a_plan_is_empty_when_nothing_is_left_to_do() -> None:
     drained, restored = held(reboot="x"), held(cordoned=False, initially=None)
     assert not plan.plan([drained], {}, options(), "me")[0].changed
     assert not plan.plan([restored], {}, options(state="restored"), "me")[0].changed

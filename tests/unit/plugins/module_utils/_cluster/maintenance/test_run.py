@@ -107,7 +107,7 @@ def test_a_drain_evicts_the_pods_of_all_nodes() -> None:
     assert fleet.cordoned == ["gpu-0000", "gpu-0001"] and not any(fleet.all_pods.values())
 
 
-def test_without_nodes_nothing_is_asked() -> None:
+def test_without_nodes_no_pods_are_read() -> None:
     fleet = FakeFleet(look=lambda: pytest.fail("There is no node to look at."))
     assert run.apply(fleet, []) == []
 
@@ -150,7 +150,7 @@ def test_a_pod_that_stays_fails_its_node_and_the_others_are_put_back() -> None:
     assert rows[1]["reason"] == "The call failed, and this node was put back as it was."
 
 
-def test_a_failure_ends_the_drain_also_if_the_api_server_is_away_then() -> None:
+def test_a_failure_ends_the_drain_even_if_the_api_server_is_then_unreachable() -> None:
     """The second node cannot be concluded in the step in which the first one has failed."""
     fleet = FakeFleet(timeout=30)
     fleet.refusal = "no"

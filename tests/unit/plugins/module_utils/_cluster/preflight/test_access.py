@@ -61,13 +61,13 @@ def test_pod_security(labels: dict | None, values: dict, level: str) -> None:
 # ---- permissions --------------------------------------------------------------------------------------------------
 
 
-def test_an_administrator_costs_one_review() -> None:
+def test_an_administrator_needs_one_review() -> None:
     cluster = FakeCluster(ADMIN)
     assert missing_permissions(cluster, "ns") == []
     assert cluster.reviews == 1
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_permissions_are_named() -> None:
     missing = missing_permissions(FakeCluster(("list", "nodes", None), ("get", "pods/log", "ns")), "ns")
     assert "list nodes" not in missing and "get nodes" in missing
     assert "get pods/log in ns" not in missing and "create pods/portforward in ns" in missing
@@ -80,7 +80,7 @@ def test_what_is_missing_is_named() -> None:
 GROUP = "rbac.authorization.k8s.io"
 
 
-def test_a_user_who_may_escalate_and_bind_costs_two_reviews_for_each_kind() -> None:
+def test_a_user_who_may_escalate_and_bind_needs_two_reviews_for_each_kind() -> None:
     rules = [(verb, f"clusterroles.{GROUP}", None) for verb in ("escalate", "bind")] + [
         (verb, f"roles.{GROUP}", "ns") for verb in ("escalate", "bind")
     ]
@@ -93,7 +93,7 @@ def test_without_bind_a_user_can_create_roles_but_not_grant_them() -> None:
     assert "ClusterRole wide" in ungranted(FakeCluster(("escalate", f"clusterroles.{GROUP}", None)), "ns", RBAC_ROLES)
 
 
-def test_what_a_user_has_in_the_namespace_does_not_cover_a_role_for_the_whole_cluster() -> None:
+def test_rights_in_the_namespace_do_not_cover_a_clusterrole() -> None:
     assert ungranted(FakeCluster(held={"ns": [READ_PODS]}), "ns", RBAC_ROLES) == {
         "ClusterRole wide": ["get pods", "list pods"]
     }

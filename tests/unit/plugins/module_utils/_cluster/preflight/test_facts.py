@@ -31,12 +31,12 @@ def test_facts() -> None:
 
 
 @pytest.mark.parametrize("labels", [{}, {"a": "b"}])
-def test_facts_tell_the_namespace(labels: dict[str, str]) -> None:
+def test_facts_include_the_namespace(labels: dict[str, str]) -> None:
     namespace = {"metadata": {"name": "gpu-operator", **({"labels": labels} if labels else {})}}
     assert facts(snapshot(namespace=namespace))["namespace"] == {"name": "gpu-operator", "labels": labels}
 
 
-def test_facts_name_what_helm_installed() -> None:
+def test_facts_name_the_clusterpolicies_that_helm_installed() -> None:
     mine, helms = named("mine"), named("cluster-policy")
     helms["metadata"]["annotations"] = {"meta.helm.sh/release-name": "gpu-operator"}
     assert facts(snapshot(clusterpolicies=[mine, helms]))["helm_clusterpolicies"] == ["cluster-policy"]

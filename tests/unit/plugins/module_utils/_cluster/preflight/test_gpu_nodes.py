@@ -53,7 +53,7 @@ def test_taints() -> None:
     )
 
 
-def test_control_plane_nodes_are_no_candidates_while_gpus_are_unknown() -> None:
+def test_control_plane_nodes_are_not_candidates_while_gpus_are_unknown() -> None:
     control_plane = bare("cp", labels={"node-role.kubernetes.io/control-plane": ""}, taints=[TAINT])
     assert only("taints", snapshot(nodes=[control_plane, bare("worker")])).level == "ok"
 
@@ -88,7 +88,7 @@ def test_a_pause_with_a_reason_is_fine(labels: dict) -> None:
     assert only("node_state", snapshot(nodes=[node(labels=labels)])).level == "ok"
 
 
-def test_a_driver_on_the_host_is_fine_when_the_operator_brings_none() -> None:
+def test_a_driver_on_the_host_is_fine_when_the_operator_installs_none() -> None:
     assert (
         only(
             "node_state",

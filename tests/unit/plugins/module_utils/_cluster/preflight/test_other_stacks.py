@@ -56,7 +56,7 @@ def test_other_stacks(other: dict, value: str, level: str) -> None:
     assert only("other_stacks", snapshot(daemonsets=[other]), intent(**{value: {"enabled": False}})).level == "ok"
 
 
-def test_our_own_operands_and_idle_daemonsets_are_no_other_stack() -> None:
+def test_our_own_operands_and_idle_daemonsets_are_not_another_stack() -> None:
     mine = daemonset(
         "nvidia-device-plugin-daemonset",
         "nvcr.io/nvidia/k8s-device-plugin:v0.20.0",

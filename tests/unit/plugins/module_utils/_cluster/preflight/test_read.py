@@ -11,14 +11,14 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from tests.unit.plugins.module_utils._cluster.preflight.clusters import ADMIN, RBAC_ROLES, FakeCluster, operator
 
 
-def test_read_takes_one_pass() -> None:
+def test_everything_is_read_in_one_pass() -> None:
     cluster = FakeCluster(ADMIN)
     found = snapshot_of(cluster, "ns", review=True)
     assert (found.version, found.nodes, found.operators) == ("v1.36.3", [{"kind": "nodes"}], [operator()])
     assert found.gpuclusters == [] and found.namespace == {"metadata": {"name": "ns"}} and not found.unreadable
 
 
-def test_without_review_permissions_are_not_asked_for() -> None:
+def test_without_review_no_permission_is_checked() -> None:
     cluster = FakeCluster()
     assert snapshot_of(cluster, "ns", review=False).missing_permissions == []
     assert cluster.reviews == 0
@@ -29,7 +29,7 @@ def test_unreadable_collections_are_noted() -> None:
     assert found.unreadable == {"nodes", "namespaces"} and found.nodes == [] and found.namespace is None
 
 
-def test_another_error_ends_it() -> None:
+def test_another_error_ends_the_read() -> None:
     with pytest.raises(GpuOpsError, match="Cannot reach the API"):
         snapshot_of(FakeCluster(ADMIN, broken=True), "ns", review=True)
 
@@ -47,7 +47,7 @@ def test_without_roles_no_review_is_requested() -> None:
     assert snapshot_of(cluster, "ns", review=False).ungranted == {} and cluster.reviews == 0
 
 
-def test_only_the_operators_own_deployment_is_an_operator() -> None:
+def test_only_the_operators_own_deployment_counts_as_an_operator() -> None:
     """OLM sets no labels on the Deployment, and other Deployments may have its name."""
     cluster = FakeCluster(ADMIN)
     cluster.deployments = [operator("olm"), operator("shop", app="web")]

@@ -14,7 +14,7 @@ def test_a_helm_value_is_found_by_its_path() -> None:
     assert wanted.value("driver.version.deeper", 1) == wanted.value("text.deeper", 1) == wanted.value("none", 1) == 1
 
 
-def test_the_candidates_are_all_nodes_as_long_as_none_has_a_gpu_label() -> None:
+def test_all_nodes_are_candidates_until_one_has_a_gpu_label() -> None:
     control_plane = bare("cp", labels={"node-role.kubernetes.io/control-plane": ""})
     unlabelled = snapshot(nodes=[control_plane, bare("worker")])
     assert [item["metadata"]["name"] for item in unlabelled.candidates] == ["worker"]

@@ -58,7 +58,7 @@ def test_container_runtime(runtimes: list[str], level: str, words: str) -> None:
     assert finding.level == level and words in finding.message
 
 
-def test_container_runtimes_are_no_failure_while_gpus_are_unknown() -> None:
+def test_mixed_container_runtimes_are_only_a_warning_while_gpus_are_unknown() -> None:
     found = check("container_runtime", snapshot(nodes=[bare("a"), bare("b", runtime="docker://27.0.0")]))
     assert levels(found) == ["warning", "warning"]
     assert found[1].message.startswith("Nodes (which of them carry a GPU is not known yet) mix container runtimes")

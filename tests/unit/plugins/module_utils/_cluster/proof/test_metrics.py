@@ -164,5 +164,5 @@ def test_every_node_gets_its_own_answer() -> None:
     assert rows["crashing"].reason == "The exporter is not ready: CrashLoopBackOff."
 
 
-def test_a_named_node_that_does_not_exist_says_so() -> None:
+def test_a_named_node_that_does_not_exist_is_reported() -> None:
     assert ask(["gone"])["gone"].reason == "There is no such node."

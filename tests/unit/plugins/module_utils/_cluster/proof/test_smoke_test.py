@@ -52,7 +52,7 @@ def test_a_thousand_shared_gpus_are_a_quantity_with_a_suffix() -> None:
     assert verdict.reason.startswith("The node offers 1000 nvidia.com/gpu, the test asks for 1001.")
 
 
-def test_named_nodes_are_tested_also_when_cordoned_and_only_once() -> None:
+def test_named_nodes_are_tested_once_each_even_if_cordoned() -> None:
     selection = select([node("a", cordoned=True), node("b")], options(nodes=["a", "a"]))
     assert selection.testable == ["a"]
 
@@ -73,7 +73,7 @@ def test_a_selector_leaves_out_cordoned_nodes_but_not_broken_ones() -> None:
     ]
 
 
-def test_a_node_that_can_run_no_workload_gets_its_verdict_without_a_pod() -> None:
+def test_a_node_that_cannot_run_a_workload_gets_its_verdict_without_a_pod() -> None:
     unreported = node("new")
     unreported["status"]["conditions"] = []
     outcomes = select(
@@ -155,7 +155,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 DONE = pod("Succeeded", terminated={"exitCode": 0})
 
 
-def test_all_nodes_are_tested_with_a_limit_and_nothing_stays() -> None:
+def test_all_nodes_are_tested_within_the_limit_and_no_pod_is_left() -> None:
     cluster = FakeCluster(a=DONE, b=DONE, c=pod("Failed", terminated={"exitCode": 3}), d=DONE, e=DONE)
     outcomes = {outcome.node: outcome for outcome in Run(cluster, options(parallel=2)).test(["a", "b", "c", "d", "e"])}
     assert cluster.created == ["a", "b", "c", "d", "e"] and cluster.most == 2 and cluster.objects == {}
@@ -208,7 +208,7 @@ def test_a_refused_creation_ends_the_run_and_cleans_up(error: GpuOpsError, words
     assert cluster.objects == {}
 
 
-def test_a_short_outage_is_survived() -> None:
+def test_a_short_outage_is_tolerated() -> None:
     cluster = FakeCluster(a=DONE, b=DONE)
 
     def blink() -> None:
@@ -240,7 +240,7 @@ def test_pods_that_cannot_be_deleted_are_reported() -> None:
     assert e.value.reason == "Unreachable"
 
 
-def test_a_short_outage_during_the_cleanup_is_survived() -> None:
+def test_a_short_outage_during_the_cleanup_is_tolerated() -> None:
     """The deletion of the last pod fails twice."""
     cluster = FakeCluster(a=pod("Running"), b=pod("Running"))
     cluster.on_poll = lambda: os.kill(os.getpid(), signal.SIGTERM) if cluster.polls == 2 else None
@@ -270,7 +270,7 @@ def leftover(expires: str | None) -> dict:
     }
 
 
-def test_leftovers_are_deleted_once_they_expired() -> None:
+def test_leftovers_are_deleted_once_they_have_expired() -> None:
     cluster = FakeCluster(a=DONE)
     cluster.objects = {
         "left-100": leftover("100"),

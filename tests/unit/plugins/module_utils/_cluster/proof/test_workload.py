@@ -64,7 +64,7 @@ def test_every_option_reaches_the_pod() -> None:
     ]
 
 
-def test_a_job_wraps_the_same_pod_and_never_repeats_it() -> None:
+def test_a_job_wraps_the_same_pod_and_never_retries_it() -> None:
     pod, job = manifest("n", "r", options(), 0), manifest("n", "r", options(kind="Job"), 0)
     assert job["kind"] == "Job" and job["spec"]["backoffLimit"] == 0
     assert job["spec"]["template"]["spec"] == pod["spec"]
@@ -104,7 +104,7 @@ def test_success_is_a_pass() -> None:
         ({"status": {"phase": "Failed"}}, None, "The node refused or ended the pod (no reason given): no message."),
     ],
 )
-def test_failures_say_why(failed: dict, code: int | None, reason: str) -> None:
+def test_a_failure_states_its_reason(failed: dict, code: int | None, reason: str) -> None:
     assert judge(failed, 1, options()) == Verdict("", phase="Failed", exit_code=code, reason=reason)
 
 
@@ -129,7 +129,7 @@ def test_a_container_that_never_starts_without_a_message_has_a_remedy() -> None:
         pod(unschedulable=BUSY),
     ],
 )
-def test_what_may_still_pass_is_not_judged(waits: dict | None) -> None:
+def test_a_pod_that_may_still_pass_is_not_judged(waits: dict | None) -> None:
     assert judge(waits, workload.UNSCHEDULABLE_S - 1, options()) is None
 
 
@@ -145,7 +145,7 @@ def test_a_busy_node_is_waited_for_on_request_and_then_fails() -> None:
     assert verdict and not verdict.skipped and verdict.reason.startswith("Other pods held the node's nvidia.com/gpu")
 
 
-def test_a_pod_that_fits_nowhere_for_another_reason_fails() -> None:
+def test_a_pod_that_cannot_be_scheduled_for_another_reason_fails() -> None:
     verdict = judge(
         pod(unschedulable="0/4 nodes are available: 1 Insufficient cpu."), workload.UNSCHEDULABLE_S, options()
     )
@@ -165,6 +165,6 @@ def test_a_pod_that_fits_nowhere_for_another_reason_fails() -> None:
         (None, "The pod did not appear after 300 s"),
     ],
 )
-def test_time_out(late: dict | None, reason: str) -> None:
+def test_a_timeout_states_what_the_pod_was_doing(late: dict | None, reason: str) -> None:
     verdict = judge(late, 300, options())
     assert verdict and verdict.reason.startswith(reason)

@@ -20,7 +20,7 @@ def look(api: FakeApi) -> Observation:
     return observe.observe(Cluster(api.connection), NAMESPACE, "cluster-policy")
 
 
-def test_a_ready_stack_takes_five_small_lists(api: FakeApi) -> None:
+def test_a_ready_stack_is_read_with_five_small_lists(api: FakeApi) -> None:
     assert judge.judge(look(api)).state == "ready"
     assert sorted((method, path) for method, path, dummy in api.log if path in api.lists) == [
         ("GET", NODES),

@@ -22,7 +22,7 @@ def test_every_state_that_never_ends_has_a_remedy() -> None:
     assert set(operand_reasons.REMEDIES) == set(pods.NEVER_STARTS)
 
 
-def test_the_daemonset_controller_has_not_looked_yet() -> None:
+def test_the_daemonset_controller_has_not_acted_yet() -> None:
     """The status is all zeros, and the operator calls that ready."""
     stack = ready(2)
     for item in stack.daemonsets.values():
@@ -31,7 +31,7 @@ def test_the_daemonset_controller_has_not_looked_yet() -> None:
     assert found.state == "progressing" and reason(found, "NotScheduled").operand == "driver"
 
 
-def test_an_operand_without_daemonset() -> None:
+def test_an_operand_without_a_daemonset() -> None:
     stack = ready()
     del stack.daemonsets[EXPORTER]
     found = verdict(stack)
@@ -70,7 +70,7 @@ IMAGE = {"repository": "nvcr.io/nvidia", "image": "driver", "version": "595.91.0
         ("nvcr.io/nvidia/driver:595.91.071-ubuntu24.04", "progressing"),
     ],
 )
-def test_the_image_is_the_one_that_the_spec_demands(running: str, state: str) -> None:
+def test_the_image_is_the_one_in_the_spec(running: str, state: str) -> None:
     stack = ready(2, driver=IMAGE)
     stack.daemonsets[DRIVER] = daemonset(OPERANDS[0], 2, running)
     found = verdict(stack)

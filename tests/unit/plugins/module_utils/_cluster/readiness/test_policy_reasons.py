@@ -71,7 +71,7 @@ def test_an_operator_that_cannot_reconcile_may_recover_for_a_while(since: str, s
     assert found.state == state and "no image" in found.message
 
 
-def test_an_error_from_before_the_edit_may_be_corrected_by_it() -> None:
+def test_an_edit_may_correct_an_earlier_error() -> None:
     stack = edited(set_error(ready(), "ReconcileFailed", "Failed to reconcile state-driver: no image", LONG_AGO), 20)
     assert verdict(stack).state == "progressing" and verdict(edited(stack, 40)).state == "failed"
 

@@ -20,7 +20,7 @@ def test_a_generation_that_the_controller_has_not_seen() -> None:
     assert verdict(roll(ready(2), EXPORTER, 2, 2, 2, 2, generation=2)).state == "progressing"
 
 
-def test_only_operands_that_are_behind_are_suspects() -> None:
+def test_only_operands_with_a_lagging_rollout_are_suspects() -> None:
     assert rollouts.suspects(observed(ready(3)).daemonsets) == []
     stack = roll(ready(2), EXPORTER, 2, 2, 2, 1)
     stranger = roll(ready(2), EXPORTER, 2, 2, 2, 1).daemonsets[EXPORTER]
@@ -56,5 +56,5 @@ def test_a_rollout_counts_nodes() -> None:
         (PodRow("x", "", "ContainerCreating", 0, current=True), False),
     ],
 )
-def test_pods_that_need_help(row: PodRow, never: bool) -> None:
+def test_which_pods_never_start(row: PodRow, never: bool) -> None:
     assert rollouts.never_starts(row) is never

@@ -100,7 +100,7 @@ def test_a_pod_that_has_just_been_deleted(api: FakeApi) -> None:
         ({"containerStatuses": [{"name": "a", "ready": True, "state": {"running": {}}}]}, ""),
     ],
 )
-def test_what_holds_a_pod_up(status: Json, cause: str) -> None:
+def test_what_blocks_a_pod(status: Json, cause: str) -> None:
     assert troubles.held_up_by({"status": status}) == cause
 
 

@@ -20,7 +20,7 @@ def test_a_verdict_as_a_result() -> None:
     ]
 
 
-def test_what_was_observed_of_the_clusterpolicy() -> None:
+def test_the_observed_clusterpolicy_is_part_of_the_result() -> None:
     observation = observed(edited(ready(driver={"version": "595"}), 7))
     assert observation.policy and observation.spec["driver"] == {"version": "595"}
     assert observation.seconds_since_edit == 7

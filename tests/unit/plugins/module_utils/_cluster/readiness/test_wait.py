@@ -44,7 +44,7 @@ def test_a_wait_that_cannot_succeed_ends_at_once(api: FakeApi) -> None:
     )
 
 
-def test_time_is_up(api: FakeApi) -> None:
+def test_the_wait_ends_at_its_timeout(api: FakeApi) -> None:
     api.lists[POLICIES][0]["status"]["state"] = "notReady"
     with pytest.raises(GpuOpsError, match="not ready after 0 s: The operator does not report") as e:
         state_after_wait(api, 0.1)

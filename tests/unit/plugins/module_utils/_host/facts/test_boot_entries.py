@@ -37,12 +37,12 @@ LOADER_INFO = "sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b2
         ("6.9.12", "6.10.1"),
     ],
 )
-def test_kernel_versions_in_order(older: str, newer: str) -> None:
+def test_kernel_versions_are_sorted(older: str, newer: str) -> None:
     assert version_key(older) < version_key(newer)
     assert newest([newer, older]) == newer
 
 
-def test_no_kernel_is_the_newest_of_none() -> None:
+def test_without_kernels_there_is_no_newest_one() -> None:
     assert newest([]) is None
 
 
@@ -71,7 +71,7 @@ def test_arguments_are_split_as_the_kernel_does() -> None:
     ]
 
 
-def test_grubs_defaults_need_a_file(tmp_path: Path) -> None:
+def test_without_a_file_grub_has_no_defaults(tmp_path: Path) -> None:
     assert grub_defaults(FakeHost(tmp_path)) is None
     assert default_arguments({}) == []
 

@@ -41,7 +41,7 @@ def test_configurations(name: str, handlers: set[str], default: str | None) -> N
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"runtimes": null}'])
-def test_docker_settings_that_say_nothing(text: str) -> None:
+def test_docker_settings_without_runtimes(text: str) -> None:
     assert parse_docker(text).handlers == frozenset()
 
 
@@ -103,7 +103,7 @@ def test_the_containerd_of_a_distribution(tmp_path: Path, distribution: str, pat
     )
 
 
-def test_microk8s_starts_containerd_with_what_it_makes_of_the_template(tmp_path: Path) -> None:
+def test_microk8s_starts_containerd_with_the_rendered_template(tmp_path: Path) -> None:
     write(
         tmp_path / "var/snap/microk8s/current/args/containerd-template.toml",
         recorded("runtimes/microk8s-template.toml"),
@@ -128,7 +128,7 @@ def test_crio_with_drop_ins(tmp_path: Path) -> None:
     )
 
 
-def test_a_unit_alone_is_a_runtime_too(tmp_path: Path) -> None:
+def test_a_unit_alone_counts_as_a_runtime(tmp_path: Path) -> None:
     (runtime,) = found(tmp_path, units="Id=docker.service\nLoadState=loaded\nActiveState=active\n")
     assert (runtime["name"], runtime["config"], runtime["nvidia_runtime"], runtime["active"]) == (
         "docker",

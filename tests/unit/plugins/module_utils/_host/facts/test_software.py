@@ -71,7 +71,7 @@ def test_one_command_lists_all_packages_and_one_all_units(tmp_path: Path) -> Non
     assert [command[-1] for command in host.ran] == ["nvlsm*", "nvlsm.service"]
 
 
-def test_a_pattern_that_matches_no_package_is_no_error(tmp_path: Path) -> None:
+def test_a_pattern_that_matches_no_package_is_not_an_error(tmp_path: Path) -> None:
     nothing = Output("", "dpkg-query: no packages found matching x", "dpkg-query ended with 1")
     assert package_query(FakeHost(tmp_path, dpkg_query=nothing), ["x"]).ok
     late = Output("", "", "dpkg-query did not answer within 10 s")

@@ -39,7 +39,7 @@ def test_a_journal() -> None:
     assert (lost.action, lost.message) == ("RESTART_BM", "pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")
 
 
-def test_a_ring_buffer_with_a_gpu_that_was_gone_when_the_driver_came() -> None:
+def test_a_ring_buffer_with_a_gpu_that_was_gone_when_the_driver_loaded() -> None:
     assert short(recorded("logs/dmesg-rhel-9.txt")) == [
         ("2026-03-02T06:30:12,308145+01:00", "xid", "0000:b3:00.0", 79, "GPU has fallen off the bus"),
         ("2026-03-02T07:00:00,000001+01:00", "xid", "0000:04:00.0", 145, "NVLINK: RLW Error"),
@@ -67,7 +67,7 @@ def test_a_gpu_with_mig() -> None:
 
 
 @pytest.mark.parametrize("code", [13, 31, 43, 45, 48, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 154])
-def test_the_codes_that_people_look_for_have_a_meaning_and_an_action(code: int) -> None:
+def test_common_codes_have_a_meaning_and_an_action(code: int) -> None:
     assert all(XIDS[code])
 
 
@@ -81,7 +81,7 @@ def test_errors_that_nvidia_ignores_or_blames_on_the_application_need_no_attenti
     assert not needs_attention({"kind": "xid", "code": code, "message": ""})
 
 
-def test_an_error_of_a_switch_is_no_xid() -> None:
+def test_an_error_of_a_switch_is_not_an_xid() -> None:
     assert not needs_attention({"kind": "sxid", "code": 79, "message": ""})
 
 
@@ -92,11 +92,11 @@ def test_a_recommended_recovery_needs_attention_until_it_is_withdrawn() -> None:
     assert not needs_attention({"kind": "xid", "code": 154, "message": done})
 
 
-def test_each_action_on_the_gpu_is_one_of_the_table() -> None:
+def test_each_action_on_the_gpu_is_in_the_table() -> None:
     assert {action for _meaning, action in XIDS.values()} >= GPU_ACTIONS
 
 
-def test_a_flood_is_cut_to_the_newest() -> None:
+def test_of_many_errors_only_the_newest_are_kept() -> None:
     flood = "".join(f"[{second}.0] NVRM: Xid (PCI:0000:38:00): 13, number {second}\n" for second in range(LIMIT + 50))
     facts = xid(Output(flood), "dmesg").facts
     assert len(facts) == LIMIT
@@ -114,7 +114,9 @@ def test_a_flood_is_cut_to_the_newest() -> None:
         (Output("", "", "journalctl is not installed"), "dmesg", 3),
     ],
 )
-def test_the_journal_or_else_the_ring_buffer(tmp_path: Path, journal: Output, source: str, events: int) -> None:
+def test_the_ring_buffer_is_read_if_the_journal_has_no_answer(
+    tmp_path: Path, journal: Output, source: str, events: int
+) -> None:
     section = xid(*kernel_log(FakeHost(tmp_path, journalctl=journal, dmesg=recorded("logs/dmesg-uptime.txt"))))
     assert section.sources[""] == {"source": source, "reason": None}
     assert len(section.facts) == events

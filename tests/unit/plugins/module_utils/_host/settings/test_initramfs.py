@@ -42,7 +42,7 @@ def test_the_tool_is_the_one_whose_command_exists(host: FakeHost, tmp_path: Path
     assert Initramfs(FakeHost(tmp_path / "other")).tool is None
 
 
-def test_a_rebuilt_image_must_contain_the_file_or_must_not(host: FakeHost) -> None:
+def test_a_rebuilt_image_must_agree_with_the_file_on_the_host(host: FakeHost) -> None:
     Initramfs(host).rebuild(FILE, TEXT)
     with pytest.raises(GpuOpsError, match=f"The new initramfs for {KERNEL} still contains {FILE}"):
         Initramfs(host).rebuild(FILE, None)

@@ -70,7 +70,7 @@ def test_debian_holds_installed_packages_and_releases_them(tmp_path: Path) -> No
     assert host.read("/holds") == "bash" and not host.exists("/etc/gpuops/package_hold/gpuops.json")
 
 
-def test_a_hold_of_somebody_else_stays(tmp_path: Path) -> None:
+def test_a_hold_by_somebody_else_stays(tmp_path: Path) -> None:
     host = debian(tmp_path)
     host.put("/holds", "bash")
     assert four_steps(host, "bash", "linux-*")["held"] == ["linux-image-6.8.0-60-generic"]
@@ -148,7 +148,7 @@ def test_red_hat_gets_the_plugin_if_there_is_something_to_hold(tmp_path: Path) -
     assert [command[0] for command in host.ran].count("dnf-3") == 2
 
 
-def test_what_cannot_be_held_is_an_error(tmp_path: Path) -> None:
+def test_a_package_that_cannot_be_held_is_an_error(tmp_path: Path) -> None:
     host = redhat(tmp_path)
     host.commands = {}
     with pytest.raises(GpuOpsError, match="neither apt nor rpm"):

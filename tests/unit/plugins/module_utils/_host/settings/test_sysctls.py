@@ -37,7 +37,7 @@ def four_steps(host: FakeHost, values: dict[str, t.Any], **options: t.Any) -> di
     return done
 
 
-def test_sets_values_now_and_at_boot_and_restores_the_former_ones(host: FakeHost) -> None:
+def test_sets_values_now_and_at_boot_and_restores_the_previous_ones(host: FakeHost) -> None:
     assert four_steps(host, {"kernel.numa_balancing": False, "net.ipv4.tcp_rmem": "4096 87380 16777216"})["changed"]
     assert host.read("/proc/sys/kernel/numa_balancing") == "0"
     assert "net.ipv4.tcp_rmem = 4096 87380 16777216" in host.read(FILE).splitlines()

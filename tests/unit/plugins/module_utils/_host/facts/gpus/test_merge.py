@@ -26,7 +26,7 @@ def bus(root: Path, count: int = 2) -> Inventory:
     return scan(FakeHost(root))
 
 
-def test_the_driver_knows_better_than_sysfs(tmp_path: Path) -> None:
+def test_the_driver_takes_precedence_over_sysfs(tmp_path: Path) -> None:
     values = {
         "product": "NVIDIA L4",
         "uuid": "GPU-1",
@@ -83,7 +83,7 @@ def test_a_lost_gpu_that_nvml_does_not_name(tmp_path: Path) -> None:
     )
 
 
-def test_no_gpu_counts_as_lost_if_it_is_not_known_which_one_is(tmp_path: Path) -> None:
+def test_no_gpu_counts_as_lost_if_the_lost_one_is_unknown(tmp_path: Path) -> None:
     report = DriverReport(
         "nvml",
         gpus=[GpuReport(None, reasons={"uuid": "NVML: GPU is lost"}, lost=True)],
@@ -94,7 +94,7 @@ def test_no_gpu_counts_as_lost_if_it_is_not_known_which_one_is(tmp_path: Path) -
     ] * 2
 
 
-def test_a_gpu_that_the_bus_has_lost_but_the_driver_has_not(tmp_path: Path) -> None:
+def test_a_gpu_that_is_lost_on_the_bus_but_not_to_the_driver(tmp_path: Path) -> None:
     inventory = bus(tmp_path, 2)
     write(tmp_path / f"sys/bus/pci/devices/{FIRST}/config", b"\xff" * 64)
     inventory = scan(FakeHost(tmp_path))

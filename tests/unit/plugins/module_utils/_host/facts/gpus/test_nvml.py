@@ -67,7 +67,7 @@ def test_every_field_of_a_healthy_hopper(nvml: SetNvml) -> None:
         (L4, "Ada Lovelace", {"mig", "nvlink", "fabric"}),
     ],
 )
-def test_what_a_model_does_not_support_is_null_with_nvmls_reason(
+def test_unsupported_fields_are_null_with_nvmls_reason(
     nvml: SetNvml, model: Model, architecture: str, missing: set[str]
 ) -> None:
     nvml(machine(model, 1))
@@ -207,7 +207,7 @@ def test_a_library_that_the_linker_does_not_find(nvml: SetNvml, nvml_library: Pa
     assert len(ask(library=nvml_library).gpus) == 1
 
 
-def test_a_driver_that_hangs_leaves_the_answers_before_it(nvml: SetNvml) -> None:
+def test_if_the_driver_hangs_earlier_answers_are_kept(nvml: SetNvml) -> None:
     gpus = machine(H100)
     gpus[5].keys["hang"] = 1
     nvml(gpus)

@@ -38,7 +38,7 @@ def test_addresses_have_one_form(written: str, address: str) -> None:
     assert normal_address(written) == address
 
 
-def test_a_machine_with_switches(tmp_path: Path) -> None:
+def test_a_machine_with_nvswitches(tmp_path: Path) -> None:
     plant(tmp_path, H100)
     inventory = scan(FakeHost(tmp_path))
     assert len(inventory.gpus) == 8

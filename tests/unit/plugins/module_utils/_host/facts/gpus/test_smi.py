@@ -138,7 +138,7 @@ def test_a_lost_gpu_instead_of_xml(name: str, message: str) -> None:
     assert report.reason == "nvidia-smi ended with 255: Unable to determine the device handle"
 
 
-def test_a_lost_gpu_in_a_domain_of_its_own() -> None:
+def test_a_lost_gpu_in_another_pci_domain() -> None:
     (gpu,) = smi.parse(Output("Unable to determine the device handle for GPU0009:01:00.0: Unknown Error\n")).gpus
     assert gpu.address == "0009:01:00.0"
 
@@ -181,7 +181,7 @@ def test_the_driver_containers_nvidia_smi_runs_in_its_root(tmp_path: Path) -> No
     assert host.ran == [["chroot", "/run/nvidia/driver", "nvidia-smi", "-q", "-x"]]
 
 
-def test_a_second_command_only_for_mig(tmp_path: Path) -> None:
+def test_only_mig_needs_a_second_command(tmp_path: Path) -> None:
     host = FakeHost(tmp_path, nvidia_smi=recorded("nvidia-smi/a100-470.xml"))
     smi.ask(host, "", 5)
     assert host.ran == [["nvidia-smi", "-q", "-x"], ["nvidia-smi", "-L"]]
