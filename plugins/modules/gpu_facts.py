@@ -141,7 +141,7 @@ ansible_facts:
           description: The kernel's own driver, which conflicts with NVIDIA's. V(in_initramfs) is null unless the subset
             V(initramfs) is named.
           type: dict
-          sample: {loaded: false, blacklisted: true, in_initramfs: null, files: [/etc/modprobe.d/gpuops-nouveau.conf]}
+          sample: {loaded: false, blacklisted: true, in_initramfs: null, files: [/etc/modprobe.d/gpuops.conf]}
         kernel:
           description: >-
             Kernel, arguments and boot loader. V(next_boot) is the version that the next boot uses,

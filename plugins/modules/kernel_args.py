@@ -39,7 +39,7 @@ options:
   iommu:
     description:
       - Add the arguments that the IOMMU of the host's CPU (Intel, AMD or Arm) needs, before O(args).
-      - V(enabled) is for virtual machines and containers that get a device of their own. With V(passthrough), the
+      - V(enabled) is for virtual machines and containers that get their own device. With V(passthrough), the
         host's own drivers also bypass the IOMMU, which is faster.
     type: str
     choices: [enabled, passthrough]
@@ -57,7 +57,7 @@ options:
 notes:
   - On Debian and Ubuntu the arguments are in C(/etc/default/grub.d/zz-<owner>.cfg), and C(update-grub) runs.
   - On the Red Hat family C(grubby) sets them on every boot entry, and C(/etc/gpuops/kernel_args/<owner>.json) records
-    what the owner has set and which arguments that has replaced. The latter come back with O(state=absent).
+    what the owner has set and which arguments it has replaced. The replaced arguments come back with O(state=absent).
   - A host that boots with systemd-boot is refused, unless there is nothing to set.
 """
 
@@ -92,14 +92,14 @@ reboot_required:
   type: bool
   sample: true
 elsewhere:
-  description: Arguments of others that have the name of an owner's argument. The kernel uses the last one, which is the
-    owner's.
+  description: Arguments of others that have the same name as an argument of the owner. The kernel uses the last one,
+    which is the owner's.
   returned: success
   type: list
   elements: str
   sample: [iommu=off]
 bootloader:
-  description: How the boot entries are changed, C(grub) or C(grubby), or null where they cannot be.
+  description: How the boot entries are changed, C(grub) or C(grubby), or null if they cannot be changed.
   returned: success
   type: str
   sample: grub

@@ -6,7 +6,7 @@
 
 """The files and commands of a GPU host. No other module on the host opens a file or starts a command.
 
-For a test, a folder and recorded output can therefore take the host's place. This module runs with the Python of any
+A test can therefore replace the host with a folder and recorded output. This module runs with the Python of any
 supported managed host (3.9 and newer).
 """
 

@@ -37,7 +37,7 @@ class Space:
     enough: int
 
 
-# Images of the operands, and an initramfs.
+# /var/lib has the images of the operands, and /boot gets an initramfs.
 SPACES = (Space("/var/lib", 5 * GIB, 20 * GIB), Space("/boot", 0, GIB // 8))
 
 
@@ -249,7 +249,7 @@ def _second_driver(subject: Subject) -> t.Iterator[Finding]:
 
 
 def _host_driver(subject: Subject) -> list[str]:
-    """Return what the host has of a driver of its own."""
+    """Return the parts of a driver that are installed on the host."""
     driver, services = subject.facts["driver"], subject.facts.get("services") or {}
     packages = sorted(service["package"] for service in services.values() if service["package"])
     if driver["userspace_version"] and not driver["containerised"]:

@@ -150,7 +150,7 @@ def _grub_environment(host: Host) -> dict[str, str]:
 
 
 def _bls_entries(host: Host, paths: t.Sequence[str], environment: t.Mapping[str, str]) -> dict[str, Entry]:
-    """Return the entries by their names, which are those of the files, without rescue entries."""
+    """Return the entries by the names of their files, without rescue entries."""
     by_name = {path.rpartition("/")[2][: -len(".conf")]: path for path in paths}
     return {
         name: bls_entry(host.read(path) or "", path, environment)

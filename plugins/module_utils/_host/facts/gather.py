@@ -63,13 +63,13 @@ _NO_DRIVER = "The module nvidia is not loaded"
 def select_subsets(requested: t.Sequence[str]) -> set[str]:
     """Return the subsets that ``gather_subset`` requests.
 
-    It means the same as in ``setup``, whose own code is not used because it imports all of its collectors.
+    It means the same as in ``setup``. The code of ``setup`` is not used, because it imports all of its collectors.
     """
     unknown = [name for name in requested if name.lstrip("!") not in (*SUBSETS, "all", "min")]
     if unknown:
         raise GpuOpsError(
             f"There is no subset {', '.join(unknown)}. "
-            f"gather_subset knows all, min, {', '.join(SUBSETS)}, each also with a ! before it."
+            f"gather_subset accepts all, min, {', '.join(SUBSETS)}, each also with a ! before it."
         )
     every = set(SUBSETS) - ONLY_BY_NAME
     named = set(requested) & set(SUBSETS)

@@ -23,7 +23,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Ho
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
-# The boot loader adds these on its own.
+# The boot loader adds these itself.
 _LOADER_ARGUMENTS = ("BOOT_IMAGE", "initrd", "vt.handoff")
 _REBOOT_REQUIRED = ("/run/reboot-required", "/var/run/reboot-required")
 
@@ -31,7 +31,7 @@ _REBOOT_REQUIRED = ("/run/reboot-required", "/var/run/reboot-required")
 def installed_kernels(host: Host) -> list[str]:
     """Return the kernels that can be booted, the oldest first.
 
-    Their images are in /boot, or in the folder of their modules if the boot loader has folders of its own.
+    Their images are in /boot, or in the folder of their modules if the boot loader has its own folders.
     """
     in_boot = (path.partition("vmlinuz-")[2] for path in host.glob("/boot/vmlinuz-*"))
     with_modules = (path.split("/")[-2] for path in host.glob("/lib/modules/*/vmlinuz"))
@@ -75,7 +75,7 @@ def _next_kernel(host: Host) -> Section:
     entry, reason = boot_entries.next_entry(host)
     values = boot_entries.grub_defaults(host)
     defaults = None if values is None else boot_entries.default_arguments(values)
-    # Without an entry, GRUB's defaults are the best that is known.
+    # Without an entry, only GRUB's defaults are known.
     version, configured, source = None, defaults, None if defaults is None else GRUB_DEFAULTS
     if entry:
         version, configured, source = entry.version, entry.arguments, entry.source
@@ -121,7 +121,7 @@ def changed_arguments(
 ) -> tuple[list[str], list[str]]:
     """Return the arguments that the next boot adds and those that it drops.
 
-    GRUB's defaults are not the whole command line, so if they are the source, it is not known what the boot drops.
+    GRUB's defaults are not the whole command line, so if they are the source, the dropped arguments are unknown.
     """
     added = [argument for argument in configured if argument not in cmdline]
     dropped = [] if source == GRUB_DEFAULTS else [argument for argument in cmdline if argument not in configured]
@@ -148,7 +148,7 @@ def _system_reasons(host: Host) -> list[str]:
     for path in _REBOOT_REQUIRED:
         if host.exists(path):
             packages = sorted(set((host.read(f"{path}.pkgs") or "").split()))
-            return [f"The system asks for it ({path}{': ' + ', '.join(packages) if packages else ''})"]
+            return [f"The system asks for a reboot ({path}{': ' + ', '.join(packages) if packages else ''})"]
     return []
 
 
@@ -182,5 +182,5 @@ def _driver_reasons(facts: Json) -> list[str]:
         libraries = facts["userspace_version"]
         reasons.append(f"The loaded driver is {facts['version']}, its installed libraries are {libraries}")
     if facts["loaded"] and facts["module_installed"] is False:
-        reasons.append("The NVIDIA kernel module is loaded although it is not installed any more")
+        reasons.append("The NVIDIA kernel module is loaded although it is no longer installed")
     return reasons

@@ -149,7 +149,7 @@ def _main_file(runtime: Runtime, paths: t.Sequence[str]) -> str | None:
 
 
 def runtimes(host: Host, packages: Output, units: Output) -> Section:
-    """Return every container runtime of which the host has a configuration file, a unit or a package."""
+    """Return every container runtime that has a configuration file, a unit or a package on the host."""
     installed, states = software.parse_packages(packages.stdout), software.parse_units(units.stdout)
     found = (_runtime(host, runtime, installed, states, units.ok) for runtime in RUNTIMES)
     facts = [fact for fact in found if fact]

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Which packages are installed and which units run, as the package manager and systemd say."""
+"""Which packages are installed and which units run, as the package manager and systemd report."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Ho
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 LIMIT = 100
-"""How many messages to return, the newest ones. A broken GPU writes thousands."""
+"""The number of messages to return. The newest messages count, since a broken GPU writes thousands."""
 
 XIDS: dict[int, tuple[str, str | None]] = {
     6: ("Invalid or corrupted push buffer stream", None),

@@ -84,7 +84,7 @@ def _problem(argument: str) -> str | None:
     if not _ARGUMENT.fullmatch(argument):
         return (
             f"{argument!r} is not a kernel argument. "
-            "Write name or name=value, one in each item, without blanks, quotes and shell characters."
+            "Write name or name=value, one in each item, without blanks, quotes or shell characters."
         )
     if name in _BOOT_ARGUMENTS:
         return (

@@ -42,7 +42,7 @@ MINIMUM_FREE_BYTES = 2**20
 
 
 def remove_arguments(arguments: t.Sequence[str], removed: t.Sequence[str]) -> Args:
-    """Remove each argument once. Of equal arguments the last one goes, because earlier ones have another owner."""
+    """Remove each argument once. Of equal arguments, remove the last, because the earlier belong to other owners."""
     left = list(reversed(arguments))
     for argument in removed:
         if argument in left:
@@ -91,7 +91,7 @@ class BootLoader(abc.ABC):
 
     @abc.abstractmethod
     def predict(self, arguments: t.Sequence[str], record: Record, entries: list[Args], wanted: Args) -> Args:
-        """Return what `apply` would make of one entry's arguments."""
+        """Return one entry's arguments as `apply` would leave them."""
 
     @abc.abstractmethod
     def apply(self, record: Record, entries: list[Args], wanted: Args) -> None:
@@ -103,7 +103,7 @@ class BootLoader(abc.ABC):
             self.host.assert_writable(folder, "kernel arguments")
             if self.host.exists(folder) and self.host.free_bytes(folder) < MINIMUM_FREE_BYTES:
                 raise GpuOpsError(
-                    f"{folder} is on a file system that is full, so the kernel arguments are left as they are. "
+                    f"{folder} is on a full file system, so the kernel arguments are left as they are. "
                     "Remove kernels that are no longer used.",
                     reason="NoSpace",
                 )
@@ -118,7 +118,7 @@ def missing_arguments(entries: t.Iterable[Args], wanted: t.Sequence[str]) -> Arg
 class GrubDropIn(BootLoader):
     """Debian and derivatives: a drop-in file for grub-mkconfig, and update-grub.
 
-    The drop-in's name sorts last, and of arguments with the same name the kernel uses the last one.
+    The drop-in's name sorts last, and the kernel uses the last of several arguments with the same name.
     """
 
     name = "grub"
@@ -170,7 +170,7 @@ class GrubDropIn(BootLoader):
         missing = missing_arguments(self.entries(), wanted)
         if missing:
             raise GpuOpsError(
-                f"update-grub ran, but {GRUB_CONFIG} is still without {' '.join(missing)}, so the kernel arguments are "
+                f"update-grub ran, but {GRUB_CONFIG} still lacks {' '.join(missing)}, so the kernel arguments are "
                 f"left as they were. A file that is read after {self.path} overrides GRUB_CMDLINE_LINUX_DEFAULT, or "
                 "/etc/grub.d does not use it.",
                 reason="BootLoader",
@@ -194,7 +194,7 @@ class GrubDropIn(BootLoader):
 class Grubby(BootLoader):
     """The Red Hat family: grubby, which edits every boot entry and the defaults for new kernels.
 
-    grubby does not know owners, so a file records what each of them has set.
+    grubby has no concept of owners, so a file records what each owner has set.
     """
 
     name = "grubby"
@@ -211,7 +211,7 @@ class Grubby(BootLoader):
         if repeated:
             raise GpuOpsError(
                 f"grubby keeps one value for each name, so {' and '.join(repeated)} cannot be given more than once. "
-                "Reserve huge pages of one size by argument, and those of 2M by the sysctl vm.nr_hugepages.",
+                "Reserve huge pages of one size with arguments, and pages of 2M with the sysctl vm.nr_hugepages.",
                 reason="Unsupported",
             )
         super().assert_possible(wanted)
@@ -244,9 +244,7 @@ class Grubby(BootLoader):
         self._update(sorted(removed), [*self._given_back(replaced, wanted), *wanted])
         missing = missing_arguments(self.entries(), wanted)
         if missing:
-            raise GpuOpsError(
-                f"grubby ran, but a boot entry is still without {' '.join(missing)}.", reason="BootLoader"
-            )
+            raise GpuOpsError(f"grubby ran, but a boot entry still lacks {' '.join(missing)}.", reason="BootLoader")
         if wanted:
             names = argument_names(wanted)
             still_replaced = [argument for argument in replaced if argument_name(argument) in names]

@@ -53,7 +53,7 @@ class Initramfs:
         return any(self.host.changed_at(image.path) < self.host.changed_at(path) for image in self.images)
 
     def assert_room(self) -> None:
-        """Raise if there is no room for a new image. Called before the first change, so that nothing is half done."""
+        """Raise if there is no room for a new image. Call this before the first change."""
         if not self.images:
             return
         self.host.assert_writable("/boot", "kernel modules")
@@ -67,7 +67,7 @@ class Initramfs:
             )
 
     def rebuild(self, path: str, text: str | None) -> None:
-        """Rebuild every image and verify that it contains a file with this text, or does not contain it if it is None.
+        """Rebuild every image, and verify that ``path`` has this text in it, or is not in it if ``text`` is None.
 
         An image that cannot be built does not replace the old one.
         """
@@ -82,7 +82,7 @@ class Initramfs:
             self._verify(image, image.path, path, text)
 
     def _dracut(self, image: Image, path: str, text: str | None) -> None:
-        # dracut removes an image that it cannot write. Therefore it writes to another name until the image is verified.
+        # dracut removes an image that it cannot write. Therefore the image has another name until it is verified.
         draft = f"{image.path}.gpuops"
         try:
             output = self.host.run(["dracut", "--force", draft, image.kernel], _BUILD_TIMEOUT_S)
@@ -107,7 +107,7 @@ class Initramfs:
 
 
 def _not_built(subject: str, output: Output) -> GpuOpsError:
-    # The tools report it long before their last line.
+    # The tools report a full disk long before the last line of their output.
     if _NO_SPACE in output.stdout + output.stderr:
         remedy = f"{_NO_SPACE}. Remove kernels that are no longer used, or free space in /var/tmp, and run this again"
         return GpuOpsError(f"{subject} could not be built, and the old one is kept: {remedy}.", reason="NoSpace")
@@ -115,7 +115,7 @@ def _not_built(subject: str, output: Output) -> GpuOpsError:
 
 
 def images(host: Host) -> list[Image]:
-    """Return the images of installed kernels, not those of removed kernels, and no rescue or crash images."""
+    """Return the images of installed kernels, without images of removed kernels, rescue images and crash images."""
     found = []
     for path in (*host.glob("/boot/initrd.img-*"), *host.glob("/boot/initramfs-*.img")):
         kernel = path.split("-", 1)[1]

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Reads one file from an initramfs image: a sequence of cpio archives, of which the last is compressed.
+"""Reads one file from an initramfs image: a sequence of cpio archives, the last of which is compressed.
 
 The distributions' tools do not help: lsinitramfs only lists names, and lsinitrd takes a second or more for one file.
 The files in an image are sorted by name. /etc comes early, so only a small part of the image is decompressed.

@@ -86,7 +86,7 @@ def _boot(facts: Json, configured: Args) -> Json:
 
 
 def _unchanged() -> Json:
-    """Return the part of the result that says that a boot loader that cannot be changed has nothing of the owner."""
+    """Return the part of the result for a boot loader that cannot be changed, so it has no arguments of the owner."""
     return {"changed": False, "bootloader": None, "elsewhere": [], "diff": _diff("/proc/cmdline", [], [])}
 
 

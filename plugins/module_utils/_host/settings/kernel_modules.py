@@ -104,7 +104,7 @@ def _parameter_problems(parameters: t.Mapping[str, t.Any]) -> list[str]:
         wrong = _invalid_pairs(values) if isinstance(values, dict) else str(values)
         if wrong:
             problems.append(
-                f"The options of {module} must be a dictionary of parameters and values without blanks, quotes and #. "
+                f"The options of {module} must be a dictionary of parameters and values without blanks, quotes or #. "
                 f"This is not: {wrong}."
             )
     return problems
@@ -143,7 +143,7 @@ def _is_built_in(host: Host, kernel_name: str) -> bool:
 
 
 def reboot_reasons(host: Host, wanted: Wanted) -> list[str]:
-    """Return the settings that take effect at the next boot only."""
+    """Return the settings that take effect only at the next boot."""
     modules = loaded(host) or set()
     blacklisted = [module for module in wanted.blacklist if module.replace("-", "_") in modules]
     reasons = [f"{module} is loaded although it is blacklisted" for module in blacklisted]
@@ -199,7 +199,7 @@ class Files:
                 self.host.write(path, text)
 
     def diff(self) -> list[dict[str, str]]:
-        """Return the difference of each file that differs."""
+        """Return a diff for each file that differs."""
         return [
             {
                 "before": self.before[path] or "",
@@ -247,7 +247,7 @@ def _set_modules(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -
 
 
 def _is_stale(host: Host, files: Files, initramfs: Initramfs, wanted: Wanted, mark: str) -> bool:
-    """Return whether an image may differ from the owner's files. Modules to load at boot do not concern the images."""
+    """Return whether an image may differ from the owner's files. Modules to load at boot do not affect the images."""
     for_images = [path for path in files.changed if "modules-load" not in path]
     return bool(for_images) or host.exists(mark) or initramfs.older_than(wanted.modprobe_path)
 

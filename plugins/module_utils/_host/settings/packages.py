@@ -81,7 +81,7 @@ class Dpkg(PackageManager):
         return self.recorded != target or self.held != target
 
     def apply(self, target: list[str]) -> None:
-        # Until everything is done, the record has the old and the new packages, for a run that is killed in between.
+        # Until everything is done, the record has the old and the new packages, in case the run is killed in between.
         self._record(sorted({*self.recorded, *target}))
         for action, names in (
             ("unhold", sorted(set(self.held) - set(target))),

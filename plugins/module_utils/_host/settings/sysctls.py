@@ -6,7 +6,7 @@
 
 """Sysctls that belong to an owner: in a file for the next boot, and in the running kernel.
 
-The file also records the kernel's former values, which come back when the owner gives a sysctl up.
+The file also records the kernel's former values, which come back when the owner gives up a sysctl.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def normal_value(value: t.Any) -> str:
 def live_path(name: str) -> str:
     """Return the running kernel's file of a sysctl.
 
-    As for sysctl(8), the first separator in a name, dot or slash, is the one that separates its parts.
+    As in sysctl(8), the first dot or slash in a name is the separator of its parts.
     """
     separator = next(character for character in name if character in "./")
     return "/proc/sys/" + (name if separator == "/" else name.translate(str.maketrans("./", "/.")))
@@ -111,7 +111,7 @@ class Sysctls:
     def apply(self, settable: Values, wanted: Values, text: str) -> None:
         """Set values, and write the owner's file if it differs.
 
-        Former values come back before the file changes, so that a run that is killed does not forget them.
+        Former values come back before the file changes, so that they are not lost if the run is killed.
         """
         self.set({name: value for name, value in settable.items() if name not in wanted})
         if text != self.text:

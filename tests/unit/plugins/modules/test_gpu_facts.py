@@ -124,7 +124,7 @@ def test_nvidia_smi_without_nvidia_ml_py(facts: Facts, tmp_path: Path, monkeypat
     assert found["sources"]["gpus.nvlink"]["reason"] == "nvidia-smi -q -x does not report it, but NVML does"
 
 
-def test_nvidia_smi_where_nvml_has_no_library(facts: Facts, tmp_path: Path, nvml: SetNvml) -> None:
+def test_nvidia_smi_is_used_if_the_nvml_library_is_missing(facts: Facts, tmp_path: Path, nvml: SetNvml) -> None:
     plant(tmp_path, H100, 2)
     found = facts(
         FakeHost(tmp_path, nvidia_smi=recorded("nvidia-smi/h100-550.xml").replace("00000000:19", "00000000:18"))
@@ -227,7 +227,7 @@ def test_the_library_of_a_driver_container_is_used(
     assert found["gpus"][0]["product"] == "NVIDIA H100 80GB HBM3"
 
 
-def test_the_initramfs_is_read_only_if_it_is_named(facts: Facts, tmp_path: Path) -> None:
+def test_the_initramfs_is_inspected_only_on_request(facts: Facts, tmp_path: Path) -> None:
     write(tmp_path / "proc/sys/kernel/osrelease", "6.8\n")
     write(tmp_path / "boot/initrd.img-6.8", "")
     host = FakeHost(tmp_path, lsinitramfs="usr/lib/modules/6.8/kernel/drivers/gpu/drm/nouveau/nouveau.ko\n")
@@ -266,7 +266,7 @@ def test_the_subset_pci_does_not_ask_the_driver(facts: Facts, tmp_path: Path, nv
 def test_an_unknown_subset_is_an_error(run_module: t.Any) -> None:
     outcome = run_module("gpu_facts", gather_subset=["gpu"])
     assert outcome.rc == 1
-    assert outcome.result["msg"].startswith("There is no subset gpu. gather_subset knows all, min, pci,")
+    assert outcome.result["msg"].startswith("There is no subset gpu. gather_subset accepts all, min, pci,")
 
 
 def test_every_subset_is_documented() -> None:

@@ -36,7 +36,7 @@ def _by_address(inventory: Inventory, report: DriverReport) -> dict[str, GpuRepo
     reports = {gpu.address: gpu for gpu in report.gpus if gpu.address is not None}
     without_address = [gpu for gpu in report.gpus if gpu.address is None]
     without_report = [device.address for device in inventory.gpus if device.address not in reports]
-    # NVML does not say which GPUs it has lost. If it has lost as many as are missing, it has lost those.
+    # NVML does not name the GPUs that it has lost. If as many GPUs have no report, they are the lost GPUs.
     if len(without_address) == len(without_report):
         reports.update(zip(without_report, without_address))
     return reports
@@ -48,7 +48,7 @@ def _gpu(from_pci: Json, gpu: GpuReport | None, report: DriverReport) -> Json:
     facts.update({field: from_driver.get(field) for field in FIELDS})
     facts.update({field: from_driver.get(field) or facts[field] for field in _SHARED_FIELDS})
     facts["lost"] = bool(facts["lost"] or (gpu and gpu.lost))
-    facts["reason"] = _lost_reason(gpu) if facts["lost"] else _silence_reason(gpu, report)
+    facts["reason"] = _lost_reason(gpu) if facts["lost"] else _missing_report_reason(gpu, report)
     return facts
 
 
@@ -62,7 +62,7 @@ def _lost_reason(gpu: GpuReport | None) -> str:
     return "The GPU fell off the bus: its configuration space reads as ones"
 
 
-def _silence_reason(gpu: GpuReport | None, report: DriverReport) -> str | None:
+def _missing_report_reason(gpu: GpuReport | None, report: DriverReport) -> str | None:
     """Return why the driver's part of the facts is missing, or None if it is there."""
     if gpu and gpu.values:
         return None

@@ -7,7 +7,7 @@
 """Asks NVML, the driver's library, in a child process that may hang or crash. Only this file imports pynvml.
 
 If the driver is broken, a call can hang in the kernel forever, where no signal ends it. Therefore the child shares
-nothing with its parent but one pipe, writes its report GPU by GPU, and is no longer waited for after a time limit.
+nothing with its parent but one pipe and writes its report GPU by GPU, and the parent stops waiting after a time limit.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _END = "done"
 
 
 class Child:
-    """A process that asks NVML. It should start first, and its answer be read last."""
+    """A process that asks NVML. Start it first, and read its answer last."""
 
     def __init__(self, library: str | None = None) -> None:
         """Fork. ``library`` is the path of NVML's library if the linker cannot find it, as in a driver container."""

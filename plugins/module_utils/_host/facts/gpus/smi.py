@@ -34,7 +34,7 @@ _POWER_LIMIT = (
 )
 _HEADING = re.compile(r"GPU \d+: .*\(UUID: (?P<uuid>[^)]+)\)")
 _PROFILE = re.compile(r"^\s+MIG (?P<profile>\S+)\s+Device\s+(?P<index>\d+): \(UUID: (?P<uuid>[^)]+)\)")
-# The GPU does not have it, or the driver could not read it. Some versions write the latter in brackets.
+# The GPU does not have the value, or the driver could not read it. Some versions write an error in brackets.
 _NO_VALUE = ("", "N/A", "None", "Unknown Error", "Insufficient Permissions", "GPU is lost")
 _LOST = re.compile(
     r"Unable to determine the device handle for (?:GPU|gpu)\s*(?:\d+: )?(?P<gpu>[0-9a-fA-F:.]+?): (?P<message>.+)"
@@ -60,7 +60,7 @@ def _instances(gpu: GpuReport) -> list[Json]:
 
 
 def parse(output: Output) -> DriverReport:
-    """Read the output. For each lost GPU there is a sentence before the XML, or in its place."""
+    """Read the output. For each lost GPU there is a sentence before or instead of the XML."""
     lost = [
         GpuReport(normal_address(match["gpu"]), lost=True, reasons=_for_every_field(match["message"]))
         for match in _LOST.finditer(output.stdout)

@@ -60,7 +60,7 @@ def test_ubuntu_with_a_newer_kernel_and_new_arguments() -> None:
     }
     assert section.sources["cmdline_configured"] == {"source": "/boot/grub/grub.cfg", "reason": None}
     assert reasons(FIXTURES / "ubuntu-22.04") == [
-        "The system asks for it (/run/reboot-required: linux-base, linux-image-5.15.0-119-generic)",
+        "The system asks for a reboot (/run/reboot-required: linux-base, linux-image-5.15.0-119-generic)",
         "The kernel 5.15.0-91-generic is running, and the next boot uses 5.15.0-119-generic",
         'The kernel runs without the configured arguments iommu=pt "dyndbg=file drivers/pci/* +p"',
     ]
@@ -114,7 +114,7 @@ def test_a_saved_entry_of_rocky_9(tmp_path: Path, saved: str, version: str | Non
         assert section.sources["next_boot"] == {"source": None, "reason": "The saved boot entry 7 does not exist"}
 
 
-def test_an_entry_of_grub_that_cannot_be_told(tmp_path: Path) -> None:
+def test_a_grub_entry_whose_kernel_cannot_be_determined(tmp_path: Path) -> None:
     write(tmp_path / "boot/grub/grub.cfg", (FIXTURES / "debian-12/boot/grub/grub.cfg").read_bytes())
     write(tmp_path / "etc/default/grub", 'GRUB_DEFAULT="Windows Boot Manager"\nGRUB_CMDLINE_LINUX=quiet\n')
     section = kernel(FakeHost(tmp_path))
@@ -152,7 +152,7 @@ def test_systemd_boot_has_entries_too(tmp_path: Path) -> None:
     )
 
 
-def test_a_host_that_shows_nothing(tmp_path: Path) -> None:
+def test_a_host_without_any_files(tmp_path: Path) -> None:
     section = kernel(FakeHost(tmp_path))
     assert section.facts["running"] is None
     assert section.facts["cmdline"] == []
@@ -194,12 +194,12 @@ def test_what_the_next_boot_changes() -> None:
     assert changed_arguments(now, ["new=1"], "/etc/default/grub") == (["new=1"], [])
 
 
-def test_a_driver_that_was_removed_under_its_loaded_module(tmp_path: Path) -> None:
+def test_a_driver_that_was_removed_while_its_module_was_loaded(tmp_path: Path) -> None:
     write(tmp_path / "proc/sys/kernel/osrelease", "6.8\n")
     write(tmp_path / "lib/modules/6.8/modules.dep", "")
     assert reasons(tmp_path) == [], "It is not loaded."
     load(tmp_path, "580.95.05")
-    assert reasons(tmp_path) == ["The NVIDIA kernel module is loaded although it is not installed any more"]
+    assert reasons(tmp_path) == ["The NVIDIA kernel module is loaded although it is no longer installed"]
     write(tmp_path / "run/nvidia/nvidia-driver.pid", "")
     assert reasons(tmp_path) == []
     (tmp_path / "run/nvidia/nvidia-driver.pid").unlink()

@@ -128,7 +128,7 @@ def test_a_boot_loader_that_fails_changes_nothing(tmp_path: Path, earlier: list[
 def test_a_boot_loader_that_ignores_the_drop_in_is_an_error(tmp_path: Path) -> None:
     host = debian(tmp_path)
     host.commands["update-grub"] = lambda _command: ""
-    with pytest.raises(GpuOpsError, match="still without iommu=pt"):
+    with pytest.raises(GpuOpsError, match="still lacks iommu=pt"):
         apply(host, "iommu=pt")
     assert not host.exists("/etc/default/grub.d/zz-gpuops.cfg")
 
@@ -144,7 +144,7 @@ def test_an_unwritable_or_full_boot_is_an_error_before_the_first_change(
     monkeypatch.undo()
     monkeypatch.setattr(host, "free_bytes", lambda folder: boot_loaders.MINIMUM_FREE_BYTES - (folder == "/boot/grub"))
     with pytest.raises(
-        GpuOpsError, match="/boot/grub is on a file system that is full, so the kernel arguments are left as they are"
+        GpuOpsError, match="/boot/grub is on a full file system, so the kernel arguments are left as they are"
     ):
         apply(host, "iommu=pt", check=check)
     assert host.ran == [] and not host.exists("/etc/default/grub.d/zz-gpuops.cfg")
@@ -209,7 +209,7 @@ def test_a_grubby_that_does_nothing_is_an_error(tmp_path: Path) -> None:
     host = redhat(tmp_path)
     grubby = host.commands["grubby"]
     host.commands["grubby"] = lambda command: grubby(command) if "--info=ALL" in command else ""
-    with pytest.raises(GpuOpsError, match="still without nokaslr"):
+    with pytest.raises(GpuOpsError, match="still lacks nokaslr"):
         apply(host, "nokaslr")
 
 
