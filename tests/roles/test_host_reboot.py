@@ -31,12 +31,12 @@ TASKS = [
     "Find out whether an earlier run was interrupted",
     "Group the hosts that need a reboot",
     "Find the node",
-    "Create the folder of the record",
+    "Create the folder for the record",
     "Read the ID of the boot",
     "Write the record",
     "Drain the node",
     "Reboot",
-    "Look at the host after the reboot",
+    "Gather the facts after the reboot",
     "Read the record",
     "Wait until the node is Ready",
     "Put the node back",
@@ -50,7 +50,7 @@ CUTS = [
 ]
 """After how many tasks a run is killed. Tasks that only read are left out: they change nothing."""
 DRAINED = (True, [f"gpuops.nvidia/{name}" for name in ("initial-state.unschedulable", "maintenance.reboot")])
-REMOVED = "The NVIDIA kernel module is loaded although it is not installed any more"
+REMOVED = "The NVIDIA kernel module is loaded although it is no longer installed"
 IN_SERVICE: tuple[bool, list[str]] = (False, [])
 
 
@@ -195,13 +195,15 @@ def test_site_reboots_in_batches_only_the_hosts_that_need_it(tmp_path: Path) -> 
         done = plays.playbook(playbook, **settings)
 
         assert done.status == 0, done.output
-        assert done.output.count("PLAY [Reboot them in batches]") == 2 and "WARNING" not in done.output, done.output
+        assert done.output.count("PLAY [Reboot these hosts in batches]") == 2 and "WARNING" not in done.output, (
+            done.output
+        )
         assert [one != other for one, other in zip(before, boots(plays.hosts))] == [True, True, False]
 
         again = plays.playbook(playbook, limit=due[0].name, **settings)
 
         assert again.status == 0 and "WARNING" not in again.output, again.output
-        assert "PLAY [Reboot them in batches]" in again.output, again.output
+        assert "PLAY [Reboot these hosts in batches]" in again.output, again.output
         assert "skipping: no hosts matched" in again.output, again.output
 
 
