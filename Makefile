@@ -41,7 +41,7 @@ lab-up: setup ## Start the lab (LAB_ARGS="--nodes 8", --fleet mixed, ...)
 lab-status: setup ## Show what runs
 	@$(LAB) cluster status
 
-lab-down: setup ## Take the lab down, and the hosts of the demo
+lab-down: setup ## Take down the lab and the hosts of the demo
 	@$(LAB) cluster down
 	@$(LAB) hosts down --name demo
 
@@ -70,7 +70,7 @@ ruff: setup ## Check the style and the format of Python
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-codespell: setup ## Find typing errors in every text
+codespell: setup ## Find misspellings in all files
 	$(BIN)/codespell
 
 vulture: setup ## Find dead code in the plugins and scripts

@@ -4,7 +4,7 @@
 
 """`measure.py COMMAND...`: run a command and print its exit status, seconds and peak memory (MB) as JSON.
 
-The output of the command goes to stderr. This is a small process of its own because Linux counts the peak memory of the
+The output of the command goes to stderr. This is a separate, small process because Linux counts the peak memory of the
 parent process as memory of the child, too.
 """
 

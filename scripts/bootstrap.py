@@ -31,7 +31,7 @@ OLDEST = ROOT / "requirements" / "oldest.txt"
 STAMP = VENV / "bootstrap.stamp"
 MINIMUM = (3, 11)
 
-# The community package carries the collections on PyPI, for machines that reach no Galaxy server.
+# The community package carries the collections on PyPI, for machines that cannot reach a Galaxy server.
 # Nothing else is taken from it, so it does not matter which Python its own ansible-core needs.
 COMMUNITY_PACKAGE = "ansible==14.5.0"
 COMMUNITY_PYTHON = "3.12"
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def wants_oldest() -> bool:
-    """Return whether the oldest supported dependencies are asked for."""
+    """Return whether the oldest supported dependencies are requested."""
     chosen = os.environ.get("GPUOPS_DEPENDENCIES", "pinned")
     if chosen not in ("pinned", "oldest"):
         sys.exit(f"bootstrap: GPUOPS_DEPENDENCIES is {chosen}: set it to pinned or oldest.")
@@ -89,7 +89,7 @@ def fingerprint(*choices: str) -> str:
 
 
 def find_python() -> str:
-    """Return the newest Python >= 3.11 that really starts (a pyenv shim may exist and refuse)."""
+    """Return the newest Python >= 3.11 that really starts (a pyenv shim may exist but fail)."""
     chosen = os.environ.get("PYTHON")
     names = [chosen] if chosen else [f"python3.{minor}" for minor in (14, 13, 12, 11)] + ["python3", sys.executable]
     homes = [] if chosen else glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 gpuops.nvidia contributors
-# Take the lab and two bare container hosts to verified GPU capacity, with the same playbook as for real ones, and say
+# Take the lab and two bare container hosts to verified GPU capacity, with the same playbook as for real hosts, and say
 # how to look around. On a machine that cannot run container hosts, use the lab alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."

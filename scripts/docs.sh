@@ -10,11 +10,11 @@ source=build/docs/source
 rm -rf build/docs
 mkdir -p build/docs
 cp -r docs "$source"
-# antsibull-docs wants a folder that only its owner can write to.
+# antsibull-docs requires a folder that only its owner can write to.
 mkdir -m 755 "$source/reference/collections"
 antsibull-docs --config-file scripts/antsibull.cfg collection --use-current --squash-hierarchy --no-indexes \
   --fail-on-error --dest-dir "$source/reference/collections" gpuops.nvidia
-# The pages of the wings take the place of its index.
+# The pages of the wings replace its index.
 rm "$source/reference/collections/index.rst"
 python scripts/reference_pages.py --html "$source/reference"
 sphinx-build -W --keep-going -q "$source" build/docs/html

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 gpuops.nvidia contributors
 # Build the collection's archive and import it as Galaxy does. The importer needs older libraries than the other
-# tools, so it has an environment of its own.
+# tools, so it has its own environment.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 lock=requirements/importer.txt
@@ -28,7 +28,7 @@ CHECK_REQUIRED_TAGS=True
 EOF
 root=$PWD
 log=$root/build/importer.log
-cd build # It leaves its result in the working folder.
+cd build # The importer leaves its result in the working folder.
 PATH=$root/build/importer/bin:/usr/local/bin:/usr/bin:/bin GALAXY_IMPORTER_CONFIG=$root/build/importer.cfg \
   importer/bin/python -m galaxy_importer.main archive/*.tar.gz >"$log" 2>&1 || { cat "$log"; exit 1; }
 if grep -E '^(ERROR|WARNING)' "$log"; then

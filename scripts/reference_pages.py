@@ -7,7 +7,7 @@
 docs/reference/wings.yml lists what belongs to each wing. The text of a row is the short description of the role or
 plugin. The variables of the playbooks are those of playbooks/meta/argument_specs.yml. With --check, nothing is written,
 and the exit status is 1 if a file is out of date. With --html FOLDER, the pages are written into FOLDER for Sphinx:
-their links lead to the pages that antsibull-docs makes.
+their links lead to the pages that antsibull-docs generates.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ def source(kind: str, name: str) -> str:
     }[kind]
 
 
-def in_the_tree(kind: str, name: str) -> str:
+def repository_link(kind: str, name: str) -> str:
     """Return the address of a role's or plugin's documentation for readers of the repository, and of Galaxy."""
     return f"{TREE}/{source(kind, name)}"
 
 
-def in_the_html(kind: str, name: str) -> str:
-    """Return the page that antsibull-docs makes for a role or plugin."""
+def html_link(kind: str, name: str) -> str:
+    """Return the page that antsibull-docs generates for a role or plugin."""
     return f"collections/{name}_{kind}.rst"
 
 
 def short_description(kind: str, name: str) -> str:
-    """Return what a role or plugin says of itself in one line."""
+    """Return the short description of a role or plugin."""
     if kind == "role":
         specs = yaml.safe_load((ROOT / "roles" / name / "meta" / "argument_specs.yml").read_text())
         return str(specs["argument_specs"]["main"]["short_description"])
@@ -81,7 +81,7 @@ def overview(wings: dict[str, Wing]) -> str:
     """Return the table of the README: the roles and modules of each wing."""
     lines = ["| Wing | Role or module | What it does |", "|---|---|---|"]
     for wing in wings.values():
-        names = [f"role {linked('role', name, in_the_tree)}" for name in wing["roles"]]
+        names = [f"role {linked('role', name, repository_link)}" for name in wing["roles"]]
         names += [f"`{name}`" for name in wing["modules"]]
         texts = [short_description(kind, name) for kind in ("role", "module") for name in wing[f"{kind}s"]]
         titles = [f"**{wing['title']}**", *[""] * (len(names) - 1)]
@@ -95,15 +95,15 @@ def variables() -> str:
     return "\n".join([*role_readmes.variables(specs["site"]["options"]), ""])
 
 
-def renewed(path: Path, made: str) -> str:
-    """Return the text of a page with its made part replaced."""
+def renewed(path: Path, generated: str) -> str:
+    """Return the text of a page with its generated part replaced."""
     before, rest = path.read_text().split(MARKS[0], 1)
     after = rest.split(MARKS[1], 1)[1]
-    return f"{before}{MARKS[0]}\n{made}\n{MARKS[1]}{after}"
+    return f"{before}{MARKS[0]}\n{generated}\n{MARKS[1]}{after}"
 
 
 def check_complete(wings: dict[str, Wing]) -> None:
-    """Stop unless every role, module and filter stands in exactly one wing."""
+    """Stop unless every role, module and filter is in exactly one wing."""
     for kind, pattern in {
         "role": "roles/*",
         "module": "plugins/modules/[!_]*.py",
@@ -129,9 +129,9 @@ def main() -> int:
     wings = yaml.safe_load((PAGES / "wings.yml").read_text())
     check_complete(wings)
     if arguments.html:
-        write({arguments.html / f"{name}.md": page(wing, in_the_html) for name, wing in wings.items()})
+        write({arguments.html / f"{name}.md": page(wing, html_link) for name, wing in wings.items()})
         return 0
-    wanted = {PAGES / f"{name}.md": page(wing, in_the_tree) for name, wing in wings.items()}
+    wanted = {PAGES / f"{name}.md": page(wing, repository_link) for name, wing in wings.items()}
     wanted |= {README: renewed(README, overview(wings)), PLAYBOOKS: renewed(PLAYBOOKS, variables())}
     stale = {path: text for path, text in wanted.items() if not path.exists() or path.read_text() != text}
     if arguments.check and stale:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Prepare a release in the working tree, or check that a tagged tree is one. RELEASING.md describes the procedure."""
+"""Prepare a release in the working tree, or check that a tagged tree is a release. See RELEASING.md."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def before_release(version: str) -> list[str]:
-    """Return everything that forbids this release."""
+    """Return everything that prevents this release."""
     problems = []
     if git("status", "--porcelain"):
         problems.append("The working tree has changes: commit or remove them.")
@@ -63,7 +63,7 @@ def before_release(version: str) -> list[str]:
 
 
 def after_release(version: str) -> list[str]:
-    """Return every way in which the tree is not the one of this release."""
+    """Return every difference between the tree and this release."""
     problems = []
     if galaxy_version() != version:
         problems.append(f"galaxy.yml says {galaxy_version()}, and the tag says {version}.")

@@ -31,7 +31,7 @@ HEADER = [
     "-->",
 ]
 LONGEST_CHOICES = 60
-"""Longer lists of choices stand below the table instead of in its cell."""
+"""Longer lists of choices are below the table instead of in its cell."""
 
 _MARKUP = re.compile(r"\b[CEMOPV]\((?P<text>[^()]*(?:\([^()]*\)[^()]*)*)\)|\bRV\((?P<value>[^()]*)\)")
 _LINK = re.compile(r"\bL\((?P<text>[^,]+),\s*(?P<url>[^)]+)\)")
