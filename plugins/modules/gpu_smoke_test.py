@@ -244,14 +244,11 @@ OPTIONS: dict[str, t.Any] = {
     "log_lines": {"type": "int", "default": 20},
     "require_pass": {"type": "bool", "default": True, "no_log": False},
 }
+RELATIONS: dict[str, t.Any] = {"mutually_exclusive": [("nodes", "node_selector")]}
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(
-        argument_spec=argument_spec(**OPTIONS),
-        mutually_exclusive=[("nodes", "node_selector")],
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True, **RELATIONS)
     try:
         result = smoke_test(Cluster(module.params, module.check_mode), module.params)
     except GpuOpsError as e:

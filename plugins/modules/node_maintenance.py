@@ -232,15 +232,14 @@ OPTIONS: dict[str, t.Any] = {
     "restore_on_failure": {"type": "bool", "default": True},
     "progress_path": {"type": "path"},
 }
+RELATIONS: dict[str, t.Any] = {
+    "mutually_exclusive": [("nodes", "node_selector")],
+    "required_if": [("state", state, ("nodes", "node_selector"), True) for state in ("cordoned", "drained")],
+}
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(
-        argument_spec=argument_spec(**OPTIONS),
-        mutually_exclusive=[("nodes", "node_selector")],
-        required_if=[("state", state, ("nodes", "node_selector"), True) for state in ("cordoned", "drained")],
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True, **RELATIONS)
     try:
         result, warnings = maintain(Cluster(module.params, module.check_mode), module.params)
     except GpuOpsError as e:

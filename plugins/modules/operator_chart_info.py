@@ -198,14 +198,11 @@ OPTIONS: dict[str, t.Any] = {
     "registry_plain_http": {"type": "bool", "default": False},
     **RENDER_OPTIONS,
 }
+RELATIONS: dict[str, t.Any] = {"required_together": [("registry_username", "registry_password")]}
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(
-        argument_spec=OPTIONS,
-        supports_check_mode=True,
-        required_together=[("registry_username", "registry_password")],
-    )
+    module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True, **RELATIONS)
     if not HAS_YAML:
         module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
     try:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Values that stand in two places agree: metadata, README, documentation, requirements and code."""
+"""Values that appear in two places agree: metadata, README, documentation, requirements and code."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def codes_of_the_judge() -> set[str]:
         node for call in makers for node in [*call.args[1:2], *(k.value for k in call.keywords if k.arg == "code")]
     ]
     literal = {node.value for node in given if isinstance(node, ast.Constant)}
-    # Those that pods give, and the one that the operator's own Error condition gives.
+    # The codes of pods, and the code of the operator's own Error condition.
     return literal | set(pods.NEVER_STARTS) | {"CrashLoopBackOff", "PodsNotReady", "ReconcileFailed"}
 
 
@@ -154,7 +154,7 @@ def test_the_setup_installs_every_dependency() -> None:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     }
     brought = {name.replace("/", ".") for name in ast.literal_eval(assigned["COLLECTIONS"])}
-    # It also brings what those depend on.
+    # It also installs their dependencies.
     assert set(GALAXY["dependencies"]) <= brought
 
 

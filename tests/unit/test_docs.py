@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the pages say can be found: links, paths, names, variables and the demo's output agree with the tree."""
+"""The links, paths, names, variables and demo output on the pages agree with the tree."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def code(cell: str) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors that a page's headings get."""
+    """Return the anchors of a page's headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -76,7 +76,7 @@ def defined_in(path: Path) -> set[str]:
 @pytest.mark.parametrize("page", PAGES)
 def test_links_between_files_have_a_target(page: str) -> None:
     for link in links(page):
-        target, _, anchor = link.partition("#")
+        target, dummy, anchor = link.partition("#")
         if target.startswith(("http://", "https://")):
             continue
         path = (ROOT / page).parent / target if target else ROOT / page

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""CI, the set-up and the release cover the versions that the collection promises, and use pinned tools only."""
+"""CI, the setup and the release cover the versions that the collection promises, and use pinned tools only."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def pins(text: str) -> dict[str, str]:
-    """Return the version of each package in a requirements file, whatever the operator."""
+    """Return the version of each package in a requirements file, whichever operator precedes it."""
     return dict(re.findall(r"^([\w.-]+)[=>]=([\d.]+)", text, re.M))
 
 
@@ -140,7 +140,7 @@ def test_each_action_is_pinned_to_one_commit() -> None:
 def test_jobs_run_make_targets() -> None:
     commands = [step["run"] for step in steps() if "run" in step]
     others = [command for command in commands if not re.match(r"(sudo .* )?make [a-z-]+", command)]
-    # The job that gathers the results, and the release on GitHub.
+    # The exceptions: the job that gathers the results, and the release on GitHub.
     assert [command.split()[0] for command in others] == ["exit", "gh"]
     targets = {match[1] for match in re.finditer(r"\bmake ([a-z-]+)", "\n".join(commands))}
     assert targets <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The specs, defaults, tasks, READMEs and presets of roles and playbooks agree by value."""
+"""The specs, defaults, tasks, READMEs and presets of roles and playbooks have the same values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def options(role: Path) -> dict[str, t.Any]:
 
 
 def tasks_of(value: t.Any) -> t.Iterator[dict[str, t.Any]]:
-    """Yield every task of a task file, also those in blocks."""
+    """Yield every task of a task file, including tasks in blocks."""
     for task in value:
         yield task
         for part in ("block", "rescue", "always"):
@@ -43,7 +43,7 @@ def included_by(task: dict[str, t.Any]) -> str | None:
 
 
 def entry_point(role: Path, name: str) -> list[dict[str, t.Any]]:
-    """Return every task that an entry point of a role may run, without those of other roles."""
+    """Return every task that an entry point of a role may run, without the tasks of other roles."""
     found, files = [], [f"{name}.yml"]
     for file in files:
         tasks = list(tasks_of(load(role / "tasks" / file)))
@@ -75,7 +75,7 @@ def roles_included_by(tasks: t.Iterable[dict[str, t.Any]]) -> list[tuple[Path, s
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_defaults_match_the_specs(role: Path) -> None:
     documented = {name: option["default"] for name, option in options(role).items() if "default" in option}
-    # A default that is made of another variable cannot stand in a spec whose type is not a string.
+    # A default that refers to another variable cannot be in a spec whose type is not a string.
     defaults = {
         name: value
         for name, value in load(role / "defaults" / "main.yml").items()
@@ -182,7 +182,7 @@ def test_the_defaults_of_variables_without_a_role_are_those_of_their_specs() -> 
 
 
 def play_site(tmp_path: Path, plays: list[dict[str, t.Any]], **host_vars: t.Any) -> subprocess.CompletedProcess[str]:
-    """Run plays with three GPU hosts that stand for this machine."""
+    """Run plays with three GPU hosts, all of which are this machine."""
     tmp_path.mkdir(exist_ok=True)
     hosts: dict[str, t.Any] = {"gpu-1": {}, "gpu-2": {}, "gpu-3": {}}
     variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, **host_vars}

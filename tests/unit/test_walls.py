@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The walls of the house: which code may import, open, start and read what. docs/why/architecture.md draws them."""
+"""Which code may import, open, start and read what. docs/why/architecture.md describes these boundaries."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def parsed(path: Path) -> ast.Module:
 
 
 def imports(path: Path) -> set[str]:
-    """Return the full names of all that a file imports: modules, and names out of modules."""
+    """Return the full names of everything that a file imports: modules, and names from modules."""
     found = set()
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
@@ -72,7 +72,7 @@ def own_files(path: Path) -> set[Path]:
 
 
 def calls(path: Path) -> set[str]:
-    """Return the dotted names of all that a file calls: ``open``, ``os.listdir``, ``module.run_command``."""
+    """Return the dotted names of everything that a file calls: ``open``, ``os.listdir``, ``module.run_command``."""
     return {ast.unparse(node.func) for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)}
 
 
@@ -81,7 +81,7 @@ def relative(path: Path) -> str:
 
 
 def strangers(path: Path) -> set[str]:
-    """Return the imports of a file that are neither of the standard library nor of this collection."""
+    """Return a file's imports from outside the standard library and this collection."""
     own = {name for name in imports(path) if name.startswith(OURS)}
     return {name for name in imports(path) - own if name.partition(".")[0] not in sys.stdlib_module_names}
 
@@ -151,7 +151,7 @@ def test_host_code_needs_python_3_9_and_the_standard_library(path: Path) -> None
 
 
 def test_host_code_calls_nothing_that_python_3_9_lacks() -> None:
-    """By vermin's table of when each function and keyword of the standard library came."""
+    """Vermin knows which Python introduced each function and argument of the standard library."""
     vermin = Path(sys.executable).with_name("vermin")
     command = [str(vermin), "--no-tips", "--target=3.9-", "--violations"]
     answer = subprocess.run([*command, *map(str, host_code())], capture_output=True, text=True, check=False)
@@ -159,7 +159,7 @@ def test_host_code_calls_nothing_that_python_3_9_lacks() -> None:
 
 
 def python_3_9() -> str | None:
-    """Return a Python 3.9 of this machine that starts, or None."""
+    """Return a Python 3.9 that starts on this machine, or None."""
     homes = sorted(Path.home().glob(".pyenv/versions/3.9.*/bin/python3.9"))
     for candidate in (os.environ.get("PYTHON39"), shutil.which("python3.9"), *map(str, homes)):
         if candidate and subprocess.run([candidate, "-c", ""], capture_output=True, check=False).returncode == 0:
@@ -244,7 +244,7 @@ def callers(pattern: re.Pattern[str], *folders: Path) -> set[str]:
 
 
 def test_one_file_starts_processes() -> None:
-    """NVML is asked in a forked child, because a driver in trouble hangs the process that asks it."""
+    """NVML is called in a forked child process, because a faulty driver hangs the caller."""
     assert callers(STARTS, PLUGINS) == {relative(HOST_DOOR), relative(NVML_DOOR)}
 
 
@@ -283,7 +283,7 @@ def folders(*roots: Path) -> list[Path]:
 def test_no_folder_has_too_many_entries() -> None:
     walked = folders(UTILS, TESTS / "module_utils", ROOT / "roles", ROOT / "tests" / "unit")
     walked = [folder for folder in walked if "fixtures" not in folder.parts and folder != TESTS / "modules"]
-    # The recipes of images and the operator's chart have the shape that their tools want.
+    # Tools determine the layout of image recipes and of the operator's chart.
     walked += [folder for folder in folders(LAB) if not {"chart", "image"} & set(folder.relative_to(LAB).parts)]
     crowded = {relative(folder): len(entries(folder)) for folder in walked if len(entries(folder)) > ENTRIES}
     assert crowded == {}
@@ -294,10 +294,10 @@ def has_code(path: Path) -> bool:
 
 
 def test_unit_tests_mirror_the_plugins() -> None:
-    """Every file with code has a test of its name at its address, and every test has its file."""
+    """Every file with code has a test file at the matching path, and every test file has a file to test."""
     for kind in ("module_utils", "modules", "filter", "plugin_utils"):
         tests = {path.relative_to(TESTS / kind) for path in (TESTS / kind).rglob("test_*.py")}
-        # All modules at once: what their argument specs and their documentation say.
+        # The argument specs and the documentation of all modules together.
         tests -= {Path("test_argument_specs.py")}
         address = {
             path: path.relative_to(PLUGINS / kind).with_name(f"test_{path.name.lstrip('_')}")
@@ -328,8 +328,8 @@ def constants(path: Path) -> t.Iterator[tuple[str, str]]:
                 yield target.id, ast.unparse(node.value)
 
 
-# What every module has, and what says something of its own folder only.
-LOCAL = {"DOCUMENTATION", "EXAMPLES", "RETURN", "OPTIONS", "CHECKS", "MODULE"}
+# Constants that every module has, and constants that concern only their own folder.
+LOCAL = {"DOCUMENTATION", "EXAMPLES", "RETURN", "OPTIONS", "RELATIONS", "CHECKS", "MODULE"}
 
 
 def test_constants_of_one_name_have_one_value() -> None:
@@ -347,14 +347,14 @@ NVIDIA_LABEL = re.compile(
 
 
 def test_labels_are_written_in_one_file() -> None:
-    """Only whole strings count: sentences for people may name a label."""
+    """Only whole strings count: messages may name a label."""
     spelt = collections.defaultdict(set)
     for path in python_files(UTILS, PLUGINS / "filter", PLUGINS / "plugin_utils"):
         for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and NVIDIA_LABEL.fullmatch(node.value):
                 spelt[relative(path)].add(node.value)
     home = relative(CLUSTER / "names.py")
-    # The default toleration is the operands' own.
+    # The default toleration belongs to the operands.
     allowed = {relative(CLUSTER / "operands.py"): {"nvidia.com/gpu"}}
     assert {
         path: labels - allowed.get(path, set())
@@ -390,7 +390,7 @@ def test_playbooks_read_no_internal_variable_of_a_role() -> None:
 
 
 def test_roles_form_no_cycle() -> None:
-    """A role that includes another is not included by it, also not through a third one."""
+    """No role includes itself through other roles."""
     names = sorted(path.name for path in (ROOT / "roles").iterdir())
     included = re.compile(r"name: gpuops\.nvidia\.(\w+)$", re.MULTILINE)
     uses = {
@@ -408,7 +408,7 @@ def test_roles_form_no_cycle() -> None:
 
 
 def test_the_lab_imports_neither_tests_nor_plugins() -> None:
-    """It imports neither the tests nor the collection, since both stand on it."""
+    """Both the tests and the collection's demo depend on the lab, so it imports neither."""
     guests = {
         relative(path): {name for name in imports(path) if name.startswith(("tests", "benchmarks", "ansible"))}
         for path in python_files(LAB)

@@ -143,10 +143,9 @@ class Cluster:
         the HTTP code and ``causes`` the API's own list of causes.
         """
         # The API server compresses answers over 128 kB. Without that, 1,000 nodes take longer: 8 MB must be decrypted.
-        headers = {**self._api.default_headers, "Accept": accept, "Accept-Encoding": "gzip"}
+        headers = {**self._api.default_headers, **self._token(), "Accept": accept, "Accept-Encoding": "gzip"}
         if body is not None:
             headers["Content-Type"] = content_type
-        self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, None)
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         data = json.dumps(body) if isinstance(body, dict) else body
         deadline = time.monotonic() + THROTTLED_S
@@ -275,11 +274,20 @@ class Cluster:
         except websocket.WebSocketException as e:
             raise ConnectionError(str(e)) from e
 
+    def _token(self) -> dict[str, str]:
+        """Return the header with the connection's bearer token, if it has one. The client renews an expired token here.
+
+        The token has two names in the configuration, and each version of the client looks for it in its own way.
+        """
+        configuration = self._api.configuration
+        tokens = (configuration.get_api_key_with_prefix(name) for name in ("authorization", "BearerToken"))
+        token = next(filter(None, tokens), None)
+        return {"authorization": str(token)} if token else {}
+
     def _websocket(self, path: str, protocol: str, timeout_s: float) -> t.Any:
         """Open a websocket with this connection's credentials. The client library's own function has no time-out."""
         config = self._api.configuration
-        headers: dict[str, str] = {}
-        self._api.update_params_for_auth(headers, [], ["BearerToken"], path, "GET", None)
+        headers = self._token()
         tls: Json = {
             "cert_reqs": ssl.CERT_REQUIRED if config.verify_ssl else ssl.CERT_NONE,
             "check_hostname": config.verify_ssl,

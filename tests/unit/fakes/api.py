@@ -33,7 +33,7 @@ Reply = tuple[int, Json]
 class FakeApi:
     """``lists`` maps the path of each collection that exists to its objects.
 
-    ``answer`` sees a request first: what it returns (status and body) is the answer; None leaves it to the lists.
+    ``answer`` sees each request first and may return a status and a body. If it returns None, the lists answer.
     ``log`` has each request as method, path and query.
     """
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the checks of a cluster and of a host find."""
+"""The findings of the checks of clusters and hosts."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The documented options of a module are those that it accepts: names, types, defaults and choices."""
+"""The documented options of a module are the options that it accepts: names, types, defaults and choices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DOCUMENTED = ("type", "elements", "default", "choices", "required")
 
 
 def shape(options: dict[str, dict[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
-    """Reduce documented or coded options to what both must state, with the defaults ``str`` and ``False`` filled in."""
+    """Reduce documented or coded options to the facts that both must state, with the defaults ``str`` and ``False`` filled in."""
     shaped = {}
     for name, option in options.items():
         facts = {key: option.get(key) for key in DOCUMENTED} | {
@@ -47,3 +47,24 @@ def test_options_that_sound_like_secrets_set_no_log(name: str) -> None:
         for option, spec in module.OPTIONS.items()
         if any(word in option for word in words) and "no_log" not in spec
     ] == []
+
+
+WITH_RELATIONS = {"node_maintenance", "gpu_smoke_test", "operator_chart_info"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_relations_name_options_that_exist(name: str) -> None:
+    """Ansible ignores a relation between options that a module does not have."""
+    module = importlib.import_module(f"{modules.__name__}.{name}")
+    relations = getattr(module, "RELATIONS", {})
+    assert bool(relations) is (name in WITH_RELATIONS)
+    named = {
+        option
+        for kind in ("mutually_exclusive", "required_together")
+        for pair in relations.get(kind, ())
+        for option in pair
+    }
+    for option, value, needed, *dummy in relations.get("required_if", ()):
+        assert value in module.OPTIONS[option]["choices"]
+        named |= {option, *needed}
+    assert named <= set(module.OPTIONS)

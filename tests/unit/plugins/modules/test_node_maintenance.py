@@ -61,7 +61,7 @@ def evictions(api: FakeApi) -> list[str]:
 
 
 def writes(api: FakeApi) -> list[str]:
-    """Return the paths that were patched without a dry run. An eviction says in its body whether it is one."""
+    """Return the paths that were patched without a dry run. An eviction states in its body whether it is a dry run."""
     return [path for method, path, query in api.log if method == "PATCH" and "dryRun" not in query]
 
 
@@ -119,7 +119,7 @@ def test_a_drain_reports_its_progress(maintain: t.Callable, api: FakeApi, tmp_pa
     forbid(api, times=3)
     assert maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], parallel=1, progress_path=str(path)).rc == 0
     said = path.read_text().splitlines()
-    # The nodes are cordoned side by side, and either may be first.
+    # The nodes are cordoned in parallel, and either may be first.
     first, pod, last = ("gpu-0000", "web", "gpu-0001") if "gpu-0000" in said[0] else ("gpu-0001", "train", "gpu-0000")
     assert (
         said[0]
@@ -131,7 +131,7 @@ def test_a_drain_reports_its_progress(maintain: t.Callable, api: FakeApi, tmp_pa
     nowhere = maintain(
         state="drained", nodes=["gpu-0000"], purpose="other", progress_path=str(tmp_path / "no" / "folder")
     )
-    assert nowhere.rc == 0, "A drain goes on if nobody can read its progress."
+    assert nowhere.rc == 0, "A drain continues if its progress cannot be read."
 
 
 def test_check_and_run_agree_and_the_second_run_has_nothing_to_do(maintain: t.Callable, api: FakeApi) -> None:
@@ -206,7 +206,7 @@ def test_a_gpu_that_is_held_by_a_claim_counts(maintain: t.Callable, api: FakeApi
     run = maintain(state="drained", nodes=["gpu-0000"], _ansible_check_mode=True)
     assert row(run)["evicted"] == ["default/gpu"]
     assert [path for _method, path, _query in api.log].count(claims) == 2, (
-        "Once, and once more for the claim that was not there."
+        "Claims are listed once, and once more for the missing claim."
     )
 
 
@@ -360,7 +360,7 @@ def test_a_pod_that_appears_after_the_plan_is_refused_too(maintain: t.Callable, 
 
 
 def test_a_lagging_cache_is_not_trusted(maintain: t.Callable, api: FakeApi) -> None:
-    """Only the read that comes from no cache shows the pod."""
+    """Only a read that bypasses the cache shows the pod."""
     api.lists[ALL_PODS] = [workload("train")]
     api.end = api.lists[ALL_PODS].remove
     api.answer = lambda method, path: (

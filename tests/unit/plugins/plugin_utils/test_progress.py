@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Waiting with progress: in slices, with a list of results as the module, and in one piece, with lines in a file."""
+"""Waiting with progress: in slices, with a list as the module's results, and in one call, with lines in a file."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ AWAY = {"failed": True, "reason": "Unreachable", "msg": "Cannot reach the Kubern
 
 
 class Clock:
-    """A clock that only sleeping advances."""
+    """A clock that advances only during sleep."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -205,7 +205,7 @@ DRAIN = "gpuops.nvidia.node_maintenance"
 
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch, tmp_path: t.Any) -> t.Callable[..., Play]:
-    """Run a drain whose module writes ``written``, one text after the other, more slowly than the controller looks."""
+    """Run a drain whose module writes the texts ``written`` one by one, more slowly than the controller polls."""
 
     def run(
         written: list[str], transport: str = "local", check: bool = False, async_val: int = 0, **args: t.Any
@@ -237,7 +237,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, tmp_path: t.Any) -> t.Callable[..., P
         try:
             return Play(action.run(), calls, lines)
         finally:
-            assert os.listdir(tmp_path) == [], "The file goes with the task."
+            assert os.listdir(tmp_path) == [], "The file is removed with the task."
             assert not any(thread.name.startswith("progress") for thread in threading.enumerate())
 
     return run

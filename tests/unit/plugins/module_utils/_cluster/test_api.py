@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The answers of the API server: what is sent again, and what each refusal says."""
+"""The answers of the API server: which requests are sent again, and the message for each refusal."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_request_is_not_sent_again_forever(cluster: Cluster, monkeypatch: pyte
     assert e.value.reason == "TooManyRequests" and 1 < len(Handler.asked) < 10
 
 
-# What a refusal says
+# Messages for refusals
 
 
 @pytest.mark.parametrize(
@@ -142,3 +142,13 @@ def test_large_collections_are_read_in_pages(api: FakeApi, monkeypatch: pytest.M
 )
 def test_paths(arguments: tuple[t.Any, ...], path: str) -> None:
     assert api_module.namespaced(*arguments) == path
+
+
+@pytest.mark.parametrize("name", ["authorization", "BearerToken"])
+def test_the_token_is_sent_by_whichever_name_the_client_keeps_it(cluster: Cluster, name: str) -> None:
+    """Versions 29 to 36 of the client call it ``authorization``, and 37 ``BearerToken``."""
+    configuration = cluster._api.configuration
+    configuration.api_key, configuration.api_key_prefix = {name: "token-1"}, {name: "Bearer"}
+    assert cluster._token() == {"authorization": "Bearer token-1"}
+    configuration.api_key = {}
+    assert cluster._token() == {}

@@ -97,7 +97,7 @@ def test_quantities() -> None:
 
 
 def system(image: str = "Ubuntu 24.04.3 LTS", os_id: str | None = None, version: str | None = None) -> Json:
-    """A node with what the kubelet reports, and what Node Feature Discovery says if anything."""
+    """A node with the kubelet's report and, if given, the labels of Node Feature Discovery."""
     prefix = "feature.node.kubernetes.io/system-os_release"
     labels = {f"{prefix}.ID": os_id, f"{prefix}.VERSION_ID": version}
     return {

@@ -23,7 +23,7 @@ def operand(name: str) -> operands.Operand:
 
 @pytest.mark.parametrize("block", [None, {}, {"tolerations": None}, {"tolerations": []}])
 def test_an_empty_list_of_tolerations_leaves_the_default(block: dict[str, t.Any] | None) -> None:
-    """The operator replaces its own list only by one that has entries (object_controls.go)."""
+    """The operator replaces its own list only with a list that has entries (object_controls.go)."""
     assert operands.tolerations(block) == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The one loop of everything that waits for the cluster, with a clock that only sleeping advances."""
+"""The loop with which all code waits for the cluster. Its clock advances only during sleep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY,
 
 
 class Clock:
-    """A clock that only sleeping advances."""
+    """A clock that advances only during sleep."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -36,7 +36,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def looks(*answers: t.Any) -> t.Callable[[], t.Any]:
-    """Return a look that gives these answers one after the other, and repeats the last one."""
+    """Return a function that gives these answers in order and then repeats the last one."""
     left = list(answers)
 
     def look() -> t.Any:
@@ -122,7 +122,7 @@ def test_an_api_server_that_never_answered_is_not_waited_for(clock: Clock) -> No
 
 
 def test_the_age_of_the_last_answer_is_stated_once(clock: Clock) -> None:
-    """A look may be a wait of its own, whose error already says it."""
+    """The polled function may itself wait, and its error then already states the age."""
     inner = GpuOpsError("Cannot reach the Kubernetes API. Its last answer was 3 s ago.", reason="Unreachable")
     with pytest.raises(GpuOpsError, match=r"^Cannot reach the Kubernetes API\. Its last answer was 62 s ago\.$"):
         waiting.until(looks(None, inner), 1000)

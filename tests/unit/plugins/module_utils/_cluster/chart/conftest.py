@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A chart whose templates know more values than its ``values.yaml``."""
+"""A chart whose templates use values that its ``values.yaml`` lacks."""
 
 from __future__ import annotations
 

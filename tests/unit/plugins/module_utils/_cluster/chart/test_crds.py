@@ -38,7 +38,7 @@ STRING = {"type": "string"}
 
 
 class FakeCluster:
-    """CRDs in memory. ``applied`` maps a name to what the API server makes of it."""
+    """CRDs in memory. ``applied`` maps a name to the object that the API server stores for it."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ def test_the_wait_lasts_until_the_api_server_serves_the_crds(monkeypatch: pytest
 
 
 class AwayCluster(FakeCluster):
-    """An API server that is away for the first reads after it has applied the CRDs."""
+    """An API server that is unreachable for the first reads after it has applied the CRDs."""
 
     def __init__(self, away: int) -> None:
         super().__init__({"a.nvidia.com": crd("a.nvidia.com")}, {"a.nvidia.com": pending("a.nvidia.com")})

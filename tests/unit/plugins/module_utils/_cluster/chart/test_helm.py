@@ -22,7 +22,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 FAKE_HELM = """#!/bin/sh
-# Writes down how it was called, and acts as a repository with one chart.
+# Records its arguments, and acts as a repository with one chart.
 printf '%s\\n' "$*" >> "$CALLS"
 case "$1" in
   pull)
@@ -190,7 +190,7 @@ def test_render_passes_values_through_standard_input(bench: Bench) -> None:
     assert bench.written("stdin") == {"secret": "s3cret"}
 
 
-# What helm 4.3 and 3.20 really write, without repetitions.
+# Real output of Helm 4.3 and 3.20, without repetitions.
 MESSAGES = [
     (
         "Error: execution error at (gpu-operator/templates/validations.yaml:10:3): the NRI Plugin cannot be "

@@ -25,7 +25,7 @@ spec: {driver: {repository: r, image: driver, version: "1"}}
 
 
 class FakeHelm:
-    """A helm that finds one chart, and renders it to the same manifests for all values."""
+    """A fake helm that finds one chart, and renders the same manifests for all values."""
 
     def __init__(self, path: Path, stays: bool = True) -> None:
         self.path = path

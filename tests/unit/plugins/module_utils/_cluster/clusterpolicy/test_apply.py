@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Applying and deleting the ClusterPolicy while the API server restarts. The rest is in the tests of the module."""
+"""Applying and deleting the ClusterPolicy while the API server restarts. The module's tests cover the rest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def delete(api: FakeApi) -> Json:
 
 
 def on_look(api: FakeApi, change: t.Callable[[int], Reply | None]) -> None:
-    """Call ``change`` with 0, 1, 2... whenever the wait looks at the DaemonSets; what it returns is the answer."""
+    """Call ``change`` with 0, 1, 2... each time the wait reads the DaemonSets, and answer with its result."""
     number = itertools.count()
     api.answer = lambda method, path: change(next(number)) if path == DAEMONSETS else None
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the API server says about a ClusterPolicy that it refuses."""
+"""The messages for a ClusterPolicy that the API server refuses."""
 
 from __future__ import annotations
 

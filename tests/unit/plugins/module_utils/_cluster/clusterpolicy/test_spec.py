@@ -41,7 +41,7 @@ def test_typed_options_become_fields() -> None:
 
 @pytest.mark.parametrize(("given", "sent"), [("2", 2), ("25%", "25%"), (None, None)])
 def test_a_number_of_nodes_becomes_an_integer(given: str | None, sent: int | str | None) -> None:
-    """A number in quotes passes the schema and fails in the operator."""
+    """The schema accepts a quoted number, but the operator fails on it."""
     upgrades = {"auto_upgrade": None, "max_unavailable": given, "drain": {"max_unavailable": "2"}}
     policy = spec.desired_spec(options(driver={"upgrade_policy": upgrades}))["driver"]["upgradePolicy"]
     assert policy.get("maxUnavailable") == sent and policy["drain"] == {"max_unavailable": "2"}
@@ -104,7 +104,7 @@ def test_a_block_that_loses_its_last_field_keeps_a_default() -> None:
     desired = {"gfd": {"version": "2"}, "operator": {}}
     made = spec.manifest(options(), desired, live(blocks, owned), "us")["spec"]
     assert made["toolkit"] == {"enabled": True} and made["operator"] == {"runtimeClass": "nvidia"}
-    # Given, somebody else's, or with a field that nobody owns: nothing is emptied.
+    # A block is not emptied if it is given, if another manager owns it, or if one of its fields has no owner.
     assert made["gfd"] == {"version": "2"} and made["dcgm"] == {} and made["daemonsets"] == {}
     of_others = live({"toolkit": {"version": "1"}}, owned)
     assert spec.manifest(options(), {}, of_others, "them")["spec"]["toolkit"] == {}

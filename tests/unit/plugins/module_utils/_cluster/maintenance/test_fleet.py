@@ -26,7 +26,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class FakeCluster:
-    """Nodes and pods in memory. ``errors`` are raised by the next patches of a node, one after the other."""
+    """Nodes and pods in memory. ``errors`` are raised, in order, by the next patches of a node."""
 
     def __init__(self, *pods: dict, **errors: list[GpuOpsError]) -> None:
         self.all_nodes = {item["metadata"]["name"]: item for item in (node(0), node(1))}

@@ -30,7 +30,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class FakeFleet:
-    """Two nodes with one pod each, which ends when it is evicted. ``look`` may raise an error at each look at pods."""
+    """Two nodes with one pod each, which ends when it is evicted. ``look`` runs whenever the pods are read, and may raise an error."""
 
     def __init__(self, look: t.Callable[[], None] = lambda: None, **changes: t.Any) -> None:
         self.options = options(**changes)
@@ -84,7 +84,7 @@ def changes(fleet: FakeFleet) -> list[NodeChange]:
 
 
 class Outage:
-    """The API server does not answer some looks in a row."""
+    """The API server fails to answer several polls in a row."""
 
     def __init__(self, after: int, looks: float) -> None:
         self.after = after
@@ -108,7 +108,7 @@ def test_a_drain_evicts_the_pods_of_all_nodes() -> None:
 
 
 def test_without_nodes_no_pods_are_read() -> None:
-    fleet = FakeFleet(look=lambda: pytest.fail("There is no node to look at."))
+    fleet = FakeFleet(look=lambda: pytest.fail("No pods should be read."))
     assert run.apply(fleet, []) == []
 
 
@@ -151,7 +151,7 @@ def test_a_pod_that_stays_fails_its_node_and_the_others_are_put_back() -> None:
 
 
 def test_a_failure_ends_the_drain_even_if_the_api_server_is_then_unreachable() -> None:
-    """The second node cannot be concluded in the step in which the first one has failed."""
+    """The outcome of the second node cannot be read in the step in which the first node fails."""
     fleet = FakeFleet(timeout=30)
     fleet.refusal = "no"
     asked: list[str] = []

@@ -128,7 +128,7 @@ ADMIN = ("*", "*.*", None)
 
 
 def operator(namespace: str = "gpu-operator", app: str = "gpu-operator") -> dict:
-    """A Deployment as OLM makes it: the labels are those of its pods, and it has none of its own."""
+    """A Deployment as OLM creates it: its pods have labels, but it has none itself."""
     return {
         "metadata": {"name": "gpu-operator", "namespace": namespace},
         "spec": {"template": {"metadata": {"labels": {"app": app}}}},

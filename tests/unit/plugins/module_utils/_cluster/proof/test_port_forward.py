@@ -49,7 +49,7 @@ class Handler(socketserver.StreamRequestHandler):
             if not line:
                 return
             head += line
-        if b"upgrade: websocket" not in head.lower():  # what the client library asks for when it connects
+        if b"upgrade: websocket" not in head.lower():  # the client library requests it when it connects
             body = b'{"kind": "APIGroupList", "groups": []}'
             self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" + body)
             return
@@ -134,7 +134,7 @@ def test_a_failure_behind_the_api_server_is_reported(server: Server, frames: byt
 
 
 def test_a_refusal_names_the_missing_permission(server: Server) -> None:
-    # If only `create` is missing, the API server says no more than this.
+    # This is all that the API server says if only `create` is missing.
     said = b'{"kind":"Status","message":"pods \\"pod-1\\" is forbidden: "}'
     head = (
         b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: "

@@ -167,7 +167,7 @@ def test_all_nodes_are_tested_within_the_limit_and_no_pod_is_left() -> None:
 def test_one_poll_covers_all_running_pods() -> None:
     cluster = FakeCluster(a=DONE, b=DONE, c=DONE)
     Run(cluster, options()).test(["a", "b", "c"])
-    assert cluster.polls == 2  # leftovers, and one look at all three
+    assert cluster.polls == 2  # one list of leftovers, and one of all three pods
 
 
 def test_a_pod_that_vanishes_fails_its_node() -> None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the judge says about a stack, and the ways in which tests break one."""
+"""The judge's verdict on a stack, and helpers with which tests break a stack."""
 
 from __future__ import annotations
 

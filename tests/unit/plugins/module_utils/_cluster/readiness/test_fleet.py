@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The labels of GPU Feature Discovery in a row of the fleet. The rest is in the tests of the module gpu_stack_info."""
+"""The labels of GPU Feature Discovery in a row of the fleet. The tests of the module gpu_stack_info cover the rest."""
 
 from __future__ import annotations
 

@@ -67,6 +67,6 @@ def test_a_cause_comes_before_its_consequences() -> None:
         waits.update(troubled(name, "Init:0/1" if name != DRIVER else "Running"))
     found = verdict(stack, troubled=waits)
     assert found.reasons[0].operand == "driver" and "more)" in found.message
-    # What can never come right comes first, wherever it stands.
+    # A problem that cannot resolve itself comes first, whatever its position.
     found = verdict(stack, troubled=waits | troubled(EXPORTER, "ImagePullBackOff"))
     assert found.state == "failed" and found.reasons[0].operand == "dcgm-exporter"

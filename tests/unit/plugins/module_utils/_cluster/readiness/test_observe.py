@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reading what the judge needs, from a small API server in this process."""
+"""Reading the objects that the judge needs, from a small API server in this process."""
 
 from __future__ import annotations
 

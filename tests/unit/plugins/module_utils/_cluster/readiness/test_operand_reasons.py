@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the operands' DaemonSets and pods say against ready."""
+"""The reasons why operands' DaemonSets and pods keep a stack from being ready."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ UPGRADES = {"upgradePolicy": {"autoUpgrade": True}}
     [
         ({}, (4, 4, 1, 4), "failed"),
         (UPGRADES, (4, 4, 1, 4), "progressing"),
-        ({}, (4, 1, 1, 1), "progressing"),  # pods are still to be made: nothing is outdated
+        ({}, (4, 1, 1, 1), "progressing"),  # pods have yet to be created; none is outdated
     ],
 )
 def test_driver_pods_that_nothing_replaces(driver: Json, numbers: tuple[int, ...], state: str) -> None:

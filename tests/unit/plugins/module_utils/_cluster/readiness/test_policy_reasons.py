@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the ClusterPolicy, its operator and its status say against ready."""
+"""The reasons why the ClusterPolicy, its operator and its status keep a stack from being ready."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which pods of operands are in trouble, and what holds them up."""
+"""Which pods of operands are in trouble, and what blocks them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def look(api: FakeApi) -> Observation:
 
 
 def trouble(api: FakeApi, status: str, restarts: str = "0", **pod_status: t.Any) -> None:
-    """One of the two exporter pods is not fine."""
+    """Give one of the two exporter pods a problem."""
     item = next(item for item in api.lists[DAEMONSETS] if item["metadata"]["name"] == EXPORTER)
     item["status"].update(progress(2, 2, 2, 1))
     broken = pod(item, 1, **pod_status)

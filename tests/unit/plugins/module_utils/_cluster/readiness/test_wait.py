@@ -24,7 +24,7 @@ def state_after_wait(api: FakeApi, timeout_s: float = 5) -> str:
 
 
 def on_poll(api: FakeApi, change: t.Callable[[int], t.Any]) -> None:
-    """Call ``change`` with 0, 1, 2... whenever a wait looks at the ClusterPolicies; what it returns is the answer."""
+    """Call ``change`` with 0, 1, 2... each time a wait reads the ClusterPolicies, and answer with its result."""
     number = itertools.count()
     api.answer = lambda method, path: change(next(number)) if path == POLICIES else None
 
