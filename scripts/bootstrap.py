@@ -5,7 +5,7 @@
 """Make .venv: the pinned tools, the Ansible collections that this one needs, and a link to this checkout among them.
 
 The script runs with any Python 3 and needs only the standard library. A second run with unchanged pins does nothing.
-Three environment variables choose other versions than the pinned ones:
+Three environment variables replace the pinned versions:
 
 - PYTHON: the interpreter for .venv.
 - GPUOPS_ANSIBLE_CORE: the line of ansible-core, such as 2.20; its latest release is installed.

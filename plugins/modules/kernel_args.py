@@ -87,7 +87,7 @@ running:
   elements: str
   sample: [BOOT_IMAGE=/vmlinuz-6.8.0-60-generic, root=UUID=2f0c, ro, quiet]
 reboot_required:
-  description: Whether the running kernel has other arguments than the next boot.
+  description: Whether the arguments of the running kernel differ from those of the next boot.
   returned: success
   type: bool
   sample: true

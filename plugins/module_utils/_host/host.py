@@ -49,7 +49,7 @@ class Host:
     """The files below ``root`` (by default the machine's own) and the machine's commands.
 
     Methods that read do not raise: they return None or something empty if there is nothing to read. Methods that write
-    raise a GpuOpsError that names the file. ``timeout_s`` limits every command that has no limit of its own.
+    raise a GpuOpsError that names the file. ``timeout_s`` limits every command without its own limit.
     """
 
     def __init__(self, root: str = "/", timeout_s: float = COMMAND_TIMEOUT_S) -> None:

@@ -149,7 +149,7 @@ class Gatherer:
         # If NVML hangs, nvidia-smi would hang too.
         if report.gpus or report.reason is None or report.timed_out:
             return report
-        # NVML's library is missing or has another version than the driver. nvidia-smi may find the right one.
+        # NVML's library is missing, or its version differs from the driver's. nvidia-smi may find the right one.
         second = self._ask_smi()
         return second if second.gpus else dataclasses.replace(report, reason=f"{report.reason}; {second.reason}")
 

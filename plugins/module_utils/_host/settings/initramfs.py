@@ -53,7 +53,7 @@ class Initramfs:
         return any(self.host.changed_at(image.path) < self.host.changed_at(path) for image in self.images)
 
     def assert_room(self) -> None:
-        """Raise if there is no room for a new image. Call this before the first change."""
+        """Raise if there is no space for a new image. Call this before the first change."""
         if not self.images:
             return
         self.host.assert_writable("/boot", "kernel modules")
@@ -102,7 +102,7 @@ class Initramfs:
         elif found is None:
             problem = f"does not contain {path}"
         else:
-            problem = f"contains another version of {path} than the host"
+            problem = f"contains a different version of {path} from the host's"
         raise GpuOpsError(f"The new initramfs for {image.kernel} {problem}.", reason="Initramfs")
 
 

@@ -46,7 +46,7 @@ def test_a_rebuilt_image_must_agree_with_the_file_on_the_host(host: FakeHost) ->
     Initramfs(host).rebuild(FILE, TEXT)
     with pytest.raises(GpuOpsError, match=f"The new initramfs for {KERNEL} still contains {FILE}"):
         Initramfs(host).rebuild(FILE, None)
-    with pytest.raises(GpuOpsError, match=f"contains another version of {FILE} than the host"):
+    with pytest.raises(GpuOpsError, match=f"contains a different version of {FILE} from the host's"):
         Initramfs(host).rebuild(FILE, "blacklist other\n")
     with pytest.raises(GpuOpsError, match=r"does not contain /etc/modprobe\.d/other\.conf"):
         Initramfs(host).rebuild("/etc/modprobe.d/other.conf", TEXT)

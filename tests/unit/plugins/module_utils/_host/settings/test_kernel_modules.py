@@ -245,7 +245,7 @@ def test_a_full_or_read_only_boot_is_an_error_before_the_first_change(
     ("content", "sentence"),
     [
         (image({}), f"does not contain {FILE}"),
-        (image({FILE[1:]: "blacklist something\n"}), f"contains another version of {FILE} than the host"),
+        (image({FILE[1:]: "blacklist something\n"}), f"contains a different version of {FILE} from the host's"),
         (b"neither", r"cannot be read: its compression, which begins with 6e6569746865, is unknown\."),
     ],
 )
