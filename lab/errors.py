@@ -12,4 +12,4 @@ class LabError(Exception):
 
 
 class UnavailableError(LabError):
-    """This machine cannot run such hosts. The text gives the reason in one sentence, with which tests are skipped."""
+    """This machine cannot run such hosts. The text gives the reason in one sentence, which skipped tests show."""

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Detached processes: each has its own process group, is found again by pid and start time, and stops for certain."""
+"""Detached processes: each has its own process group, is found again by pid and start time, and is stopped reliably."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Component:
 
 
 def identity(pid: int) -> str | None:
-    """Return the boot and start time of a process, which tell it from a later one. None: no process, or a zombie."""
+    """Return the boot and start time of a process, which identify it. None: no process, or a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         threads = len(os.listdir(f"/proc/{pid}/task"))

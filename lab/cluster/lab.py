@@ -31,9 +31,9 @@ __all__ = ["Lab", "LabError", "Options", "Status"]
 _SUMMARIES = {
     "absent": "does not exist",
     "up": "up",
-    "starting": "an `up` is still running or was killed; `up` starts again from nothing, `down` removes it",
+    "starting": "an `up` is still running or was killed; `up` starts from scratch, `down` removes it",
     "degraded": "some components died; `up` starts them again, `down` removes it",
-    "stale": "its processes are gone (did the machine restart?); `up` starts again from nothing, `down` removes it",
+    "stale": "its processes are gone (did the machine restart?); `up` starts from scratch, `down` removes it",
 }
 _STAGES = Path(__file__).parent / "nodes" / "kwok"
 

@@ -148,7 +148,7 @@ def record(lab: Lab, seconds: float | None, output: Path | None) -> None:
 
 def _write(lab: Lab, seconds: float | None, file: t.TextIO) -> None:
     def write(line: Json) -> None:
-        # Recorders call this in threads of their own, where an error would not end the command. _reader_is_gone does.
+        # Recorders call this in their own threads, where an error would not end the command. _reader_is_gone does.
         with contextlib.suppress(BrokenPipeError):
             print(json.dumps(line), file=file, flush=True)
 

@@ -16,12 +16,12 @@ from lab.errors import UnavailableError
 
 Kind = t.Literal["containers", "vm"]
 
-# Each command, and the package that brings it.
+# Each command, and the package that provides it.
 NEEDED: dict[Kind, dict[str, str]] = {
     "containers": {
         "podman": "podman",
         "runc": "runc",  # crun does not support the hybrid cgroup hierarchy
-        "iptables": "iptables",  # podman looks for it even without a network
+        "iptables": "iptables",  # podman requires it even without a network
         "netavark": "netavark",
         "mmdebstrap": "mmdebstrap",
     },
@@ -35,7 +35,7 @@ NEEDED: dict[Kind, dict[str, str]] = {
         "ssh": "openssh-client",
     },
 }
-# Each file, and the package that brings it: packages without a command.
+# Packages without a command: a file, and the package that provides it.
 FILES: dict[Kind, dict[str, str]] = {"containers": {}, "vm": {"/usr/share/seabios/bios-256k.bin": "seabios"}}
 COMMANDS_OUTSIDE_PATH = ("/usr/lib/podman", "/usr/sbin", "/sbin")
 

@@ -157,7 +157,7 @@ _HEALTH = {"etcd": "/health", "kube-apiserver": "/readyz", "kwok": "/healthz"}
 
 
 def serves(component: str, ports: t.Mapping[str, int], authority: pki.Authority) -> bool:
-    """Return whether a component passes its health check. One that opens no port counts as serving."""
+    """Return whether a component passes its health check. A component without a port counts as healthy."""
     return component not in _HEALTH or get(ports[component], _HEALTH[component], authority) is not None
 
 

@@ -66,7 +66,7 @@ class Authority:
         _write(self.service_accounts.cert, public)
 
     def server(self, name: str) -> KeyPair:
-        """Issue a server certificate for loopback. It is valid for clients too, as etcd's peers and gateway need."""
+        """Issue a server certificate for loopback. It is also valid for clients: etcd's peers and gateway need that."""
         names = [
             x509.DNSName("localhost"),
             x509.DNSName("kubernetes.default.svc"),

@@ -56,7 +56,7 @@ esac
 exec {executable} "$@"
 """
 
-# README.md, "What the machine must offer", explains runc, cgroupfs and the limits.
+# README.md, "Requirements", explains runc, cgroupfs and the limits.
 EXECUTABLE = """#!/bin/sh
 export CONTAINERS_CONF={home}/containers.conf CONTAINERS_STORAGE_CONF={home}/storage.conf
 exec podman "$@"
@@ -134,7 +134,7 @@ class Podman:
 
 
 def _write_once(path: Path, text: str) -> None:
-    """Write a file unless it has this text already, since another process may be running it."""
+    """Write a file unless it already has this text, since another process may be running it."""
     if path.exists() and path.read_text() == text:
         return
     new = path.with_name(path.name + ".new")

@@ -111,7 +111,7 @@ def disguise(pid: int, shape: Shape) -> None:
 
 
 def _heaps(pid: int) -> t.Iterator[tuple[int, int]]:
-    """Yield the begin and the end of each heap of a process."""
+    """Yield the start and the end of each heap of a process."""
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
         fields = line.split()
         if fields[5:] == ["[heap]"]:

@@ -18,7 +18,7 @@ from lab.hosts.vm.hosts import Settings
 
 
 def main(folder: Path) -> int:
-    """Run until qemu fails. Whoever kills the supervisor kills qemu with it, since they share a process group."""
+    """Run until qemu fails. Killing the process group of the supervisor also kills qemu."""
     settings = Settings.read(folder)
     load = settings.saved
     while True:

@@ -5,9 +5,9 @@
 """One process that simulates the programs inside the pods of every node.
 
 It watches nodes and pods. Whenever something changes on a node, it does what the node's programs would do next: Node
-Feature Discovery labels the node, init containers find what they wait for, GPU Feature Discovery describes the GPUs,
-and the device plugin offers them. It recognizes pods by the labels and container names of NVIDIA's manifests, so it
-works with an external operator too.
+Feature Discovery labels the node, waiting init containers end when their condition is met, GPU Feature Discovery
+describes the GPUs, and the device plugin offers them. It recognizes pods by the labels and container names of NVIDIA's
+manifests, so it works with an external operator too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORKERS = 16
 NODES = "/api/v1/nodes"
 RESOURCE = "nvidia.com/gpu"
 WAITING = ("driver-validation", "toolkit-validation", "cuda-validation", "plugin-validation")
-"""Init containers that wait for something. The pod stages end those that the annotation `passed` names."""
+"""Init containers that wait for a condition. The pod stages end the containers that the annotation `passed` names."""
 
 
 class Agents:
@@ -119,7 +119,7 @@ class Agents:
         self._metrics.serve(node, [pod for pod in with_app(pods, "nvidia-dcgm-exporter") if is_ready(pod)])
 
     def _kubelet_is_back(self, pods: list[Json]) -> None:
-        """Report pods as ready again that the node controller marked as not ready while their node was down."""
+        """Report pods as ready again if the node controller marked them as not ready while their node was down."""
         for pod in pods:
             statuses = (pod.get("status") or {}).get("containerStatuses") or []
             marked = pod["status"].get("phase") == "Running" and ready_condition(pod) == "False"
@@ -143,12 +143,12 @@ class Agents:
                 self._api.merge(path(pod), {"metadata": {"annotations": {NOTE + "passed": ",".join([*passed, name])}}})
 
     def _finds(self, name: str, node: Json, pod: Json, pods: list[Json]) -> bool:
-        """Return whether a waiting init container finds what it waits for."""
+        """Return whether the condition that an init container waits for is met."""
         driver = note(node, "host-driver") == "true" or any(is_ready(item) and is_driver(item) for item in pods)
         if name == "driver-validation" or not driver:
             return driver
         if name == "toolkit-validation":
-            # Without a toolkit pod, the host has a toolkit of its own.
+            # Without a toolkit pod, the host has its own toolkit.
             return all(map(is_ready, with_app(pods, "nvidia-container-toolkit-daemonset")))
         if name == "cuda-validation":
             return self._cuda_workload(node, pod, pods)
@@ -181,7 +181,7 @@ class Agents:
         offered = note(node, "gpus") if any(map(is_ready, plugins)) else "0"
         status = node["status"]
         have = (status.get("capacity") or {}).get(RESOURCE), (status.get("allocatable") or {}).get(RESOURCE)
-        # After a plugin has gone, its resource stays in the capacity with nothing allocatable.
+        # After a plugin is removed, its resource stays in the capacity with nothing allocatable.
         if have == (offered, offered) or (have == (None, None) and offered == "0"):
             return
         capacity = offered if offered != "0" else have[0]
@@ -223,7 +223,7 @@ def ready_condition(item: Json) -> str:
 
 
 def is_ready(pod: Json) -> bool:
-    """Return whether a pod is Ready and not about to end."""
+    """Return whether a pod is Ready and not being deleted."""
     return ready_condition(pod) == "True" and not pod["metadata"].get("deletionTimestamp")
 
 

@@ -21,7 +21,7 @@ def note(item: Json, name: str, default: str = "") -> str:
 
 
 def gfd_labels(node: Json, driver: str, strategy: str) -> dict[str, str]:
-    """Return those labels of GPU Feature Discovery that a client reads."""
+    """Return the labels of GPU Feature Discovery that clients read."""
     model, gpus = MODELS[note(node, "model")], note(node, "gpus")
     major, minor, *rest = [*driver.split("."), "0"]
     compute = model.compute.split(".")

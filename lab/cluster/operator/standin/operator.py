@@ -23,8 +23,8 @@ from lab.cluster.operator.standin.nodes import STATE, concerns_labelling, labels
 LOOPS = {"labels": 0.1, "policy": 0.1, "drivers": 0.05, "cluster": 0.1, "upgrade": 0.1}
 """The controllers, and the seconds for which each collects changes before it runs.
 
-The controller of NVIDIADrivers runs ahead of the labels, like NVIDIA's: for a driver that has just got nodes, it finds
-none.
+The controller of NVIDIADrivers runs before the labels are written, as in NVIDIA's operator: it finds no nodes for a
+new driver.
 """
 Run = t.Callable[[], float | None]
 
@@ -65,7 +65,7 @@ class Operator:
         env = {
             entry["name"]: entry.get("value", "") for container in containers for entry in container.get("env") or []
         }
-        # Like a new process, the controllers remember nothing of earlier checks.
+        # Like a new process, the controllers do not remember earlier checks.
         self._runs = {
             "labels": Labeller(self._api, self._caches),
             "policy": Reconciler(self._api, namespace, env, self._caches),
@@ -94,7 +94,7 @@ class Operator:
             "nodes": Cache(self._api, "/api/v1/nodes", self._node_changed),
             "daemonsets": Cache(self._api, f"/apis/apps/v1/namespaces/{namespace}/daemonsets", self._daemonset_changed),
             "drivers": Cache(self._api, pods, self._pod_changed, labelSelector="=".join(COMPONENT)),
-            # No controller runs for a change of these: the real operator does not watch them.
+            # A change of these objects starts no controller: the real operator does not watch them.
             "validators": Cache(self._api, pods, labelSelector="app=nvidia-operator-validator"),
         }
         for name in ("nodes", "daemonsets", "policies", "nvidiadrivers", "gpuclusters"):
@@ -129,8 +129,8 @@ class Operator:
     def _pod_changed(self, before: Json | None, after: Json | None) -> None:
         """Run the labeller when a driver pod is created, starts to run or loses its DaemonSet.
 
-        NVIDIA's operator notices a lost DaemonSet only with the next change. This one reacts to it, so that no node is
-        missed whose pod loses its DaemonSet late.
+        NVIDIA's operator notices a lost DaemonSet only with the next change. This one reacts to it, so that a
+        node is not missed if its pod loses its DaemonSet late.
         """
         drivers = self._caches.get("nvidiadrivers")
         if after is None or drivers is None or not drivers.items():

@@ -260,7 +260,7 @@ def _env(operand: Operand, spec: Json) -> list[Json]:
 
 
 def merged(env: list[Json], extra: list[Json] | None) -> list[Json]:
-    """Return environment variables, in which a later one replaces an earlier one of the same name."""
+    """Return environment variables. A later variable replaces an earlier one of the same name."""
     return list({entry["name"]: entry for entry in [*env, *(extra or [])]}.values())
 
 

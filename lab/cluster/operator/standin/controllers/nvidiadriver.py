@@ -92,7 +92,7 @@ class DriverReconciler:
         return None
 
     def _sync(self, driver: Json, nodes: list[Json]) -> bool:
-        """Write the DaemonSets for a driver's nodes. Return whether all are ready, also if there are none."""
+        """Write the DaemonSets for a driver's nodes. Return whether all are ready; True if there are none."""
         wanted = pools(driver, nodes)
         names = {daemonset_name(driver, pool) for pool in wanted}
         for item in self._caches["daemonsets"].items():

@@ -202,7 +202,7 @@ class Upgrader:
 
     @staticmethod
     def _may_begin(node: Json, free: int) -> bool:
-        # A node that is cordoned already takes no slot, so it does not have to wait for one.
+        # A node that is already cordoned needs no slot, so it does not wait for one.
         return labels_of(node).get(SKIP) != "true" and (free > 0 or cordoned(node))
 
     # ---- states -----------------------------------------------------------------------------------------------------
