@@ -25,8 +25,8 @@ HOSTS = ("tests/roles/", "tests/lab/hosts/")
 class HostsBesideLabs(LoadFileScheduling):
     """Run a test file of hosts beside a test file of labs as long as there are files of both kinds.
 
-    Tests of hosts keep all processors busy, while tests of labs wait most of the time. Two files of hosts side by side
-    would take as long as one after the other.
+    Tests of hosts keep all processors busy, while tests of labs wait most of the time. Two files of hosts in parallel
+    would take as long as two in sequence.
     """
 
     def _assign_work_unit(self, node: WorkerController) -> None:

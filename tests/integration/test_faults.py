@@ -129,7 +129,7 @@ def test_helm_4_with_an_old_kubernetes_core(lab: Lab, ansible: Playbook, tmp_pat
 
 
 def test_a_secret_is_never_shown(lab: Lab, ansible: Playbook) -> None:
-    """It is hidden with -vvv, in a diff, and when the task fails."""
+    """The secret is hidden with -vvv, in a diff, and when the task fails."""
     secrets = [
         {"name": "not a valid name", "registry": "registry.example.com", "username": "robot", "password": SECRET}
     ]

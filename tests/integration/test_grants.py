@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""For any user, the preflight names exactly the chart's roles that the API server would refuse."""
+"""For any user, the preflight names exactly those roles of the chart that the API server would refuse."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def kill(process: subprocess.Popen[str]) -> None:
     doomed = [process.pid]
     for pid in doomed:
         doomed.extend(child for child, parent in parents.items() if parent == pid)
-    assert len(doomed) > 2, "The module should run in a process of its own."
+    assert len(doomed) > 2, "The module should run in a separate process."
     for pid in doomed:
         os.kill(pid, signal.SIGKILL)
     process.communicate()

@@ -43,7 +43,7 @@ def converge(ansible: Playbook, **extra_vars: t.Any) -> Run:
 
 @pytest.fixture
 def bare(lab: Lab, ansible: Playbook) -> None:
-    """Remove everything from the cluster, also the namespace and the CRDs."""
+    """Remove everything from the cluster, including the namespace and the CRDs."""
     ansible.set_up("clean")
     lab.kubectl("delete", "namespace", "gpu-operator", "--ignore-not-found", "--wait=true")
     crds = [f"{name}.nvidia.com" for name in ("clusterpolicies", "nvidiadrivers", "gpuclusters")]

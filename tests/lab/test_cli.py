@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def start(*arguments: str, stdout: int) -> subprocess.Popen[str]:
-    """Start a command as a shell does: with buffered output, so that it may notice a closed pipe as late as at exit."""
+    """Start a command as a shell does: with buffered output, so that it may notice a closed pipe only at exit."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     command = [sys.executable, "-m", "lab", *arguments]
     return subprocess.Popen(command, cwd=REPOSITORY, env=env, stdout=stdout, stderr=subprocess.PIPE, text=True)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Detached processes are told from others with the same pid, and are gone after a stop."""
+"""Detached processes are distinguished from others with the same pid, and are gone after a stop."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_process_that_ended_is_not_alive_even_if_nobody_waited_for_it(start: t
 
 def test_another_process_with_the_pid_is_neither_alive_nor_killed(start: t.Callable[..., Component]) -> None:
     component = start("true")
-    # Start times are given in hundredths of a second, and no system uses a pid again that fast.
+    # Start times are given in hundredths of a second, and no system reuses a pid that quickly.
     time.sleep(0.05)
     bystander = subprocess.Popen(["sleep", "1000"], start_new_session=True)
     try:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role host_driver on bare hosts, and a driver that hangs."""
+"""The role host_driver on bare hosts and on a host whose driver hangs."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_installs_the_plugin_that_holds_packages_only_to_hold_some(plays: Plays)
 
 
 def test_the_way_back_to_a_driver_container(plays: Plays) -> None:
-    """Without permission nothing is removed. With it, everything is removed but the container toolkit."""
+    """Without permission nothing is removed. With permission, everything but the container toolkit is removed."""
     for host in plays.hosts:
         install_persistence_daemon(host)
     served = plays.run("fabric_manager", fabric_manager_timeout=10, **DRIVER)

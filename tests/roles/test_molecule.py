@@ -4,7 +4,7 @@
 
 """All host roles together on a host of each family: the molecule scenario host-containers.
 
-It stands beside the tests of single roles because it runs the same roles on the same kind of hosts.
+It is in this folder because it runs the same roles on the same kind of hosts as the tests of single roles.
 """
 
 from __future__ import annotations

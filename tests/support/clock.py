@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class Clock:
-    """A replacement for the module ``time``, in which time passes only while somebody sleeps."""
+    """A replacement for the module ``time``, in which time passes only during sleep."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0

@@ -54,7 +54,7 @@ def install_with_role(plays: Plays) -> None:
 
 
 def install_with_apt(host: ContainerHost) -> None:
-    """Install and load the driver as a user would without the role. Costs a fraction of the time."""
+    """Install and load the driver as a user would without the role. This takes a fraction of the time."""
     host.shell("echo 'deb [trusted=yes] file:/usr/local/share/repository ./' > /etc/apt/sources.list.d/nvidia.list")
     packages = " ".join(f"{name}={VERSION}-1" for name in ("nvidia-kernel-open-dkms", "nvidia-driver-cuda"))
     host.shell(f"apt-get --quiet update && apt-get --quiet --yes install {packages}")
@@ -74,5 +74,5 @@ def packages(host: ContainerHost) -> dict[str, str]:
 
 
 def unit_state(host: ContainerHost, unit: str) -> str:
-    """Return ``active``, or what systemd says of a unit that is not: ``disabled``, ``masked``."""
+    """Return ``active``, or how systemd describes a unit that is not active: ``disabled``, ``masked``."""
     return host.shell(f"systemctl is-active {unit} || systemctl is-enabled {unit} || true").splitlines()[-1]

@@ -34,7 +34,7 @@ def running_containers(
 
 
 def become_opensuse(host: ContainerHost) -> None:
-    """Make an Ubuntu host say that it runs openSUSE, which the collection has no packages for."""
+    """Make an Ubuntu host claim to run openSUSE, for which the collection has no packages."""
     release = "NAME=openSUSE\\nID=opensuse-leap\\nID_LIKE=suse\\nVERSION_ID=15.6\\n"
     host.shell(f"printf '{release}' > /etc/os-release && rm --force /etc/debian_version /etc/lsb-release")
 

@@ -17,7 +17,7 @@ from lab.cluster import Lab, Options
 
 @contextlib.contextmanager
 def running_lab(purpose: str, options: Options | None = None) -> t.Iterator[Lab]:
-    """Run a lab as long as a block. The process id in its name separates test runs and the workers of pytest-xdist."""
+    """Run a lab for the duration of a block. The process id in its name separates test runs and xdist workers."""
     lab = Lab(f"test-{purpose}-{os.getpid()}")
     lab.up(options or Options(upgrade_tick=3))
     try:

@@ -88,7 +88,7 @@ class Plays:
         return log.read_text().splitlines()
 
     def cut_when(self, role: str, host: ContainerHost | VmHost, when: t.Callable[[], bool], **variables: t.Any) -> None:
-        """Run a role on one host and kill the run as soon as ``when`` is true. What runs on the host then goes on."""
+        """Run a role on one host and kill the run as soon as ``when`` is true. A command on the host continues."""
         options = ["--inventory", str(self._inventory), "--limit", host.name]
         process = self._ansible.start(self._play([role]), *options, **variables)
         while not when():

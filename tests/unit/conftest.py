@@ -33,7 +33,7 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def nvml(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SetNvml:
-    """``nvml(gpus, init=18)`` sets what the fake library answers. Before the first call, the library seems not to exist."""
+    """``nvml(gpus, init=18)`` sets what the fake library answers. Without a call, there is no library."""
     path = tmp_path / "nvml.state"
     monkeypatch.setenv("FAKE_NVML_STATE", str(path))
 

@@ -408,7 +408,7 @@ def test_roles_form_no_cycle() -> None:
 
 
 def test_the_lab_imports_neither_tests_nor_plugins() -> None:
-    """Both the tests and the collection's demo depend on the lab, so it imports neither."""
+    """The tests depend on the lab, so the lab imports neither the tests nor the collection."""
     guests = {
         relative(path): {name for name in imports(path) if name.startswith(("tests", "benchmarks", "ansible"))}
         for path in python_files(LAB)

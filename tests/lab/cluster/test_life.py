@@ -30,7 +30,7 @@ BARE = Options(nodes=1, operator="none")
 
 @dataclass
 class Shell:
-    """The command line, with a state folder of its own."""
+    """The command line, with a separate state folder."""
 
     home: Path
     name: str = "default"
@@ -142,7 +142,7 @@ def test_after_a_reboot_the_lab_is_stale(shell: Shell) -> None:
         os.kill(pid, signal.SIGKILL)
     while not gone(shell.pids()):
         time.sleep(0.02)
-    # In the meantime, another process has got the pids: the one of this test.
+    # In the meantime, another process has taken the pids: this test's own.
     state = json.loads((shell.folder / "state.json").read_text())
     for component in state["components"].values():
         component["pid"] = os.getpid()

@@ -86,7 +86,7 @@ def test_before_and_after_a_reboot(vm_host: VmHost) -> None:
 
 
 def test_runs_that_are_killed_are_completed_by_the_next(vm_host: VmHost, tmp_path: Path) -> None:
-    """Runs are killed before the kernel arguments are set, before the reboot, and after it."""
+    """A run is killed before the kernel arguments are set, another before the reboot, and another after it."""
     plays = Plays(vm_host, tmp_path, timeout=1800)
     # The disk is too small for a driver container, hence preflight_tolerate.
     wanted = {

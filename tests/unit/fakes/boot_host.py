@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Fake hosts of the Debian and the Red Hat family, with commands that change the boot entries as the real commands do."""
+"""Fake hosts of the Debian and the Red Hat family, whose commands change the boot entries as the real commands do."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ DOCUMENTED = ("type", "elements", "default", "choices", "required")
 
 
 def shape(options: dict[str, dict[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
-    """Reduce documented or coded options to the facts that both must state, with the defaults ``str`` and ``False`` filled in."""
+    """Reduce documented or coded options to what must agree, with the defaults ``str`` and ``False`` filled in."""
     shaped = {}
     for name, option in options.items():
         facts = {key: option.get(key) for key in DOCUMENTED} | {

@@ -30,7 +30,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class FakeFleet:
-    """Two nodes with one pod each, which ends when it is evicted. ``look`` runs whenever the pods are read, and may raise an error."""
+    """Two nodes with one pod each, which ends when it is evicted. ``look`` runs at each read and may raise."""
 
     def __init__(self, look: t.Callable[[], None] = lambda: None, **changes: t.Any) -> None:
         self.options = options(**changes)
