@@ -105,7 +105,7 @@ def until(condition: t.Callable[[], bool], process: subprocess.Popen[str] | None
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """Kill a run and all its descendants: Ansible's workers have sessions of their own."""
+    """Kill a run and all its descendants: Ansible's workers have their own sessions."""
     parents = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:

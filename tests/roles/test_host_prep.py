@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role host_prep on a host of each family: every option turned on and off, and what the role must refuse."""
+"""The role host_prep on a host of each family: every option turned on and off, and what the role refuses."""
 
 from __future__ import annotations
 

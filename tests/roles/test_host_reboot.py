@@ -83,7 +83,7 @@ def node(lab: Lab, name: str) -> tuple[bool, list[str]]:
 
 
 def left_by(finished: list[str]) -> tuple[bool, tuple[bool, list[str]]]:
-    """Return whether a run that was killed after these tasks leaves a record, and the state of its node."""
+    """Return whether a run that is killed after these tasks leaves a record, and the state of its node."""
     record = "Write the record" in finished and "Delete the record" not in finished
     drained = "Drain the node" in finished and "Put the node back" not in finished
     return record, DRAINED if drained else IN_SERVICE

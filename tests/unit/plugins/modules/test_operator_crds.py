@@ -50,10 +50,10 @@ def apply(run_module: t.Callable, helm_binary: str, tmp_path: Path, monkeypatch:
 
 
 def test_check_mode_predicts_the_run_and_the_second_run_changes_nothing(apply: t.Callable) -> None:
-    foretold = apply(_ansible_check_mode=True)
+    predicted = apply(_ansible_check_mode=True)
     done = apply()
-    assert foretold.result["changed"] is done.result["changed"] is True
-    assert foretold.result["crds"] == done.result["crds"] and foretold.result["diff"] == done.result["diff"]
+    assert predicted.result["changed"] is done.result["changed"] is True
+    assert predicted.result["crds"] == done.result["crds"] and predicted.result["diff"] == done.result["diff"]
     assert [(crd["name"], crd["result"]) for crd in done.result["crds"]] == [
         ("clusterpolicies.nvidia.com", "created"),
         ("nodefeatures.nfd.k8s-sigs.io", "created"),

@@ -19,7 +19,7 @@ from tests.support.labs import running_lab
 
 
 class Cluster:
-    """The state of a lab that the tests look at."""
+    """The state of a lab that the tests read."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab

@@ -145,7 +145,7 @@ def test_paths(arguments: tuple[t.Any, ...], path: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["authorization", "BearerToken"])
-def test_the_token_is_sent_by_whichever_name_the_client_keeps_it(cluster: Cluster, name: str) -> None:
+def test_the_token_is_sent_whichever_name_the_client_stores_it_under(cluster: Cluster, name: str) -> None:
     """Versions 29 to 36 of the client call it ``authorization``, and 37 ``BearerToken``."""
     configuration = cluster._api.configuration
     configuration.api_key, configuration.api_key_prefix = {name: "token-1"}, {name: "Bearer"}

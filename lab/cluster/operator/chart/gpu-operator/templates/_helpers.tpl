@@ -30,7 +30,7 @@ helm.sh/chart: {{ include "gpu-operator.chart" . }}
 gpu-cluster
 {{- end -}}
 
-{{- /* The values of a component that are set: the common values of all components, and some of its own. */ -}}
+{{- /* A component's values that are set: the values that all components have, and some that only this component has. */ -}}
 {{- define "gpu-operator.component" -}}
 {{- $values := first . -}}
 {{- $set := dict -}}

@@ -65,7 +65,7 @@ def edited(stack: Stack, seconds_ago: float) -> Stack:
 
 
 def set_labels(stack: Stack, count: int, **labels: str) -> Stack:
-    """Set labels of the first nodes. Two underscores stand for a slash."""
+    """Set labels of the first nodes. Two underscores in a name become a slash."""
     for node in stack.nodes[:count]:
         node["metadata"]["labels"].update({key.replace("__", "/"): value for key, value in labels.items()})
     return stack
