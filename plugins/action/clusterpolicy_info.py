@@ -10,7 +10,7 @@ from ansible_collections.gpuops.nvidia.plugins.plugin_utils._progress import Wai
 
 
 class ActionModule(WaitingAction):
-    """The module of the same name, with progress."""
+    """Runs the module of the same name and prints its progress."""
 
     MODULE = "gpuops.nvidia.clusterpolicy_info"
     WAITS_BY_DEFAULT = False

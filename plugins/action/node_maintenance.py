@@ -10,6 +10,6 @@ from ansible_collections.gpuops.nvidia.plugins.plugin_utils._progress import Wat
 
 
 class ActionModule(WatchingAction):
-    """The module of the same name, with progress."""
+    """Runs the module of the same name and prints its progress."""
 
     MODULE = "gpuops.nvidia.node_maintenance"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What every module needs that talks to Kubernetes, beside the options of kubernetes.core.k8s_auth_options."""
+    """Requirements of all modules that talk to Kubernetes, besides the options of kubernetes.core.k8s_auth_options."""
 
     DOCUMENTATION = r"""
 options: {}

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: driver_flavour
-short_description: Choose the driver's kernel modules, open or proprietary, by the generations of a host's GPUs
+short_description: Choose open or proprietary kernel modules for the generations of a host's GPUs
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - The open modules support GPUs from Turing on. Older GPUs need the proprietary modules, which support neither
+  - The open modules support Turing and newer GPUs. Older GPUs need the proprietary modules, which support neither
     Blackwell and newer GPUs nor Grace.
 options:
   _input:
@@ -19,7 +19,7 @@ options:
     elements: dict
     required: true
   wanted:
-    description: The flavour to use. V(auto) chooses it by the GPUs.
+    description: The flavour to use. V(auto) chooses the flavour that the GPUs need.
     type: str
     choices: [auto, open, proprietary]
     default: auto

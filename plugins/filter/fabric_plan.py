@@ -10,8 +10,8 @@ short_description: Decide what a host's NVLink fabric needs, from its hardware a
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - A host with NVSwitches needs the fabric manager of exactly the driver's version, with NVLink 5 also the NVLink
-    subnet manager. A compute tray of an NVL72 needs the IMEX service. A driver container has its own services.
+  - A host with NVSwitches needs the fabric manager in exactly the driver's version. With NVLink 5, it also needs the
+    NVLink subnet manager. A compute tray of an NVL72 needs the IMEX service. A driver container has its own services.
 options:
   _input:
     description: Facts of M(gpuops.nvidia.gpu_facts), C(ansible_facts.gpuops), with the subsets C(min) and C(services).
@@ -33,10 +33,12 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(fabric) is the kind of fabric (C(none), C(nvswitch), C(nvlink5) or C(nvl72)), C(version) the driver's version.
-    - C(packages) has the possible package names of each needed service, C(missing) the services that are not installed
-      in the right version, and C(services) the units to run.
-    - C(conflicts) has the units that conflict with a driver container.
+    - C(fabric) is the kind of fabric (C(none), C(nvswitch), C(nvlink5) or C(nvl72)).
+    - C(version) is the driver's version.
+    - C(packages) has the possible package names of each required service.
+    - C(missing) lists the services that are not installed in the right version.
+    - C(services) lists the units to run.
+    - C(conflicts) lists the units that conflict with a driver container.
     - C(failure) says why nothing can be done, or is an empty string.
   type: dict
 """
@@ -56,7 +58,7 @@ _NO_DRIVER = (
 
 
 def fabric_of(facts: Json) -> str:
-    """Return the kind of fabric that a host's GPUs are in."""
+    """Return the kind of fabric that connects a host's GPUs."""
     gpus = {gpu["device_id"] for gpu in facts["gpus"]}
     # The switches of an NVL72 are in separate trays, with their own manager.
     if gpus.intersection(_NVL72):
@@ -86,7 +88,7 @@ def fabric_plan(facts: Json, driver: str = "host") -> Json:
     return {
         **plan,
         "packages": {name: SERVICES[name].names(version) for name in needed},
-        "missing": [name for name in needed if not _fits(facts["services"][name])],
+        "missing": [name for name in needed if not _has_right_version(facts["services"][name])],
         # The fabric manager starts NVLSM.
         "services": [SERVICES[name].unit for name in needed if name != "nvlsm"],
     }
@@ -98,7 +100,7 @@ def _conflicts(services: Json) -> list[str]:
     return [SERVICES[name].unit for name, service in found.items() if service["active"] or service["enabled"]]
 
 
-def _fits(service: Json) -> bool:
+def _has_right_version(service: Json) -> bool:
     return service["package"] is not None and service["matches_driver"] is not False
 
 

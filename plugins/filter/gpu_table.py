@@ -29,11 +29,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at the fleet
+- name: Read the fleet
   gpuops.nvidia.gpu_stack_info:
   register: stack
 
-- name: Show it
+- name: Show the table
   ansible.builtin.debug:
     msg: "{{ (stack.nodes | gpuops.nvidia.gpu_table).splitlines() }}"
 # NODE      PRODUCT                DRIVER     MIG  IN USE  STATE
@@ -55,7 +55,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _TITLES = ("NODE", "PRODUCT", "DRIVER", "MIG", "IN USE", "STATE")
-_RIGHT = frozenset({"IN USE"})
+_RIGHT_ALIGNED = frozenset({"IN USE"})
 _HEALTHY = "Ready"
 
 
@@ -87,7 +87,7 @@ def _cells(node: Json) -> tuple[str, ...]:
 
 
 def _padded(cell: str, title: str, width: int) -> str:
-    return cell.rjust(width) if title in _RIGHT else cell.ljust(width)
+    return cell.rjust(width) if title in _RIGHT_ALIGNED else cell.ljust(width)
 
 
 def _mig(node: Json) -> str:

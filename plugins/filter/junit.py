@@ -84,7 +84,7 @@ import xml.etree.ElementTree as ET
 from ansible.errors import AnsibleFilterError
 
 _NOT_XML = re.compile("\x1b\\[[0-9;]*[A-Za-z]|[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Color codes as a whole, and characters that XML does not allow."""
+"""Complete color codes, and characters that XML does not allow."""
 
 
 def junit(checks: t.Any, suite: str = "gpuops.nvidia") -> str:

@@ -10,11 +10,11 @@ short_description: Find out whether a node is Ready after the reboot of its host
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - A node stays Ready for some time after its host has shut down. If the cluster knew the host's boot ID before the
-    reboot, it must therefore know another one now.
+  - A node stays Ready for some time after its host has shut down. If the cluster reported the host's boot ID before
+    the reboot, it must therefore report a different boot ID now.
 options:
   _input:
-    description: The cluster's nodes with the host's name, one or none.
+    description: List of the host's node, or an empty list if the cluster has no such node.
     type: list
     elements: dict
     required: true
@@ -48,12 +48,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
 def node_is_back(nodes: list[Json], before: Json | None = None) -> bool:
-    """Return whether the node is Ready since the reboot."""
-    return all(is_ready(node) and not _is_of_boot_before(node, before or {}) for node in nodes)
+    """Return whether the node has become Ready since the reboot."""
+    return all(is_ready(node) and not _is_from_before_reboot(node, before or {}) for node in nodes)
 
 
-def _is_of_boot_before(node: Json, before: Json) -> bool:
-    """Return whether the node's status is from the boot before the reboot, as far as boot IDs can tell."""
+def _is_from_before_reboot(node: Json, before: Json) -> bool:
+    """Return whether boot IDs show that the node's status is from before the reboot."""
     boot_before = before.get("node_boot_id")
     comparable = boot_before and boot_before == before.get("boot_id")
     status = node.get("status") or {}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: nvidia_packages
-short_description: Name NVIDIA's packages, as patterns or as the ones that are installed
+short_description: List NVIDIA's packages, as name patterns or as installed packages
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
@@ -15,8 +15,9 @@ positional: installed
 options:
   _input:
     description:
-      - V(driver) is what a driver container replaces, the driver and its services without the container toolkit.
-      - V(all) is everything that must be upgraded together with the driver.
+      - V(driver) means the packages that a driver container replaces (the driver and its services, but not the
+        container toolkit).
+      - V(all) means all packages that must be upgraded together with the driver.
     type: str
     choices: [driver, all]
     required: true
@@ -58,7 +59,7 @@ _PATTERNS = {"driver": names.DRIVER_PACKAGES, "all": names.ALL_PACKAGES}
 def nvidia_packages(scope: str, installed: t.Iterable[str] | None = None) -> list[str]:
     """Return the patterns of the packages, or the installed packages that match them."""
     if scope not in _PATTERNS:
-        raise AnsibleFilterError(f"gpuops.nvidia.nvidia_packages knows driver and all, and not {scope}.")
+        raise AnsibleFilterError(f"gpuops.nvidia.nvidia_packages accepts driver or all, not {scope}.")
     patterns = _PATTERNS[scope]
     return list(patterns) if installed is None else names.matching(installed, patterns)
 

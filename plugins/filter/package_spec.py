@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: package_spec
-short_description: Find a package with an upstream version in the output of a package manager
+short_description: Find a package by its upstream version in the output of a package manager
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
@@ -23,7 +23,7 @@ options:
     elements: str
     required: true
   version:
-    description: Upstream version of the package. An empty string selects the first one offered.
+    description: Upstream version of the package. An empty string selects the first package offered.
     type: str
     default: ""
   separator:
@@ -60,12 +60,12 @@ def package_spec(offered: str, names: list[str], version: str = "", separator: s
     for name, full in found:
         if not version or _is_upstream(full, version):
             return {"spec": f"{name}{separator}{full}", "failure": ""}
-    offers = first_few([f"{name} {full}" for name, full in found]) or "none of them in any version"
-    wanted = f" of version {version}" if version else ""
-    return {
-        "spec": "",
-        "failure": f"No repository of the host offers {' or '.join(names)}{wanted}. It offers {offers}.",
-    }
+    wanted = " or ".join(names)
+    if not found:
+        return {"spec": "", "failure": f"No repository of the host offers any version of {wanted}."}
+    offers = first_few([f"{name} {full}" for name, full in found])
+    failure = f"No repository of the host offers {wanted} in version {version}. The repositories offer {offers}."
+    return {"spec": "", "failure": failure}
 
 
 def _found(offered: str, names: list[str]) -> list[tuple[str, str]]:

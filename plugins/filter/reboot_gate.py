@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: reboot_gate
-short_description: Name what keeps a rebooted host from going back into service
+short_description: List the problems that keep a rebooted host out of service
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
@@ -33,7 +33,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: One sentence for each problem. Empty if the host is fit for service.
+  description: One sentence for each problem. Empty if the host can return to service.
   type: list
   elements: str
 """

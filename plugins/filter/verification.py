@@ -27,8 +27,8 @@ options:
     type: dict
   expected_gpus:
     description:
-      - Number of GPUs that a node must offer, by the node's name. A missing node fails.
-      - Other nodes must offer as many GPUs as GPU Feature Discovery counts on them.
+      - Number of GPUs that a node must offer, by the node's name. A node that does not exist fails.
+      - Every other node must offer all GPUs that GPU Feature Discovery counts on it.
     type: dict
     default: {}
   min_nodes:
@@ -99,8 +99,8 @@ def _count(found: int, wanted: int) -> str:
     if found >= wanted:
         return ""
     return (
-        f"There are {found} of at least {wanted} GPU nodes. "
-        "Check Node Feature Discovery, and that the nodes have joined the cluster."
+        f"The cluster has {found} GPU nodes, but at least {wanted} are expected. "
+        "Check that Node Feature Discovery runs and that the nodes have joined the cluster."
     )
 
 
@@ -113,11 +113,11 @@ def _gpus(nodes: list[Json], expected: dict[str, int]) -> t.Iterator[Check]:
 
 
 def _allocatable(node: Json, wanted: int | None) -> str:
-    """Compare the GPUs that pods can get with those that the node should offer."""
+    """Compare the GPUs that pods can get with the GPUs that the node should offer."""
     offered, capacity = node["allocatable"], node["capacity"]
     found, present = _whole_gpus(offered), max(node["gpus"] or 0, _whole_gpus(capacity))
     if wanted is not None:
-        return "" if found == int(wanted) else f"Pods can get {found} GPUs, and {wanted} are expected."
+        return "" if found == int(wanted) else f"Pods can get {found} GPUs, but {wanted} are expected."
     has_mig_devices = sum(offered.values()) > found
     if has_mig_devices or found >= present > 0:
         return ""
@@ -125,7 +125,7 @@ def _allocatable(node: Json, wanted: int | None) -> str:
 
 
 def _whole_gpus(resources: dict[str, int]) -> int:
-    """Count the GPUs, or with sharing (``nvidia.com/gpu.shared``) their shares. The other resources are MIG devices."""
+    """Count the GPUs, or with sharing (``nvidia.com/gpu.shared``) their shares. Do not count MIG devices."""
     return sum(amount for name, amount in resources.items() if name.startswith(GPU_RESOURCE))
 
 

@@ -6,10 +6,10 @@
 
 """NVIDIA's support matrix: which GPU Operator works with which Kubernetes, operating system, runtime, driver and GPU.
 
-All of it is from the pages "Platform Support" and "Life Cycle" of the GPU Operator's documentation
+The data comes from the pages "Platform Support" and "Life Cycle" of the GPU Operator's documentation
 (https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/platform-support.html, in the repository
-https://github.com/NVIDIA/cloud-native-docs) at each line's revision and date. What those pages do not list, NVIDIA has
-not validated; it may well work, so a finding about it is a warning.
+https://github.com/NVIDIA/cloud-native-docs) as of each line's revision and date. NVIDIA has not validated anything that
+those pages do not list. It may still work, so a finding about it is a warning.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Line:
 
     name: str
     revision: str
-    """The commit of NVIDIA/cloud-native-docs that this is from."""
+    """The commit of NVIDIA/cloud-native-docs that the data comes from."""
     date: str
     kubernetes: tuple[Minor, Minor]
     """The oldest and the newest minor version, on any of the operating systems."""
     operating_systems: dict[str, tuple[str, ...]]
     """The values of NFD's label system-os_release.ID, each with the values of VERSION_ID.
 
-    Red Hat Core OS has none, because NVIDIA lists OpenShift versions instead, which the label does not have.
+    Red Hat Enterprise Linux CoreOS has no versions here: NVIDIA lists OpenShift versions, which the label lacks.
     """
     containerd: tuple[Minor, Minor]
     """The oldest and the newest minor version. CRI-O is supported too; NVIDIA lists no versions of it."""
@@ -120,7 +120,7 @@ NEWEST = next(iter(LINES.values()))
 
 
 def line_of(operator_version: str | None) -> Line | None:
-    """Return the release line of a version like ``v26.7.0``: the newest without a version, None for an unknown one."""
+    """Return the release line of a version like ``v26.7.0``, the newest line without a version, or None if unknown."""
     if operator_version is None:
         return NEWEST
     return LINES.get(".".join(operator_version.removeprefix("v").split(".")[:2]))
@@ -133,4 +133,4 @@ MINIMUM_DRIVERS = {
     "NVIDIA-RTX-PRO-6000": "575.57.08",
     "NVIDIA-B200": "570.133.20",
 }
-"""Beginnings of GFD's product label, each with the oldest driver for that GPU. From the newest line's page."""
+"""Prefixes of GFD's product label, each with the oldest driver for that GPU, from the newest line's page."""

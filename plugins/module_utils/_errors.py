@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 Reason = t.Literal[
-    # Answers of the Kubernetes API, or the lack of one
+    # The Kubernetes API answered with an error, or not at all
     "AlreadyExists",
     "Conflict",
     "Expired",
@@ -56,7 +56,7 @@ Reason = t.Literal[
     "Interrupted",
     "TimedOut",
 ]
-"""The words for code that must tell failures apart."""
+"""The words by which code distinguishes failures."""
 
 AWAY: tuple[Reason, ...] = ("Unreachable", "ServerError", "TooManyRequests")
 """Failures after which the API server may come back."""
@@ -65,9 +65,9 @@ AWAY: tuple[Reason, ...] = ("Unreachable", "ServerError", "TooManyRequests")
 class GpuOpsError(Exception):
     """A failure that a user can act on.
 
-    ``msg`` is one or two plain sentences: what is wrong, and the remedy. ``reason`` is a word for code that must tell
-    failures apart. It becomes a key of the module's result, as do ``details``: this is how a failed module returns
-    partial results such as a verdict.
+    ``msg`` is one or two plain sentences: what is wrong, and the remedy. ``reason`` is a word by which code
+    distinguishes failures. ``reason`` and ``details`` become keys of the module's result, so that a failed module can
+    return partial results such as a verdict.
     """
 
     def __init__(self, msg: str, *, reason: Reason | None = None, **details: t.Any) -> None:
@@ -77,5 +77,5 @@ class GpuOpsError(Exception):
 
     @property
     def reason(self) -> Reason | None:
-        """The failure's word, or None when no code needs to tell it apart."""
+        """The word for this failure, or None if no code needs to distinguish it."""
         return t.cast("Reason | None", self.details.get("reason"))

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What the checks of a cluster and of a host find, as a module returns it."""
+"""Findings of the checks of a cluster and of a host, and their form in a module's result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ORDER: tuple[Level, ...] = ("failure", "warning", "ok")
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What one check has found."""
+    """A finding of one check."""
 
     check: str
     level: Level
@@ -36,7 +36,7 @@ def worst_first(findings: t.Iterable[AnyFinding]) -> list[AnyFinding]:
 
 
 def as_result(findings: t.Sequence[Finding]) -> dict[str, t.Any]:
-    """Return the findings and how many there are of each level, as a module's result."""
+    """Return the findings and their number at each level, as a module's result."""
     levels = collections.Counter(finding.level for finding in findings)
     return {
         "findings": [dataclasses.asdict(finding) for finding in findings],

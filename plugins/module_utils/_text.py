@@ -4,14 +4,14 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""How messages name several things, and how numbers are read from text."""
+"""Helpers for messages that name several things, and for numbers in text."""
 
 from __future__ import annotations
 
 import typing as t
 
 EXAMPLES = 5
-"""How many names a message gives before it says how many more there are."""
+"""How many names a message contains before it only counts the rest."""
 
 
 def first_few(names: t.Sequence[str], count: int = EXAMPLES, separator: str = ", ") -> str:
@@ -27,5 +27,5 @@ def one_line(error: object) -> str:
 
 
 def whole_number(text: str | None) -> int | None:
-    """Return the number that the text consists of, or None if it is anything else."""
+    """Return the text as a whole number, or None if it contains anything but digits."""
     return int(text) if text and text.isdecimal() else None

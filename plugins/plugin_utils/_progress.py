@@ -4,12 +4,12 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Waiting with progress: while a module is at work, the controller prints how far it is.
+"""Progress of long tasks, which the controller prints while a module runs.
 
-A module cannot print while it runs, and half an hour of silence is what users complain about most in long tasks. Plain
-lines (no cursor movement) read well in a terminal and in AWX's job output alike. A module that only waits runs in
-slices, with the lines between them. A module that must undo its changes when it is interrupted runs in one piece, and
-the controller reads what it writes.
+A module cannot print while it runs, and users do not want to wait for half an hour without any output. Plain lines
+(no cursor movement) are readable both in a terminal and in AWX's job output. A module that only waits runs in slices,
+and the controller prints a line between them. A module that must undo its changes if it is interrupted runs in one
+piece and writes its progress to a file, which the controller reads.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ INFO = "gpuops.nvidia.clusterpolicy_info"
 """The module that later slices run: it reads the stack and waits."""
 
 SLICE_S = 8
-"""How long the module waits at a time, and how often the controller looks at what it has written."""
+"""How long the module waits at a time, and how often the controller reads the module's progress file."""
 
 HEARTBEAT_S = 30
-"""How often a line is printed although nothing has changed."""
+"""How often a line is printed even if nothing has changed."""
 
 
 class Lines:
@@ -62,7 +62,7 @@ class Lines:
 
 
 class Progress(Lines):
-    """Turns verdicts into lines that also say for how long the same reason has held up the stack."""
+    """Prints verdicts as lines that also say for how long the same reason has held up the stack."""
 
     def __init__(self, display: t.Callable[[str], None], now: t.Callable[[], float] = time.monotonic) -> None:
         super().__init__(display, now)
@@ -80,7 +80,7 @@ class Progress(Lines):
 
 
 def _blocking_reason(result: Json) -> Json | None:
-    """Return the first reason that stands between the stack and ready."""
+    """Return the first reason why the stack is not ready."""
     reasons = (_current(result, "verdict") or {}).get("reasons") or []
     return next((reason for reason in reasons if reason["level"] != "note"), None)
 
@@ -92,7 +92,7 @@ def _operands_ready(result: Json) -> str:
 
 
 def _current(result: Json, key: str) -> t.Any:
-    """Return a key of a result about the stack, or None while the API server is away: the key is then out of date."""
+    """Return one value of a result, or None while the API server is away: the value is then out of date."""
     return None if result.get("reason") in AWAY else result.get(key)
 
 
@@ -116,13 +116,13 @@ class ProgressAction(ActionBase):
 
 
 class WaitingAction(ProgressAction):
-    """For a module that waits: it runs in slices."""
+    """Runs a module that waits, in slices."""
 
     WAITS_BY_DEFAULT = True
     TIMEOUT_S = 1800
 
     def run(self, tmp: str | None = None, task_vars: Json | None = None) -> Json:
-        """Run the module; if it waits, in slices with progress in between."""
+        """Run the module. If it waits, run it in slices, and print the progress between them."""
         super().run(tmp, task_vars)
         args = dict(self._task.args)
         timeout_s = self._sliceable_timeout(args)
@@ -142,7 +142,7 @@ class WaitingAction(ProgressAction):
 
 
 class _Slices:
-    """A wait in slices. The first is the module itself with a short time-out; later ones only read."""
+    """A wait in slices. The first slice runs the module itself with a short timeout; later slices only read."""
 
     def __init__(self, execute: t.Callable[[str, Json], Json], module: str, args: Json, timeout_s: float) -> None:
         self._execute, self._module, self._args, self._timeout_s = execute, module, args, timeout_s
@@ -154,7 +154,7 @@ class _Slices:
     def run(self) -> Json:
         """Return what the module would have returned if it had run in one piece."""
         try:
-            # A slice waits by itself, so there is no pause between two of them.
+            # Each slice waits, so there is no pause between two slices.
             ending = waiting.until(self._next, self._timeout_s, poll_s=0, patience=self._patience)
         except GpuOpsError as e:
             ending = {**self._last, "msg": e.msg}
@@ -165,7 +165,7 @@ class _Slices:
         return ending if is_one_module else _merged(self._first, ending)
 
     def _next(self) -> Json | None:
-        """Run a slice; return its result unless the wait goes on."""
+        """Run one slice. Return its result if the wait is over, or None."""
         if not self._first:
             self._first = self._last = self._execute(self._module, {**self._args, "wait_timeout": SLICE_S})
         else:
@@ -187,13 +187,13 @@ class _Slices:
 
 
 def _reading_options() -> set[str]:
-    """Return the options that a read of the same ClusterPolicy needs: its name, and the connection in all spellings."""
+    """Return the options for reading the same ClusterPolicy: its name, and the connection options with aliases."""
     aliases = {alias for spec in AUTH_ARG_SPEC.values() for alias in spec.get("aliases", [])}
     return {"name", "namespace", *AUTH_ARG_SPEC, *aliases}
 
 
 def _merged(first: Json, last: Json) -> Json:
-    """Combine what the first slice changed with how the wait ended."""
+    """Combine the changes of the first slice with the outcome of the wait."""
     ending = ("failed", "msg", "reason", "exception")
     result = {key: value for key, value in first.items() if key not in ending}
     result.update({key: value for key, value in last.items() if key in (*ending, "verdict", "operands")})
@@ -201,13 +201,13 @@ def _merged(first: Json, last: Json) -> Json:
 
 
 class WatchingAction(ProgressAction):
-    """For a module that appends lines about its progress to the file of its option progress_path."""
+    """Runs a module that appends lines about its progress to the file in its option progress_path."""
 
     def run(self, tmp: str | None = None, task_vars: Json | None = None) -> Json:
-        """Run the module in one piece, and print what it writes meanwhile."""
+        """Run the module in one piece, and print its progress lines meanwhile."""
         super().run(tmp, task_vars)
         args = dict(self._task.args)
-        # Only on the controller itself can the file be read from here.
+        # The controller can read the file only if the module runs on the controller.
         is_local = self._connection.transport == "local"
         if self._task.check_mode or self._task.async_val or "progress_path" in args or not is_local:
             return self._module(self.MODULE, args, task_vars)
@@ -221,19 +221,19 @@ class WatchingAction(ProgressAction):
 @contextlib.contextmanager
 def _watched(path: str) -> t.Iterator[None]:
     """Print the newest line of a file from time to time, for the duration of a ``with`` block."""
-    over = threading.Event()
-    watcher = threading.Thread(target=_watch, name="progress", args=(path, over), daemon=True)
+    finished = threading.Event()
+    watcher = threading.Thread(target=_watch, name="progress", args=(path, finished), daemon=True)
     watcher.start()
     try:
         yield
     finally:
-        over.set()
+        finished.set()
         watcher.join()
 
 
-def _watch(path: str, over: threading.Event) -> None:
+def _watch(path: str, finished: threading.Event) -> None:
     lines = Lines(Display().display)
-    while not over.wait(SLICE_S):
+    while not finished.wait(SLICE_S):
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 lines.show_line(file.read().rstrip("\n").rpartition("\n")[2])

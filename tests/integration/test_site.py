@@ -110,7 +110,7 @@ def test_verify_names_what_is_missing(ansible: Playbook, tmp_path: Path) -> None
         verify_junit_path=str(report),
     )
     assert run.status == 2, run.output
-    assert "gpu-0000: Pods can get 8 GPUs, and 16 are expected." in run.message
+    assert "gpu-0000: Pods can get 8 GPUs, but 16 are expected." in run.message
     assert "gpu-0999: The node is missing" in run.message
     assert ET.parse(report).getroot().get("failures") == "2"
     assert tmp_path.stat().st_mode & 0o7777 == 0o1777, "A folder such as /tmp should keep its mode."

@@ -4,10 +4,10 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The only door to the Kubernetes API, and the only file that imports the client libraries.
+"""Requests to the Kubernetes API. No other file imports the client libraries.
 
-Answers are plain dicts and lists as the API server sent them, without typed client objects and without discovery of
-each kind: with 8,000 pods, typed objects take 13 s more than the JSON alone. Every failure is a `GpuOpsError` with one
+Answers are plain dicts and lists, as the API server sent them. There are no typed client objects and no discovery of
+each kind: for 8,000 pods, typed objects take 13 s longer than plain JSON. Every failure is a `GpuOpsError` with one
 sentence.
 """
 
@@ -47,7 +47,7 @@ FIELD_MANAGER = "gpuops.nvidia"
 """The one field manager of every write, so that server-side apply knows which fields are ours."""
 
 PAGE = 500
-"""Objects per page of a list that can be large (pods): about 5 MB each time."""
+"""Objects per page of a list that can be large. A page of pods is about 5 MB."""
 
 CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 60
@@ -56,13 +56,13 @@ THROTTLED_S = 15.0
 """How long to retry when the API server answers 429: it is busy, or its cache of a new CRD is not filled yet."""
 
 MESSAGE_LENGTH = 2000
-"""Longer messages of the API server are cut."""
+"""Longer messages from the API server are truncated."""
 
 Rows = list[dict[str, t.Any]]
 
 
 class Stream:
-    """An open websocket. Its failures are an `OSError`, see `Cluster.stream`."""
+    """An open websocket. Failures raise `OSError`; see `Cluster.stream`."""
 
     def __init__(self, connection: t.Any) -> None:
         self._connection = connection
@@ -123,7 +123,7 @@ class Cluster:
         return str(self._api.configuration.host)
 
     def now(self) -> float:
-        """Return the API server's time at its last answer, in seconds since the epoch. Its objects use that clock."""
+        """Return the API server's time at its last answer, in seconds since the epoch. Objects use this clock."""
         return email.utils.parsedate_to_datetime(self._date).timestamp() if self._date else time.time()
 
     def request(
@@ -137,12 +137,12 @@ class Cluster:
     ) -> bytes:
         """Send one request and return the body of a 2xx answer.
 
-        After a 429 the request is sent again when the API server says so, except for a POST: there it can be an answer
-        (an eviction that a PodDisruptionBudget forbids). Raises `GpuOpsError` with reason Unreachable, Unauthorized,
-        Forbidden, NotFound, AlreadyExists, Conflict, Invalid, TooManyRequests, Expired or ServerError; ``status`` is
-        the HTTP code and ``causes`` the API's own list of causes.
+        After a 429, the request is sent again after the delay that the API server asks for. A POST is not sent again,
+        because its 429 can be final (a PodDisruptionBudget forbids an eviction). Raises `GpuOpsError` with reason
+        Unreachable, Unauthorized, Forbidden, NotFound, AlreadyExists, Conflict, Invalid, TooManyRequests, Expired or
+        ServerError; ``status`` is the HTTP code and ``causes`` the API's own list of causes.
         """
-        # The API server compresses answers over 128 kB. Without that, 1,000 nodes take longer: 8 MB must be decrypted.
+        # The API server compresses answers over 128 kB. For 1,000 nodes, decrypting 8 MB takes longer than unpacking.
         headers = {**self._api.default_headers, **self._token(), "Accept": accept, "Accept-Encoding": "gzip"}
         if body is not None:
             headers["Content-Type"] = content_type
@@ -187,7 +187,7 @@ class Cluster:
         """Return every object at a collection's ``path``, or None when the kind does not exist.
 
         ``selectors`` are the API's query parameters (``labelSelector``, ``fieldSelector``). The answer comes from the
-        API server's watch cache in one piece (``resourceVersion=0``), which is the cheapest read. Use `pages` where the
+        API server's watch cache in one piece (``resourceVersion=0``), which is the cheapest read. Use `pages` if the
         answer could be large.
         """
         answer = self.get(path, {"resourceVersion": "0", **selectors})
@@ -250,7 +250,7 @@ class Cluster:
         return True
 
     def evict(self, namespace: str, pod: str, uid: str, grace_period_s: int | None = None) -> None:
-        """Evict the pod with this ``uid``; a successor with the same name raises reason Conflict.
+        """Evict the pod with this ``uid``; a newer pod with the same name raises reason Conflict.
 
         A PodDisruptionBudget that forbids the eviction raises reason TooManyRequests.
         """
@@ -316,18 +316,18 @@ class Cluster:
         return {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", **({"dryRun": "All"} if is_dry else {})}
 
     def _delete_options(self, grace_period_s: int | None) -> Json:
-        """Return the options of a deletion. They are in its body: the API server then ignores the query."""
+        """Return the options of a deletion for its body. The API server ignores the query if there is a body."""
         grace = {} if grace_period_s is None else {"gracePeriodSeconds": grace_period_s}
         return {**grace, **({"dryRun": ["All"]} if self.check_mode else {})}
 
 
-# The path of a request, and what a failure means
+# Paths of requests, and errors for failures
 
 
 def namespaced(group_version: str, namespace: str | None, plural: str, name: str = "") -> str:
     """Return an API path, for example ``namespaced("apps/v1", "gpu-operator", "daemonsets")``.
 
-    Without a namespace it is the path of the whole cluster.
+    Without a namespace, the path is for the whole cluster.
     """
     root = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
     middle = f"/namespaces/{quote(namespace)}" if namespace else ""
@@ -376,7 +376,7 @@ def _refused(status: int, body: bytes | str | None, method: str, path: str, host
 
 
 def _parsed(text: str) -> Json:
-    """Return an answer's JSON object, or an empty one: a proxy in between may answer with a page."""
+    """Return an answer's JSON object, or an empty dict: a proxy may answer with an HTML page."""
     try:
         answer = json.loads(text)
     except ValueError:

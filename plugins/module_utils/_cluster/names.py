@@ -20,7 +20,7 @@ CLUSTERPOLICY_CRD = "clusterpolicies.nvidia.com"
 GPUCLUSTER_API = "nvidia.com/v1alpha1"
 GPUCLUSTERS = "gpuclusters"
 
-# Labels of nodes, set by the operator or by a person
+# Labels of nodes, set by the operator or by a user
 
 GPU_PRESENT = "nvidia.com/gpu.present"
 DEPLOY_PREFIX = "nvidia.com/gpu.deploy."
@@ -28,10 +28,10 @@ OPERANDS_SWITCH = DEPLOY_PREFIX + "operands"
 PAUSED = "paused-for-"
 """Part of a deploy label's value while a driver upgrade or a MIG change keeps the operand away; the cause follows.
 
-A value that a person had set stays in front of it: ``mine_paused-for-driver-upgrade``.
+A value that a user had set stays in front of this part: ``mine_paused-for-driver-upgrade``.
 """
 PRE_INSTALLED = "pre-installed"
-"""Value of the driver's deploy label on a node that has a driver of its own."""
+"""Value of the driver's deploy label on a node with a pre-installed driver."""
 WORKLOAD_CONFIG = "nvidia.com/gpu.workload.config"
 
 # Labels of nodes, set by GPU Feature Discovery
@@ -41,7 +41,7 @@ GPU_COUNT = "nvidia.com/gpu.count"
 GPU_MEMORY = "nvidia.com/gpu.memory"
 DRIVER_VERSION = "nvidia.com/cuda.driver-version.full"
 DRIVER_VERSION_PARTS = tuple(f"nvidia.com/cuda.driver.{part}" for part in ("major", "minor", "rev"))
-"""The driver's version in the spelling of older releases."""
+"""The driver's version in the labels of older releases."""
 
 # Labels of nodes, set by the MIG manager or for it
 
@@ -56,7 +56,7 @@ MIG_CHANGING = ("pending", "rebooting")
 
 NFD_PREFIX = "feature.node.kubernetes.io/"
 NFD_GPU_LABELS = tuple(f"{NFD_PREFIX}pci-{device}.present" for device in ("10de", "0302_10de", "0300_10de"))
-"""Its labels for an NVIDIA PCI device; the operator takes any one of them for a GPU node."""
+"""Labels for an NVIDIA PCI device. The operator regards a node with any of these labels as a GPU node."""
 OS_ID = NFD_PREFIX + "system-os_release.ID"
 OS_VERSION = NFD_PREFIX + "system-os_release.VERSION_ID"
 
@@ -68,22 +68,22 @@ UPGRADE_DONE = "upgrade-done"
 UPGRADE_FAILED = "upgrade-failed"
 
 UPGRADE_FINISHED = ("", UPGRADE_DONE)
-"""The node runs the driver that the operator wants, as far as the operator has looked."""
+"""States in which the node runs the right driver, according to the operator's last check."""
 UPGRADE_ENDED = (*UPGRADE_FINISHED, UPGRADE_FAILED)
-"""No upgrade is under way or about to start, so nothing explains why an operand is still paused."""
+"""States in which no upgrade runs or is about to start. An operand that is still paused was left behind."""
 UPGRADE_IDLE = (*UPGRADE_ENDED, UPGRADE_REQUIRED)
-"""The operator does not act on the node now, so it does not uncordon it by itself."""
+"""States in which the operator does not act on the node, so it does not uncordon the node either."""
 
 # Other objects
 
 OPERATOR = "gpu-operator"
-"""The name of the operator's Deployment and the label ``app`` of its pods, with the chart and with OLM alike."""
+"""The name of the operator's Deployment and the label ``app`` of its pods, both with the chart and with OLM."""
 OPERATOR_SELECTOR = f"app={OPERATOR}"
 COMPONENT = "app.kubernetes.io/component"
 DRIVER_COMPONENT = "nvidia-driver"
-"""The component label of a DaemonSet that an NVIDIADriver makes."""
+"""The component label of a DaemonSet that belongs to an NVIDIADriver."""
 HELM_RELEASE = "meta.helm.sh/release-name"
-"""The annotation by which Helm knows what it has installed."""
+"""The annotation with which Helm marks what it has installed."""
 POD_SECURITY = "pod-security.kubernetes.io/enforce"
 
 # Extended resources

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Pure questions about Node objects: is it a GPU node, what does it offer, does a pod fit on it."""
+"""Pure functions about Node objects: whether a node has GPUs, what it offers, and whether a pod fits on it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _GPU_RESOURCES = (GPU_RESOURCE + ".", MIG_RESOURCE_PREFIX)
 
-# The DaemonSet controller gives these to its pods (kubernetes/pkg/controller/daemon/util/daemonset_util.go).
+# The DaemonSet controller adds these tolerations to its pods (kubernetes/pkg/controller/daemon/util/daemonset_util.go).
 DAEMONSET_TOLERATIONS = tuple(
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect}
     for key, effect in (
@@ -40,7 +40,7 @@ DAEMONSET_TOLERATIONS = tuple(
         ("pid-pressure", "NoSchedule"),
         ("unschedulable", "NoSchedule"),
         ("network-unavailable", "NoSchedule"),
-        # These two taints come with the NoExecute ones above, and the controller ignores them.
+        # These two taints accompany the NoExecute taints above, and the controller ignores them.
         ("not-ready", "NoSchedule"),
         ("unreachable", "NoSchedule"),
     )
@@ -48,39 +48,39 @@ DAEMONSET_TOLERATIONS = tuple(
 
 
 def is_gpu_node(node: Json) -> bool:
-    """Tell whether the operator counts this node as a GPU node: NFD or the operator itself has labelled it."""
+    """Return whether the operator counts this node as a GPU node: NFD or the operator itself has labelled it."""
     labels = labels_of(node)
     return labels.get(GPU_PRESENT) == "true" or has_nfd_gpu_label(node)
 
 
 def has_nfd_gpu_label(node: Json) -> bool:
-    """Tell whether Node Feature Discovery saw an NVIDIA device here."""
+    """Return whether Node Feature Discovery found an NVIDIA device on this node."""
     labels = labels_of(node)
     return any(labels.get(key) == "true" for key in NFD_GPU_LABELS)
 
 
 def has_nfd_labels(node: Json) -> bool:
-    """Tell whether Node Feature Discovery has labelled this node at all."""
+    """Return whether Node Feature Discovery has labelled this node at all."""
     return any(key.startswith(NFD_PREFIX) for key in labels_of(node))
 
 
 def is_switched_off(node: Json) -> bool:
-    """Tell whether a label that a person has set keeps the operands away from this node."""
+    """Return whether a label that a user has set keeps the operands away from this node."""
     return labels_of(node).get(OPERANDS_SWITCH) == "false"
 
 
 def has_deploy_labels(node: Json) -> bool:
-    """Tell whether the operator has labelled this node for the operands."""
+    """Return whether the operator has labelled this node for the operands."""
     return any(key.startswith(DEPLOY_PREFIX) for key in labels_of(node))
 
 
 def is_paused(node: Json) -> bool:
-    """Tell whether a driver upgrade or a MIG change keeps an operand away from this node at the moment."""
+    """Return whether a driver upgrade or a MIG change keeps an operand away from this node at the moment."""
     return any(PAUSED in value for key, value in labels_of(node).items() if key.startswith(DEPLOY_PREFIX))
 
 
 def runs_containers(node: Json, spec: Json) -> bool:
-    """Tell whether this node's GPUs are for containers rather than for virtual machines."""
+    """Return whether this node's GPUs are for containers rather than for virtual machines."""
     sandbox = spec.get("sandboxWorkloads") or {}
     if not sandbox.get("enabled"):
         return True
@@ -91,13 +91,13 @@ def runs_containers(node: Json, spec: Json) -> bool:
 
 
 def is_ready(node: Json) -> bool:
-    """Tell whether the kubelet reports the node as Ready."""
+    """Return whether the kubelet reports the node as Ready."""
     conditions = (node.get("status") or {}).get("conditions") or []
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def is_cordoned(node: Json) -> bool:
-    """Tell whether the node is closed to new pods."""
+    """Return whether the node is closed to new pods."""
     return bool((node.get("spec") or {}).get("unschedulable"))
 
 
@@ -108,7 +108,7 @@ def taints_of(node: Json) -> list[Json]:
 
 
 def tolerates(toleration: t.Mapping[str, t.Any], taint: Json) -> bool:
-    """Tell whether one toleration covers one taint, by the scheduler's rule."""
+    """Return whether one toleration covers one taint, by the scheduler's rule."""
     if toleration.get("effect") not in (None, "", taint.get("effect")):
         return False
     key = toleration.get("key") or ""
@@ -122,14 +122,14 @@ def tolerates(toleration: t.Mapping[str, t.Any], taint: Json) -> bool:
 def untolerated(node: Json, tolerations: t.Iterable[t.Mapping[str, t.Any]]) -> list[Json]:
     """Return the node's taints that a DaemonSet pod with these tolerations does not tolerate."""
     taints = taints_of(node)
-    if not taints:  # as on nearly every node, and this is asked for every operand
+    if not taints:  # true for nearly every node, and this function runs for every operand
         return []
     accepted = [*tolerations, *DAEMONSET_TOLERATIONS]
     return [taint for taint in taints if not any(tolerates(toleration, taint) for toleration in accepted)]
 
 
 def matches(selector: t.Mapping[str, str] | None, node: Json) -> bool:
-    """Tell whether a nodeSelector picks this node."""
+    """Return whether a nodeSelector selects this node."""
     labels = labels_of(node)
     return all(labels.get(key) == value for key, value in (selector or {}).items())
 
@@ -146,7 +146,7 @@ def gpu_quantities(node: Json, field: str) -> dict[str, int]:
 
 
 def has_allocatable_gpus(node: Json) -> bool:
-    """Tell whether the node has GPUs for pods."""
+    """Return whether the node has GPUs for pods."""
     return any(gpu_quantities(node, "allocatable").values())
 
 
@@ -156,7 +156,7 @@ def offered(node: Json, resource: str) -> int:
 
 
 def is_gpu_resource(name: str) -> bool:
-    """Tell whether a resource name is a whole, shared or MIG GPU of NVIDIA's device plugin."""
+    """Return whether a resource name is a whole, shared or MIG GPU of NVIDIA's device plugin."""
     return name == GPU_RESOURCE or name.startswith(_GPU_RESOURCES)
 
 
@@ -172,7 +172,7 @@ _OS_IMAGES = (
     ("Red Hat Enterprise Linux", "rhel"),
     ("Rocky Linux", "rocky"),
 )
-"""How the names start that the kubelet reports, each with the ID in /etc/os-release."""
+"""Prefixes of the names that the kubelet reports, each with the ID in /etc/os-release."""
 
 
 def os_of(node: Json) -> tuple[str, str]:

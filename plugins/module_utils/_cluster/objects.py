@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Pure questions about any object of the Kubernetes API: its name, its labels, its age, its quantities."""
+"""Pure functions about any object of the Kubernetes API: its name, labels, age and quantities."""
 
 from __future__ import annotations
 

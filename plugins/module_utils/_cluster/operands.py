@@ -36,7 +36,7 @@ class Operand:
 
     @property
     def deploy_label(self) -> str:
-        """The node label that keeps this operand away, pauses it, or lets it run."""
+        """The node label that allows, pauses or forbids this operand on a node."""
         return names.DEPLOY_PREFIX + self.name
 
 
@@ -61,19 +61,19 @@ OPERANDS = (
         default=False,
     ),
 )
-"""In the order in which they depend on one another, so that the first that is not ready is the cause of the rest."""
+"""In order of dependency: the first operand that is not ready is the cause for those after it."""
 
 DEFAULT_TOLERATIONS: list[Json] = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
 """The tolerations that every operand has unless ``daemonsets.tolerations`` replaces them."""
 
 
 def tolerations(daemonsets: t.Mapping[str, t.Any] | None) -> list[Json]:
-    """Return the tolerations that the block ``daemonsets`` gives the operands. An empty list leaves the default too."""
+    """Return the operands' tolerations according to the block ``daemonsets``. An empty list also means the default."""
     return (daemonsets or {}).get("tolerations") or DEFAULT_TOLERATIONS
 
 
 def enabled(operand: Operand, spec: Json) -> bool:
-    """Tell whether a ClusterPolicy's ``spec`` asks for the operand."""
+    """Return whether a ClusterPolicy's ``spec`` asks for the operand."""
     if operand.key == "validator":
         return True
     if operand is DRIVER and (spec.get("driver") or {}).get("useNvidiaDriverCRD"):
@@ -83,7 +83,7 @@ def enabled(operand: Operand, spec: Json) -> bool:
 
 
 def belongs(operand: Operand, daemonset: str) -> bool:
-    """Tell whether a DaemonSet is the operand's. The driver may have one DaemonSet for each kernel (precompiled)."""
+    """Return whether a DaemonSet belongs to the operand. A precompiled driver has a DaemonSet for each kernel."""
     if daemonset == operand.daemonset:
         return True
     return operand is DRIVER and daemonset.startswith(operand.daemonset + "-")
@@ -100,7 +100,7 @@ def operand_name(daemonset: Json) -> str | None:
 
 
 def image_of(block: Json) -> str | None:
-    """Return the image that a block of the spec asks for, or None when it leaves the image to the operator.
+    """Return the image that a block of the spec asks for, or None if it leaves the image to the operator.
 
     ``repository``, ``image`` and ``version`` (a tag or a digest) go together; ``image`` alone is a whole path. The
     operator adds the node's operating system (and kernel) to the tag of a driver's image.
@@ -115,6 +115,6 @@ def image_of(block: Json) -> str | None:
 
 
 def is_operator(deployment: Json) -> bool:
-    """Tell whether a Deployment runs the operator, by the label of its pods: OLM does not label the Deployment."""
+    """Return whether a Deployment runs the operator. Only its pods have a label: OLM does not label the Deployment."""
     pod_labels: t.Mapping[str, str] = deployment["spec"]["template"]["metadata"].get("labels") or {}
     return pod_labels.get("app") == names.OPERATOR

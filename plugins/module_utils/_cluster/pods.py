@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Questions about pods: which of them hold GPUs, which run, and which never start."""
+"""Functions about pods: which pods hold GPUs, which are running, and which never start."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ NEVER_STARTS = (
     "CreateContainerError",
     "RunContainerError",
 )
-"""States of a waiting container that do not end unless a person helps. The remedy depends on the pod."""
+"""States of a waiting container that need manual intervention. The remedy depends on the pod."""
 
 
 def is_running(row: t.Mapping[str, t.Any]) -> bool:
-    """Tell whether a row of the API's pod table shows a pod that runs with all its containers ready (``2/2``)."""
+    """Return whether a row of the API's pod table shows a pod that runs with all its containers ready (``2/2``)."""
     ready, dummy, total = str(row["ready"]).partition("/")
     return row["status"] == "Running" and ready == total
 
@@ -49,8 +49,8 @@ class GpuPod:
 def gpu_pods(cluster: Cluster, operator_namespace: str) -> list[GpuPod]:
     """Return the scheduled, unfinished pods outside the operator's namespace that hold GPUs.
 
-    The operands request no GPU, and most pods of a large fleet are operands. So the API server leaves out their
-    namespace. The rest is read in pages.
+    The operands request no GPU, and most pods of a large fleet are operands, so the request excludes their
+    namespace. The other pods are read in pages.
     """
     selector = f"metadata.namespace!={operator_namespace},status.phase!=Succeeded,status.phase!=Failed"
     found = []
@@ -63,14 +63,14 @@ def gpu_pods(cluster: Cluster, operator_namespace: str) -> list[GpuPod]:
 
 
 class GpuClaims:
-    """Tells whether a pod holds a GPU through Dynamic Resource Allocation. Claims are read only if pods have any."""
+    """Knows which pods hold a GPU through Dynamic Resource Allocation. Claims are read only if pods have any."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._holds: dict[tuple[str, str], bool] = {}
 
     def held_by(self, pod: Json) -> bool:
-        """Tell whether one of the pod's claims has a GPU allocated."""
+        """Return whether one of the pod's claims has a GPU allocated."""
         namespace = pod["metadata"]["namespace"]
         claims = [(namespace, name) for name in _claims(pod)]
         if any(claim not in self._holds for claim in claims):
@@ -92,7 +92,7 @@ def _claims(pod: Json) -> set[str]:
 
 
 def _is_gpu(claim: Json) -> bool:
-    """Tell whether a claim has a GPU to work with. Admin access is for monitoring."""
+    """Return whether a claim has a GPU allocated. Admin access does not count, because it is for monitoring."""
     devices = ((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}
     return any(
         result["driver"] == DRA_DRIVER and not result.get("adminAccess") for result in devices.get("results") or []
@@ -100,7 +100,7 @@ def _is_gpu(claim: Json) -> bool:
 
 
 def requested_gpus(spec: Json) -> dict[str, int]:
-    """Return what a pod holds while it runs: the sum of its containers, or more if an init container needs it."""
+    """Return the GPUs that a pod holds: the sum of its containers, or more if an init container needs more."""
     total: dict[str, int] = {}
     for container in spec.get("containers") or []:
         for name, number in _limits(container).items():

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Signals that would end a module before it has undone what it must undo."""
+"""Handling of signals that would end a module before it has cleaned up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def as_exceptions() -> t.Iterator[None]:
-    """Let SIGTERM and SIGHUP end a block as Ctrl-C does, so that it cleans up. Later signals do not disturb that."""
+    """Let SIGTERM and SIGHUP end a block as Ctrl-C does, so that it cleans up. Ignore signals during the cleanup."""
 
     def interrupt(number: int, dummy: t.Any) -> t.NoReturn:
         for each in before:
@@ -28,19 +28,19 @@ def as_exceptions() -> t.Iterator[None]:
     try:
         yield
     finally:
-        _set(before)
+        _restore(before)
 
 
 @contextlib.contextmanager
 def ignored() -> t.Iterator[None]:
-    """Ignore every signal but SIGKILL during a block."""
+    """Ignore SIGINT, SIGTERM and SIGHUP during a block."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
     try:
         yield
     finally:
-        _set(before)
+        _restore(before)
 
 
-def _set(handlers: t.Mapping[signal.Signals, t.Any]) -> None:
+def _restore(handlers: t.Mapping[signal.Signals, t.Any]) -> None:
     for number, handler in handlers.items():
         signal.signal(number, handler)

@@ -4,9 +4,10 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The one loop of everything that waits for the cluster. It also waits while the API server is away.
+"""The loop that every wait for the cluster uses. It tolerates short outages of the API server.
 
-It imports nothing of Kubernetes: Ansible loads action plugins in every run, and loading the client takes half a second.
+This file does not import the Kubernetes client: Ansible loads action plugins in every run, and loading the client takes
+half a second.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
 
 POLL_S = 2.0
-"""How long to wait between two looks at the cluster."""
+"""How long to wait before looking at the cluster again."""
 
 OUTAGE_S = 60.0
 """How long the API server may be away during a wait: the upgrade of a control plane restarts it for some seconds."""
@@ -57,7 +58,7 @@ class Patience:
 
 
 _LAST_ANSWER = re.compile(r" Its last answer was \d+ s ago\.$")
-"""What a shorter wait inside this one has already said."""
+"""The sentence that a shorter wait inside this one has already added."""
 
 
 def until(

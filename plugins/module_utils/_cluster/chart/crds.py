@@ -38,7 +38,7 @@ class Applied:
 
     @property
     def changed(self) -> bool:
-        """Whether the cluster's CRD differs from before."""
+        """Whether the cluster's CRD has changed."""
         return self.result in ("created", "updated")
 
 
@@ -55,7 +55,7 @@ def apply_chart(helm: Helm, cluster: Cluster, options: t.Mapping[str, t.Any]) ->
 
 
 def _diff(crd: Applied) -> str:
-    """Return the lines of a diff: a CRD that changes, and the fields that appear, vanish or change."""
+    """Return the lines of a diff for a CRD: the fields that appear, vanish or change. Empty if there are none."""
     lines = [f"{crd.name} ({crd.result})", *(f"  {change}" for change in crd.changes)] if crd.changed else []
     return "".join(f"{line}\n" for line in lines)
 
@@ -92,7 +92,7 @@ def _path(name: str) -> str:
 
 
 def _foreign_nfd(cluster: Cluster, existing: t.Mapping[str, Json | None], release: str, namespace: str) -> str:
-    """Return the workers of a Node Feature Discovery that is not of our release, or an empty string."""
+    """Return the workers of a Node Feature Discovery that does not belong to our release, or an empty string."""
     if not any(crd for name, crd in existing.items() if name.endswith(nfd.API_GROUP)):
         return ""
     workers = nfd.installations(cluster.list(namespaced("apps/v1", None, "daemonsets")) or [])
@@ -100,7 +100,7 @@ def _foreign_nfd(cluster: Cluster, existing: t.Mapping[str, Json | None], releas
 
 
 def established(crd: Json) -> bool:
-    """Tell whether the API server serves the CRD."""
+    """Return whether the API server serves the CRD."""
     conditions = (crd.get("status") or {}).get("conditions") or []
     return any(item["type"] == "Established" and item["status"] == "True" for item in conditions)
 
@@ -115,15 +115,15 @@ def _wait(cluster: Cluster, names: t.Iterable[str], timeout_s: float) -> None:
     if not waiting.until(look, timeout_s, poll_s=CRD_POLL_S):
         raise GpuOpsError(
             f"The API server does not serve these CRDs after {timeout_s:.0f} s: {', '.join(pending)}. "
-            "Look at their conditions with kubectl describe crd; a name that another CRD uses is the usual cause.",
+            "Look at their conditions with kubectl describe crd. The usual cause is a name that another CRD uses.",
             reason="TimedOut",
         )
 
 
 def summarize(before: Json, after: Json) -> list[str]:
-    """Return the fields that appear (+), vanish (-) or change (~) from one state of a CRD to the next.
+    """Return the fields that appear (+), vanish (-) or change (~) between two states of a CRD.
 
-    These are at most `CHANGES_SHOWN` lines.
+    There are at most `CHANGES_SHOWN` lines.
     """
     old, new = _flatten(before), _flatten(after)
     lines = [f"+ {key}" for key in _topmost(key for key in new if key not in old)]
@@ -135,7 +135,7 @@ def summarize(before: Json, after: Json) -> list[str]:
 
 
 def _topmost(keys: t.Iterable[str]) -> t.Iterator[str]:
-    """Leave out a field that lies inside the field before it."""
+    """Yield the keys, except those inside a field that was yielded before."""
     last = None
     for key in keys:
         if last is None or not key.startswith((f"{last}.", f"{last}[", f"{last}{{")):

@@ -24,7 +24,7 @@ KINDS = {"ClusterRole": "clusterroles", "Role": "roles"}
 
 @dataclasses.dataclass(frozen=True)
 class Grant:
-    """One verb on one resource, on one object of it or on one URL."""
+    """One verb on one resource, on one named object, or on one URL."""
 
     verb: str
     group: str = ""
@@ -50,7 +50,7 @@ def role_of(item: Json) -> Json:
 
 
 def missing_grants(rules: t.Iterable[Json], held: t.Sequence[Json]) -> list[Grant]:
-    """Return what the rules grant and none of the user's own rules covers, each grant once."""
+    """Return each grant in the rules that none of the user's own rules covers, without duplicates."""
     granted = dict.fromkeys(grant for rule in rules for grant in _grants(rule))
     return [grant for grant in granted if not any(_covers(own, grant) for own in held)]
 
@@ -69,7 +69,7 @@ def _of(rule: Json, key: str) -> list[str]:
 
 
 def _covers(own: Json, grant: Grant) -> bool:
-    """Tell whether one of the user's own rules covers a grant."""
+    """Return whether one of the user's own rules covers a grant."""
     if not _has(own, "verbs", grant.verb):
         return False
     if grant.url:

@@ -32,7 +32,7 @@ RENDER_OPTIONS: dict[str, t.Any] = {
     "api_versions": {"type": "list", "elements": "str", "default": []},
     "binary_path": {"type": "path"},
 }
-"""The options that every module which renders a chart shares."""
+"""The options of every module that renders a chart."""
 
 _EXACT_VERSION = re.compile(r"v?\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?")
 
@@ -70,7 +70,7 @@ _KNOWN: tuple[tuple[str, Reason, str], ...] = (
         "There is no usable chart {subject}: {line}. Check chart_ref, chart_repo_url and chart_version.",
     ),
 )
-"""What Helm's errors contain, the reason, and the sentence for the user. The first that matches counts."""
+"""A pattern for Helm's error, the reason, and the sentence for the user. The first match counts."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,9 +111,9 @@ class Helm:
         self._module = module
         found = shutil.which(binary_path or "helm")
         if found is None:
-            where = binary_path or "PATH"
+            where = f"at {binary_path}" if binary_path else "on PATH"
             raise GpuOpsError(
-                f"There is no helm executable at {where}. Install Helm {MINIMUM_HELM} or newer, or set binary_path.",
+                f"There is no helm executable {where}. Install Helm {MINIMUM_HELM} or newer, or set binary_path.",
                 reason="HelmMissing",
             )
         self._binary = found
@@ -126,7 +126,7 @@ class Helm:
         return str(out)
 
     def fetch(self, source: Source, dest: str | None) -> tuple[str, bool]:
-        """Return the local path of the chart, and whether the chart stays there after the module has ended.
+        """Return the local path of the chart, and whether it stays there after the module has ended.
 
         A remote chart is pulled into ``dest``, or into the module's temporary folder without ``dest``. If ``dest`` has
         an archive of exactly this version, nothing is pulled.
@@ -170,7 +170,7 @@ class Helm:
         if not source.repo_url:
             message = "registry_username and registry_password need an oci:// chart_ref or a chart_repo_url."
             raise GpuOpsError(message, reason="Invalid")
-        # A configured repository, because `helm pull --repo` accepts a password only on the command line.
+        # Use a configured repository, because `helm pull --repo` accepts a password only on the command line.
         config = _repository_config(source, scratch)
         self._run(["repo", "update", *config], str(source))
         return f"private/{source.ref}", config
@@ -253,7 +253,7 @@ def _write_private(path: str, content: t.Any) -> None:
 
 
 def explain(stderr: str, subject: str) -> GpuOpsError:
-    """Return the error for what helm wrote: one sentence with its remedy."""
+    """Return an error for helm's output: one sentence with its remedy."""
     text = _NOISE.sub("", stderr.split("Error: ", 1)[-1]).strip()
     line = one_line(text)
     refused = _refused_values(text)

@@ -29,7 +29,7 @@ def chart_info(helm: Helm, options: t.Mapping[str, t.Any]) -> tuple[Json, list[s
     rendered = manifests.parse_manifests(helm.render(path, options))
     if CLUSTERPOLICY_CRD not in rendered.crds and files.metadata.get("name") != _CHART_NAME:
         raise GpuOpsError(
-            f"{source} is not a GPU Operator chart: it brings no ClusterPolicy CRD. Check chart_ref.",
+            f"{source} is not a GPU Operator chart: it contains no ClusterPolicy CRD. Check chart_ref.",
             reason="ChartNotFound",
         )
     result = {

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The manifests that a chart renders to, and the images in them."""
+"""The manifests of a rendered chart, and the images in them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SANDBOX_OPERANDS = (
     "kataSandboxDevicePlugin",
     "ccManager",
 )
-"""Operands for virtual machines. They run with sandboxWorkloads only."""
+"""Operands for virtual machines. They run only with sandboxWorkloads."""
 
 
 @dataclasses.dataclass(frozen=True)

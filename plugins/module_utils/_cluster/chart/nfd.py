@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Tell the Node Feature Discovery of our release from one that was installed separately. Two fight over labels."""
+"""Distinguish our release's Node Feature Discovery from a separate one. Two installations fight over labels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Installation:
     """The Helm release that it belongs to, or None if Helm did not install it."""
 
     def belongs_to(self, release: str, namespace: str) -> bool:
-        """Tell whether it came with this release of the operator's chart."""
+        """Return whether it was installed with this release of the operator's chart."""
         return (self.release, self.namespace) == (release, namespace)
 
     def __str__(self) -> str:

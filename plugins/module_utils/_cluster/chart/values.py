@@ -17,26 +17,26 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Known = dict[str, t.Any]
-"""A tree of value names. None means that anything may be below."""
+"""A tree of value names. None means that any names may follow."""
 
 _PATH = re.compile(
     r"(?P<free>(?:toYaml|with|range|toJson|tpl)\s+\(?)?(?:\$\.|\.|\$root\.)Values(?P<path>(?:\.[A-Za-z_]\w*)+)"
 )
 
 _WRONG_VALUES = {
-    "driver.useOpenKernelModules": "It does nothing. Set driver.kernelModuleType to open, proprietary or auto.",
+    "driver.useOpenKernelModules": "It has no effect. Set driver.kernelModuleType to open, proprietary or auto.",
     "driver.useNvidiaDriverCRD": "In Helm values it is called driver.nvidiaDriverCRD.enabled.",
     "driver.upgradePolicy.podDeletion": "In Helm values it is called driver.upgradePolicy.gpuPodDeletion.",
-    "operator.defaultRuntime": "It does nothing since v26.3: the operator detects the container runtime of each node.",
-    "cdi.default": "It does nothing in this chart: CDI is the default way to give GPUs to containers.",
+    "operator.defaultRuntime": "It has had no effect since v26.3: the operator detects each node's container runtime.",
+    "cdi.default": "It has no effect in this chart: CDI is the default way to give GPUs to containers.",
     "mig.config": "MIG is configured by the node label nvidia.com/mig.config and by migManager.config.",
     "migManager.config.strategy": "It is called mig.strategy.",
 }
-"""Values that the web recommends although they do nothing, or not what is meant. Each comes with the right field."""
+"""Values that web pages recommend although they do not have the desired effect, each with the right field."""
 
 
 def check_values(values: Json, chart: ChartFiles) -> list[tuple[str, str]]:
-    """Return (path, sentence) for each value that the chart does not know. Helm ignores them silently.
+    """Return a path and a sentence for each value that the chart does not know. Helm ignores them silently.
 
     Raises an error for a value that the chart would accept but that cannot work.
     """
@@ -88,7 +88,7 @@ def _learn(known: Known, path: list[str], free: bool) -> None:
 
 
 def _unknown(values: Json, known: Known, prefix: str) -> t.Iterator[tuple[str, list[str]]]:
-    """Yield each unknown value's path, and the names that are known beside it."""
+    """Yield each unknown value's path, and the known names at the same level."""
     for name, value in values.items():
         path = f"{prefix}{name}"
         if name not in known:

@@ -61,8 +61,8 @@ def _refuse_second_policy(name: str, policies: list[Json]) -> None:
     existing = [objects.name_of(item) for item in policies]
     if existing and name not in existing:
         raise GpuOpsError(
-            f"There is a ClusterPolicy {existing[0]} already, and the operator silently ignores a second one. "
-            f"Change that one (name: {existing[0]}), or delete it first.",
+            f"ClusterPolicy {existing[0]} already exists, and the operator silently ignores a second ClusterPolicy. "
+            f"Change the existing one (name: {existing[0]}), or delete it first.",
             reason="SecondClusterPolicy",
         )
 
@@ -72,13 +72,13 @@ def _refuse_gpucluster(cluster: Cluster) -> None:
     if gpuclusters:
         raise GpuOpsError(
             f"A GPUCluster ({objects.name_of(gpuclusters[0])}) exists, and the operator serves neither it nor a "
-            "ClusterPolicy while both are there. Delete the GPUCluster first.",
+            "ClusterPolicy while both exist. Delete the GPUCluster first.",
             reason="GPUClusterPresent",
         )
 
 
 def _write(cluster: Cluster, options: t.Mapping[str, t.Any], desired: Json, policies: list[Json] | None) -> Json:
-    """Apply the ClusterPolicy if that changes it. ``policies`` is None in check mode before the CRD is installed."""
+    """Apply the ClusterPolicy if it changes. ``policies`` is None in check mode before the CRD is installed."""
     existing = next((item for item in policies or [] if objects.name_of(item) == options["name"]), None)
     manifest = spec.manifest(options, desired, existing, FIELD_MANAGER)
     predicted = manifest if policies is None else _apply(cluster, manifest, options["force"], dry_run=True)
@@ -107,7 +107,7 @@ def _apply(cluster: Cluster, manifest: Json, force: bool, dry_run: bool = False)
 
 
 def _schema(cluster: Cluster) -> Json | None:
-    """Return the CRD's schema of the spec, for suggestions; None when the user may not read it."""
+    """Return the CRD's schema of the spec, for suggestions; None if the user may not read it."""
     try:
         crd = cluster.get(CRD) or {}
     except GpuOpsError:
@@ -130,7 +130,7 @@ def _verdict(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
 
 
 def _absent(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
-    """Delete the ClusterPolicy, with permission where pods use GPUs, and wait until its operands are gone."""
+    """Delete the ClusterPolicy, only with permission if pods use GPUs, and wait until its operands are gone."""
     path = f"{observe.CLUSTERPOLICIES_PATH}/{options['name']}"
     existing = cluster.get(path)
     change = changes.between(existing, None, FIELD_MANAGER)
@@ -141,7 +141,7 @@ def _absent(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
         examples = first_few([f"{pod.namespace}/{pod.name}" for pod in gpu_pods])
         raise GpuOpsError(
             f"{len(gpu_pods)} running pods use a GPU ({examples}) "
-            "and would lose their driver. Drain them first, or give permission with allow_disruption: true.",
+            "and would lose their driver. Drain them first, or set allow_disruption: true.",
             reason="Disruption",
             gpu_pods=len(gpu_pods),
         )
@@ -161,7 +161,7 @@ def _wait_until_gone(cluster: Cluster, policy: Json, namespace: str, timeout_s: 
 
     if waiting.until(look, timeout_s) is None:
         raise GpuOpsError(
-            f"Still there after {timeout_s} s: {left}. See `kubectl -n {namespace} get pods` for what holds them.",
+            f"Not removed after {timeout_s} s: {left}. See `kubectl -n {namespace} get pods` for what holds them.",
             reason="TimedOut",
         )
 

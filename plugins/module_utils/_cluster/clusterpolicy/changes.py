@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What an apply changes in a ClusterPolicy, who owns which field, and which values are secret. Pure."""
+"""What an apply changes in a ClusterPolicy, who owns each field, and which values are secret. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MASK = "VALUE_HIDDEN"
 _SECRET_NAME = re.compile(r"(?i)(token|password|passwd|secret|credential|api_?key)")
 
 SECRET_LENGTH = 6
-"""Shorter secrets are not hidden everywhere in a result: ordinary words would be hidden too."""
+"""Shorter secrets are not hidden throughout a result, because that would also hide ordinary words."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ def _our_part(item: Json | None, manager: str) -> Json:
         "kind": item["kind"],
         "metadata": metadata,
         "spec": item.get("spec") or {},
-        # Taking over a field with the same value is a change too: from then on the value is ours to keep.
+        # Taking over a field with the same value is also a change: from then on, we maintain the value.
         f"fields owned by {manager}": sorted(path for path, owners in owners_of(item).items() if manager in owners),
     }
 
@@ -82,7 +82,7 @@ def _leaves(fields: Json, path: str = "") -> t.Iterator[str]:
 
 
 def strip_managed(item: Json) -> Json:
-    """Return the object with its secrets masked and without managedFields, which no reader wants."""
+    """Return the object with its secrets masked and without managedFields, which readers do not need."""
     metadata = {key: value for key, value in item["metadata"].items() if key != "managedFields"}
     stripped: Json = mask({**item, "metadata": metadata})
     return stripped

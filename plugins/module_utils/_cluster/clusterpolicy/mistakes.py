@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What is wrong with a spec although the API server accepts it: each mistake with the field that is right. Pure."""
+"""Mistakes in a spec that the API server accepts, each with the right field. Pure."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def refuse_wrong_fields(spec: Json) -> None:
 
 
 def refuse_contradictions(spec: Json) -> None:
-    """Raise for what the API server accepts and the operator refuses later or gets stuck on.
+    """Raise for settings that the API server accepts but the operator later refuses or gets stuck on.
 
-    ``spec`` is all of it, with the defaults and with what other managers have set.
+    ``spec`` is the whole spec, with the defaults and the fields that other managers have set.
     """
     for check in (_upgrade_policy, _nri, _precompiled, _images):
         for problem in check(spec):
@@ -58,7 +58,7 @@ def _driver_fields(driver: Json) -> t.Iterator[str]:
     module_type = driver.get("kernelModuleType")
     if module_type in ("precompiled", "runcompiled"):
         yield (
-            f"driver.kernelModuleType is {module_type!r}, which never existed: it is auto, open or proprietary. "
+            f"driver.kernelModuleType is {module_type!r}, which is not a valid value: use auto, open or proprietary. "
             "For precompiled drivers set driver.usePrecompiled: true."
         )
     if "useOpenKernelModules" in driver:
@@ -69,7 +69,7 @@ def _driver_fields(driver: Json) -> t.Iterator[str]:
     if "gpuPodDeletion" in (driver.get("upgradePolicy") or {}):
         yield (
             "driver.upgradePolicy.gpuPodDeletion is the name of the Helm value. In a ClusterPolicy the field is "
-            "driver.upgradePolicy.podDeletion; the API drops the other, and upgrades then stop with a node cordoned."
+            "driver.upgradePolicy.podDeletion; the API drops gpuPodDeletion, and upgrades stop with a node cordoned."
         )
 
 
@@ -79,7 +79,7 @@ def _other_fields(spec: Json) -> t.Iterator[str]:
         if wrong in mig:
             yield (
                 f"mig.{wrong} is not a field of the ClusterPolicy, which only has mig.strategy (none, single, mixed). "
-                "A node's layout is the name of one mig-parted config in its label nvidia.com/mig.config, "
+                "A node's label nvidia.com/mig.config sets its layout by the name of one mig-parted config, "
                 "for example all-1g.10gb."
             )
     if "certManager" in spec:

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What the API server says about a ClusterPolicy that it refuses, in the user's words. Pure."""
+"""Explain in the user's terms why the API server refuses a ClusterPolicy. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
 def explain(error: GpuOpsError, schema: Json | None) -> GpuOpsError:
-    """Return the API server's refusal of an apply as one sentence in the user's words.
+    """Return the API server's refusal of an apply as one sentence in the user's terms.
 
-    ``schema`` is the CRD's schema of the spec when it could be read; it serves to suggest the right name.
+    ``schema`` is the CRD's schema of the spec, if it could be read, and is used to suggest the right name.
     """
     if error.reason == "Conflict":
         return _conflict(error)
@@ -34,7 +34,7 @@ def explain(error: GpuOpsError, schema: Json | None) -> GpuOpsError:
 
 
 def _mistyped(message: str) -> str | None:
-    """Return what does not fit the schema. The API server reports it as an internal error (500)."""
+    """Return what does not fit the schema. The API server reports a wrong type as an internal error (500)."""
     found = re.search(r"failed to create typed patch object \([^)]*\): (.*)", message)
     return found[1].lstrip(".") if found else None
 

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What the ClusterPolicy asks for, who owns which field, and whether the stack is ready."""
+"""What the ClusterPolicy asks for, who owns each field, and whether the stack is ready."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
 def clusterpolicy_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
-    """Read and judge the ClusterPolicy, after a wait if the options ask for one; return the result of the module."""
+    """Read and judge the ClusterPolicy, after a wait if the options request one. Return the module's result."""
     namespace, name = options["namespace"], options["name"]
     if options["wait"] and not cluster.check_mode:
         return _describe(*wait.until_ready(cluster, namespace, name, options["wait_timeout"]))

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""From module options to the ClusterPolicy to apply. Pure."""
+"""Build the ClusterPolicy to apply from the module's options. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _DRIVER: Json = {
     "repository": {"type": "str"},
     "image": {"type": "str"},
     "version": {"type": "str"},
-    # No choices: for what web pages call a kernel module type (precompiled), our own error names the right field.
+    # No choices: web pages recommend a type that does not exist (precompiled), and our error names the right field.
     "kernel_module_type": {"type": "str"},
     "use_precompiled": {"type": "bool"},
     "use_nvidia_driver_crd": {"type": "bool"},
@@ -76,7 +76,7 @@ BLOCK_OPTIONS: Json = {name: {"type": "dict", "options": options} for name, opti
 
 
 def desired_spec(options: t.Mapping[str, t.Any]) -> Json:
-    """Return the spec that the options ask for. Raises `GpuOpsError` for two values of a field or a wrong type."""
+    """Return the spec that the options ask for. Raises `GpuOpsError` for two values of one field or a wrong type."""
     typed = {field_name(name): _block(options[name]) for name in _BLOCKS if options[name] is not None}
     spec = _merged(typed, options["spec"])
     for key, value in spec.items():
@@ -141,11 +141,11 @@ _DEFAULTS: Json = {
     "nodeStatusExporter": {"enabled": False},
     "operator": {"runtimeClass": "nvidia"},
 }
-"""A field of each required block with what its absence means; in the other blocks that is ``enabled: true``."""
+"""A field with its default for some required blocks. For the other required blocks, this is ``enabled: true``."""
 
 
 def manifest(options: t.Mapping[str, t.Any], spec: Json, existing: Json | None, manager: str) -> Json:
-    """Return the object to apply, with the blocks that the API demands."""
+    """Return the object to apply, with the blocks that the API requires."""
     metadata = {"name": options["name"]}
     metadata.update({key: dict(options[key]) for key in ("labels", "annotations") if options[key]})
     return {
@@ -157,9 +157,10 @@ def manifest(options: t.Mapping[str, t.Any], spec: Json, existing: Json | None, 
 
 
 def _empty_blocks(spec: Json, existing: Json | None, manager: str) -> Json:
-    """Return the required blocks in which nothing is given: empty, or with a default spelled out.
+    """Return the required blocks without a given field: empty, or with an explicit default.
 
-    Server-side apply turns a block into null when its last field is ours and no longer given, and then refuses null.
+    If all fields of a block are ours and none is given any longer, server-side apply turns the block into null, and
+    then refuses null.
     """
     owners = changes.owners_of(existing) if existing else {}
     live = (existing or {}).get("spec") or {}
@@ -172,7 +173,7 @@ def _empty_blocks(spec: Json, existing: Json | None, manager: str) -> Json:
 
 
 def _is_all_ours(path: str, block: Json, owners: t.Mapping[str, list[str]], manager: str) -> bool:
-    """Tell whether a block has fields, and ``manager`` alone owns every one of them."""
+    """Return whether a block has fields, and ``manager`` alone owns every one of them."""
     for field in block:
         inside = re.compile(re.escape(f"{path}.{field}") + r"(\W|$)")
         owned_by = [managers for leaf, managers in owners.items() if inside.match(leaf)]

@@ -27,18 +27,18 @@ MIRROR_POD = "kubernetes.io/config.mirror"
 
 
 def uid_of(pod: Json) -> str:
-    """Return a pod's unique ID: a StatefulSet uses the same name again."""
+    """Return a pod's unique ID: a StatefulSet reuses the names of its pods."""
     return str(pod["metadata"]["uid"])
 
 
 def is_movable(pod: Json) -> bool:
-    """Tell whether a drain moves this pod: it is unfinished, and neither a DaemonSet nor the kubelet keeps it there."""
+    """Return whether a drain evicts this pod: it is unfinished, and not kept there by a DaemonSet or the kubelet."""
     finished = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
     return not finished and MIRROR_POD not in annotations_of(pod) and _controller(pod).get("kind") != "DaemonSet"
 
 
 def is_ending(pod: Json) -> bool:
-    """Tell whether a pod has been told to end."""
+    """Return whether the deletion of a pod has begun."""
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
@@ -65,7 +65,8 @@ def obstacles(pods: t.Iterable[Json], options: t.Mapping[str, t.Any]) -> list[st
 
 def pods_in_the_way(found: list[str]) -> GpuOpsError:
     """Return the error about obstacles."""
-    message = f"Pods are in the way: {first_few(found, separator='; ')}. Permit it, or end these pods yourself."
+    pods = first_few(found, separator="; ")
+    message = f"Pods are in the way: {pods}. Set these options, or delete the pods yourself."
     return GpuOpsError(message, reason="PodsInTheWay")
 
 
@@ -73,7 +74,7 @@ def pods_in_the_way(found: list[str]) -> GpuOpsError:
 
 
 def explain_refusal(error: GpuOpsError, namespace: str) -> str | None:
-    """Return why the API server refuses an eviction for now, or None if the next look at the pod will tell.
+    """Return why the API server refuses an eviction for now, or None if the next look at the pod will show the outcome.
 
     Raises the error if waiting does not help.
     """
@@ -105,7 +106,7 @@ def why_left(pod: Json, node: Json | None, refused: str | None, now: float) -> s
     if refused:
         return refused
     if any(tolerates(toleration, CORDON_TAINT) for toleration in pod["spec"].get("tolerations") or []):
-        return "it tolerates the cordon, so its controller starts it here again and again"
+        return "it tolerates the cordon, so its controller keeps starting it on this node"
     return "it arrived late, and was not evicted in time"
 
 
@@ -115,15 +116,15 @@ def _why_not_ended(pod: Json, node: Json | None, now: float) -> str:
     left_s = datetime.fromisoformat(metadata["deletionTimestamp"]).timestamp() - now
     if left_s > 0:
         return (
-            f"it was told to end, and may take {left_s:.0f} s more of its grace period of {grace_s} s: "
+            f"it is terminating, and has {left_s:.0f} s left of its grace period of {grace_s} s: "
             "raise timeout, or set grace_period"
         )
-    text = f"it was told to end, and did not within its grace period of {grace_s} s"
+    text = f"it did not terminate within its grace period of {grace_s} s"
     if metadata.get("finalizers"):
         return f"{text}: the finalizers {first_few(metadata['finalizers'])} hold it"
     if node is None or not is_ready(node):
-        return f"{text}: its node is not Ready, so no kubelet ends it"
-    return f"{text}: look at the kubelet of its node"
+        return f"{text}: its node is not Ready, so no kubelet can end it"
+    return f"{text}: check the kubelet of its node"
 
 
 def explain_left(left: t.Mapping[str, str], timeout_s: int) -> str:
@@ -133,7 +134,7 @@ def explain_left(left: t.Mapping[str, str], timeout_s: int) -> str:
 
 
 def progress(total: int, drained: int, left: t.Mapping[str, t.Mapping[str, str]]) -> str:
-    """Return a line that says how far a drain is.
+    """Return a line about the progress of a drain.
 
     ``left`` has the pods on each node that is being drained, each with the reason why its eviction is refused, or an
     empty string.

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The requests of node maintenance to the API server, several at a time where that helps."""
+"""The requests of node maintenance to the API server, in parallel where that helps."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Fleet:
         raise GpuOpsError(f"Node {name} changes faster than it can be patched. Run it again.", reason="Conflict")
 
     def patch_all(self, patches: t.Mapping[str, MakePatch]) -> tuple[dict[str, Patched], dict[str, GpuOpsError]]:
-        """Patch nodes, also if the API server is away for a moment; return the nodes, and the errors of the others."""
+        """Patch nodes, also during a short outage of the API server. Return patched nodes, and errors, by node."""
         done: dict[str, Patched] = {}
         failed: dict[str, GpuOpsError] = {}
         left = list(patches)
@@ -146,6 +146,6 @@ class Fleet:
         return ""
 
     def finish(self) -> None:
-        """Wait for the requests that are in flight: an interruption does not end them."""
+        """Wait for the requests in flight, which an interruption does not cancel."""
         self._pool.shutdown(cancel_futures=True)
         self._pool = concurrent.futures.ThreadPoolExecutor(PARALLEL_REQUESTS)

@@ -4,10 +4,10 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""How a node is held for maintenance: what its cordon means, who holds it, and how it was before.
+"""How a node is held for maintenance: for which purposes, by which run, and whether it was cordoned before.
 
-All state is on the node, so that anyone can resume or undo what an interrupted run left. A node can be held for several
-purposes at once, and only the last one to end returns it to service: a reboot must not uncordon a node that somebody
+All state is stored on the node, so that anyone can resume or undo an interrupted run. A node can be held for several
+purposes at once, and returns to service when the last of them ends: a reboot must not uncordon a node that somebody
 else is repairing.
 """
 
@@ -24,7 +24,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 PURPOSE_PREFIX = "gpuops.nvidia/maintenance."
-"""Beginning of an annotation; a purpose follows. Its value says since when, from which machine and by which run."""
+"""Prefix of an annotation; a purpose follows. Its value says since when, from which machine and by which run."""
 
 INITIALLY_CORDONED = "gpuops.nvidia/initial-state.unschedulable"
 """Annotation that says whether the node was cordoned before it was held for the first purpose."""
@@ -52,7 +52,7 @@ def new_stamp() -> str:
 
 
 def has_stamp(node: Json, purpose: str, stamp: str) -> bool:
-    """Tell whether the run with this stamp holds the node for the purpose."""
+    """Return whether the run with this stamp holds the node for the purpose."""
     return annotations_of(node).get(PURPOSE_PREFIX + purpose) == stamp
 
 
@@ -90,7 +90,7 @@ def _patch(node: Json, annotations: t.Mapping[str, str | None], spec: Json) -> J
 
 
 def patched(node: Json, patch: Json | None) -> Json:
-    """Return a node after a patch, with those fields only that `hold_of` reads."""
+    """Return a node after a patch, with only the fields that `hold_of` reads."""
     changes = {} if patch is None else patch["metadata"]["annotations"]
     notes = {key: value for key, value in (annotations_of(node) | changes).items() if value is not None}
     return {"metadata": {"annotations": notes}, "spec": node["spec"] | ((patch or {}).get("spec") or {})}

@@ -33,15 +33,15 @@ _MINIMA = (("timeout", 1), ("parallel", 1), ("max_in_maintenance", 1), ("grace_p
 
 
 def check_options(options: Options) -> None:
-    """Raise an error if an option makes no sense."""
+    """Raise an error if an option has an invalid value."""
     if not PURPOSE.fullmatch(options["purpose"]):
         raise GpuOpsError(
             "purpose must be at most 40 lower-case letters, digits and dashes, without a dash at either end.",
             reason="Invalid",
         )
-    for name, least in _MINIMA:
-        if options[name] is not None and options[name] < least:
-            raise GpuOpsError(f"{name} must be at least {least}.", reason="Invalid")
+    for name, minimum in _MINIMA:
+        if options[name] is not None and options[name] < minimum:
+            raise GpuOpsError(f"{name} must be at least {minimum}.", reason="Invalid")
 
 
 def select(nodes: list[Json], options: Options) -> list[Json]:
@@ -82,7 +82,7 @@ def _check_upgrades(chosen: list[Json]) -> None:
     busy = [f"{name} ({state})" for name, state in states.items() if state not in UPGRADE_IDLE]
     if busy:
         raise GpuOpsError(
-            f"The operator's driver upgrade is at work on {first_few(busy)}, and would uncordon the node during "
+            f"A driver upgrade is in progress on {first_few(busy)}, and the operator would uncordon the node during "
             "maintenance. Wait until it has finished, or set driver.upgradePolicy.autoUpgrade to false.",
             reason="DriverUpgrade",
         )
@@ -127,7 +127,7 @@ class NodeChange:
 
     @property
     def node_after(self) -> Json:
-        """The node after the patch, with those fields only that say how it is held."""
+        """The node after the patch, with only the fields that say how it is held."""
         return hold.patched(self.node, self.patch)
 
     @property
@@ -142,16 +142,16 @@ class NodeChange:
 
     @property
     def before(self) -> Json:
-        """The node's side of a diff before the call."""
-        return _diff_side(self.node, self.evictions)
+        """The node's part of the diff, before the call."""
+        return _diff_part(self.node, self.evictions)
 
     @property
     def after(self) -> Json:
-        """The node's side of a diff after the call."""
-        return _diff_side(self.node_after, [])
+        """The node's part of the diff, after the call."""
+        return _diff_part(self.node_after, [])
 
     def is_held_by_this_call(self, node: Json) -> bool:
-        """Tell whether it is this call that holds the node, rather than an earlier one."""
+        """Return whether this call holds the node, rather than an earlier call."""
         return hold.has_stamp(node, self.purpose, self.stamp)
 
     def undo_patch(self, node: Json) -> Json | None:
@@ -159,7 +159,7 @@ class NodeChange:
         return hold.release_patch(node, self.purpose) if self.is_held_by_this_call(node) else None
 
 
-def _diff_side(node: Json, pods: list[Json]) -> Json:
+def _diff_part(node: Json, pods: list[Json]) -> Json:
     held = hold.hold_of(node)
     names = sorted(map(full_name, pods))
     return {"unschedulable": held.unschedulable, "purposes": list(held.purposes), "pods": names}

@@ -37,7 +37,7 @@ class NodeResult:
         self.unschedulable, self.purposes = hold.unschedulable, list(hold.purposes)
 
     def fail(self, reason: str) -> None:
-        """Note that the node could not be brought to the state."""
+        """Record that the node could not be brought to the state, and why."""
         self.failed, self.reason = True, reason
 
 

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Hold, drain and release nodes. One thread decides, and a few more send its requests."""
+"""Hold, drain and release nodes. One thread makes the decisions, and a few others send the requests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EVICTION_RETRY_S = 5.0
 
 
 def maintain(cluster: Cluster, options: t.Mapping[str, t.Any]) -> tuple[Json, list[str]]:
-    """Bring the chosen nodes to the state; in check mode only ask the API server for it.
+    """Bring the chosen nodes to the state. In check mode, send all requests as dry runs.
 
     Return the module's result, and warnings about pods that cannot be evicted now.
     """
@@ -58,7 +58,7 @@ def maintain(cluster: Cluster, options: t.Mapping[str, t.Any]) -> tuple[Json, li
     }
     results = predict(fleet, changes) if cluster.check_mode else apply(fleet, changes)
     warnings = [
-        f"Pod {pod} on {result.node} cannot be evicted now: {why}. A run would ask again until timeout."
+        f"Pod {pod} on {result.node} cannot be evicted now: {why}. A run would request it again until timeout."
         for result in results
         for pod, why in result.left.items()
     ]
@@ -66,7 +66,7 @@ def maintain(cluster: Cluster, options: t.Mapping[str, t.Any]) -> tuple[Json, li
 
 
 def predict(fleet: Fleet, changes: list[NodeChange]) -> list[NodeResult]:
-    """Ask the API server for all changes by dry run, and return what they would result in."""
+    """Request all changes as dry runs, and return the results that they would have."""
     dummy, errors = fleet.patch_all({change.name: change.make_patch for change in changes if change.patch})
     if errors:
         raise next(iter(errors.values()))
@@ -81,7 +81,7 @@ def _predict_node(change: NodeChange, answers: list[str | None]) -> NodeResult:
 
 
 def apply(fleet: Fleet, changes: list[NodeChange]) -> list[NodeResult]:
-    """Make the changes. A failure carries the result for each node."""
+    """Make the changes. If this fails, the error contains the result for each node."""
     if fleet.options["state"] == "restored":
         return _restore(fleet, changes)
     run = Run(fleet, changes)
@@ -107,7 +107,7 @@ def _restore(fleet: Fleet, changes: list[NodeChange]) -> list[NodeResult]:
             node, result.changed = done[result.node]
             result.describe(node)
     if errors:
-        raise failure(results, "Run it again: what is done is not done twice.")
+        raise failure(results, "Run it again; it does not repeat what is done.")
     return results
 
 
@@ -121,11 +121,11 @@ class _Drain:
     result: NodeResult
     since: float
     settled: float
-    """From when on no new pods appear on it."""
+    """The time after which no new pods appear on the node."""
     refused: dict[str, str] = dataclasses.field(default_factory=dict)
     retry_at: dict[str, float] = dataclasses.field(default_factory=dict)
     pods: list[Json] = dataclasses.field(default_factory=list)
-    """The pods that the last look has found."""
+    """The pods that the last look found."""
 
     @property
     def name(self) -> str:
@@ -140,7 +140,7 @@ class _Drain:
         return "" if eviction.is_ending(pod) else self.refused.get(eviction.uid_of(pod), "")
 
     def is_due(self, pod: Json) -> bool:
-        """Tell whether to request a pod's eviction now."""
+        """Return whether to request a pod's eviction now."""
         return not eviction.is_ending(pod) and time.monotonic() >= self.retry_at.get(eviction.uid_of(pod), 0)
 
 
@@ -172,7 +172,7 @@ class Run:
     def hold_nodes(self) -> None:
         """Cordon the nodes and, to drain them, evict their pods. Raises an error, or sets `has_failed`.
 
-        In both cases this releases the nodes that it has cordoned, unless the user wants to keep them.
+        In both cases, this releases the nodes that it has cordoned, unless restore_on_failure is false.
         """
         complete = False
         with signals.as_exceptions():
@@ -181,7 +181,7 @@ class Run:
                     self._step,
                     poll_s=lambda: DRAIN_POLL_S if self._active else 0,
                     patience_ends=self._next_deadline,
-                    on_outage=lambda error: self._tell(error.msg),
+                    on_outage=lambda error: self._report(error.msg),
                 )
                 complete = not self.has_failed
             finally:
@@ -190,9 +190,9 @@ class Run:
                         self._release()
 
     def _step(self) -> bool | None:
-        """Cordon nodes, evict pods, and look at what is left. Return True when all is done, or nothing more should be.
+        """Cordon nodes, evict pods, and look at what is left. Return True when the run is over.
 
-        All nodes are cordoned first, so that no pod moves to a node that is next.
+        All nodes are cordoned first, so that no pod moves to a node that is drained later.
         """
         if self._is_over:
             return True
@@ -204,7 +204,7 @@ class Run:
         for drain in drains:
             self._conclude(drain)
         left = {name: drain.left for name, drain in self._active.items()}
-        self._tell(eviction.progress(len(self._results), self._drained, left))
+        self._report(eviction.progress(len(self._results), self._drained, left))
         return True if self._is_over else None
 
     @property
@@ -217,8 +217,8 @@ class Run:
         failed = sum(result.failed for result in self.results)
         return len(self._results) - len(self._schedulable) - len(self._cordoned) - len(self._active) - failed
 
-    def _tell(self, line: str) -> None:
-        """Write down the progress, if it has changed, for whoever watches. If that fails, the drain goes on."""
+    def _report(self, line: str) -> None:
+        """Append the progress to the progress file if it has changed. If that fails, the drain continues."""
         path = self._options["progress_path"]
         if path and line != self._progress:
             self._progress = line
@@ -232,7 +232,7 @@ class Run:
         return min(map(self._deadline, self._active.values()), default=math.inf)
 
     def _cordon(self, result: NodeResult) -> None:
-        """Cordon a node. In its own thread, an interruption does not separate a request from its answer."""
+        """Cordon a node. This runs in its own thread, so that an interruption cannot lose the answer to a request."""
         change = self._changes[result.node]
         try:
             node, changed = self._fleet.patch(result.node, change.make_patch)
@@ -242,7 +242,7 @@ class Run:
             result.fail(e.msg)
         else:
             result.describe(node)
-            # An answer may have been lost: this call also holds the node if a second look finds its stamp there.
+            # An answer may have been lost: if the node has this call's stamp, this call has changed it.
             result.changed = changed or change.is_held_by_this_call(node)
             if self._options["state"] == "drained":
                 now = time.monotonic()
@@ -317,11 +317,11 @@ class Run:
 
     @property
     def closing(self) -> str:
-        """The last sentence of an error: in what state the failed call has left the nodes."""
+        """The last sentence of an error, which says in what state the failed call has left the nodes."""
         if not self._options["restore_on_failure"]:
             return (
-                "The nodes that it cordoned stay in maintenance (restore_on_failure is false): "
-                "run it again, or run it with state=restored."
+                "The nodes that this call cordoned stay in maintenance (restore_on_failure is false). "
+                "Run it again, or run it with state=restored."
             )
         if self._not_released:
             left = first_few([f"{name} ({why})" for name, why in self._not_released.items()])

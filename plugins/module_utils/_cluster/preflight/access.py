@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What the user may do, compared with what deploying and verifying the stack needs, and what the namespace admits."""
+"""Checks of the permissions that the user needs, and of the pods that the namespace admits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Scope = tuple[str, "str | None"]
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 RULES_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 NO_NAMESPACE = "gpuops-nowhere"
-"""A namespace that does not exist. In it, a user has only the permissions that hold in the whole cluster."""
+"""A namespace that does not exist. There, a user has only cluster-wide permissions."""
 
 PARALLEL_REVIEWS = 8
 MISSING_SHOWN, GRANTS_SHOWN = 8, 4
@@ -80,10 +80,10 @@ NEEDED = (
 
 
 def check_permissions(snapshot: Snapshot, dummy: Intent) -> t.Iterator[Finding]:
-    """Name what the user may not do."""
+    """Report the permissions that the user lacks."""
     missing = snapshot.missing_permissions
     if not missing:
-        yield Finding("permissions", "ok", "This user may do all that a deployment needs.")
+        yield Finding("permissions", "ok", "This user has all permissions that a deployment needs.")
         return
     message = f"This user may not: {first_few(missing, MISSING_SHOWN)}."
     remedy = "Grant these permissions, or use a kubeconfig of a cluster administrator."
@@ -91,9 +91,9 @@ def check_permissions(snapshot: Snapshot, dummy: Intent) -> t.Iterator[Finding]:
 
 
 def check_role_grants(snapshot: Snapshot, dummy: Intent) -> t.Iterator[Finding]:
-    """Name the chart's RBAC roles that Kubernetes would not let the user create."""
+    """Report the chart's RBAC roles that Kubernetes would not let the user create."""
     if not snapshot.ungranted:
-        yield Finding("role_grants", "ok", "The chart's roles grant nothing that this user could not grant.")
+        yield Finding("role_grants", "ok", "This user may grant all permissions in the chart's roles.")
         return
     rbac_roles = [f"{role} ({first_few(missing, GRANTS_SHOWN)})" for role, missing in snapshot.ungranted.items()]
     message = (
@@ -112,12 +112,12 @@ def check_pod_security(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding
     level = labels_of(snapshot.namespace).get(names.POD_SECURITY) if snapshot.namespace else None
     namespace = f"Namespace {intent.namespace}"
     if level is None:
-        yield Finding("pod_security", "ok", f"{namespace} has no pod security level of its own.")
+        yield Finding("pod_security", "ok", f"{namespace} sets no pod security level.")
     elif level == "privileged" or intent.value("psa.enabled", False):
         yield Finding("pod_security", "ok", f"{namespace} admits privileged pods.")
     else:
         message = f"{namespace} enforces the pod security level {level}, which refuses the operands."
-        remedy = f"Label it {names.POD_SECURITY}=privileged, or set psa.enabled to true so that the operator does."
+        remedy = f"Label it {names.POD_SECURITY}=privileged, or set psa.enabled to true so that the operator labels it."
         yield Finding("pod_security", "warning", message, remedy)
 
 
@@ -125,7 +125,7 @@ def check_pod_security(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding
 
 
 def missing_permissions(cluster: Cluster, namespace: str) -> list[str]:
-    """Return what the user lacks, for example ``create clusterpolicies.nvidia.com``."""
+    """Return the permissions that the user lacks, for example ``create clusterpolicies.nvidia.com``."""
     if _is_allowed(cluster, {"verb": "*", "group": "*", "resource": "*"}):
         return []
     wanted = [(permission, verb) for permission in NEEDED for verb in permission.verbs.split()]
@@ -162,7 +162,7 @@ def _describe(permission: Permission, verb: str, namespace: str) -> str:
 def ungranted(cluster: Cluster, namespace: str, rbac_roles: t.Iterable[Json]) -> Ungranted:
     """Return the RBAC roles that the API server would not let this user create, and the permissions that are missing.
 
-    ``namespace`` is that of a role that names none.
+    ``namespace`` applies to a role that names no namespace.
     """
     by_scope = collections.defaultdict(list)
     for role in rbac_roles:
@@ -189,7 +189,7 @@ def _ungranted_in(cluster: Cluster, scope: Scope, rbac_roles: list[Json]) -> Ung
 
 
 def _may_grant_anything(cluster: Cluster, scope: Scope) -> bool:
-    """Tell whether the user may create roles (escalate) and hand them out (bind) regardless of what the user holds."""
+    """Return whether the user may create any role (escalate) and hand it out (bind)."""
     kind, namespace = scope
     attributes = {"group": grants.GROUP, "resource": grants.KINDS[kind]}
     attributes |= {"namespace": namespace} if namespace else {}
@@ -208,7 +208,7 @@ def _held(cluster: Cluster, namespace: str) -> list[Json]:
 
 
 def _exists(cluster: Cluster, scope: Scope, role: Json) -> bool:
-    """Tell whether the cluster already has the role with exactly these rules, so that Helm need not change it."""
+    """Return whether the cluster already has the role with exactly these rules, so that Helm need not change it."""
     kind, namespace = scope
     try:
         existing = cluster.get(namespaced(f"{grants.GROUP}/v1", namespace, grants.KINDS[kind], role["name"]))

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""All checks of a cluster, and running them."""
+"""The list of all checks of a cluster, and the function that runs them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """A check, and the collections that it judges."""
+    """A check, and the collections that it needs."""
 
     function: t.Callable[[Snapshot, Intent], t.Iterator[Finding]]
     needs: frozenset[str] = frozenset()
@@ -76,6 +76,6 @@ def _run(name: str, check: Check, snapshot: Snapshot, intent: Intent) -> t.Itera
     unreadable = ", ".join(sorted(check.needs & snapshot.unreadable))
     if unreadable:
         message = f"Not checked, because this user may not read {unreadable}."
-        yield Finding(name, "warning", message, "Grant it, or skip this check.")
+        yield Finding(name, "warning", message, "Grant this permission, or skip this check.")
     else:
         yield from check.function(snapshot, intent)

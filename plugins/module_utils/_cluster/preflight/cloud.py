@@ -21,7 +21,7 @@ _CLOUDS = (
     ("gke", "gce://", "cloud.google.com/gke-"),
     ("aks", "azure://", "kubernetes.azure.com/"),
 )
-"""The name of each cloud, and the beginnings of its provider IDs and node labels."""
+"""The name of each cloud, and the prefixes of its provider IDs and node labels."""
 
 _AMAZON_SYSTEMS = ("amazon", "bottlerocket")
 
@@ -43,7 +43,7 @@ def _has_label(node: Json, prefix: str) -> bool:
 
 
 def check_cloud(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
-    """Warn if the node images of a managed cloud bring the driver that the operator should install."""
+    """Warn if the node images of a managed cloud contain the driver that the operator should install."""
     cloud = cloud_of(snapshot.nodes)
     if cloud and intent.manages_driver and (cloud != "eks" or _runs_amazon_system(snapshot)):
         yield _warning(cloud)
@@ -61,9 +61,9 @@ def _runs_amazon_system(snapshot: Snapshot) -> bool:
 def _warning(cloud: str) -> Finding:
     message, remedy = {
         "aks": (
-            "AKS node images bring a driver and the container toolkit unless a pool was made without them.",
+            "AKS node images contain a driver and the container toolkit unless a pool was created without them.",
             "Use the aks preset (driver.enabled and toolkit.enabled false), "
-            "unless the pools were made without the GPU driver.",
+            "unless the pools were created without the GPU driver.",
         ),
         "gke": (
             "GKE's Container-Optimized OS takes its driver from Google's installer, not from a driver container.",
@@ -71,7 +71,7 @@ def _warning(cloud: str) -> Finding:
             "and label the pools gke-no-default-nvidia-gpu-device-plugin=true.",
         ),
         "eks": (
-            "Amazon Linux and Bottlerocket have no driver container; their GPU images bring the driver.",
+            "Amazon Linux and Bottlerocket have no driver container; their GPU images contain the driver.",
             "Use the eks preset (driver.enabled false), or node groups with Ubuntu.",
         ),
     }[cloud]

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What a check of the cluster finds."""
+"""A finding of a check of the cluster."""
 
 from __future__ import annotations
 

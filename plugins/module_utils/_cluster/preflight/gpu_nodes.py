@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Which nodes carry GPUs, and what keeps operands away from them: taints, and states that do not heal by themselves."""
+"""Which nodes have GPUs, and what keeps operands away from them: taints, and states that need manual intervention."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ def check_gpu_nodes(snapshot: Snapshot, dummy: Intent) -> t.Iterator[Finding]:
     """Count the nodes that carry a GPU."""
     check, found = "gpu_nodes", snapshot.gpu_nodes
     if not snapshot.nodes:
-        yield Finding(check, "failure", "The cluster has no nodes.", "Join nodes first.")
+        yield Finding(check, "failure", "The cluster has no nodes.", "Add nodes first.")
     elif found:
         message = f"{len(found)} of {len(snapshot.nodes)} nodes carry an NVIDIA GPU."
         yield Finding(check, "ok", message, **about(found))
     elif snapshot.nfd_ran:
         message = "Node Feature Discovery has labelled the nodes, and its labels show no NVIDIA GPU on any of them."
         remedy = (
-            "Check with lspci that the hosts see the GPUs. If the Node Feature Discovery is your own, check that it "
+            "Check with lspci that the hosts see the GPUs. If you installed Node Feature Discovery, check that it "
             f"writes the label {names.NFD_GPU_LABELS[0]} "
             "(sources.pci.deviceLabelFields: [vendor], and 02, 03 in deviceClassWhitelist)."
         )
         yield Finding(check, "warning", message, remedy)
     else:
-        yield Finding(check, "ok", "Which nodes carry a GPU is not known before Node Feature Discovery has run.")
+        yield Finding(check, "ok", "The GPU nodes are not known before Node Feature Discovery has run.")
 
 
 def check_taints(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
-    """Find nodes with taints that the operands do not tolerate. The operator reports `ready` nevertheless."""
+    """Find nodes with taints that the operands do not tolerate. The operator reports `ready` even then."""
     candidates = snapshot.candidates
     tolerations = operands.tolerations({"tolerations": intent.value("daemonsets.tolerations", [])})
     blocked = {name_of(node): nodes.untolerated(node, tolerations) for node in candidates}
@@ -51,7 +51,7 @@ def check_taints(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
     which = "Every GPU node has" if on_every_node else f"{len(kept_off)} GPU nodes have"
     message = f"{which} a taint that the operands do not tolerate ({', '.join(keys)})."
     remedy = (
-        "Add it to daemonsets.tolerations, which replaces the default list, "
+        "Add a toleration to daemonsets.tolerations, which replaces the default list, "
         "and to node-feature-discovery.worker.tolerations; or remove the taint."
     )
     yield Finding("taints", "failure" if on_every_node else "warning", message, remedy, **about(kept_off))
@@ -97,7 +97,7 @@ _NODE_STATES: tuple[tuple[t.Callable[[Json, Intent], bool], str, str], ...] = (
     (
         _is_cordoned,
         "cordoned.",
-        "Uncordon them if that is not on purpose: they use up maxUnavailable and are upgraded first.",
+        "Uncordon them unless this is intended: they use up maxUnavailable and are upgraded first.",
     ),
     (
         _has_failed_upgrade,
@@ -111,20 +111,20 @@ _NODE_STATES: tuple[tuple[t.Callable[[Json, Intent], bool], str, str], ...] = (
     ),
     (
         _is_switched_off,
-        "left out by hand.",
-        f"Remove the label {names.OPERANDS_SWITCH}=false to have operands there.",
+        "excluded by a label.",
+        f"Remove the label {names.OPERANDS_SWITCH}=false to run operands there.",
     ),
     (
         _has_own_driver,
-        "with a driver of their own, so the operator's does not run there.",
+        "with a pre-installed driver, so the operator's driver does not run there.",
         "Set driver.enabled to false if all nodes are like this.",
     ),
 )
-"""A test for each state, how a message goes on after "2 GPU nodes", and the remedy."""
+"""For each state: a test, the rest of a message that starts with "2 GPU nodes", and the remedy."""
 
 
 def check_node_state(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
-    """Find nodes that an interrupted job left in a state that does not heal by itself."""
+    """Find nodes in a state that needs manual intervention, for example after an interrupted job."""
     clean = True
     for is_in_state, state, remedy in _NODE_STATES:
         found = [node for node in snapshot.gpu_nodes if is_in_state(node, intent)]

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What already runs in the cluster and does the operator's work, or that of its operands."""
+"""Software in the cluster that already does the work of the operator or of its operands."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
 def check_nfd(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
-    """Find a Node Feature Discovery that is not the operator's, several of them, or none at all."""
+    """Find a Node Feature Discovery that is not the operator's, several installations, or none."""
     found = nfd.installations(snapshot.daemonsets)
     foreign = [worker for worker in found if not worker.belongs_to(intent.release_name, intent.namespace)]
     wanted = intent.value("nfd.enabled", True)
     if foreign and wanted:
         message = (
-            f"Node Feature Discovery runs already ({_listed(foreign)}), and a second one would fight over its labels."
+            f"Node Feature Discovery is already running ({_listed(foreign)}), "
+            "and a second one would fight over its labels."
         )
         yield Finding("nfd", "failure", message, "Set nfd.enabled to false.")
     elif len(found) > 1:
         message = f"Node Feature Discovery runs {len(found)} times ({_listed(found)})."
-        yield Finding("nfd", "failure", message, "Keep one of them.")
+        yield Finding("nfd", "failure", message, "Keep only one of these installations.")
     elif foreign:
         yield Finding("nfd", "ok", f"Node Feature Discovery runs as {_listed(foreign)}.")
     elif found or wanted:
-        yield Finding("nfd", "ok", "The operator's chart brings Node Feature Discovery.")
+        yield Finding("nfd", "ok", "The operator's chart installs Node Feature Discovery.")
     else:
         yield _missing(snapshot)
 
@@ -46,9 +47,9 @@ def check_nfd(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
 def _missing(snapshot: Snapshot) -> Finding:
     remedy = "Set nfd.enabled to true."
     if snapshot.gpu_nodes:
-        message = "Nodes carry labels of Node Feature Discovery, but it does not run, so they go stale."
+        message = "Nodes carry labels of Node Feature Discovery, but it does not run, so the labels become stale."
         return Finding("nfd", "warning", message, remedy)
-    message = "nfd.enabled is false and no Node Feature Discovery runs, so nothing would mark the GPU nodes."
+    message = "nfd.enabled is false and no Node Feature Discovery runs, so nothing would label the GPU nodes."
     return Finding("nfd", "failure", message, remedy)
 
 
@@ -107,7 +108,7 @@ def _other_operators(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
     others = [full_name(item) for item in snapshot.operators if not _is_ours(item, intent)]
     if others:
         message = f"Another GPU Operator is installed ({', '.join(others)})."
-        yield _failure(message, "Name it in namespace and release_name, or uninstall it.")
+        yield _failure(message, "Set namespace and release_name to its installation, or uninstall it.")
 
 
 def _is_ours(deployment: Json, intent: Intent) -> bool:
@@ -123,10 +124,10 @@ def _other_owners(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
         message = f"There are several ClusterPolicies ({listed}); the operator silently ignores all but one."
         yield _failure(message, "Delete the others.")
     if snapshot.gpuclusters and not wants_gpucluster:
-        message = "There is a GPUCluster, and the operator serves it or a ClusterPolicy, never both."
+        message = "There is a GPUCluster, and the operator serves either a GPUCluster or a ClusterPolicy, not both."
         yield _failure(message, "Delete the GPUCluster.")
     if policies and wants_gpucluster:
-        message = "There is a ClusterPolicy, and the operator serves it or a GPUCluster, never both."
+        message = "There is a ClusterPolicy, and the operator serves either a ClusterPolicy or a GPUCluster, not both."
         yield _failure(message, "Set gpuCluster.deployCR to false.")
 
 
@@ -135,16 +136,16 @@ def _other_daemonsets(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]
     for stack in _STACKS:
         found = _mentioning(active, stack.words)
         if found and intent.value(stack.value, True):
-            message = f"A {stack.what} that is not the operator's runs already ({found})."
+            message = f"A {stack.what} that is not the operator's is already running ({found})."
             yield Finding("other_stacks", stack.level, message, f"Remove it, or set {stack.value} to false.")
     drivers = _mentioning(active, _DRA_WORDS)
     if drivers:
-        message = f"NVIDIA's DRA driver runs apart from the operator ({drivers}), and both hand out GPUs."
-        yield Finding("other_stacks", "warning", message, "Keep the two off the same nodes, or remove one.")
+        message = f"NVIDIA's DRA driver runs independently of the operator ({drivers}), and both allocate GPUs."
+        yield Finding("other_stacks", "warning", message, "Keep them on different nodes, or remove one of them.")
 
 
 def _is_active(daemonset: Json) -> bool:
-    """Tell whether a DaemonSet runs anywhere. Managed clouds keep theirs in place and steer them by node labels."""
+    """Return whether a DaemonSet runs on any node. Managed clouds turn their DaemonSets off by node labels."""
     return bool((daemonset.get("status") or {}).get("desiredNumberScheduled"))
 
 

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Read the cluster for the preflight checks: a handful of lists, and the reviews of the user's permissions."""
+"""Read the cluster for the preflight checks: a few lists, and the reviews of the user's permissions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Objects = list[Json]
 
 
 class _Reader:
-    """Reads what the user may read, and notes what the user may not read. The check of permissions reports that."""
+    """Reads the cluster, and notes what the user may not read. The checks that need it then report a warning."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -45,7 +45,7 @@ class _Reader:
         return [deployment for deployment in named if operands.is_operator(deployment)]
 
     def ungranted(self, namespace: str, rbac_roles: Objects) -> access.Ungranted:
-        """Return what the chart's RBAC roles grant and the user lacks: nothing if the review of rules is forbidden."""
+        """Return what the chart's RBAC roles grant and the user lacks, or nothing if the review is forbidden."""
         found = self._permitted(
             "selfsubjectrulesreviews", lambda: access.ungranted(self._cluster, namespace, rbac_roles)
         )
@@ -62,7 +62,7 @@ class _Reader:
 
 
 def snapshot_of(cluster: Cluster, namespace: str, review: bool, rbac_roles: t.Sequence[Json] = ()) -> Snapshot:
-    """Read everything that the checks look at.
+    """Read everything that the checks need.
 
     ``review`` also asks for the user's permissions. ``rbac_roles`` are the roles that Helm would create.
     """

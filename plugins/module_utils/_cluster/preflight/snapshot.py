@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The two things that every check looks at: the cluster as it is, and what the user intends to install."""
+"""The input of every check: the cluster as it is, and what the user intends to install."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class Intent:
 
     @functools.cached_property
     def line(self) -> Line | None:
-        """The data of the operator's release line. Without a version it is the newest line; None is an unknown line."""
+        """The data of the operator's release line: the newest line without a version, or None for an unknown line."""
         return line_of(self.operator_version)
 
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
-    """The cluster as one pass of requests saw it."""
+    """The state of the cluster, read in one pass of requests."""
 
     version: str
     nodes: list[Json]
@@ -69,7 +69,7 @@ class Snapshot:
     ungranted: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     """For each RBAC role of the chart, the permissions in it that the user does not have."""
     unreadable: frozenset[str] = frozenset()
-    """Names of the collections that this user may not list. They are empty here."""
+    """Names of the collections that this user may not list. Their fields here are empty."""
 
     @functools.cached_property
     def nfd_ran(self) -> bool:
@@ -83,7 +83,7 @@ class Snapshot:
 
     @functools.cached_property
     def candidates(self) -> list[Json]:
-        """The GPU nodes, or every node that runs workloads as long as no node has the labels of a GPU node."""
+        """The GPU nodes, or while no node is labelled as a GPU node, all nodes except the control plane."""
         return self.gpu_nodes or [node for node in self.nodes if CONTROL_PLANE not in labels_of(node)]
 
     @property
@@ -93,5 +93,5 @@ class Snapshot:
 
     @property
     def candidates_name(self) -> str:
-        """What a message calls the candidates."""
+        """The name of the candidates in a message."""
         return "GPU nodes" if self.gpu_nodes else "Nodes (which of them carry a GPU is not known yet)"

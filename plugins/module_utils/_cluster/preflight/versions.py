@@ -70,7 +70,7 @@ def _kubernetes(running: str, line: Line) -> Finding:
         remedy = "Upgrade Kubernetes, or install an older operator."
         return Finding(check, "failure", f"{validated}, which is older.", remedy)
     if version and version > newest:
-        return Finding(check, "warning", f"{validated}, which is newer.", "Use a newer operator when there is one.")
+        return Finding(check, "warning", f"{validated}, which is newer.", "Use a newer operator once there is one.")
     return Finding(check, "ok", f"{validated}.")
 
 
@@ -106,7 +106,7 @@ def _unsupported_runtimes(snapshot: Snapshot) -> t.Iterator[Finding]:
     nodes = [node for node in snapshot.candidates if _kind_of(node) not in _RUNTIMES]
     if nodes:
         message = f"These nodes run {_runtimes(nodes)}; the operator supports containerd and CRI-O."
-        remedy = "Move those that carry GPUs to containerd."
+        remedy = "Move the GPU nodes to containerd."
         yield Finding("container_runtime", snapshot.severity, message, remedy, **about(nodes))
 
 
@@ -115,7 +115,7 @@ def _mixed_runtimes(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
     if len(kinds) > 1 and intent.value("toolkit.enabled", True):
         message = (
             f"{snapshot.candidates_name} mix container runtimes ({', '.join(kinds)}), "
-            "and the operator configures one for all."
+            "but the operator configures only one."
         )
         remedy = "Use one container runtime on all GPU nodes, or set toolkit.enabled to false and prepare the hosts."
         yield Finding("container_runtime", snapshot.severity, message, remedy)
@@ -147,7 +147,7 @@ def os_name(node: Json) -> str:
 def check_operating_system(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
     """Find what one driver container cannot serve: mixed systems, mixed kernels, unknown systems."""
     if not intent.manages_driver:
-        message = "The driver is installed on the hosts, so any operating system will do."
+        message = "The driver is installed on the hosts, so any operating system works."
         yield Finding("operating_system", "ok", message)
         return
     found = [
@@ -158,11 +158,11 @@ def check_operating_system(snapshot: Snapshot, intent: Intent) -> t.Iterator[Fin
     yield from found
     if not found:
         systems = ", ".join(_driver_systems(snapshot))
-        yield Finding("operating_system", "ok", f"The driver containers fit {systems or 'the nodes'}.")
+        yield Finding("operating_system", "ok", f"There are driver containers for {systems or 'the nodes'}.")
 
 
 def _driver_systems(snapshot: Snapshot) -> list[str]:
-    """Return the operating systems in the precision in which driver images are chosen."""
+    """Return the operating systems, with versions as precise as those of driver images."""
     return sorted({_driver_system(*os_of(node)) for node in snapshot.candidates})
 
 
@@ -175,7 +175,7 @@ def _mixed_systems(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
     if len(systems) > 1 and not intent.per_pool_driver:
         message = (
             f"{snapshot.candidates_name} run different operating systems ({', '.join(systems)}), "
-            "and a ClusterPolicy installs the driver of the first one on all."
+            "but a ClusterPolicy installs the driver for the first of these systems on all nodes."
         )
         remedy = "Use NVIDIADriver (driver.nvidiaDriverCRD.enabled), or install the driver on the hosts."
         yield Finding("operating_system", snapshot.severity, message, remedy)
@@ -187,9 +187,9 @@ def _mixed_kernels(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
     if len(kernels) > 1 and one_for_all:
         message = (
             f"{snapshot.candidates_name} run different kernels ({first_few(kernels)}), "
-            "and precompiled drivers are made for one."
+            "but precompiled drivers are built for one kernel."
         )
-        remedy = "Use NVIDIADriver (driver.nvidiaDriverCRD.enabled), or bring the nodes to one kernel."
+        remedy = "Use NVIDIADriver (driver.nvidiaDriverCRD.enabled), or run the same kernel on all nodes."
         yield Finding("operating_system", snapshot.severity, message, remedy)
 
 
@@ -237,4 +237,4 @@ def _gpus_that_need_a_newer_driver(snapshot: Snapshot, version: str) -> t.Iterat
         nodes = [node for node in snapshot.gpu_nodes if labels_of(node).get(GPU_PRODUCT, "").startswith(product)]
         if nodes and _all_numbers(version) < _all_numbers(oldest):
             message = f"{product} needs driver {oldest} or newer, and driver.version is {version}."
-            yield Finding("driver", "failure", message, "Set driver.version.", **about(nodes))
+            yield Finding("driver", "failure", message, "Set driver.version to a newer driver.", **about(nodes))

@@ -81,7 +81,7 @@ def parse(text: str) -> tuple[int, list[str]]:
 
 
 def expected_gpus(node: Json | None) -> int | None:
-    """Return how many GPUs the node has according to its labels, or None if they do not say."""
+    """Return how many GPUs the node has according to its labels, or None if the labels do not contain the number."""
     labels = labels_of(node) if node else {}
     # With the single MIG strategy the label counts MIG devices, while the exporter names their GPUs.
     return None if "-MIG-" in labels.get(GPU_PRODUCT, "") else whole_number(labels.get(GPU_COUNT))
@@ -96,7 +96,7 @@ def judge(node: str, pod: str, status: int, text: str, *, expected: int | None, 
     elif gpus == 0:
         reason = "The exporter reports no GPU. Look at its log; DCGM may not reach the driver."
     elif expected is not None and gpus != expected:
-        reason = f"The exporter reports {gpus} GPUs, the node has {expected}."
+        reason = f"The exporter reports {gpus} GPUs, but the node has {expected}."
     elif missing:
         reason = f"The exporter does not report {', '.join(missing)}. Check dcgmExporter.config."
     else:
@@ -110,7 +110,7 @@ def judge(node: str, pod: str, status: int, text: str, *, expected: int | None, 
 def targets(nodes: t.Mapping[str, Json], pods: t.Iterable[Json], only: list[str] | None) -> dict[str, Json | None]:
     """Return the nodes to check, each with the table row of its exporter pod or None.
 
-    If a node has several pods, the row is that of one that is ready.
+    If a node has several pods, the row of a ready pod is used.
     """
     by_node: dict[str, Json | None] = {}
     for pod in sorted(pods, key=is_running):
@@ -144,7 +144,7 @@ def _ask(
         return NodeMetrics(name, reason="There is no such node.")
     expected = expected_gpus(node)
     if pod is None:
-        reason = f"No DCGM exporter runs on this node. Is its label {DCGM_EXPORTER.deploy_label} true?"
+        reason = f"No DCGM exporter runs on this node. Check that its label {DCGM_EXPORTER.deploy_label} is true."
         return NodeMetrics(name, reason=reason, expected_gpus=expected)
     if not is_running(pod):
         reason = f"The exporter is not ready: {pod['status']}."

@@ -22,7 +22,7 @@ _DATA, _ERROR = 0, 1
 
 
 def get(cluster: Cluster, namespace: str, pod: str, port: int, path: str, timeout_s: float) -> tuple[int, bytes]:
-    """GET ``path`` from a pod's HTTP port; return the status code and the body. All of it may take ``timeout_s``."""
+    """GET ``path`` from a pod's HTTP port; return the status code and the body. All this may take ``timeout_s``."""
     address = namespaced("v1", namespace, "pods", pod) + f"/portforward?ports={port}"
     request = f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n"  # HTTP/1.0 has no chunked answers
     deadline = time.monotonic() + timeout_s
@@ -44,7 +44,7 @@ def get(cluster: Cluster, namespace: str, pod: str, port: int, path: str, timeou
 
 
 def _receive(stream: Stream, deadline: float) -> bytes:
-    """Return what the port sends until it closes, or until all of an HTTP answer that states its length is there."""
+    """Return what the port sends until it closes, or until an HTTP answer that states its length is complete."""
     received, opened = b"", set[int]()
     while not _is_complete(received):
         frame = stream.receive(deadline - time.monotonic())

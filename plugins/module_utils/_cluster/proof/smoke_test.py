@@ -128,7 +128,7 @@ def _problem(node: Json | None, resource: str, count: int) -> str:
         return f"The node is not Ready: {ready.get('message') or 'its kubelet has not reported yet'}."
     offered = nodes.offered(node, resource)
     if offered < count:
-        return f"The node offers {offered} {resource}, the test asks for {count}. Check the device plugin on this node."
+        return f"The node offers {offered} {resource}, but the test needs {count}. Check the node's device plugin."
     return ""
 
 
@@ -137,7 +137,7 @@ def _problem(node: Json | None, resource: str, count: int) -> str:
 
 @dataclasses.dataclass
 class _Started:
-    """A workload that runs."""
+    """A workload that has been started."""
 
     name: str
     since: float
@@ -159,7 +159,7 @@ class Run:
         self._objects = self._pods if options["kind"] == "Pod" else namespaced("batch/v1", namespace, "jobs")
 
     def test(self, names: list[str]) -> list[Verdict]:
-        """Test the nodes, at most ``parallel`` at a time. Nothing stays in the cluster, whatever happens."""
+        """Test the nodes, at most ``parallel`` at a time. Delete all created objects, even after a failure."""
         self._delete_expired()
         if not names:
             return []
@@ -172,7 +172,7 @@ class Run:
         return self._verdicts
 
     def _step(self) -> bool | None:
-        """Start as many workloads as may run, then judge all that run from one LIST. Return True when all is done."""
+        """Start workloads up to the limit, and judge the running ones from one LIST. Return True at the end."""
         while self._waiting and len(self._active) < self._options["parallel"]:
             self._start(self._waiting[0])
             self._waiting.popleft()
@@ -193,7 +193,7 @@ class Run:
     def _look(self, node: str, started: _Started, pod: Json | None) -> None:
         age_s = time.monotonic() - started.since
         if pod is None and started.seen:
-            reason = "The pod vanished while it ran: somebody deleted it, or evicted it from the node."
+            reason = "The pod disappeared while it ran: it was deleted, or evicted from the node."
             verdict: Verdict | None = Verdict("", reason=reason)
         else:
             verdict = judge(pod, age_s, self._options)
@@ -222,14 +222,14 @@ class Run:
     # ---- leaving nothing behind
 
     def _delete_expired(self) -> None:
-        """Delete what an earlier run left that was killed before it could clean up."""
+        """Delete expired objects of earlier runs that were killed before they could clean up."""
         selector = ",".join(f"{key}={value}" for key, value in TEST_LABELS.items())
         for item in self._cluster.list(self._objects, labelSelector=selector) or []:
             if int(annotations_of(item).get(EXPIRES_ANNOTATION, "0")) < time.time():
                 self._cluster.delete(f"{self._objects}/{name_of(item)}")
 
     def _delete_all(self) -> None:
-        """Delete what is left of this run, by label: the answer to a creation may have been lost in an interruption."""
+        """Delete this run's objects by label, because an interruption may have lost the answer to a creation."""
         try:
             waiting.until(self._delete_objects)
             self._wait_for_pods_to_go()

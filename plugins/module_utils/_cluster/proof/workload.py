@@ -19,7 +19,7 @@ TEST_LABELS = {"app.kubernetes.io/name": TEST_NAME, "app.kubernetes.io/managed-b
 RUN_LABEL = "gpuops.nvidia/run"
 NODE_ANNOTATION = "gpuops.nvidia/node"
 EXPIRES_ANNOTATION = "gpuops.nvidia/expires"
-"""When no run needs the object any longer, in seconds since the epoch. A later run deletes it then."""
+"""When the object expires, in seconds since the epoch. A later run deletes expired objects."""
 
 UNSCHEDULABLE_S = 10.0
 """How long a pod may stay unschedulable: the scheduler takes a moment to see a GPU that was just freed."""
@@ -165,7 +165,7 @@ def _judge_start(status: Json) -> Verdict | None:
 
 
 def _judge_schedule(status: Json, age_s: float, options: t.Mapping[str, t.Any]) -> Verdict | None:
-    """Judge a pod that the scheduler has no place for. None means that a GPU may become free."""
+    """Judge a pod that the scheduler cannot place. None means that a GPU may still become free."""
     message, resource = _unschedulable(status), options["resource"]
     if not message or age_s < UNSCHEDULABLE_S:
         return None
@@ -173,20 +173,20 @@ def _judge_schedule(status: Json, age_s: float, options: t.Mapping[str, t.Any]) 
         return Verdict("", reason=f"The scheduler cannot place the pod: {message}")
     if not options["skip_busy"]:
         return None
-    remedy = "Test it when it is idle, or wait for it with skip_busy: false."
+    remedy = "Test the node when it is idle, or wait for a free GPU with skip_busy: false."
     return Verdict("", skipped=True, reason=f"Other pods hold the node's {resource}. {remedy}")
 
 
 def _too_long(status: Json, options: t.Mapping[str, t.Any]) -> str:
     phase, after = status.get("phase"), f"after {options['timeout']} s"
     if _unschedulable(status):
-        held = f"Other pods held the node's {options['resource']}"
-        return f"{held} and it was not placed {after}. Test the node when it is idle."
+        held = f"other pods held the node's {options['resource']}"
+        return f"The pod was not placed {after}, because {held}. Test the node when it is idle."
     if phase == "Running":
-        return f"The workload still ran {after}. Raise timeout, or look at the GPUs of the node."
+        return f"The workload was still running {after}. Raise timeout, or check the GPUs of the node."
     cause = _waiting(status).get("reason") or "no reason given"
     state = f"was {phase} ({cause})" if phase else "did not appear"
-    return f"The pod {state} {after}. Raise timeout, or look at the node's kubelet."
+    return f"The pod {state} {after}. Raise timeout, or check the node's kubelet."
 
 
 def _container_state(status: Json, kind: str) -> Json:
@@ -204,7 +204,7 @@ def _terminated(status: Json) -> Json:
 
 
 def _unschedulable(status: Json) -> str:
-    """Return the scheduler's message if it has no place for the pod, or an empty string."""
+    """Return the scheduler's message if it cannot place the pod, or an empty string."""
     for item in status.get("conditions") or []:
         if item["type"] == "PodScheduled" and item.get("reason") == "Unschedulable":
             return item.get("message") or ""

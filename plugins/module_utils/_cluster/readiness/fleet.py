@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Every GPU node as one row: what it has, what is allocated, and whether the operands on it are ready."""
+"""One row for each GPU node: its GPUs, how many are allocated, and whether its operands are ready."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _waiting_for(observation: Observation) -> dict[str, dict[str, str]]:
 
 
 def _row(node: Json, allocated: t.Mapping[str, Json], waiting_for: t.Mapping[str, Json]) -> Json:
-    """Return one row of the fleet. What the stack has not reported yet is None."""
+    """Return one row of the fleet. Values that the stack has not reported yet are None."""
     name, labels = objects.name_of(node), objects.labels_of(node)
     return {
         "name": name,

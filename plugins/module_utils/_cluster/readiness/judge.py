@@ -4,12 +4,12 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The one judge of readiness: every node that should have pods runs the new revision, and the GPUs can be allocated.
+"""Judge readiness: every node that should run operands runs their newest revision, and the GPUs can be allocated.
 
-``status.state: ready`` alone proves nothing. The operator writes no observedGeneration. It reports a DaemonSet that
-schedules no pod as ready. It is ready with every node tainted, without Node Feature Discovery, just before it looks at
-an edit, and while nodes are still cordoned by a driver upgrade. Each reason closes one of these windows. Everything
-here and in the files that it imports from this folder is pure.
+``status.state: ready`` alone is not sufficient. The operator writes no observedGeneration, and it reports a DaemonSet
+that schedules no pods as ready. It reports ready if every node is tainted, if Node Feature Discovery is missing, if it
+has not yet noticed an edit, and while a driver upgrade still cordons nodes. Each reason covers one of these cases.
+This file and those that it imports from this folder are pure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 CORRECTED_S = 10
-"""How long after an edit an operand's failure may still be about the spec before it."""
+"""How long after an edit an operand's failure may still be about the previous spec."""
 
 _ORDER: tuple[Level, ...] = ("failed", "progressing", "note")
 
@@ -55,7 +55,7 @@ def judge(observation: Observation) -> Verdict:
 
 
 def _reasons(observation: Observation, found: list[Rollout], gpu_nodes: list[Json]) -> Reasons:
-    """Yield all reasons. Of two with the same level the cause comes before its consequence."""
+    """Yield all reasons. At the same level, a cause comes before its consequences."""
     yield from policy_reasons.about_policy(observation)
     if observation.policy is not None:
         yield from node_reasons.about_nodes(observation, gpu_nodes)
@@ -67,7 +67,7 @@ def _reasons(observation: Observation, found: list[Rollout], gpu_nodes: list[Jso
 
 
 def _not_final(reason: Reason) -> Reason:
-    """Return the reason as one that may go away, if it is an operand's failure."""
+    """Return the reason with level ``progressing`` if it is an operand's failure, because it may still go away."""
     is_failure = reason.operand and reason.level == "failed"
     return dataclasses.replace(reason, level="progressing") if is_failure else reason
 

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What the GPU nodes say against ready: taints, labels, driver upgrades, and GPUs that cannot be allocated."""
+"""Reasons why the stack is not ready: the GPU nodes' taints, labels, driver upgrades and missing GPUs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_f
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 GRACE_S = 60
-"""How long "no GPU node yet" may mean that the cluster is coming up: Node Feature Discovery takes about a minute."""
+"""How long no GPU node may be found while the cluster starts: Node Feature Discovery takes about a minute."""
 
 
 def _about(
@@ -42,7 +42,7 @@ def _about(
 
 
 def about_nodes(observation: Observation, gpu_nodes: list[Json]) -> Reasons:
-    """Yield why nodes get no operands: a note, or after `GRACE_S` a failure if that is so on every node."""
+    """Yield why nodes get no operands: as a note, or if no node gets any, after `GRACE_S` as a failure."""
     blocking: Level = "failed" if observation.seconds_since_edit > GRACE_S else "progressing"
     if not gpu_nodes:
         yield _no_gpu_node(observation.nodes, blocking)
@@ -63,7 +63,7 @@ def _no_gpu_node(all_nodes: list[Json], level: Level) -> Reason:
         level,
         "NoNFDLabels",
         f"None of {len(all_nodes)} nodes carries a label of Node Feature Discovery, so the operator sees no GPU.",
-        "Enable it in the chart (nfd.enabled: true), or repair the Node Feature Discovery that is installed.",
+        "Enable Node Feature Discovery in the chart (nfd.enabled: true), or repair the one that is installed.",
     )
 
 
@@ -105,7 +105,7 @@ def about_labels(spec: Json, gpu_nodes: list[Json]) -> Reasons:
 
 
 def about_upgrades(gpu_nodes: list[Json]) -> Reasons:
-    """Yield the driver upgrades that are under way or have failed: the operator is ready while they last."""
+    """Yield the driver upgrades that are in progress or have failed: the operator reports ready during them."""
     by_state: dict[str, list[Json]] = {}
     for node in gpu_nodes:
         by_state.setdefault(objects.labels_of(node).get(names.UPGRADE_STATE, ""), []).append(node)
@@ -130,7 +130,7 @@ def about_gpus(spec: Json, gpu_nodes: list[Json]) -> Reasons:
     serving = [node for node in gpu_nodes if _has_device_plugin(node, tolerations)]
     empty = [node for node in serving if not nodes.has_allocatable_gpus(node)]
     what = f"no {names.GPU_RESOURCE} or {names.MIG_RESOURCE_PREFIX}* is allocatable"
-    remedy = "See the log of the device plugin's pod there."
+    remedy = "See the log of the device plugin's pod on the node."
     yield from _about("progressing", "NoAllocatableGPUs", empty, gpu_nodes, what, remedy, operands.DEVICE_PLUGIN.name)
 
     reduced = [node for node in serving if _offers_fewer_gpus(node)]

@@ -4,10 +4,10 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Reading what the judge needs in one pass of LISTs.
+"""Read what the judge needs, with one LIST request for each kind.
 
-DaemonSets and nodes come first; the pods are read only where those disagree. At 1,000 nodes that is five requests and
-about 4 MB when all is well.
+Pods are read only if a DaemonSet is not complete. With 1,000 nodes and no problems, that makes five requests and about
+4 MB.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ GPUCLUSTERS_PATH = namespaced(names.GPUCLUSTER_API, None, names.GPUCLUSTERS)
 
 
 def observe(cluster: Cluster, namespace: str, name: str) -> Observation:
-    """Read everything that the judge looks at."""
-    # The nodes are nearly all of the bytes: the rest is read while the API server writes them.
+    """Read everything that the judge needs."""
+    # The nodes are nearly all of the data. The rest is read while the API server sends them.
     with ThreadPoolExecutor(1) as executor:
         nodes = executor.submit(cluster.list, namespaced("v1", None, "nodes"))
         policies = read_policies(cluster)
@@ -49,6 +49,6 @@ def observe(cluster: Cluster, namespace: str, name: str) -> Observation:
 def read_policies(cluster: Cluster) -> list[Json] | None:
     """Return every ClusterPolicy as it is now, or None without the CRD.
 
-    They do not come from the API server's cache: one that lags would show the spec before our own edit.
+    This bypasses the API server's cache, which may lag and show the spec before our own edit.
     """
     return cluster.list(CLUSTERPOLICIES_PATH, resourceVersion="")

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What the operands' DaemonSets and pods say against ready."""
+"""Reasons why the stack is not ready: the operands' DaemonSets and pods."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-_PULL = "Check that the image and tag exist, that the node reaches the registry, and the pull secret."
-_RUNTIME = "See the pod's events on the node's container runtime."
+_PULL = "Check the image, its tag and the pull secret, and that the node can reach the registry."
+_RUNTIME = "See the pod's events, and check the node's container runtime."
 REMEDIES = {
     "ImagePullBackOff": _PULL,
     "ErrImagePull": _PULL,
@@ -35,7 +35,7 @@ REMEDIES = {
 
 
 def about_operands(observation: Observation, found: list[Rollout], gpu_nodes: list[Json]) -> Reasons:
-    """Yield what is missing in each rollout. Rollouts are sorted: an operand waits for those before it."""
+    """Yield what is missing in each rollout. Rollouts are in order of dependency."""
     if not gpu_nodes:
         return
     by_name = {operand.name: operand for operand in operands.OPERANDS}
@@ -45,7 +45,7 @@ def about_operands(observation: Observation, found: list[Rollout], gpu_nodes: li
         if rollout.daemonset is None:
             yield from _about_missing(observation.spec, operand, rollout)
         elif operands.belongs(operand, rollout.daemonset) and not operands.enabled(operand, observation.spec):
-            message = f"{operand.name} is switched off, but DaemonSet {rollout.daemonset} is still there."
+            message = f"{operand.name} is disabled, but DaemonSet {rollout.daemonset} still exists."
             yield Reason("progressing", "OperandNotRemoved", message, operand=operand.name)
         else:
             yield from _about_rollout(observation, operand, rollout, daemonsets[rollout.daemonset])
@@ -53,7 +53,7 @@ def about_operands(observation: Observation, found: list[Rollout], gpu_nodes: li
 
 def _about_missing(spec: Json, operand: Operand, rollout: Rollout) -> Reasons:
     if rollout.state != "disabled":
-        message = f"{operand.name}: the operator has not made DaemonSet {operand.daemonset} yet."
+        message = f"{operand.name}: the operator has not created DaemonSet {operand.daemonset} yet."
         yield Reason("progressing", "OperandMissing", message, operand=operand.name)
     elif operand is operands.DRIVER and (spec.get("driver") or {}).get("useNvidiaDriverCRD"):
         yield Reason(
@@ -82,9 +82,9 @@ def _about_rollout(observation: Observation, operand: Operand, rollout: Rollout,
 
 
 def _about_image(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -> Reasons:
-    """Yield a reason when the operator still runs another image than the spec asks for."""
+    """Yield a reason if the operand still runs a different image from that in the spec."""
     if not operands.belongs(operand, objects.name_of(daemonset)) or not rollout.images:
-        return  # an NVIDIADriver has a spec of its own
+        return  # an NVIDIADriver has its own spec
     wanted, running = operands.image_of(spec.get(operand.key) or {}), rollout.images[0]
     if wanted and not _is_image(running, wanted, operand):
         message = (
@@ -99,7 +99,7 @@ def _is_image(running: str, wanted: str, operand: Operand) -> bool:
 
 
 def _outdated(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -> Reason:
-    """Return the reason about a rollout whose pods are old or not available, though none is in trouble."""
+    """Return the reason for a rollout with outdated or unavailable pods, none of which is in trouble."""
     done, what = rollout.available, "an available pod"
     if rollout.updated < rollout.desired:
         done, what = rollout.updated, "the new revision"
@@ -117,22 +117,22 @@ def _outdated(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -
 
 
 def _stays_outdated(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -> bool:
-    """Tell whether there are pods of an old revision that nothing replaces."""
-    # Pods that are still to be made are behind too, but nobody has to delete anything for them.
+    """Return whether there are pods of an old revision that nothing replaces."""
+    # Pods that do not exist yet also count as not updated, but nobody has to delete anything for them.
     has_old_pods = int((daemonset.get("status") or {}).get("currentNumberScheduled", 0)) > rollout.updated
     is_manual = daemonset["spec"]["updateStrategy"]["type"] == "OnDelete"
     return has_old_pods and is_manual and not _replaces_pods(operand, spec)
 
 
 def _replaces_pods(operand: Operand, spec: Json) -> bool:
-    """Tell whether the operator deletes outdated OnDelete pods: only its upgrade controller does, for the driver."""
+    """Return whether the operator deletes outdated OnDelete pods: only its upgrade controller does, for the driver."""
     driver = spec.get("driver") or {}
     upgrades = bool((driver.get("upgradePolicy") or {}).get("autoUpgrade")) or bool(driver.get("useNvidiaDriverCRD"))
     return operand is operands.DRIVER and upgrades
 
 
 def _about_pods(operand: Operand, rollout: Rollout, rows: tuple[PodRow, ...]) -> Reasons:
-    """Yield one reason for each status that pods are in, those that need help first."""
+    """Yield one reason for each status of the pods. The statuses that need manual intervention come first."""
     by_status: dict[str, list[PodRow]] = {}
     for row in sorted(rows, key=lambda row: not rollouts.never_starts(row)):
         by_status.setdefault(row.status, []).append(row)
@@ -141,7 +141,7 @@ def _about_pods(operand: Operand, rollout: Rollout, rows: tuple[PodRow, ...]) ->
 
 
 def _trouble(operand: Operand, rollout: Rollout, group: list[PodRow]) -> Reason:
-    """Return the reason about pods with one status, with the one as an example whose cause is known."""
+    """Return the reason for pods with the same status. The example is a pod whose cause is known, if there is one."""
     example = next((row for row in group if row.cause), group[0])
     where = f"pod {example.name}" + (f" on {example.node}" if example.node else "")
     cause = f": {example.cause}" if example.cause else ""

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What the ClusterPolicy, its operator and its status say against ready."""
+"""Reasons why the stack is not ready: the ClusterPolicy, its operator and its status."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 FRESH_EDIT_S = 3
-"""How old an edit must be before the status can be about it: in recordings the operator answers within 0.3 s."""
+"""Age of an edit before the status can refer to it. In recordings, the operator reacts within 0.3 s."""
 
 RECONCILE_ERROR_S = 30
 """How long a ReconcileFailed may last before it counts: the operator often recovers from one within a second."""
 
 
 def about_policy(observation: Observation) -> Reasons:
-    """Yield what keeps the operator from acting on the ClusterPolicy at all."""
+    """Yield what prevents the operator from acting on the ClusterPolicy at all."""
     if observation.policies is None:
         yield Reason(
             "failed",
@@ -47,7 +47,7 @@ def about_policy(observation: Observation) -> Reasons:
 
 
 def _about_others(policy: Json, policies: list[Json]) -> Reasons:
-    """Yield what follows from a second ClusterPolicy: the operator serves only the oldest."""
+    """Yield a reason if there is a second ClusterPolicy: the operator serves only the oldest."""
     name = objects.name_of(policy)
     served = min(policies, key=lambda item: (item["metadata"]["creationTimestamp"], objects.name_of(item)))
     if served is not policy:
@@ -56,7 +56,7 @@ def _about_others(policy: Json, policies: list[Json]) -> Reasons:
             "failed",
             "NotInCharge",
             f"The operator ignores ClusterPolicy {name}: {oldest} is older, and only one is served.",
-            f"Delete {name}, or delete {oldest} if its drivers may go.",
+            f"Delete {name}, or delete {oldest} if its drivers may be removed.",
         )
     elif len(policies) > 1:
         others = ", ".join(sorted(objects.name_of(item) for item in policies if item is not policy))
@@ -71,18 +71,18 @@ def _about_operator(observation: Observation) -> Reasons:
             "progressing",
             "OperatorMissing",
             f"There is no operator Deployment (pods with label {names.OPERATOR_SELECTOR}) in namespace {namespace}, "
-            "so nobody acts on the ClusterPolicy.",
-            "Install the GPU Operator's chart there, or name the right namespace.",
+            "so nothing acts on the ClusterPolicy.",
+            "Install the GPU Operator's chart there, or correct the option namespace.",
         )
     elif not any((item.get("status") or {}).get("availableReplicas") for item in observation.operators):
         deployment = objects.name_of(observation.operators[0])
-        message = f"The operator Deployment {deployment} has no available pod, so the ClusterPolicy's status is old."
+        message = f"The operator Deployment {deployment} has no available pod, so the ClusterPolicy's status is stale."
         remedy = f"See `kubectl -n {namespace} describe deployment {deployment}`."
         yield Reason("progressing", "OperatorNotAvailable", message, remedy)
 
 
 def about_state(observation: Observation) -> Reasons:
-    """Yield what the operator reports. It comes last: it names states, whereas other reasons name pods and nodes."""
+    """Yield what the operator reports. These reasons come last, because other reasons name pods and nodes."""
     status = (observation.policy or {}).get("status") or {}
     error = _error_condition(status)
     if error and error.get("reason") != "OperandNotReady":
@@ -103,7 +103,7 @@ def _error_condition(status: Json) -> Json | None:
 
 
 def _not_reconciled(observation: Observation, error: Json) -> Reason:
-    # An error from before the last edit may be about what that edit has corrected.
+    # An error from before the last edit may be about something that this edit has corrected.
     lasts_s = min(observation.now - objects.timestamp(error.get("lastTransitionTime")), observation.seconds_since_edit)
     message = f"The operator cannot reconcile: {error.get('message') or error.get('reason')}."
     level: Level = "failed" if lasts_s > RECONCILE_ERROR_S else "progressing"

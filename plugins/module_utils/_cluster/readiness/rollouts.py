@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""How far the DaemonSets of the operands are."""
+"""Rollouts of the operands' DaemonSets."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _should_run_on(node: Json, template: Json) -> bool:
 
 
 def is_complete(daemonset: Json) -> bool:
-    """Tell whether all of a DaemonSet's pods are there, of the newest revision and available (also for OnDelete)."""
+    """Return whether all pods of a DaemonSet are available and of the newest revision (also with OnDelete)."""
     status = daemonset.get("status") or {}
     if status.get("observedGeneration", 0) < daemonset["metadata"].get("generation", 0):
         return False  # its controller has not seen the last edit
@@ -70,12 +70,12 @@ def is_complete(daemonset: Json) -> bool:
 
 
 def suspects(daemonsets: list[Json]) -> list[Json]:
-    """Return the DaemonSets of operands that are not complete, so that their pods are worth a look."""
+    """Return the operands' DaemonSets that are not complete. Their pods may be in trouble."""
     return [item for item in daemonsets if not is_complete(item) and operands.operand_name(item)]
 
 
 def never_starts(row: PodRow) -> bool:
-    """Tell whether a pod of the newest revision needs a person's help."""
+    """Return whether a pod of the newest revision needs manual intervention."""
     status = row.status.removeprefix("Init:")
     is_hopeless = status in pods.NEVER_STARTS or (status == "CrashLoopBackOff" and row.restarts >= CRASHES)
     return row.current and is_hopeless

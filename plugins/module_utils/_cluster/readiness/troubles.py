@@ -6,7 +6,7 @@
 
 """The pods of operands that are in trouble, and what holds them up.
 
-The pod table names them all; whole pods and events are read only for a few examples.
+The pod table lists all of these pods; whole pods and events are read only for a few examples.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ EXPLAINED_PODS = 8
 """How many pods are read one by one: one for each operand and status."""
 
 CAUSE_LENGTH = 300
-"""Longer causes are cut."""
+"""Longer causes are truncated."""
 
 Troubles = dict[str, tuple[PodRow, ...]]
 
 
 def of_daemonsets(cluster: Cluster, namespace: str, daemonsets: list[Json], suspects: list[Json]) -> Troubles:
-    """Return the troubled pods of ``suspects``, by DaemonSet name. ``daemonsets`` are all of the namespace."""
+    """Return the troubled pods of ``suspects``, by DaemonSet name. ``daemonsets`` are all those in the namespace."""
     if not suspects:
         return {}
     table = cluster.table(namespaced("v1", namespace, "pods"))
@@ -47,7 +47,7 @@ def of_daemonsets(cluster: Cluster, namespace: str, daemonsets: list[Json], susp
 
 
 def _by_daemonset(table: Rows, names: list[str]) -> dict[str, list[PodRow]]:
-    """Sort the pods that are in trouble by DaemonSet."""
+    """Group the pods that are in trouble by DaemonSet."""
     rows: dict[str, list[PodRow]] = {}
     for cells in table:
         owner = None if pods.is_running(cells) else _owner(cells["name"], names)
@@ -72,7 +72,7 @@ def _one_of_each_status(rows: list[PodRow]) -> list[PodRow]:
 
 
 def _explain(cluster: Cluster, namespace: str, row: PodRow, daemonset: Json) -> PodRow:
-    """Read one pod: is it of the newest revision, and what holds it up."""
+    """Read one pod, and add what holds it up and whether it has the newest revision."""
     pod = cluster.get(namespaced("v1", namespace, "pods", row.name))
     if pod is None:
         return row
@@ -85,7 +85,7 @@ def _explain(cluster: Cluster, namespace: str, row: PodRow, daemonset: Json) -> 
 
 
 def _revision(spec: Json) -> list[Json]:
-    """Return what differs between revisions of an operand, and what the API server copies to a pod unchanged."""
+    """Return the fields that differ between revisions of an operand and are the same in its pods."""
     containers = [*(spec.get("initContainers") or []), *spec["containers"]]
     return [{key: item.get(key) for key in ("name", "image", "command", "args", "env")} for item in containers]
 

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What the judge looks at, and what it says."""
+"""The types of the judge's input (an observation) and output (a verdict with reasons)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ State = t.Literal["ready", "progressing", "failed"]
 
 @dataclasses.dataclass(frozen=True)
 class Reason:
-    """One thing that keeps the stack from being ready, or (level ``note``) that a person should know.
+    """One cause that keeps the stack from being ready, or (level ``note``) something that a user should know.
 
     ``failed`` ends a wait at once, because waiting does not help; with ``progressing`` the stack may still become
-    ready. ``node`` and ``pod`` are one example; ``count`` of ``total`` nodes are concerned.
+    ready. ``node`` and ``pod`` are one example; ``count`` of ``total`` nodes are affected.
     """
 
     level: Level
@@ -42,7 +42,7 @@ Reasons = t.Iterator[Reason]
 
 @dataclasses.dataclass(frozen=True)
 class Rollout:
-    """How far one operand's DaemonSet is: node counts. ``state`` is ready, progressing, failed or disabled."""
+    """Rollout of one DaemonSet, in numbers of nodes. ``state`` is ready, progressing, failed or disabled."""
 
     operand: str
     daemonset: str | None
@@ -56,7 +56,7 @@ class Rollout:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """The judge's answer. ``message`` is one sentence; ``reasons`` are sorted, the cause before its consequences."""
+    """The verdict on the stack. ``message`` is one sentence; in ``reasons``, a cause precedes its consequences."""
 
     state: State
     message: str
@@ -83,8 +83,9 @@ class Verdict:
 class PodRow:
     """A pod of an operand that is in trouble: one row of the API's pod table.
 
-    A few examples are also read as whole pods: ``cause`` is what holds the pod up, and ``current`` says that it is of
-    its DaemonSet's newest revision. The failure of an older pod may be about a spec that has been corrected since.
+    A few examples are also read as whole pods. For these, ``cause`` is what holds the pod up, and ``current`` says
+    whether the pod has its DaemonSet's newest revision. An older pod may fail because of a spec that has been corrected
+    since.
     """
 
     name: str
@@ -97,9 +98,9 @@ class PodRow:
 
 @dataclasses.dataclass(frozen=True)
 class Observation:
-    """What the judge looks at. Lists hold objects as the API sent them.
+    """The input of the judge. Lists hold objects as the API sent them.
 
-    ``policies`` is None when the CRD is not installed. ``troubled`` has the pods in trouble, by DaemonSet name.
+    ``policies`` is None if the CRD is not installed. ``troubled`` has the pods in trouble, by DaemonSet name.
     """
 
     name: str
@@ -119,10 +120,10 @@ class Observation:
 
     @property
     def spec(self) -> Json:
-        """Its spec, empty when it does not exist."""
+        """The ClusterPolicy's spec, or an empty dict if it does not exist."""
         return (self.policy or {}).get("spec") or {}
 
     @property
     def seconds_since_edit(self) -> float:
-        """The age of its last edit, by the API server's clock."""
+        """The age of the ClusterPolicy's last edit, by the API server's clock."""
         return self.now - objects.last_write(self.policy) if self.policy else 0.0

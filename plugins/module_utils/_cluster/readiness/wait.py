@@ -36,7 +36,7 @@ def until_ready(cluster: Cluster, namespace: str, name: str, timeout_s: float) -
 
 
 class _Look:
-    """Looks at the stack, and remembers the last verdict: the message, and the keys of the result."""
+    """Looks at the stack, and keeps the last verdict: the message, and the keys of the result."""
 
     def __init__(self, cluster: Cluster, namespace: str, name: str) -> None:
         self._cluster, self._namespace, self._name = cluster, namespace, name

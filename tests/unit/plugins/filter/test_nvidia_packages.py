@@ -38,5 +38,5 @@ def test_without_installed_packages_the_patterns_are_returned() -> None:
 
 
 def test_an_unknown_scope_is_refused() -> None:
-    with pytest.raises(AnsibleFilterError, match="knows driver and all, and not toolkit"):
+    with pytest.raises(AnsibleFilterError, match="accepts driver or all, not toolkit"):
         nvidia_packages("toolkit")

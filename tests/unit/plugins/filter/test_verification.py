@@ -59,7 +59,7 @@ def test_the_verdict_names_causes_with_remedies_and_leaves_out_notes() -> None:
 
 
 def test_too_few_nodes_fail() -> None:
-    assert "0 of at least 1 GPU nodes" in failures({"verdict": READY, "nodes": []})["stack nodes"]
+    assert "has 0 GPU nodes, but at least 1 are expected" in failures({"verdict": READY, "nodes": []})["stack nodes"]
     assert failures({"verdict": READY, "nodes": []}, min_nodes=0) == {}
 
 
@@ -72,7 +72,7 @@ def test_too_few_nodes_fail() -> None:
         (node(gpus=None, gpu=8), {}, ""),
         (node(capacity=32, gpu=32), {}, ""),
         (node(capacity=32, gpu=28), {}, "Pods can get 28 of 32 GPUs"),
-        (node(gpu=8), {"gpu-0000": 4}, "Pods can get 8 GPUs, and 4 are expected."),
+        (node(gpu=8), {"gpu-0000": 4}, "Pods can get 8 GPUs, but 4 are expected."),
         (node(gpu=8), {"gpu-0000": 8}, ""),
         (node(gpu=8), {"gpu-0009": 4}, "The node is missing"),
         (node(capacity=0, gpu=0, mig_1g_10gb=56), {}, ""),

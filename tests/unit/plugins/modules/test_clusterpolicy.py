@@ -98,7 +98,7 @@ def test_without_the_crd(api: FakeApi, module: Run) -> None:
 
 def test_a_second_clusterpolicy_is_refused(api: FakeApi, module: Run) -> None:
     run = module(name="another", spec={})
-    assert run.rc == 1 and "There is a ClusterPolicy cluster-policy already" in run.result["msg"] and writes(api) == []
+    assert run.rc == 1 and "ClusterPolicy cluster-policy already exists" in run.result["msg"] and writes(api) == []
 
 
 def test_a_gpucluster_beside_it_is_refused(api: FakeApi, module: Run) -> None:

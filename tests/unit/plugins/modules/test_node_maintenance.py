@@ -297,7 +297,7 @@ def test_check_mode_reports_what_a_budget_forbids_now(maintain: t.Callable, api:
     )
     assert run.warnings == [
         f"Pod default/train on gpu-0000 cannot be evicted now: {row(run)['left']['default/train']}. A run would "
-        "ask again until timeout."
+        "request it again until timeout."
     ]
 
 
@@ -342,7 +342,7 @@ def test_a_pod_that_does_not_end_is_named(maintain: t.Callable, api: FakeApi) ->
     run = maintain(state="drained", nodes=["gpu-0000"], timeout=1, grace_period=0)
     assert (
         run.rc == 1
-        and "default/stuck (it was told to end" in run.result["msg"]
+        and "default/stuck (it did not terminate" in run.result["msg"]
         and "finalizers example.com/keep" in run.result["msg"]
     )
     assert not cordoned(api) and run.result["changed"] is True, "The pod has been evicted, although it has not ended."

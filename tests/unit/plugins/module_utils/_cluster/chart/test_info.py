@@ -76,6 +76,6 @@ def test_unknown_values_are_returned_with_a_warning(folder: Path) -> None:
 
 def test_another_chart_is_refused(folder: Path) -> None:
     (folder / "Chart.yaml").write_text("name: other")
-    with pytest.raises(GpuOpsError, match=r"^x is not a GPU Operator chart: it brings no ClusterPolicy CRD") as e:
+    with pytest.raises(GpuOpsError, match=r"^x is not a GPU Operator chart: it contains no ClusterPolicy CRD") as e:
         chart_info(FakeHelm(folder), options())
     assert e.value.reason == "ChartNotFound"

@@ -100,16 +100,16 @@ def ending(seconds_ago: float, **metadata: t.Any) -> dict:
         pytest.param(
             ending(-20),
             "old answer",
-            "may take 20 s more of its grace period of 60 s: raise timeout, or set grace_period",
+            "it is terminating, and has 20 s left of its grace period of 60 s: raise timeout, or set grace_period",
             id="grace",
         ),
         pytest.param(
             ending(5, finalizers=["example.com/keep"]),
             None,
-            "did not within its grace period of 60 s: the finalizers example.com",
+            "did not terminate within its grace period of 60 s: the finalizers example.com",
             id="finalizer",
         ),
-        pytest.param(ending(5), None, "look at the kubelet of its node", id="kubelet"),
+        pytest.param(ending(5), None, "check the kubelet of its node", id="kubelet"),
     ],
 )
 def test_why_a_pod_still_exists(pod: dict, refused: str | None, why: str) -> None:

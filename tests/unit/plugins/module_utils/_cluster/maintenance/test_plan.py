@@ -61,7 +61,9 @@ def test_a_node_whose_driver_is_being_upgraded_is_refused(state: str, fine: bool
     if fine:
         plan.check_nodes([busy], [busy], options())
     else:
-        with pytest.raises(GpuOpsError, match=r"driver upgrade is at work on gpu-0000 \(drain-required\).*Wait until"):
+        with pytest.raises(
+            GpuOpsError, match=r"driver upgrade is in progress on gpu-0000 \(drain-required\).*Wait until"
+        ):
             plan.check_nodes([busy], [busy], options())
 
 
@@ -95,7 +97,8 @@ def test_a_negative_grace_period_is_refused() -> None:
 def test_obstacles_stop_the_plan_and_a_few_are_named() -> None:
     pods = [workload(f"bare-{number}", controller="") for number in range(7)]
     with pytest.raises(
-        GpuOpsError, match=r"^Pods are in the way: default/bare-0 .*default/bare-4 on .*; and 2 more\. Permit it"
+        GpuOpsError,
+        match=r"^Pods are in the way: default/bare-0 .*default/bare-4 on .*; and 2 more\. Set these options",
     ) as caught:
         plan.plan([node(0)], {"gpu-0000": pods}, options(), "me")
     assert caught.value.reason == "PodsInTheWay" and "bare-5" not in caught.value.msg

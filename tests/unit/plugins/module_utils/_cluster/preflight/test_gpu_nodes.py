@@ -65,8 +65,8 @@ def test_control_plane_nodes_are_not_candidates_while_gpus_are_unknown() -> None
         (node(cordoned=True), "cordoned"),
         (node(labels={"nvidia.com/gpu-driver-upgrade-state": "upgrade-failed"}), "upgrade-failed"),
         (node(labels={"nvidia.com/gpu.deploy.driver": "paused-for-driver-upgrade"}), "paused by an interrupted"),
-        (node(labels={"nvidia.com/gpu.deploy.operands": "false"}), "left out by hand"),
-        (node(labels={"nvidia.com/gpu.deploy.driver": "pre-installed"}), "with a driver of their own"),
+        (node(labels={"nvidia.com/gpu.deploy.operands": "false"}), "excluded by a label"),
+        (node(labels={"nvidia.com/gpu.deploy.driver": "pre-installed"}), "with a pre-installed driver"),
     ],
 )
 def test_node_state(item: dict, words: str) -> None:

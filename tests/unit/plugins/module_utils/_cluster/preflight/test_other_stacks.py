@@ -22,13 +22,13 @@ from tests.unit.plugins.module_utils._cluster.preflight.clusters import (
 @pytest.mark.parametrize(
     ("daemonsets", "enabled", "nodes", "level", "words"),
     [
-        ([OTHER_NFD], True, [node()], "failure", "runs already (node-feature-discovery/nfd-worker)"),
+        ([OTHER_NFD], True, [node()], "failure", "is already running (node-feature-discovery/nfd-worker)"),
         ([OTHER_NFD], False, [node()], "ok", "runs as node-feature-discovery/nfd-worker"),
         ([OTHER_NFD, OUR_NFD], False, [node()], "failure", "runs 2 times"),
-        ([], False, [bare()], "failure", "nothing would mark the GPU nodes"),
-        ([], False, [node()], "warning", "they go stale"),
-        ([OUR_NFD], True, [node()], "ok", "The operator's chart brings"),
-        ([], True, [bare()], "ok", "The operator's chart brings"),
+        ([], False, [bare()], "failure", "nothing would label the GPU nodes"),
+        ([], False, [node()], "warning", "the labels become stale"),
+        ([OUR_NFD], True, [node()], "ok", "The operator's chart installs"),
+        ([], True, [bare()], "ok", "The operator's chart installs"),
     ],
 )
 def test_nfd(daemonsets: list[dict], enabled: bool, nodes: list[dict], level: str, words: str) -> None:
@@ -69,7 +69,7 @@ def test_our_own_operands_and_idle_daemonsets_are_not_another_stack() -> None:
 
 def test_a_dra_driver_beside_the_operator() -> None:
     assert (
-        "hand out GPUs"
+        "allocate GPUs"
         in only("other_stacks", snapshot(daemonsets=[daemonset("nvidia-dra-driver-gpu-kubelet-plugin")])).message
     )
 

@@ -70,7 +70,7 @@ def test_expected_gpus(item: dict | None, count: int | None) -> None:
         (200, SAMPLE, None, [], ""),
         (503, SAMPLE, 2, [], "The exporter answered with HTTP status 503."),
         (200, "go_goroutines 1", 2, [], "The exporter reports no GPU. Look at its log; DCGM may not reach the driver."),
-        (200, SAMPLE, 8, [], "The exporter reports 2 GPUs, the node has 8."),
+        (200, SAMPLE, 8, [], "The exporter reports 2 GPUs, but the node has 8."),
         (
             200,
             SAMPLE,

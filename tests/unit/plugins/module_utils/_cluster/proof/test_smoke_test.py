@@ -49,7 +49,7 @@ def test_a_thousand_shared_gpus_are_a_quantity_with_a_suffix() -> None:
     """The API server writes 1000 as 1k."""
     assert select([node("shared", "1k")], options(count=1000)).testable == ["shared"]
     (verdict,) = select([node("shared", "1k")], options(count=1001)).verdicts
-    assert verdict.reason.startswith("The node offers 1000 nvidia.com/gpu, the test asks for 1001.")
+    assert verdict.reason.startswith("The node offers 1000 nvidia.com/gpu, but the test needs 1001.")
 
 
 def test_named_nodes_are_tested_once_each_even_if_cordoned() -> None:
@@ -69,7 +69,7 @@ def test_a_selector_leaves_out_cordoned_nodes_but_not_broken_ones() -> None:
     selection = select(nodes, options(node_selector={"pool": 1}))
     assert selection.testable == ["a"]
     assert [outcome.reason for outcome in selection.verdicts] == [
-        "The node offers 0 nvidia.com/gpu, the test asks for 1. Check the device plugin on this node."
+        "The node offers 0 nvidia.com/gpu, but the test needs 1. Check the node's device plugin."
     ]
 
 
@@ -83,7 +83,7 @@ def test_a_node_that_cannot_run_a_workload_gets_its_verdict_without_a_pod() -> N
     assert {outcome.node: outcome.reason for outcome in outcomes} == {
         "down": "The node is not Ready: container runtime is down.",
         "new": "The node is not Ready: its kubelet has not reported yet.",
-        "small": "The node offers 2 nvidia.com/gpu, the test asks for 4. Check the device plugin on this node.",
+        "small": "The node offers 2 nvidia.com/gpu, but the test needs 4. Check the node's device plugin.",
         "gone": "There is no such node.",
     }
     assert not any(outcome.passed or outcome.skipped for outcome in outcomes)
@@ -174,7 +174,7 @@ def test_a_pod_that_vanishes_fails_its_node() -> None:
     cluster = FakeCluster(a=pod("Running"))
     cluster.on_poll = lambda: cluster.objects.clear() if cluster.polls == 3 else None
     (outcome,) = Run(cluster, options()).test(["a"])
-    assert "The pod vanished while it ran" in outcome.reason
+    assert "The pod disappeared while it ran" in outcome.reason
 
 
 def test_an_interruption_cleans_up() -> None:

@@ -142,7 +142,13 @@ def test_a_busy_node_is_waited_for_on_request_and_then_fails() -> None:
     chosen = options(skip_busy=False, timeout=60)
     assert judge(pod(unschedulable=BUSY), 59, chosen) is None
     verdict = judge(pod(unschedulable=BUSY), 60, chosen)
-    assert verdict and not verdict.skipped and verdict.reason.startswith("Other pods held the node's nvidia.com/gpu")
+    assert (
+        verdict
+        and not verdict.skipped
+        and verdict.reason.startswith(
+            "The pod was not placed after 60 s, because other pods held the node's nvidia.com/gpu."
+        )
+    )
 
 
 def test_a_pod_that_cannot_be_scheduled_for_another_reason_fails() -> None:
@@ -159,7 +165,7 @@ def test_a_pod_that_cannot_be_scheduled_for_another_reason_fails() -> None:
 @pytest.mark.parametrize(
     ("late", "reason"),
     [
-        (pod("Running"), "The workload still ran after 300 s"),
+        (pod("Running"), "The workload was still running after 300 s"),
         (pod(waiting={"reason": "ContainerCreating"}), "The pod was Pending (ContainerCreating) after 300 s"),
         (pod(), "The pod was Pending (no reason given) after 300 s"),
         (None, "The pod did not appear after 300 s"),

@@ -35,7 +35,7 @@ def test_an_operand_without_a_daemonset() -> None:
     stack = ready()
     del stack.daemonsets[EXPORTER]
     found = verdict(stack)
-    assert found.state == "progressing" and f"has not made DaemonSet {EXPORTER}" in found.message
+    assert found.state == "progressing" and f"has not created DaemonSet {EXPORTER}" in found.message
 
 
 def test_an_operand_that_was_switched_off_is_still_there() -> None:
