@@ -8,22 +8,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: clusterpolicy
-short_description: Set the ClusterPolicy of NVIDIA's GPU Operator and wait until the GPUs can really be used
+short_description: Set the ClusterPolicy of NVIDIA's GPU Operator and wait until the GPUs can be used
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Writes the ClusterPolicy with server-side apply and strict field validation, so that a misspelled field is an error
     instead of a setting that silently does nothing. Only the given fields are changed; a field that was given before
     and is no longer given goes back to its default.
-  - Refuses settings that the API server accepts but the operator ignores or stops on, and names the right field.
+  - Refuses settings that the API server accepts but the operator ignores or fails on, and names the right field.
   - Waits for more than the status field. The stack is ready when every operand runs its newest revision on every node
-    that should have it, and when the GPUs are allocatable. A wait that cannot succeed ends at once and says which
-    operand, pod and node are to blame.
+    that should have it, and when the GPUs are allocatable. If waiting cannot help, the module fails at once
+    and names the operand, pod and node that cause the problem.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
     support: full
-    details: The prediction is the API server's own (a dry run), or the given spec before the CRD is installed.
+    details: The prediction comes from the API server (a dry run). Before the CRD is installed, it is the given spec.
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: full
@@ -38,7 +38,7 @@ extends_documentation_fragment:
   - gpuops.nvidia.cluster
 options:
   name:
-    description: Name of the ClusterPolicy. The operator serves only one in a cluster.
+    description: Name of the ClusterPolicy. The operator acts on only one ClusterPolicy in a cluster.
     type: str
     default: cluster-policy
   state:
@@ -53,7 +53,7 @@ options:
     default: gpu-operator
   spec:
     description:
-      - Fields of the spec in the API's own spelling, for everything that has no option here.
+      - Fields of the spec in the API's spelling, for everything that has no option in this module.
       - They are merged with the options.
     type: dict
     default: {}
@@ -66,7 +66,7 @@ options:
     type: dict
     default: {}
   driver:
-    description: The driver container. Where the driver is pre-installed on the nodes, set O(driver.enabled=false).
+    description: The driver container. If the driver is pre-installed on the nodes, set O(driver.enabled=false).
     type: dict
     suboptions:
       enabled:
@@ -84,7 +84,7 @@ options:
       kernel_module_type:
         description:
           - Flavour of the kernel modules, V(open) or V(proprietary). V(auto) chooses by GPU generation.
-          - For precompiled drivers see O(driver.use_precompiled).
+          - For precompiled drivers, see O(driver.use_precompiled).
         type: str
       use_precompiled:
         description: Use driver images with precompiled modules for each kernel.
@@ -97,8 +97,9 @@ options:
       upgrade_policy:
         description:
           - How the operator replaces driver pods.
-          - With O(driver.upgrade_policy.auto_upgrade=true), give the three blocks too; an upgrade without them stops
-            with a node cordoned.
+          - With O(driver.upgrade_policy.auto_upgrade=true), also set O(driver.upgrade_policy.wait_for_completion),
+            O(driver.upgrade_policy.pod_deletion) and O(driver.upgrade_policy.drain). Without them, an upgrade stops and
+            leaves a node cordoned.
         type: dict
         suboptions:
           auto_upgrade:
@@ -151,7 +152,7 @@ options:
         description: ConfigMap with sharing settings. C(name) is the ConfigMap, C(default) one of its keys.
         type: dict
   gfd:
-    description: GPU Feature Discovery, which labels nodes with what their GPUs are.
+    description: GPU Feature Discovery, which labels nodes with the properties of their GPUs.
     type: dict
     suboptions: *component
   dcgm:
@@ -179,7 +180,7 @@ options:
     type: dict
     suboptions: *component
   mig:
-    description: How MIG devices are shown to Kubernetes.
+    description: How MIG devices are exposed to Kubernetes.
     type: dict
     suboptions:
       strategy:
@@ -194,7 +195,9 @@ options:
         description: Whether containers get their GPUs through CDI.
         type: bool
       nri_plugin_enabled:
-        description: Whether an NRI plugin does it instead of a runtime class. Needs CDI and the toolkit.
+        description:
+          - Whether containers get their GPUs through an NRI plugin instead of a runtime class. This needs CDI and the
+            toolkit.
         type: bool
   daemonsets:
     description: Settings of every operand's DaemonSet.
@@ -208,14 +211,14 @@ options:
         type: dict
       tolerations:
         description:
-          - Tolerations of the pods. They replace the operator's own toleration of C(nvidia.com/gpu:NoSchedule).
+          - Tolerations of the pods. They replace the operator's default toleration of C(nvidia.com/gpu:NoSchedule).
         type: list
         elements: dict
       priority_class_name:
         description: Priority class of the pods.
         type: str
       update_strategy:
-        description: How operands other than the driver are updated. V(OnDelete) means by hand only.
+        description: How operands other than the driver are updated. With V(OnDelete), delete a pod to update it.
         type: str
         choices: [RollingUpdate, OnDelete]
       rolling_update:
@@ -230,11 +233,11 @@ options:
     type: bool
     default: true
   wait_timeout:
-    description: How many seconds to wait. A driver takes minutes to build on every node.
+    description: How many seconds to wait. Building the driver on a node takes minutes.
     type: int
     default: 1800
   allow_disruption:
-    description: Permission to delete the ClusterPolicy while pods use GPUs. These pods lose their driver.
+    description: Allow the deletion of the ClusterPolicy while pods use GPUs. These pods lose their driver.
     type: bool
     default: false
 seealso:
@@ -242,7 +245,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Run the driver and the MIG manager from a registry of your own, and wait until the GPUs can be used
+- name: Use the driver and the validator from a private registry, and wait until the GPUs can be used
   gpuops.nvidia.clusterpolicy:
     driver:
       repository: registry.example.com/nvidia
@@ -293,7 +296,7 @@ verdict:
     nodes_ready: 4
     nodes_total: 4
 operands:
-  description: How far each operand's DaemonSet is, in numbers of nodes.
+  description: Rollout of each operand's DaemonSet, in numbers of nodes.
   returned: with O(state=present), not in check mode
   type: list
   elements: dict
@@ -308,7 +311,7 @@ operands:
       images: ["nvcr.io/nvidia/driver:595.91.07-ubuntu24.04"]
 gpu_pods:
   description: Number of running pods outside the operator's namespace that use a GPU.
-  returned: with O(state=absent), when the object was there
+  returned: with O(state=absent), if the ClusterPolicy existed
   type: int
   sample: 0
 """

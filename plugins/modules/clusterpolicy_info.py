@@ -8,18 +8,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: clusterpolicy_info
-short_description: Say what the ClusterPolicy asks for, who owns which field, and whether the stack is really ready
+short_description: Report what the ClusterPolicy asks for, who owns each field, and whether the stack is ready
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Returns the ClusterPolicy with its state and conditions, the owners of each field, the rollout of each operand with
     its images, and a verdict with reasons.
-  - With O(wait=true), waits until the verdict is ready. A wait that cannot succeed ends at once.
+  - With O(wait=true), waits until the stack is ready. If waiting cannot help, the module fails at once.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
     support: full
-    details: Changes nothing in any mode. In check mode it does not wait.
+    details: This module reads only. In check mode, it does not wait.
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: none
@@ -83,7 +83,7 @@ owners:
   sample:
     spec.driver.version: [gpuops.nvidia]
 state:
-  description: The state that the operator reports. It proves nothing by itself; see RV(verdict).
+  description: The state that the operator reports. It is not sufficient proof of readiness; see RV(verdict).
   returned: success
   type: str
   sample: ready
@@ -97,7 +97,7 @@ conditions:
       status: "True"
       reason: Reconciled
 operands:
-  description: How far each operand's DaemonSet is, in numbers of nodes, with its images.
+  description: Rollout of each operand's DaemonSet, in numbers of nodes, with its images.
   returned: success
   type: list
   elements: dict

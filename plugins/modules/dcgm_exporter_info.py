@@ -12,12 +12,12 @@ short_description: Check that the DCGM exporter of every GPU node serves metrics
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Fetches C(/metrics) from the DCGM exporter pod of every GPU node through the API server's port forwarding. So it
-    works from outside the cluster, without a Service, a Prometheus or a network path to the pods.
-  - Compares the GPUs that the exporter reports with those that the node has.
+  - Fetches C(/metrics) from the DCGM exporter pod of every GPU node through the API server's port forwarding. This
+    works from outside the cluster and needs no Service, no Prometheus, and no network path to the pods.
+  - Compares the number of GPUs that the exporter reports with the number of GPUs that the node has.
 attributes:
   check_mode:
-    description: Can run in check mode and return what a run would.
+    description: Can run in check mode and return what a run would return.
     support: full
     details: This module reads only.
   diff_mode:
@@ -43,7 +43,7 @@ options:
   nodes:
     description:
       - Names of the nodes to check.
-      - The default is every node that the operator deploys the exporter to, and every other node that runs one.
+      - The default is every node that the operator deploys the exporter to, and every other node that runs an exporter.
     type: list
     elements: str
   metrics:
@@ -52,7 +52,7 @@ options:
     elements: str
     default: []
   parallel:
-    description: How many exporters to ask at a time.
+    description: How many exporters to query at a time.
     type: int
     default: 10
   timeout:
@@ -68,7 +68,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Ask every DCGM exporter
+- name: Query every DCGM exporter
   gpuops.nvidia.dcgm_exporter_info:
   register: dcgm
 
@@ -86,10 +86,10 @@ ok:
   type: bool
   sample: true
 reason:
-  description: Why not, with the first five nodes, or an empty string.
+  description: Why RV(ok) is false, with the first five nodes that failed, or an empty string.
   returned: success
   type: str
-  sample: "gpu-0001: The exporter reports 7 GPUs, the node has 8."
+  sample: "gpu-0001: The exporter reports 7 GPUs, but the node has 8."
 results:
   description: What each node's exporter reports.
   returned: success
@@ -105,9 +105,9 @@ results:
       type: bool
       sample: true
     reason:
-      description: Why not, or an empty string.
+      description: Why the node failed, or an empty string.
       type: str
-      sample: The exporter reports 7 GPUs, the node has 8.
+      sample: The exporter reports 7 GPUs, but the node has 8.
     pod:
       description: Name of the exporter's pod, or null.
       type: str
@@ -126,7 +126,7 @@ results:
       elements: str
       sample: [DCGM_FI_DEV_GPU_TEMP, DCGM_FI_DEV_GPU_UTIL, DCGM_FI_DEV_POWER_USAGE]
 summary:
-  description: How many nodes are ok, how many are not, and how many GPUs the exporters report.
+  description: Number of nodes that passed and failed, and number of GPUs that the exporters report.
   returned: success
   type: dict
   sample: {nodes: 4, ok: 4, failed: 0, gpus: 32}

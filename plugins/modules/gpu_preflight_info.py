@@ -12,12 +12,12 @@ short_description: Check whether a cluster is ready for the GPU Operator
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Reads the cluster in one pass of list requests. Reports what would keep the GPU Operator from working, what would
-    disturb it, and the remedy for each.
+  - Reads the cluster with a few list requests. Reports what would prevent the GPU Operator from working, what could
+    disturb it, and the remedy for each problem.
   - The module never fails because of a finding. Use RV(summary.failures) to decide.
 attributes:
   check_mode:
-    description: Can run in check mode and return what a run would.
+    description: Can run in check mode and return what a run would return.
     support: full
     details: This module reads only.
   diff_mode:
@@ -104,12 +104,12 @@ EXAMPLES = r"""
     operator_version: v26.7.0
   register: preflight
 
-- name: Stop if something would keep the operator from working
+- name: Stop if something would prevent the operator from working
   ansible.builtin.assert:
     that: preflight.summary.failures == 0
     fail_msg: "{{ preflight.findings | selectattr('level', 'eq', 'failure') | map(attribute='message') | join(' ') }}"
 
-- name: Check a cluster whose nodes bring their own driver, without looking at permissions
+- name: Check a cluster whose nodes have a pre-installed driver, and skip the check of permissions
   gpuops.nvidia.gpu_preflight_info:
     values:
       driver:
@@ -129,17 +129,17 @@ findings:
       type: str
       sample: nfd
     level:
-      description: C(failure) keeps the operator from working, C(warning) may disturb it, C(ok) is harmless.
+      description: C(failure) prevents the operator from working, C(warning) may disturb it, C(ok) is harmless.
       type: str
       sample: failure
     message:
       description: What was found.
       type: str
       sample: >-
-        Node Feature Discovery runs already (node-feature-discovery/nfd-worker), and a second one would fight over its
-        labels.
+        Node Feature Discovery is already running (node-feature-discovery/nfd-worker), and a second one would fight over
+        its labels.
     remedy:
-      description: What to do about it, or an empty string.
+      description: What to do about the finding, or an empty string.
       type: str
       sample: Set nfd.enabled to false.
     nodes:
@@ -152,20 +152,20 @@ findings:
       type: int
       sample: 0
 summary:
-  description: How many findings there are of each level.
+  description: Number of findings at each level.
   returned: success
   type: dict
   contains:
     failures:
-      description: How many findings keep the operator from working.
+      description: Number of findings that prevent the operator from working.
       type: int
       sample: 1
     warnings:
-      description: How many findings may disturb the operator.
+      description: Number of findings that may disturb the operator.
       type: int
       sample: 0
     ok:
-      description: How many findings are harmless.
+      description: Number of findings that are harmless.
       type: int
       sample: 11
 facts:

@@ -15,9 +15,9 @@ description:
   - Runs a small GPU workload on each chosen node, on up to O(parallel) nodes at once. Returns a verdict and the end of
     the log for each node.
   - The scheduler and the device plugin allocate the GPU as they do for any workload, so a pass means that a pod can
-    really get a GPU on that node and compute with it.
-  - The test deletes every object that it creates, also when the task is interrupted. If a run is killed, the next run
-    in the same namespace deletes what is left, and the pods end by themselves after O(timeout).
+    get a GPU on that node and compute with it.
+  - The test deletes every object that it creates, even if the task is interrupted. If a run is killed, the next run in
+    the same namespace deletes the remaining objects, and the pods end by themselves after O(timeout).
 attributes:
   check_mode:
     description: Can run in check mode and return the nodes that a run would test, without creating anything.
@@ -49,7 +49,7 @@ options:
     elements: str
     default: []
   command:
-    description: Entry point of the container, instead of the image's own. Exit status 0 is a pass.
+    description: Entry point of the container, instead of the image's own. Exit status 0 means that the test passed.
     type: list
     elements: str
   args:
@@ -145,7 +145,7 @@ EXAMPLES = r"""
     image_pull_secrets: [registry-example]
     timeout: 900
 
-- name: Test a MIG slice on the H100 nodes, and go on whatever the result
+- name: Test a MIG slice on the H100 nodes, and continue regardless of the result
   gpuops.nvidia.gpu_smoke_test:
     node_selector:
       nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3
@@ -156,7 +156,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 passed:
-  description: Whether no node failed. Skipped nodes do not count; RV(summary) has their number. Absent in check mode.
+  description: V(true) if no node failed. Skipped nodes are not failures; RV(summary) counts them. Absent in check mode.
   returned: when the test ran
   type: bool
   sample: true

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_stack_info
-short_description: Show every GPU node with what it has, what is allocated, and whether the stack on it is ready
+short_description: Report the GPUs of each node, how many are allocated, and whether the stack is ready
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Reads the whole fleet with a handful of LIST requests, however large it is.
+  - Reads the whole fleet with a few LIST requests, regardless of its size.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
     support: full
-    details: Changes nothing in any mode.
+    details: This module reads only.
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: none
@@ -60,7 +60,8 @@ nodes:
   description:
     - The GPU nodes, sorted by name.
     - C(waiting_for) maps each operand that is not ready on the node to the status of its pod, for example C(driver) to
-      C(CrashLoopBackOff). If it is empty, C(ready) is true and there are allocatable GPUs, the node can take work.
+      C(CrashLoopBackOff). A node can run new GPU pods if C(waiting_for) is empty, C(ready) is true,
+      C(cordoned) is false, and C(allocatable) contains GPUs.
     - A value that the stack has not reported yet is null.
   returned: success
   type: list
@@ -84,7 +85,7 @@ nodes:
       upgrade_state: upgrade-done
       waiting_for: {}
 operands:
-  description: How far each operand's DaemonSet is, in numbers of nodes.
+  description: Rollout of each operand's DaemonSet, in numbers of nodes.
   returned: success
   type: list
   elements: dict
@@ -98,7 +99,7 @@ operands:
       available: 4
       images: ["nvcr.io/nvidia/driver:595.91.07-ubuntu24.04"]
 summary:
-  description: Totals of the fleet. C(gpus) maps each resource name to its numbers.
+  description: Totals of the fleet. C(gpus) maps each resource name to its totals.
   returned: success
   type: dict
   sample:

@@ -17,18 +17,18 @@ description:
   - If a PodDisruptionBudget forbids an eviction, the module requests it again until O(timeout). Then the module fails
     and names the PodDisruptionBudget.
   - The module does not evict pods of DaemonSets, mirror pods of the kubelet, or finished pods.
-  - A node that was cordoned before the maintenance is still cordoned after it.
+  - A node that was cordoned before the maintenance remains cordoned afterwards.
   - The module looks for pods that must not be evicted without permission (pods without a controller, or with emptyDir
     data) on all nodes before it changes the first one.
   - If the call fails or is interrupted, it puts back the nodes that it has cordoned, unless
     O(restore_on_failure=false). Evicted pods stay where their controllers have started them again.
-  - All state is on the nodes, as annotations. So the same call can resume a run that was killed, and anyone can undo it
-    with O(state=restored).
+  - All state is stored in annotations of the nodes. So the same call can resume a run that was killed, and anyone can
+    undo it with O(state=restored).
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would do.
     support: full
-    details: The module asks the API server for every cordon and every eviction by dry run.
+    details: The module requests every cordon and every eviction as a dry run.
   diff_mode:
     description: Returns for every node whether it is cordoned, what it is held for, and which pods must leave it.
     support: full
@@ -64,7 +64,8 @@ options:
   evict:
     description:
       - Which pods must leave a drained node.
-      - V(gpu) means pods that request GPUs or MIG devices, or hold a GPU by a resource claim. V(all) means all pods.
+      - V(gpu) means pods that request GPUs or MIG devices, or hold a GPU through a resource claim.
+      - V(all) means all pods.
     type: str
     choices: [gpu, all]
     default: gpu
@@ -85,25 +86,26 @@ options:
     default: 600
   parallel:
     description:
-      - How many nodes to drain at a time. All nodes are cordoned first, so that no pod moves to a node that is next.
+      - How many nodes to drain at a time.
+      - All nodes are cordoned first, so that no pod moves to a node that is drained later.
     type: int
     default: 10
   max_in_maintenance:
     description:
       - How many nodes of the cluster may be in maintenance at once, for all purposes together. A call that would exceed
-        it fails before it changes anything.
+        this limit fails before it changes anything.
       - Calls that start at the same time do not see each other's nodes.
     type: int
   restore_on_failure:
     description:
-      - End the call with the first node that fails, and put back every node that this call has cordoned. Nodes that an
+      - End the call when the first node fails, and put back every node that this call has cordoned. Nodes that an
         earlier call cordoned stay as they are.
-      - With V(false), the module drains the other nodes nevertheless, and all stay in maintenance.
+      - With V(false), the module continues with the other nodes, and all nodes stay in maintenance.
     type: bool
     default: true
   progress_path:
     description:
-      - File on the machine that runs the module. A drain appends a line to it whenever its progress changes.
+      - File on the machine that runs the module. A drain appends a line to this file whenever its progress changes.
       - Without this option, the controller prints these lines if it runs the module itself (connection V(local)).
     type: path
 notes:
@@ -112,8 +114,8 @@ notes:
   - O(evict=gpu) is enough for work that needs an idle GPU driver. Use O(evict=all) before a reboot.
   - O(evict=gpu) does not see pods that use GPUs without requesting them (privileged pods, or pods with
     E(NVIDIA_VISIBLE_DEVICES)).
-  - The module refuses a node while the operator's driver upgrade is at work on it, because the upgrade would uncordon
-    it. An upgrade that waits for the node may begin during the maintenance; then it leaves the node cordoned.
+  - The module refuses a node while the operator upgrades the node's driver, because the upgrade would uncordon the
+    node. An upgrade that waits for the node may begin during the maintenance, but it leaves the node cordoned.
   - The annotations are C(gpuops.nvidia/maintenance.<purpose>) (since when, from which machine and by which run) and
     C(gpuops.nvidia/initial-state.unschedulable) (whether the node was cordoned before). To undo the maintenance by
     hand, remove both and run C(kubectl uncordon), unless the second one is V(true).
@@ -245,7 +247,7 @@ def main() -> t.NoReturn:
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     except KeyboardInterrupt:
-        message = "The call was interrupted. Run it again: what is done is not done twice."
+        message = "The call was interrupted. Run it again; it does not repeat what is done."
         module.fail_json(msg=message, reason="Interrupted")
     for warning in warnings:
         module.warn(warning)

@@ -16,11 +16,11 @@ description:
     values. It does not connect to a cluster.
   - Returns what the other steps need, such as the local path of the chart, the ClusterPolicy that the values result in,
     the names of the CRDs, and the images.
-  - Values that the chart refuses fail the task with the chart's own sentence. The module warns of values that the chart
-    does not know, because Helm ignores them silently.
+  - If the chart refuses a value, the task fails with the chart's own message. The module warns about values that the
+    chart does not know, because Helm ignores them silently.
 attributes:
   check_mode:
-    description: Can run in check mode and return what a run would.
+    description: Can run in check mode and return what a run would return.
     support: full
     details: A remote chart is downloaded to O(dest) in check mode too.
   diff_mode:
@@ -30,8 +30,8 @@ attributes:
 options:
   chart_ref:
     description:
-      - The chart. This is the name of a chart in O(chart_repo_url), C(repository/chart) of a repository that Helm
-        knows, an C(oci://) or C(https://) URL, or the path of an archive or a folder.
+      - The chart, given as the name of a chart in O(chart_repo_url), as C(repository/chart) of a repository that Helm
+        knows, as an C(oci://) or C(https://) URL, or as the path of an archive or a folder.
     type: str
     required: true
   chart_repo_url:
@@ -43,7 +43,7 @@ options:
   dest:
     description:
       - Folder to keep a remote chart in. It is created if it does not exist. If it already has an archive of exactly
-        O(chart_version), the module uses that and does not ask the repository.
+        O(chart_version), the module uses this archive and does not contact the repository.
       - Without this option, RV(chart_path) is null for a remote chart.
     type: path
   release_name:
@@ -59,10 +59,10 @@ options:
     type: dict
     default: {}
   kube_version:
-    description: Kubernetes version that the chart sees. The default is Helm's own.
+    description: Kubernetes version to render the chart for. The default is Helm's own.
     type: str
   api_versions:
-    description: More API versions that the chart sees, for example V(resource.k8s.io/v1/DeviceClass).
+    description: Additional API versions to render the chart for, for example V(resource.k8s.io/v1/DeviceClass).
     type: list
     elements: str
     default: []
@@ -73,7 +73,7 @@ options:
     description: User name for the Helm repository or OCI registry, for example V($oauthtoken) for NGC.
     type: str
   registry_password:
-    description: Password or API key for the Helm repository or OCI registry. It is never put on a command line.
+    description: Password or API key for the Helm repository or OCI registry. It never appears on a command line.
     type: str
   registry_ca_file:
     description: Certificate authority of the Helm repository or OCI registry.
@@ -106,7 +106,7 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     var: chart.images
 
-- name: Render a chart from a folder for a certain Kubernetes version
+- name: Render a chart from a folder for a specific Kubernetes version
   gpuops.nvidia.operator_chart_info:
     chart_ref: ./charts/gpu-operator
     kube_version: 1.36.0

@@ -46,10 +46,10 @@ options:
     type: str
     default: gpu-operator
   kube_version:
-    description: Kubernetes version that the chart sees. The default is Helm's own.
+    description: Kubernetes version to render the chart for. The default is Helm's own.
     type: str
   api_versions:
-    description: More API versions that the chart sees.
+    description: Additional API versions to render the chart for.
     type: list
     elements: str
     default: []
@@ -90,7 +90,7 @@ crds:
       type: str
       sample: updated
     reason:
-      description: Why it was skipped, or an empty string.
+      description: Why the CRD was skipped, or an empty string.
       type: str
       sample: ""
     changes:
