@@ -30,7 +30,7 @@ attributes:
     support: full
     details: The module requests every cordon and every eviction as a dry run.
   diff_mode:
-    description: Returns for every node whether it is cordoned, what it is held for, and which pods must leave it.
+    description: Returns whether each node is cordoned, what it is held for, and which pods must leave it.
     support: full
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -78,7 +78,7 @@ options:
     type: bool
     default: false
   grace_period:
-    description: Seconds that each pod has to end, instead of its own grace period.
+    description: Grace period in seconds for each pod, instead of the pod's own grace period.
     type: int
   timeout:
     description: Seconds that one node may take from its first eviction to the end of its last pod.

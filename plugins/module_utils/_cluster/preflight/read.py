@@ -40,7 +40,7 @@ class _Reader:
         return self._permitted("namespaces", lambda: self._cluster.get(namespaced("v1", None, "namespaces", name)))
 
     def operators(self) -> Objects:
-        """Return the Deployments of GPU Operators. With OLM, they have no labels of their own."""
+        """Return the Deployments of GPU Operators. OLM does not label them, so they are found by name."""
         named = self.list("apps/v1", "deployments", fieldSelector=f"metadata.name={names.OPERATOR}")
         return [deployment for deployment in named if operands.is_operator(deployment)]
 

@@ -99,7 +99,7 @@ def _is_image(running: str, wanted: str, operand: Operand) -> bool:
 
 
 def _outdated(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -> Reason:
-    """Return the reason for a rollout with outdated or unavailable pods, none of which is in trouble."""
+    """Return the reason for a rollout with outdated or unavailable pods that are not in trouble."""
     done, what = rollout.available, "an available pod"
     if rollout.updated < rollout.desired:
         done, what = rollout.updated, "the new revision"
@@ -118,7 +118,7 @@ def _outdated(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -
 
 def _stays_outdated(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -> bool:
     """Return whether there are pods of an old revision that nothing replaces."""
-    # Pods that do not exist yet also count as not updated, but nobody has to delete anything for them.
+    # Pods that do not exist yet also count as not updated, but they need no deletion.
     has_old_pods = int((daemonset.get("status") or {}).get("currentNumberScheduled", 0)) > rollout.updated
     is_manual = daemonset["spec"]["updateStrategy"]["type"] == "OnDelete"
     return has_old_pods and is_manual and not _replaces_pods(operand, spec)

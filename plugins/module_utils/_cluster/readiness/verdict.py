@@ -115,7 +115,7 @@ class Observation:
 
     @property
     def policy(self) -> Json | None:
-        """The ClusterPolicy in question."""
+        """The ClusterPolicy with the given name, or None."""
         return next((item for item in self.policies or [] if objects.name_of(item) == self.name), None)
 
     @property

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How messages name several things, and how numbers are read from text."""
+"""Helpers for messages that name several things, and for numbers in text."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Waiting with progress: in slices, with a list as the module's results, and in one call, with lines in a file."""
+"""Progress of long tasks: in slices, with a list as the module's results, and in one call, with lines in a file."""
 
 from __future__ import annotations
 

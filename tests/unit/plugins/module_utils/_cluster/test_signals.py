@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Signals that would end a module before it has cleaned up."""
+"""Handling of signals that would end a module before it has cleaned up."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From module options to the ClusterPolicy to apply."""
+"""The ClusterPolicy to apply, built from the module's options."""
 
 from __future__ import annotations
 
