@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 import typing as t
 from pathlib import Path
 
@@ -96,16 +95,10 @@ def test_a_user_who_may_grant_anything_and_an_administrator(own_lab: Lab, chart:
         assert named(user, chart) == refused(own_lab, user, chart) == set()
 
 
-def test_the_preflight_stops_and_says_so_in_less_than_a_second(own_lab: Lab, chart: Rendered) -> None:
+def test_the_preflight_stops_and_names_the_roles(own_lab: Lab) -> None:
     user = own_lab.kubeconfig_for("stopped", "deployers")
     run = on(own_lab).run(SITE, gpuops_kubeconfig=str(user))
-    assert run.status == 2 and "Kubernetes refuses roles that grant more than their creator has" in run.message, (
-        run.output
-    )
-    assert (
-        "ClusterRole gpu-operator (create pods/eviction, get events, " in run.message
-        and "escalate and bind" in run.message
-    )
-    started = time.monotonic()
-    named(user, chart)
-    assert time.monotonic() - started < 1
+    assert run.status == 2, run.output
+    assert "Kubernetes refuses roles that grant more than their creator has" in run.message, run.output
+    assert "ClusterRole gpu-operator (create pods/eviction, get events, " in run.message, run.output
+    assert "escalate and bind" in run.message, run.output

@@ -68,7 +68,7 @@ def test_a_fabric_manager_that_no_repository_has_for_the_driver(plays: Plays) ->
 
     assert run.status == 2, run.output
     assert f"has the driver {VERSION}. No repository of the host offers {wanted} or " in run.message, run.output
-    assert f"of version {VERSION}. It offers {wanted} 580.105.08-1. Configure a repository that has it" in run.message
+    assert f"in version {VERSION}. The repositories offer {wanted} 580.105.08-1. Configure a" in run.message, run.output
     assert drivers.packages(host) == before
 
     host.shell(f"cp /srv/Packages {repository} && apt-cache gencaches")
