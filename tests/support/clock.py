@@ -12,9 +12,11 @@ class Clock:
 
     def __init__(self) -> None:
         self.now_s = 1000.0
+        self.slept: list[float] = []
 
     def monotonic(self) -> float:
         return self.now_s
 
     def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
         self.now_s += seconds

@@ -26,6 +26,8 @@ from ansible_collections.gpuops.nvidia.plugins.plugin_utils._progress import (
     WatchingAction,
 )
 
+from tests.support.clock import Clock
+
 Json = dict[str, t.Any]
 MODULE = "gpuops.nvidia.clusterpolicy"
 
@@ -52,19 +54,6 @@ def timed_out(*reasons: Json, **more: t.Any) -> Json:
 
 READY = {"changed": False, "verdict": {"state": "ready", "reasons": []}, "operands": []}
 AWAY = {"failed": True, "reason": "Unreachable", "msg": "Cannot reach the Kubernetes API."}
-
-
-class Clock:
-    """A clock that advances only during sleep."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    def sleep(self, seconds: float) -> None:
-        self.seconds += seconds
 
 
 def test_a_line_for_each_change_and_a_heartbeat() -> None:

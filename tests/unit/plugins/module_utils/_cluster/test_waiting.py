@@ -12,20 +12,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError, Reason
 
-
-class Clock:
-    """A clock that advances only during sleep."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-        self.slept: list[float] = []
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now_s += seconds
+from tests.support.clock import Clock
 
 
 @pytest.fixture
