@@ -180,27 +180,28 @@ def os_of(node: Json) -> tuple[str, str]:
     labels = labels_of(node)
     if OS_ID in labels:
         return labels[OS_ID], labels.get(OS_VERSION, "")
-    image = _node_info(node, "osImage")
+    image = node_info(node, "osImage") or "unknown"
     version = re.search(r"\d+(\.\d+)?", image)
     known = (os_id for prefix, os_id in _OS_IMAGES if image.startswith(prefix))
     before_version = image.split("(", maxsplit=1)[0].strip(" 0123456789.")
     return next(known, before_version or image), version[0] if version else ""
 
 
-def os_text(node: Json) -> str:
+def os_text(node: Json) -> str | None:
     """Return the operating system in Node Feature Discovery's spelling (``ubuntu24.04``), or else in the kubelet's."""
-    return "".join(os_of(node)) if OS_ID in labels_of(node) else _node_info(node, "osImage")
+    return "".join(os_of(node)) if OS_ID in labels_of(node) else node_info(node, "osImage")
 
 
 def kernel_of(node: Json) -> str:
     """Return the running kernel as the kubelet reports it, or unknown."""
-    return _node_info(node, "kernelVersion")
+    return node_info(node, "kernelVersion") or "unknown"
 
 
 def runtime_of(node: Json) -> str:
     """Return the container runtime and its version as the kubelet reports them (``containerd://2.1.4``), or unknown."""
-    return _node_info(node, "containerRuntimeVersion")
+    return node_info(node, "containerRuntimeVersion") or "unknown"
 
 
-def _node_info(node: Json, field: str) -> str:
-    return str(((node.get("status") or {}).get("nodeInfo") or {}).get(field) or "unknown")
+def node_info(node: Json, field: str) -> str | None:
+    """Return what the kubelet reports about its node in a field of ``nodeInfo``, or None if it has not reported it."""
+    return ((node.get("status") or {}).get("nodeInfo") or {}).get(field) or None

@@ -161,3 +161,4 @@ def test_the_operating_system_as_text() -> None:
     assert nodes.os_text(item) == "ubuntu24.04"
     item["metadata"]["labels"] = {}
     assert nodes.os_text(item) == "Ubuntu 24.04 LTS"
+    assert nodes.os_text({"metadata": {}}) is None

@@ -23,3 +23,8 @@ OLD = {f"nvidia.com/cuda.driver.{part}": number for part, number in (("major", "
 )
 def test_the_drivers_version_in_both_spellings(labels: dict[str, str], version: str | None) -> None:
     assert fleet.driver_version(labels) == version
+
+
+def test_values_that_a_kubelet_has_not_reported_are_none() -> None:
+    row = fleet._row({"metadata": {"name": "gpu-0000"}, "spec": {}, "status": {}}, {}, {})
+    assert {row[field] for field in ("os", "kernel", "runtime", "product", "driver")} == {None}
