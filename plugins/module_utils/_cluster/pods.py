@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
@@ -28,6 +29,31 @@ NEVER_STARTS = (
     "RunContainerError",
 )
 """States of a waiting container that need manual intervention. The remedy depends on the pod."""
+
+HEALS_S = 180.0
+"""How long such a state may last before it counts as final: busy registries and a runtime that restarts heal sooner."""
+
+_FINAL_STATES = ("InvalidImageName", "ErrImageNeverPull")
+_PULL_STATES = ("ErrImagePull", "ImagePullBackOff")
+_FINAL_ANSWER = re.compile(
+    r"\bnot found\b|manifest unknown|name unknown|unauthorized|access denied|authentication required"
+    r"|no match for platform|no matching manifest|invalid reference format|: 403 Forbidden",
+    re.IGNORECASE,
+)
+"""What registries answer for an image that does not exist or may not be pulled (containerd's and CRI-O's wording)."""
+
+
+def never_starts(state: str, message: str, lasts_s: float) -> bool:
+    """Return whether a container in this waiting state needs manual intervention.
+
+    ``lasts_s`` is how long it has been in such a state. A pull error that names the image or the credentials is final
+    at once. All others may heal: a busy registry, a lost connection, a container runtime that restarts.
+    """
+    if state in _FINAL_STATES:
+        return True
+    if state in _PULL_STATES and _FINAL_ANSWER.search(message):
+        return True
+    return state in NEVER_STARTS and lasts_s >= HEALS_S
 
 
 def is_running(row: t.Mapping[str, t.Any]) -> bool:

@@ -31,6 +31,63 @@ def test_a_running_pod_has_all_its_containers_ready(ready: str, status: str, run
     assert pods.is_running({"name": "x", "ready": ready, "status": status}) is running
 
 
+# The wording of containerd 2.1, CRI-O 1.34 and Docker Hub.
+NOT_FOUND = (
+    'rpc error: code = NotFound desc = failed to pull and unpack image "nvcr.io/nvidia/driver:1": failed to resolve '
+    'reference "nvcr.io/nvidia/driver:1": nvcr.io/nvidia/driver:1: not found'
+)
+THROTTLED = (
+    'failed to pull and unpack image "docker.io/library/x:1": failed to copy: httpReadSeeker: failed open: unexpected '
+    "status from GET request to https://registry-1.docker.io/v2/library/x/manifests/sha256:1: 429 Too Many Requests\n"
+    "toomanyrequests: You have reached your unauthenticated pull rate limit."
+)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        NOT_FOUND,
+        "reading manifest 1 in nvcr.io/nvidia/driver: manifest unknown",
+        "pull access denied, repository does not exist or may require authorization: server message: "
+        "insufficient_scope: authorization failed",
+        "failed to fetch anonymous token: unexpected status from GET request to https://nvcr.io/proxy_auth: 401 Unauthorized",
+        "unexpected status from HEAD request to https://mirror.example.com/v2/x/manifests/1: 403 Forbidden",
+        "unable to retrieve auth token: invalid username/password: unauthorized: authentication required",
+        'Back-off pulling image "x": ErrImagePull: no match for platform in manifest: not found',
+    ],
+)
+def test_a_pull_error_that_names_the_image_or_the_credentials_is_final_at_once(message: str) -> None:
+    assert pods.never_starts("ErrImagePull", message, 0) and pods.never_starts("ImagePullBackOff", message, 0)
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ("ErrImagePull", THROTTLED),
+        ("ErrImagePull", 'failed to pull "nvcr.io/nvidia/driver:580.403.401": connection reset by peer'),
+        ("ErrImagePull", "dial tcp: lookup nvcr.io on 10.96.0.10:53: server misbehaving"),
+        ("ErrImagePull", "unexpected status from GET request: 503 Service Unavailable"),
+        ("ImagePullBackOff", 'Back-off pulling image "nvcr.io/nvidia/driver:1"'),
+        ("CreateContainerError", "context deadline exceeded"),
+        ("RunContainerError", "containerd: connection refused"),
+        ("CreateContainerConfigError", 'secret "x" not found'),
+    ],
+)
+def test_other_errors_are_final_once_they_have_lasted(state: str, message: str) -> None:
+    assert not pods.never_starts(state, message, 179.9)
+    assert pods.never_starts(state, message, 180)
+
+
+@pytest.mark.parametrize("state", ["InvalidImageName", "ErrImageNeverPull"])
+def test_an_image_name_and_a_pull_policy_do_not_heal(state: str) -> None:
+    assert pods.never_starts(state, "", 0)
+
+
+@pytest.mark.parametrize("state", ["ContainerCreating", "CrashLoopBackOff", "PodInitializing", ""])
+def test_a_container_in_another_state_may_start(state: str) -> None:
+    assert not pods.never_starts(state, NOT_FOUND, 10_000)
+
+
 class FakeCluster:
     """The pods of all namespaces, and resource claims."""
 
