@@ -1,0 +1,23 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Limits of numbers that a user gives."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils import _numbers
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+
+
+def test_an_impossible_number_is_refused_by_name() -> None:
+    with pytest.raises(GpuOpsError, match=r"^wait_timeout is -1: give 0 or more\.$") as e:
+        _numbers.refuse_below({"wait_timeout": -1}, wait_timeout=0)
+    assert e.value.reason == "Invalid"
+
+
+def test_possible_numbers_and_options_that_are_not_given_pass() -> None:
+    _numbers.refuse_below({"wait_timeout": 0, "parallel": 1, "other": None}, wait_timeout=0, parallel=1, other=1)
+    with pytest.raises(GpuOpsError, match="parallel is 0: give 1 or more"):
+        _numbers.refuse_below({"parallel": 0}, parallel=1)
