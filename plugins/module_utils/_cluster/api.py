@@ -13,14 +13,18 @@ sentence.
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import dataclasses
 import email.utils
 import gc
 import json
+import os
+import re
 import ssl
 import time
 import typing as t
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from ansible.module_utils.basic import missing_required_lib
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError, Reason
@@ -34,6 +38,8 @@ try:
     import kubernetes
     import urllib3
     import websocket
+    import yaml
+    from kubernetes.config.kube_config import KubeConfigMerger
     from kubernetes.stream.ws_client import websocket_proxycare
 except ImportError:
     HAS_KUBERNETES = False
@@ -55,10 +61,32 @@ READ_TIMEOUT_S = 60
 THROTTLED_S = 15.0
 """How long to retry when the API server answers 429: it is busy, or its cache of a new CRD is not filled yet."""
 
+RESTARTS = 3
+"""How often a paged list begins again after its pages have expired (410)."""
+
 MESSAGE_LENGTH = 2000
 """Longer messages from the API server are truncated."""
 
+PAGE_OF_A_PROXY = 200
+"""Longer texts of an answer that is no JSON, such as a load balancer's HTML page, are truncated."""
+
+_MALFORMED: tuple[type[Exception], ...] = (ValueError, TypeError, AttributeError)
+"""What the client raises for a kubeconfig that is none: wrong YAML, lists in place of mappings, bad base64."""
+if HAS_KUBERNETES:
+    _MALFORMED = (*_MALFORMED, yaml.YAMLError)
+
 Rows = list[dict[str, t.Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Listed:
+    """A collection that this user may perhaps not read. With a refusal, its objects are unknown, not absent."""
+
+    items: list[Json]
+    is_served: bool = True
+    """Whether the API server knows the kind."""
+    refusal: str = ""
+    """The message with which the API server refused the list, or an empty string."""
 
 
 class Stream:
@@ -101,26 +129,75 @@ class Cluster:
         self.check_mode = check_mode
         self._date: str | None = None
         auth = {name: options[name] for name in AUTH_ARG_SPEC if options.get(name) is not None}
+        _assert_one_cluster(auth)
         try:
-            self._api = get_api_client(**auth).client.client
-        except (CoreException, kubernetes.config.ConfigException) as e:
+            self._api = get_api_client(**_with_proxy_login(auth)).client.client
+        except (CoreException, kubernetes.config.ConfigException, *_MALFORMED) as e:
             raise GpuOpsError(
-                f"The Kubernetes connection settings do not work: {one_line(e)}. "
+                f"The Kubernetes connection settings do not work: {_said(e)}. "
                 "Check kubeconfig, context and the K8S_AUTH_* variables.",
                 reason="BadConnectionSettings",
             ) from e
         except OSError as e:
-            message = f"Cannot read the Kubernetes connection settings: {one_line(e)}."
+            message = f"Cannot read the Kubernetes connection settings: {_said(e)}."
             raise GpuOpsError(message, reason="BadConnectionSettings") from e
         except (kubernetes.client.exceptions.ApiException, kubernetes.dynamic.exceptions.DynamicApiError) as e:
             raise _refused(e.status, e.body, "GET", "/version", "") from e
         except urllib3.exceptions.HTTPError as e:
             raise _unreachable(e, "") from e
+        _keep_options(self._api.configuration, auth)
 
     @property
     def host(self) -> str:
         """The API server's URL."""
         return str(self._api.configuration.host)
+
+    def kubeconfig(self, context: str) -> Json:
+        """Return a kubeconfig with which another program reaches the same API server as the same user.
+
+        Its only context has the given name. Files become content, and a token is one that is valid now.
+        """
+        config = self._api.configuration
+        tls = {"certificate-authority-data": _content(config.ssl_ca_cert)} if config.verify_ssl else {}
+        cluster = {
+            "server": self.host,
+            "insecure-skip-tls-verify": not config.verify_ssl,
+            "tls-server-name": config.tls_server_name,
+            "proxy-url": self._proxy_url(),
+            **tls,
+        }
+        token = self._token().get("authorization", "").removeprefix("Bearer ")
+        certificate = {
+            "client-certificate-data": _content(config.cert_file),
+            "client-key-data": _content(config.key_file),
+        }
+        user = {"token": token, **certificate, **self._impersonation()}
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": context,
+            "contexts": [{"name": context, "context": {"cluster": "gpuops", "user": "gpuops"}}],
+            "clusters": [{"name": "gpuops", "cluster": _without_empty(cluster)}],
+            "users": [{"name": "gpuops", "user": _without_empty(user)}],
+        }
+
+    def _impersonation(self) -> Json:
+        """Return whom this connection acts as, in the words of a kubeconfig."""
+        # A name that repeats is a string of kubernetes.core's that equals no other string.
+        headers = [(str(name).lower(), value) for name, value in self._api.default_headers.items()]
+        groups = [value for name, value in headers if name == "impersonate-group"]
+        return {"as": dict(headers).get("impersonate-user"), "as-groups": groups}
+
+    def _proxy_url(self) -> str | None:
+        """Return the URL of the proxy that this connection uses, with its login."""
+        manager = self._api.rest_client.pool_manager
+        if getattr(manager, "proxy", None) is None:
+            return None
+        url = urlsplit(manager.proxy.url)
+        login = (manager.proxy_headers or {}).get("proxy-authorization", "").removeprefix("Basic ")
+        user, dummy, password = base64.b64decode(login).decode().partition(":")
+        place = url.netloc.rpartition("@")[2]
+        return url._replace(netloc=f"{quote(user, '')}:{quote(password, '')}@{place}" if login else place).geturl()
 
     def now(self) -> float:
         """Return the API server's time at its last answer, in seconds since the epoch. Objects use this clock."""
@@ -137,10 +214,10 @@ class Cluster:
     ) -> bytes:
         """Send one request and return the body of a 2xx answer.
 
-        After a 429, the request is sent again after the delay that the API server asks for. A POST is not sent again,
-        because its 429 can be final (a PodDisruptionBudget forbids an eviction). Raises `GpuOpsError` with reason
-        Unreachable, Unauthorized, Forbidden, NotFound, AlreadyExists, Conflict, Invalid, TooManyRequests, Expired or
-        ServerError; ``status`` is the HTTP code and ``causes`` the API's own list of causes.
+        After a 429, the request is sent again after the delay that the API server asks for. An eviction is not sent
+        again, because its 429 says that a PodDisruptionBudget forbids it. Raises `GpuOpsError` with reason Unreachable,
+        Unauthorized, Forbidden, NotFound, AlreadyExists, Conflict, Invalid, TooManyRequests, Expired or ServerError;
+        ``status`` is the HTTP code and ``causes`` the API's own list of causes.
         """
         # The API server compresses answers over 128 kB. For 1,000 nodes, decrypting 8 MB takes longer than unpacking.
         headers = {**self._api.default_headers, **self._token(), "Accept": accept, "Accept-Encoding": "gzip"}
@@ -153,8 +230,8 @@ class Cluster:
             reply = self._send(method, url, headers, data)
             if 200 <= reply.status < 300:
                 return bytes(reply.data)
-            pause_s = float(reply.headers.get("Retry-After") or 1)
-            is_throttled = reply.status == 429 and method != "POST"
+            pause_s = _pause_s(reply.headers.get("Retry-After"), self.now())
+            is_throttled = reply.status == 429 and not path.endswith("/eviction")
             if not is_throttled or time.monotonic() + pause_s > deadline:
                 raise _refused(reply.status, reply.data, method, path, self.host)
             time.sleep(pause_s)
@@ -174,10 +251,14 @@ class Cluster:
         self._date = reply.headers.get("Date")
         return reply
 
+    def ask(self, method: str, path: str, *arguments: t.Any, **keywords: t.Any) -> Json:
+        """Send one `request` and return the JSON object of the answer."""
+        return _object(self.request(method, path, *arguments, **keywords), method, path)
+
     def get(self, path: str, query: t.Mapping[str, t.Any] | None = None) -> Json | None:
         """Return the object at ``path``, or None when it (or its kind) does not exist."""
         try:
-            return t.cast(Json, json.loads(self.request("GET", path, query)))
+            return self.ask("GET", path, query)
         except GpuOpsError as e:
             if e.reason == "NotFound":
                 return None
@@ -193,14 +274,44 @@ class Cluster:
         answer = self.get(path, {"resourceVersion": "0", **selectors})
         return None if answer is None else t.cast("list[Json]", answer.get("items") or [])
 
+    def list_readable(self, path: str, **selectors: str) -> Listed:
+        """List like `list`, and return the refusal if this user may not read the collection.
+
+        The API server also answers 403 for a kind that does not exist, if the user may not list it.
+        """
+        try:
+            items = self.list(path, **selectors)
+        except GpuOpsError as e:
+            if e.reason != "Forbidden":
+                raise
+            return Listed([], refusal=e.msg)
+        return Listed(items or [], is_served=items is not None)
+
     def pages(self, path: str, **selectors: str) -> t.Iterator[Json]:
-        """Yield a large collection's objects, `PAGE` at a time, so that memory stays bounded."""
+        """Yield a large collection's objects, `PAGE` at a time, so that memory stays bounded.
+
+        The API server keeps the pages of a list for some minutes only. After that, the list begins again, without the
+        objects that were yielded already.
+        """
+        seen = set[str]()
+        for restart in range(RESTARTS + 1):
+            try:
+                for item in self._all_pages(path, selectors):
+                    if _identity(item) not in seen:
+                        seen.add(_identity(item))
+                        yield item
+                return
+            except GpuOpsError as e:
+                if e.reason != "Expired" or restart == RESTARTS:
+                    raise
+
+    def _all_pages(self, path: str, selectors: t.Mapping[str, str]) -> t.Iterator[Json]:
         token = ""
         while True:
             position = {"continue": token} if token else {}
-            page = json.loads(self.request("GET", path, {"limit": PAGE, **position, **selectors}))
+            page = self.ask("GET", path, {"limit": PAGE, **position, **selectors})
             yield from page.get("items") or []
-            token = page.get("metadata", {}).get("continue") or ""
+            token = (page.get("metadata") or {}).get("continue") or ""
             if not token:
                 return
 
@@ -212,7 +323,7 @@ class Cluster:
         """
         query = {"resourceVersion": "0", "includeObject": "None", **selectors}
         accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-        table = json.loads(self.request("GET", path, query, accept=accept))
+        table = self.ask("GET", path, query, accept=accept)
         names = [column["name"].lower() for column in table.get("columnDefinitions") or []]
         return [dict(zip(names, row["cells"])) for row in table.get("rows") or []]
 
@@ -226,17 +337,15 @@ class Cluster:
         ``dry_run`` defaults to check mode. A conflict raises reason Conflict whose ``causes`` name managers and fields.
         """
         query = {**self._strict(dry_run), "force": "true" if force else "false"}
-        answer = self.request("PATCH", path, query, body, content_type="application/apply-patch+yaml")
-        return t.cast(Json, json.loads(answer))
+        return self.ask("PATCH", path, query, body, content_type="application/apply-patch+yaml")
 
     def create(self, path: str, body: Json) -> Json:
         """Create ``body`` in the collection at ``path``; return the object."""
-        return t.cast(Json, json.loads(self.request("POST", path, self._strict(), body)))
+        return self.ask("POST", path, self._strict(), body)
 
     def merge(self, path: str, body: Json) -> Json:
         """Send ``body`` as a JSON merge patch (None removes a key); return the object."""
-        answer = self.request("PATCH", path, self._strict(), body, content_type="application/merge-patch+json")
-        return t.cast(Json, json.loads(answer))
+        return self.ask("PATCH", path, self._strict(), body, content_type="application/merge-patch+json")
 
     def delete(self, path: str, propagation: str = "Background", grace_period_s: int | None = None) -> bool:
         """Delete the object at ``path``; return False if there was none."""
@@ -287,7 +396,7 @@ class Cluster:
     def _websocket(self, path: str, protocol: str, timeout_s: float) -> t.Any:
         """Open a websocket with this connection's credentials. The client library's own function has no time-out."""
         config = self._api.configuration
-        headers = self._token()
+        headers = {**self._api.default_headers, **self._token()}
         tls: Json = {
             "cert_reqs": ssl.CERT_REQUIRED if config.verify_ssl else ssl.CERT_NONE,
             "check_hostname": config.verify_ssl,
@@ -334,12 +443,50 @@ def namespaced(group_version: str, namespace: str | None, plural: str, name: str
     return f"{root}{middle}/{plural}" + (f"/{quote(name)}" if name else "")
 
 
+def _content(path: str | None) -> str | None:
+    """Return a file's content in base64, or None without a path."""
+    if not path:
+        return None
+    with open(path, "rb") as file:
+        return base64.b64encode(file.read()).decode()
+
+
+def _without_empty(settings: Json) -> Json:
+    return {name: value for name, value in settings.items() if value}
+
+
+def _identity(item: Json) -> str:
+    meta = item["metadata"]
+    return str(meta.get("uid") or f"{meta.get('namespace')}/{meta['name']}")
+
+
+def _pause_s(retry_after: str | None, now: float) -> float:
+    """Return the delay that a Retry-After header asks for, in seconds or as a date; without a usable one, a second."""
+    if re.fullmatch(r"\d+(\.\d+)?", retry_after or ""):
+        return float(retry_after or 1)
+    try:
+        return max(email.utils.parsedate_to_datetime(str(retry_after)).timestamp() - now, 0.0)
+    except (ValueError, TypeError, OverflowError):
+        return 1.0
+
+
+def _object(data: bytes, method: str, path: str) -> Json:
+    """Return the JSON object of an answer. A proxy may answer in the API server's place, with a page for people."""
+    answer = _parsed(data.decode("utf-8", "replace"))
+    if answer is None:
+        raise GpuOpsError(
+            f"Not the Kubernetes API but something before it answered {method} {urlsplit(path).path}: "
+            f"{_words(data.decode('utf-8', 'replace'))}. Check the server's address, the proxy and the load balancer.",
+            reason="ServerError",
+        )
+    return answer
+
+
 def _unreachable(error: Exception, host: str) -> GpuOpsError:
     where = f" at {host}" if host else ""
-    cause = one_line(getattr(error, "reason", None) or error)
     return GpuOpsError(
-        f"Cannot reach the Kubernetes API{where}: {cause}. Check that the API server runs and that the kubeconfig's "
-        "server address and certificate authority are right.",
+        f"Cannot reach the Kubernetes API{where}: {_said(getattr(error, 'reason', None) or error)}. Check that the API "
+        "server runs and that the kubeconfig's server address and certificate authority are right.",
         reason="Unreachable",
     )
 
@@ -359,11 +506,11 @@ _REASONS: dict[int, Reason] = {
 def _refused(status: int, body: bytes | str | None, method: str, path: str, host: str) -> GpuOpsError:
     """Turn an answer other than 2xx into one sentence with its remedy."""
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body or ""
-    answer = _parsed(text)
+    answer = _parsed(text) or {}
     reason = _REASONS.get(status, "ServerError")
     if reason == "Conflict" and answer.get("reason") == "AlreadyExists":
         reason = "AlreadyExists"
-    said = one_line(answer.get("message") or text or "no message")[:MESSAGE_LENGTH]
+    said = one_line(answer.get("message") or _words(text))[:MESSAGE_LENGTH]
     request = f"{method} {urlsplit(path).path}"
     messages: dict[Reason, str] = {
         "Unauthorized": f"The Kubernetes API {host} refused the credentials (401). "
@@ -375,10 +522,113 @@ def _refused(status: int, body: bytes | str | None, method: str, path: str, host
     return GpuOpsError(message, reason=reason, status=status, causes=(answer.get("details") or {}).get("causes") or [])
 
 
-def _parsed(text: str) -> Json:
-    """Return an answer's JSON object, or an empty dict: a proxy may answer with an HTML page."""
+def _parsed(text: str) -> Json | None:
+    """Return an answer's JSON object, or None: a proxy may answer with an HTML page."""
     try:
         answer = json.loads(text)
     except ValueError:
-        return {}
-    return answer if isinstance(answer, dict) else {}
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+def _words(page: str) -> str:
+    """Return the words of an answer that is no JSON object: the title of an HTML page, or its text."""
+    title = re.search(r"(?is)<title[^>]*>(.*?)</title>", page)
+    text = title[1] if title else re.sub(r"(?s)<[^>]*>", " ", page)
+    return one_line(text)[:PAGE_OF_A_PROXY] or "no message"
+
+
+def _said(error: object) -> str:
+    """Return an error as one line, without the login of a URL."""
+    return re.sub(r"//[^/@\s]+@", "//", one_line(error))
+
+
+# Which cluster
+
+
+_OVERRIDES = {
+    "verify_ssl": "validate_certs",
+    "ssl_ca_cert": "ca_cert",
+    "cert_file": "client_cert",
+    "key_file": "client_key",
+    "proxy": "proxy",
+}
+"""The client's own name for each connection option that a kubeconfig can set too."""
+
+
+def _setting(auth: t.Mapping[str, t.Any], option: str, alias: str = "") -> t.Any:
+    """Return a connection option, or the environment variable that kubernetes.core reads in its place."""
+    if auth.get(option) is not None:
+        return auth[option]
+    names = [f"K8S_AUTH_{name.upper()}" for name in (option, alias)]
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+
+def _assert_one_cluster(auth: t.Mapping[str, t.Any]) -> None:
+    """Refuse a pod whose service account and kubeconfig name different clusters: nothing says which one is meant."""
+    if any(_setting(auth, name) for name in ("kubeconfig", "context", "host")):
+        return
+    inside, outside = _server_of_this_pod(), _server_of_the_kubeconfig()
+    if inside and outside and inside != outside:
+        raise GpuOpsError(
+            f"This pod's service account leads to the cluster {inside}, and its kubeconfig to {outside}. Set "
+            "K8S_AUTH_KUBECONFIG, gpuops_kubeconfig or the option kubeconfig to choose, or unset KUBECONFIG.",
+            reason="BadConnectionSettings",
+        )
+
+
+def _keep_options(configuration: t.Any, auth: t.Mapping[str, t.Any]) -> None:
+    """Let options win over a kubeconfig for good: whenever the client looks at its token, it restores the kubeconfig.
+
+    This cannot be done for the server, because the modules of kubernetes.core would talk to the other one.
+    """
+    restore = configuration.refresh_api_key_hook or (lambda renewed: None)
+    host = str(_setting(auth, "host") or configuration.host).rstrip("/")
+    restore(configuration)
+    if host != configuration.host:
+        raise GpuOpsError(
+            f"The option host (K8S_AUTH_HOST) is {host}, and the kubeconfig leads to {configuration.host}, which the "
+            "client prefers. Leave out one of the two.",
+            reason="BadConnectionSettings",
+        )
+    given = {name: _setting(auth, option, name) for name, option in _OVERRIDES.items()}
+    if given["verify_ssl"] is not None:
+        given["verify_ssl"] = str(given["verify_ssl"]).lower() not in ("0", "false", "no")
+
+    def refresh(renewed: t.Any) -> None:
+        restore(renewed)
+        for name, value in given.items():
+            if value is not None:
+                setattr(renewed, name, value)
+
+    configuration.refresh_api_key_hook = refresh
+    refresh(configuration)
+
+
+def _server_of_this_pod() -> str | None:
+    inside = kubernetes.client.Configuration()
+    try:
+        kubernetes.config.load_incluster_config(client_configuration=inside)
+    except kubernetes.config.ConfigException:
+        return None
+    return str(inside.host)
+
+
+def _server_of_the_kubeconfig() -> str | None:
+    """Return the server of the current context in KUBECONFIG or ~/.kube/config, or None."""
+    try:
+        merged = KubeConfigMerger(os.environ.get("KUBECONFIG") or "~/.kube/config").config
+        context = merged["contexts"].get_with_name(merged["current-context"])
+        server = merged["clusters"].get_with_name(context["context"]["cluster"])["cluster"]["server"]
+    except (kubernetes.config.ConfigException, OSError, *_MALFORMED):
+        return None
+    return str(server).rstrip("/")
+
+
+def _with_proxy_login(auth: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Return the options with the login of the proxy's URL as a header: the client ignores it in the URL."""
+    url = urlsplit(_setting(auth, "proxy") or "")
+    if not url.username or auth.get("proxy_headers"):
+        return auth
+    login = f"{unquote(url.username)}:{unquote(url.password or '')}"
+    return {**auth, "proxy_headers": {"proxy_basic_auth": login}}
