@@ -38,6 +38,8 @@ WORKLOAD_CONFIG = "nvidia.com/gpu.workload.config"
 
 GPU_PRODUCT = "nvidia.com/gpu.product"
 GPU_COUNT = "nvidia.com/gpu.count"
+GPU_REPLICAS = "nvidia.com/gpu.replicas"
+"""How many pods share each GPU: 1 without sharing, 0 for a GPU that is divided into MIG devices."""
 GPU_MEMORY = "nvidia.com/gpu.memory"
 DRIVER_VERSION = "nvidia.com/cuda.driver-version.full"
 DRIVER_VERSION_PARTS = tuple(f"nvidia.com/cuda.driver.{part}" for part in ("major", "minor", "rev"))
@@ -63,6 +65,8 @@ OS_VERSION = NFD_PREFIX + "system-os_release.VERSION_ID"
 # States of a node's driver upgrade
 
 UPGRADE_STATE = "nvidia.com/gpu-driver-upgrade-state"
+UPGRADE_SKIP = "nvidia.com/gpu-driver-upgrade.skip"
+"""A label with which a user keeps a node out of driver upgrades."""
 UPGRADE_REQUIRED = "upgrade-required"
 UPGRADE_DONE = "upgrade-done"
 UPGRADE_FAILED = "upgrade-failed"
@@ -83,7 +87,10 @@ COMPONENT = "app.kubernetes.io/component"
 DRIVER_COMPONENT = "nvidia-driver"
 """The component label of a DaemonSet that belongs to an NVIDIADriver."""
 HELM_RELEASE = "meta.helm.sh/release-name"
-"""The annotation with which Helm marks what it has installed."""
+HELM_RELEASE_NAMESPACE = "meta.helm.sh/release-namespace"
+"""The annotations with which Helm marks what it has installed."""
+OLM_OWNER = "olm.owner"
+"""The label with which the Operator Lifecycle Manager marks a Deployment that it has installed."""
 POD_SECURITY = "pod-security.kubernetes.io/enforce"
 
 # Extended resources

@@ -13,7 +13,9 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import (
     DEPLOY_PREFIX,
+    GPU_COUNT,
     GPU_PRESENT,
+    GPU_REPLICAS,
     GPU_RESOURCE,
     MIG_RESOURCE_PREFIX,
     NFD_GPU_LABELS,
@@ -22,9 +24,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names impor
     OS_ID,
     OS_VERSION,
     PAUSED,
+    UPGRADE_SKIP,
     WORKLOAD_CONFIG,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, quantity
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _GPU_RESOURCES = (GPU_RESOURCE + ".", MIG_RESOURCE_PREFIX)
@@ -77,6 +81,11 @@ def has_deploy_labels(node: Json) -> bool:
 def is_paused(node: Json) -> bool:
     """Return whether a driver upgrade or a MIG change keeps an operand away from this node at the moment."""
     return any(PAUSED in value for key, value in labels_of(node).items() if key.startswith(DEPLOY_PREFIX))
+
+
+def skips_upgrades(node: Json) -> bool:
+    """Return whether a label that a user has set keeps this node out of driver upgrades."""
+    return labels_of(node).get(UPGRADE_SKIP) == "true"
 
 
 def runs_containers(node: Json, spec: Json) -> bool:
@@ -148,6 +157,24 @@ def gpu_quantities(node: Json, field: str) -> dict[str, int]:
 def has_allocatable_gpus(node: Json) -> bool:
     """Return whether the node has GPUs for pods."""
     return any(gpu_quantities(node, "allocatable").values())
+
+
+def missing_gpus(node: Json) -> int:
+    """Return how many GPUs (or with sharing, shares) a node that offers some has less for pods than it should have.
+
+    It should have all that the device plugin knows (capacity), and unless it offers MIG devices also all that GPU
+    Feature Discovery has counted: the number of GPUs times the pods that share each.
+    """
+    allocatable = gpu_quantities(node, "allocatable")
+    offered_gpus = sum(allocatable.values())
+    if not offered_gpus:
+        return 0
+    wanted = sum(gpu_quantities(node, "capacity").values())
+    if not any(key.startswith(MIG_RESOURCE_PREFIX) and number for key, number in allocatable.items()):
+        labels = labels_of(node)
+        replicas = whole_number(labels.get(GPU_REPLICAS, "1")) or 0
+        wanted = max(wanted, (whole_number(labels.get(GPU_COUNT)) or 0) * replicas)
+    return max(wanted - offered_gpus, 0)
 
 
 def offered(node: Json, resource: str) -> int:

@@ -42,6 +42,7 @@ class Operand:
 
 DRIVER = Operand("driver", "driver", "nvidia-driver-daemonset", "nvidia-driver-ctr")
 DEVICE_PLUGIN = Operand("device-plugin", "devicePlugin", "nvidia-device-plugin-daemonset", "nvidia-device-plugin")
+MIG_MANAGER = Operand("mig-manager", "migManager", "nvidia-mig-manager", "nvidia-mig-manager")
 DCGM_EXPORTER = Operand("dcgm-exporter", "dcgmExporter", "nvidia-dcgm-exporter", "nvidia-dcgm-exporter")
 
 OPERANDS = (
@@ -52,7 +53,7 @@ OPERANDS = (
     Operand("dcgm", "dcgm", "nvidia-dcgm", "nvidia-dcgm-ctr"),
     DCGM_EXPORTER,
     Operand("gpu-feature-discovery", "gfd", "gpu-feature-discovery", "gpu-feature-discovery"),
-    Operand("mig-manager", "migManager", "nvidia-mig-manager", "nvidia-mig-manager"),
+    MIG_MANAGER,
     Operand(
         "node-status-exporter",
         "nodeStatusExporter",

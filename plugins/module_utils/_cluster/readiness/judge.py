@@ -16,13 +16,15 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import nodes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import nodes, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import (
     node_reasons,
     operand_reasons,
     policy_reasons,
     rollouts,
+    tolerance,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Scope, Tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
     Level,
     Observation,
@@ -40,29 +42,50 @@ CORRECTED_S = 10
 _ORDER: tuple[Level, ...] = ("failed", "progressing", "note")
 
 
-def judge(observation: Observation) -> Verdict:
-    """Return the verdict on what was observed."""
-    spec = observation.spec
-    gpu_nodes = [node for node in observation.nodes if nodes.is_gpu_node(node) and nodes.runs_containers(node, spec)]
-    found = list(rollouts.of_operands(observation, gpu_nodes))
-    reasons = list(_reasons(observation, found, gpu_nodes))
+def judge(observation: Observation, limits: Tolerance = tolerance.NOTHING) -> Verdict:
+    """Return the verdict on what was observed, within the limits of what the user tolerates."""
+    scope = scope_of(observation, limits)
+    gpu_nodes = scope.judged
+    found = list(rollouts.of_operands(observation, gpu_nodes, scope.outside))
+    reasons = list(_reasons(_without(observation, scope.outside), found, scope, limits))
     if observation.policy is not None and observation.seconds_since_edit < CORRECTED_S:
         reasons = [_not_final(reason) for reason in reasons]
     reasons.sort(key=lambda reason: _ORDER.index(reason.level))
     usable = sum(1 for node in gpu_nodes if nodes.is_ready(node) and nodes.has_allocatable_gpus(node))
-    state, message = _summary(reasons, usable, len(gpu_nodes))
+    state, message = _summary(reasons, usable, scope)
     return Verdict(state, message, tuple(reasons), tuple(found), usable, len(gpu_nodes))
 
 
-def _reasons(observation: Observation, found: list[Rollout], gpu_nodes: list[Json]) -> Reasons:
+def scope_of(observation: Observation, limits: Tolerance) -> Scope:
+    """Return which GPU nodes are judged: unready ones are left out if there are not more of them than tolerated."""
+    scope = tolerance.scope_of(observation.nodes, observation.spec, limits)
+    allowed = limits.allowed(len(scope.judged))
+    if not allowed:
+        return scope
+    unready = node_reasons.unready(observation, scope.judged)
+    return scope.without(unready) if 0 < len(unready) <= allowed else scope
+
+
+def _without(observation: Observation, outside: list[Json]) -> Observation:
+    """Return the observation without the pods on nodes that are not judged."""
+    if not outside:
+        return observation
+    ignored = {objects.name_of(node) for node in outside}
+    troubled = {
+        name: tuple(row for row in rows if row.node not in ignored) for name, rows in observation.troubled.items()
+    }
+    return dataclasses.replace(observation, troubled=troubled)
+
+
+def _reasons(observation: Observation, found: list[Rollout], scope: Scope, limits: Tolerance) -> Reasons:
     """Yield all reasons. At the same level, a cause comes before its consequences."""
+    gpu_nodes = scope.judged
     yield from policy_reasons.about_policy(observation)
     if observation.policy is not None:
-        yield from node_reasons.about_nodes(observation, gpu_nodes)
+        yield from node_reasons.about_scope(observation, scope, limits)
+        yield from node_reasons.reasons(node_reasons.about_nodes(observation.spec, gpu_nodes), gpu_nodes)
         yield from operand_reasons.about_operands(observation, found, gpu_nodes)
-        yield from node_reasons.about_labels(observation.spec, gpu_nodes)
-        yield from node_reasons.about_upgrades(gpu_nodes)
-        yield from node_reasons.about_gpus(observation.spec, gpu_nodes)
+        yield from node_reasons.reasons(node_reasons.about_state(observation, gpu_nodes), gpu_nodes)
         yield from policy_reasons.about_state(observation)
 
 
@@ -72,10 +95,13 @@ def _not_final(reason: Reason) -> Reason:
     return dataclasses.replace(reason, level="progressing") if is_failure else reason
 
 
-def _summary(reasons: list[Reason], usable: int, total: int) -> tuple[State, str]:
+def _summary(reasons: list[Reason], usable: int, scope: Scope) -> tuple[State, str]:
     blocking = [reason for reason in reasons if reason.level != "note"]
     if not blocking:
-        return "ready", f"The GPU stack is ready: {usable} of {total} GPU nodes have allocatable GPUs."
+        outside = len(scope.outside)
+        left_out = f" {outside} other GPU node{'s are' if outside > 1 else ' is'} left out." if outside else ""
+        total = len(scope.judged)
+        return "ready", f"The GPU stack is ready: {usable} of {total} GPU nodes have allocatable GPUs.{left_out}"
     first = blocking[0]
     more = f" ({len(blocking) - 1} more)" if len(blocking) > 1 else ""
     remedy = f" {first.remedy}" if first.remedy else ""

@@ -4,13 +4,16 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Reasons why the stack is not ready: the GPU nodes' taints, labels, driver upgrades and missing GPUs."""
+"""Reasons why the stack is not ready: the GPU nodes' number, taints, labels, driver upgrades, MIG changes and GPUs."""
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes, objects, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes, objects, operands, pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Scope, Tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
     Level,
     Observation,
@@ -20,38 +23,72 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-GRACE_S = 60
-"""How long no GPU node may be found while the cluster starts: Node Feature Discovery takes about a minute."""
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """Something about some of the GPU nodes. Without nodes, there is nothing to say."""
+
+    level: Level
+    code: str
+    found: list[Json]
+    what: str
+    remedy: str = ""
+    operand: str | None = None
+
+    def reason(self, total: int) -> Reason:
+        """Return the reason, for a fleet of ``total`` GPU nodes."""
+        examples = first_few([objects.name_of(node) for node in self.found])
+        message = f"{len(self.found)} of {total} GPU nodes ({examples}): {self.what}."
+        example, count = objects.name_of(self.found[0]), len(self.found)
+        return Reason(self.level, self.code, message, self.remedy, self.operand, node=example, count=count, total=total)
 
 
-def _about(
-    level: Level,
-    code: str,
-    found: list[Json],
-    gpu_nodes: list[Json],
-    what: str,
-    remedy: str = "",
-    operand: str | None = None,
-) -> Reasons:
-    """Yield a reason about some of the GPU nodes, or nothing if there are none."""
-    if found:
-        examples = first_few([objects.name_of(node) for node in found])
-        message = f"{len(found)} of {len(gpu_nodes)} GPU nodes ({examples}): {what}."
-        example = objects.name_of(found[0])
-        yield Reason(level, code, message, remedy, operand, node=example, count=len(found), total=len(gpu_nodes))
+Findings = t.Iterator[Finding]
 
 
-def about_nodes(observation: Observation, gpu_nodes: list[Json]) -> Reasons:
-    """Yield why nodes get no operands: as a note, or if no node gets any, after `GRACE_S` as a failure."""
-    blocking: Level = "failed" if observation.seconds_since_edit > GRACE_S else "progressing"
-    if not gpu_nodes:
-        yield _no_gpu_node(observation.nodes, blocking)
+def reasons(findings: t.Iterable[Finding], gpu_nodes: list[Json]) -> Reasons:
+    """Yield a reason for each finding about any node."""
+    yield from (finding.reason(len(gpu_nodes)) for finding in findings if finding.found)
+
+
+def unready(observation: Observation, gpu_nodes: list[Json]) -> set[str]:
+    """Return the names of the nodes that keep the stack from being ready, each by itself."""
+    findings = (*about_nodes(observation.spec, gpu_nodes), *about_state(observation, gpu_nodes))
+    names_found = {objects.name_of(node) for finding in findings if finding.level != "note" for node in finding.found}
+    in_trouble = {row.node for rows in observation.troubled.values() for row in rows}
+    outdated = {name for found in observation.outdated.values() for name in found}
+    return (names_found | in_trouble | outdated) & {objects.name_of(node) for node in gpu_nodes}
+
+
+# How many nodes there are
+
+
+_LEFT_OUT = {
+    tolerance.VIRTUAL: (
+        f"they are for virtual machines (label {names.WORKLOAD_CONFIG}, or sandboxWorkloads.defaultWorkload), "
+        "so they offer no GPUs to containers"
+    ),
+    tolerance.NOT_SELECTED: "node_selector does not select them, so they are not judged",
+    tolerance.EXCLUDED: "exclude_nodes names them, so they are not judged",
+    tolerance.SWITCHED_OFF: f"label {names.OPERANDS_SWITCH}=false keeps the operands away",
+    tolerance.TOLERATED: "they are not ready, and max_unready tolerates that",
+}
+
+
+def about_scope(observation: Observation, scope: Scope, limits: Tolerance) -> Reasons:
+    """Yield which GPU nodes are left out, and whether too few are left."""
+    too_few: Level = "progressing" if len(scope.judged) < limits.min_nodes else "note"
+    total = len(scope.judged) + len(scope.outside)
+    if not total:
+        yield _no_gpu_node(observation.nodes, too_few)
         return
-    yield from _about_switched_off(gpu_nodes, blocking)
-    yield from _about_tainted(gpu_nodes, operands.tolerations(observation.spec.get("daemonsets")), blocking)
-    down = [node for node in gpu_nodes if not nodes.is_ready(node)]
-    what = "the kubelet does not report Ready"
-    yield from _about("progressing", "NodesNotReady", down, gpu_nodes, what, "See `kubectl describe node`.")
+    level: Level = "note" if scope.judged else too_few
+    for code, found in scope.left_out.items():
+        yield Finding(level, code, found, _LEFT_OUT[code]).reason(total)
+    if too_few == "progressing":
+        message = f"{len(scope.judged)} GPU nodes are left, but min_nodes is {limits.min_nodes}."
+        remedy = "Add GPU nodes, repair those that are left out, or correct min_nodes."
+        yield Reason(too_few, "TooFewNodes", message, remedy, count=len(scope.judged), total=limits.min_nodes)
 
 
 def _no_gpu_node(all_nodes: list[Json], level: Level) -> Reason:
@@ -67,82 +104,137 @@ def _no_gpu_node(all_nodes: list[Json], level: Level) -> Reason:
     )
 
 
-def _about_switched_off(gpu_nodes: list[Json], blocking: Level) -> Reasons:
-    off = [node for node in gpu_nodes if nodes.is_switched_off(node)]
-    level = blocking if len(off) == len(gpu_nodes) else "note"
-    what = f"label {names.OPERANDS_SWITCH}=false keeps the operands away"
-    yield from _about(level, "OperandsSwitchedOff", off, gpu_nodes, what)
+# Which nodes cannot run operands or workloads
 
 
-def _about_tainted(gpu_nodes: list[Json], tolerations: list[Json], blocking: Level) -> Reasons:
+def about_nodes(spec: Json, gpu_nodes: list[Json]) -> Findings:
+    """Yield why nodes get no operands or no workloads: as a note, unless it concerns every node."""
+    yield from _about_tainted(gpu_nodes, operands.tolerations(spec.get("daemonsets")))
+    down = [node for node in gpu_nodes if not nodes.is_ready(node)]
+    what = "the kubelet does not report Ready"
+    yield Finding("progressing", "NodesNotReady", down, what, "See `kubectl describe node`.")
+    cordoned = [node for node in gpu_nodes if nodes.is_cordoned(node)]
+    level: Level = "progressing" if len(cordoned) == len(gpu_nodes) else "note"
+    what = "cordoned, so no new pod can use their GPUs"
+    yield Finding(level, "NodesCordoned", cordoned, what, "Uncordon them when the maintenance is over.")
+
+
+def _about_tainted(gpu_nodes: list[Json], tolerations: list[Json]) -> Findings:
     tainted = [node for node in gpu_nodes if nodes.untolerated(node, tolerations)]
-    if not tainted:
-        return
-    taint = nodes.format_taint(nodes.untolerated(tainted[0], tolerations)[0])
-    level = blocking if len(tainted) == len(gpu_nodes) else "note"
-    what = f"taint {taint} is not tolerated by the operands"
-    remedy = "Add a toleration to daemonsets.tolerations, or remove the taint."
-    yield from _about(level, "NodesTainted", tainted, gpu_nodes, what, remedy)
+    if tainted:
+        taint = nodes.format_taint(nodes.untolerated(tainted[0], tolerations)[0])
+        level: Level = "progressing" if len(tainted) == len(gpu_nodes) else "note"
+        what = f"taint {taint} is not tolerated by the operands"
+        remedy = "Add a toleration to daemonsets.tolerations, or remove the taint."
+        yield Finding(level, "NodesTainted", tainted, what, remedy)
 
 
-def about_labels(spec: Json, gpu_nodes: list[Json]) -> Reasons:
-    """Yield the nodes that the operator has not labelled yet, or that an upgrade or a MIG change has paused."""
-    on = [node for node in gpu_nodes if not nodes.is_switched_off(node)]
-    unlabelled = [node for node in on if not nodes.has_deploy_labels(node)]
+# What the labels say, and which GPUs the nodes offer
+
+
+def about_state(observation: Observation, gpu_nodes: list[Json]) -> Findings:
+    """Yield what the operator, its upgrades, the MIG manager and the device plugin report about the nodes."""
+    spec = observation.spec
+    yield from _about_labels(spec, gpu_nodes)
+    yield from _about_upgrades(gpu_nodes, observation.upgrade_failures)
+    if operands.enabled(operands.MIG_MANAGER, spec):
+        yield from _about_mig(gpu_nodes)
+    yield from _about_gpus(observation, gpu_nodes)
+
+
+def _about_labels(spec: Json, gpu_nodes: list[Json]) -> Findings:
+    unlabelled = [node for node in gpu_nodes if not nodes.has_deploy_labels(node)]
     what = "the operator has not labelled them for the operands yet"
-    yield from _about("progressing", "NodesNotLabelled", unlabelled, gpu_nodes, what)
+    yield Finding("progressing", "NodesNotLabelled", unlabelled, what)
 
-    paused = [node for node in on if nodes.is_paused(node)]
+    paused = [node for node in gpu_nodes if nodes.is_paused(node)]
     what = "operands are paused for a driver upgrade or a MIG change"
     remedy = f"If neither is running there, set the node's {names.DEPLOY_PREFIX}* labels back to true."
-    yield from _about("progressing", "OperandsPaused", paused, gpu_nodes, what, remedy)
+    yield Finding("progressing", "OperandsPaused", paused, what, remedy)
 
     if operands.enabled(operands.DEVICE_PLUGIN, spec):
         label = operands.DEVICE_PLUGIN.deploy_label
-        without = [node for node in on if objects.labels_of(node).get(label) == "false"]
-        what = f"label {label}=false keeps the device plugin away"
-        yield from _about("note", "DevicePluginSwitchedOff", without, gpu_nodes, what)
+        without = [node for node in gpu_nodes if objects.labels_of(node).get(label) == "false"]
+        yield Finding("note", "DevicePluginSwitchedOff", without, f"label {label}=false keeps the device plugin away")
 
 
-def about_upgrades(gpu_nodes: list[Json]) -> Reasons:
+def _about_upgrades(gpu_nodes: list[Json], failures: t.Mapping[str, str]) -> Findings:
     """Yield the driver upgrades that are in progress or have failed: the operator reports ready during them."""
     by_state: dict[str, list[Json]] = {}
     for node in gpu_nodes:
-        by_state.setdefault(objects.labels_of(node).get(names.UPGRADE_STATE, ""), []).append(node)
+        state = objects.labels_of(node).get(names.UPGRADE_STATE, "")
+        if state not in names.UPGRADE_FINISHED:
+            by_state.setdefault("skipped" if nodes.skips_upgrades(node) else state, []).append(node)
     for state, found in by_state.items():
-        if state == names.UPGRADE_FAILED:
-            what = "the driver upgrade failed and the node stays cordoned"
-            remedy = (
-                f"Remove the cause (see the events of node {objects.name_of(found[0])}, reason GPUDriverUpgrade), "
-                f"then set its label {names.UPGRADE_STATE}={names.UPGRADE_REQUIRED}."
-            )
-            yield from _about("failed", "DriverUpgradeFailed", found, gpu_nodes, what, remedy, operands.DRIVER.name)
-        elif state not in names.UPGRADE_FINISHED:
+        if state == "skipped":
+            what = f"label {names.UPGRADE_SKIP}=true keeps the driver that they run, and the upgrade leaves them out"
+            yield Finding("note", "UpgradeSkipped", found, what)
+        elif state == names.UPGRADE_FAILED:
+            yield _upgrade_failed(found, failures)
+        else:
             what = f"the driver upgrade is at {state}"
-            yield from _about("progressing", "DriverUpgrade", found, gpu_nodes, what, operand=operands.DRIVER.name)
+            yield Finding("progressing", "DriverUpgrade", found, what, operand=operands.DRIVER.name)
 
 
-def about_gpus(spec: Json, gpu_nodes: list[Json]) -> Reasons:
-    """Yield the nodes with a device plugin that offer no GPUs, or fewer than they have."""
-    if not operands.enabled(operands.DEVICE_PLUGIN, spec):
-        return
+def _upgrade_failed(found: list[Json], failures: t.Mapping[str, str]) -> Finding:
+    """Return the finding about failed upgrades, with the operator's own words about one of them if there are any."""
+    known = next((objects.name_of(node) for node in found if failures.get(objects.name_of(node))), None)
+    cause = f". On {known}: {failures[known]}" if known else ""
+    first = known or objects.name_of(found[0])
+    look = "" if known else f" (see the log of the driver's pod on {first})"
+    remedy = f"Remove the cause{look}, then set the node's label {names.UPGRADE_STATE}={names.UPGRADE_REQUIRED}."
+    what = f"the driver upgrade failed and the node stays cordoned{cause}"
+    return Finding("failed", "DriverUpgradeFailed", found, what, remedy, operands.DRIVER.name)
+
+
+def _about_mig(gpu_nodes: list[Json]) -> Findings:
+    def at(*states: str) -> list[Json]:
+        return [node for node in gpu_nodes if objects.labels_of(node).get(names.MIG_STATE) in states]
+
+    operand = operands.MIG_MANAGER.name
+    failed, changing = at("failed"), at(*names.MIG_CHANGING)
+    if failed:
+        what = f"the MIG configuration {objects.labels_of(failed[0]).get(names.MIG_CONFIG, '')} could not be applied"
+        remedy = (
+            "See the log of the MIG manager's pod: most often a process holds the GPUs, or the configuration does not "
+            f"exist for this GPU. Drain the node, remove its label {names.MIG_CONFIG}, and set it again."
+        )
+        yield Finding("failed", "MIGFailed", failed, what, remedy, operand)
+    yield Finding("progressing", "MIGChange", changing, "a MIG change is under way", operand=operand)
+    invalid = [
+        node for node in gpu_nodes if objects.labels_of(node).get(names.GPU_PRODUCT, "").endswith("-MIG-INVALID")
+    ]
+    what = "their MIG devices do not fit the MIG strategy single, so they offer no GPUs"
+    remedy = "Give all GPUs of such a node the same MIG devices, or set mig.strategy: mixed."
+    yield Finding("progressing", "MIGInvalid", invalid, what, remedy, operand)
+
+
+def _about_gpus(observation: Observation, gpu_nodes: list[Json]) -> Findings:
+    """Yield the nodes that offer no GPUs, or fewer than they have."""
+    spec = observation.spec
+    has_plugin = operands.enabled(operands.DEVICE_PLUGIN, spec)
     tolerations = operands.tolerations(spec.get("daemonsets"))
-    serving = [node for node in gpu_nodes if _has_device_plugin(node, tolerations)]
+    serving = [node for node in gpu_nodes if not has_plugin or _has_device_plugin(node, tolerations)]
     empty = [node for node in serving if not nodes.has_allocatable_gpus(node)]
+    missing = [node for node in empty if objects.name_of(node) not in observation.claimable]
     what = f"no {names.GPU_RESOURCE} or {names.MIG_RESOURCE_PREFIX}* is allocatable"
     remedy = "See the log of the device plugin's pod on the node."
-    yield from _about("progressing", "NoAllocatableGPUs", empty, gpu_nodes, what, remedy, operands.DEVICE_PLUGIN.name)
+    if not has_plugin:
+        what += f", and no ResourceSlice of {pods.DRA_DRIVER} offers their GPUs"
+        remedy = "Set devicePlugin.enabled: true, or install what shall offer the GPUs instead of the device plugin."
+    yield Finding("progressing", "NoAllocatableGPUs", missing, what, remedy, operands.DEVICE_PLUGIN.name)
 
-    reduced = [node for node in serving if _offers_fewer_gpus(node)]
-    what = "fewer GPUs are allocatable than the node has, because the device plugin reports some as unhealthy"
-    yield from _about("note", "UnhealthyGPUs", reduced, gpu_nodes, what)
+    reduced = [node for node in serving if nodes.missing_gpus(node)]
+    if reduced:
+        example = reduced[0]
+        what = f"{objects.name_of(example)} lacks {nodes.missing_gpus(example)} of its GPUs for pods"
+        remedy = (
+            "The device plugin reports them as unhealthy or does not see them: look for Xid errors in the kernel log, "
+            "and see the log of the device plugin's pod."
+        )
+        yield Finding("progressing", "UnhealthyGPUs", reduced, what, remedy, operands.DEVICE_PLUGIN.name)
 
 
 def _has_device_plugin(node: Json, tolerations: t.Iterable[Json]) -> bool:
     is_deployed = objects.labels_of(node).get(operands.DEVICE_PLUGIN.deploy_label) == "true"
     return is_deployed and not nodes.untolerated(node, tolerations)
-
-
-def _offers_fewer_gpus(node: Json) -> bool:
-    allocatable = nodes.gpu_quantities(node, "allocatable")
-    return any(allocatable.values()) and allocatable != nodes.gpu_quantities(node, "capacity")

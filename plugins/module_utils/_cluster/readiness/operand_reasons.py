@@ -119,7 +119,9 @@ def _outdated(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -
 def _stays_outdated(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -> bool:
     """Return whether there are pods of an old revision that nothing replaces."""
     # Pods that do not exist yet also count as not updated, but they need no deletion.
-    has_old_pods = int((daemonset.get("status") or {}).get("currentNumberScheduled", 0)) > rollout.updated
+    status = daemonset.get("status") or {}
+    outside = int(status.get("desiredNumberScheduled", 0)) - rollout.desired
+    has_old_pods = int(status.get("currentNumberScheduled", 0)) - outside > rollout.updated
     is_manual = daemonset["spec"]["updateStrategy"]["type"] == "OnDelete"
     return has_old_pods and is_manual and not _replaces_pods(operand, spec)
 

@@ -22,36 +22,69 @@ CRASHES = 3
 """Restarts after which a crash loop does not end by itself: about a minute with the kubelet's back-off."""
 
 
-def of_operands(observation: Observation, gpu_nodes: list[Json]) -> t.Iterator[Rollout]:
-    """Yield the rollout of each DaemonSet of each operand, and one for an operand without a DaemonSet."""
+def of_operands(
+    observation: Observation, gpu_nodes: list[Json], left_out: t.Sequence[Json] = ()
+) -> t.Iterator[Rollout]:
+    """Yield the rollout of each DaemonSet of each operand, and one for an operand without a DaemonSet.
+
+    Its numbers are about ``gpu_nodes``. Operands also run on the GPU nodes that are ``left_out``.
+    """
     for operand in operands.OPERANDS:
         daemonsets = [item for item in observation.daemonsets if operands.operand_name(item) == operand.name]
         for item in daemonsets:
-            yield _rollout(observation, operand, item, gpu_nodes)
+            yield _rollout(observation, operand, item, gpu_nodes, left_out)
         if not daemonsets:
             wanted = operands.enabled(operand, observation.spec) and observation.policy is not None
             state, expected = ("progressing", len(gpu_nodes)) if wanted else ("disabled", 0)
             yield Rollout(operand.name, None, state, expected=expected)
 
 
-def _rollout(observation: Observation, operand: operands.Operand, daemonset: Json, gpu_nodes: list[Json]) -> Rollout:
-    name, status = objects.name_of(daemonset), daemonset.get("status") or {}
-    template = daemonset["spec"]["template"]["spec"]
-    expected = sum(1 for node in gpu_nodes if _should_run_on(node, template))
-    desired = int(status.get("desiredNumberScheduled", 0))
-    state = "ready" if is_complete(daemonset) and desired == expected else "progressing"
-    if any(never_starts(row) for row in observation.troubled.get(name, ())):
-        state = "failed"
+def _rollout(
+    observation: Observation,
+    operand: operands.Operand,
+    daemonset: Json,
+    gpu_nodes: list[Json],
+    left_out: t.Sequence[Json],
+) -> Rollout:
+    name, template = objects.name_of(daemonset), daemonset["spec"]["template"]["spec"]
+    expected = [node for node in gpu_nodes if _should_run_on(node, template)]
+    outside = {objects.name_of(node): node for node in left_out if _should_run_on(node, template)}
+    skipped = {objects.name_of(node) for node in expected if operand is operands.DRIVER and nodes.skips_upgrades(node)}
+    desired, updated, available = _numbers(observation, daemonset, outside, skipped)
+    is_ready = _is_observed(daemonset) and desired == updated == available == len(expected)
+    rows = [row for row in observation.troubled.get(name, ()) if row.node not in outside]
     return Rollout(
         operand=operand.name,
         daemonset=name,
-        state=state,
-        expected=expected,
+        state="failed" if any(never_starts(row) for row in rows) else "ready" if is_ready else "progressing",
+        expected=len(expected),
         desired=desired,
-        updated=int(status.get("updatedNumberScheduled", 0)),
-        available=int(status.get("numberAvailable", 0)),
+        updated=updated,
+        available=available,
         images=tuple(item["image"] for item in template["containers"] if item["name"] == operand.container),
     )
+
+
+def _numbers(
+    observation: Observation, daemonset: Json, outside: t.Mapping[str, Json], skipped: set[str]
+) -> tuple[int, int, int]:
+    """Return how many pods are desired, updated and available on the nodes that are judged.
+
+    The status counts all nodes. What the nodes ``outside`` (and for the revision, those ``skipped`` by upgrades) do
+    not explain is taken to be missing on a judged node.
+    """
+    name, status = objects.name_of(daemonset), daemonset.get("status") or {}
+    counted = ("desiredNumberScheduled", "currentNumberScheduled", "updatedNumberScheduled", "numberAvailable")
+    desired, current, updated, available = (int(status.get(field, 0)) for field in counted)
+    troubled = {row.node for row in observation.troubled.get(name, ())}
+    down_outside = sum(1 for node, item in outside.items() if node in troubled or not nodes.is_ready(item))
+    missing = max(desired - current, 0)
+    unavailable = max(len(troubled - outside.keys()) + missing, desired - available - down_outside)
+    outdated = desired - updated - len(observation.outdated.get(name, frozenset()) & (outside.keys() | skipped))
+    inside = desired - len(outside)
+    if outside:
+        available = inside - max(min(unavailable, desired - available), 0)
+    return inside, inside - max(outdated, 0), available
 
 
 def _should_run_on(node: Json, template: Json) -> bool:
@@ -62,11 +95,17 @@ def _should_run_on(node: Json, template: Json) -> bool:
 def is_complete(daemonset: Json) -> bool:
     """Return whether all pods of a DaemonSet are available and of the newest revision (also with OnDelete)."""
     status = daemonset.get("status") or {}
-    if status.get("observedGeneration", 0) < daemonset["metadata"].get("generation", 0):
-        return False  # its controller has not seen the last edit
+    if not _is_observed(daemonset):
+        return False
     # updatedNumberScheduled counts pods of the newest revision whatever the update strategy is.
     desired, updated = status.get("desiredNumberScheduled", 0), status.get("updatedNumberScheduled", 0)
     return bool(updated == desired == status.get("numberAvailable", 0))
+
+
+def _is_observed(daemonset: Json) -> bool:
+    """Return whether the DaemonSet's controller has seen the last edit."""
+    observed = (daemonset.get("status") or {}).get("observedGeneration", 0)
+    return bool(observed >= daemonset["metadata"].get("generation", 0))
 
 
 def suspects(daemonsets: list[Json]) -> list[Json]:

@@ -83,9 +83,10 @@ class Verdict:
 class PodRow:
     """A pod of an operand that is in trouble: one row of the API's pod table.
 
-    A few examples are also read as whole pods. For these, ``cause`` is what holds the pod up, and ``current`` says
-    whether the pod has its DaemonSet's newest revision. An older pod may fail because of a spec that has been corrected
-    since.
+    A few examples are also read as whole pods. For these, ``cause`` is what holds the pod up, ``message`` all that its
+    container says, ``age_s`` the pod's age, and ``current`` says whether the pod has its controller's newest revision.
+    An older pod may fail because of a spec that has been corrected since. ``stuck_s`` is how long a wait has seen the
+    pod in this trouble.
     """
 
     name: str
@@ -94,13 +95,30 @@ class PodRow:
     restarts: int
     cause: str = ""
     current: bool = False
+    message: str = ""
+    age_s: float = 0.0
+    stuck_s: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Refusal:
+    """The API server refuses to create pods of a controller: its last Warning event, and the age of that event.
+
+    ``seen_s`` is how long a wait has seen the refusal.
+    """
+
+    message: str
+    age_s: float = 0.0
+    seen_s: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Observation:
     """The input of the judge. Lists hold objects as the API sent them.
 
-    ``policies`` is None if the CRD is not installed. ``troubled`` has the pods in trouble, by DaemonSet name.
+    ``policies`` is None if the CRD is not installed. ``troubled`` has the pods in trouble, by DaemonSet name, and
+    ``outdated`` the nodes with a pod of an old revision. ``upgrade_failures`` has the operator's words about failed
+    driver upgrades, by node. ``claimable`` names the nodes whose GPUs a driver for Dynamic Resource Allocation offers.
     """
 
     name: str
@@ -112,6 +130,12 @@ class Observation:
     nodes: list[Json]
     now: float
     troubled: t.Mapping[str, tuple[PodRow, ...]] = dataclasses.field(default_factory=dict)
+    refusals: t.Mapping[str, Refusal] = dataclasses.field(default_factory=dict)
+    waited_s: float = 0.0
+    error_lasts_s: float = 0.0
+    outdated: t.Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    upgrade_failures: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    claimable: frozenset[str] = frozenset()
 
     @property
     def policy(self) -> Json | None:

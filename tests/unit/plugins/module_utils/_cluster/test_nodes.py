@@ -162,3 +162,44 @@ def test_the_operating_system_as_text() -> None:
     item["metadata"]["labels"] = {}
     assert nodes.os_text(item) == "Ubuntu 24.04 LTS"
     assert nodes.os_text({"metadata": {}}) is None
+
+
+def _gpus(allocatable: dict[str, str], capacity: dict[str, str], **labels: str) -> Json:
+    made = {f"nvidia.com/gpu.{key}": value for key, value in labels.items()}
+    return {
+        "metadata": {"name": "gpu-0000", "labels": made},
+        "status": {"allocatable": allocatable, "capacity": capacity},
+    }
+
+
+@pytest.mark.parametrize(
+    ("node", "missing"),
+    [
+        (_gpus({"nvidia.com/gpu": "8"}, {"nvidia.com/gpu": "8"}, count="8"), 0),
+        (_gpus({"nvidia.com/gpu": "7"}, {"nvidia.com/gpu": "8"}), 1),
+        (_gpus({"nvidia.com/gpu": "1"}, {"nvidia.com/gpu": "1"}, count="8"), 7),
+        (_gpus({"nvidia.com/gpu": "8"}, {"nvidia.com/gpu": "8"}, count="8", replicas="4"), 24),
+        (_gpus({"nvidia.com/gpu.shared": "32"}, {"nvidia.com/gpu.shared": "32"}, count="8", replicas="4"), 0),
+        (_gpus({"nvidia.com/gpu.shared": "1k"}, {"nvidia.com/gpu.shared": "1k"}, count="8", replicas="125"), 0),
+        (_gpus({"nvidia.com/gpu": "9"}, {"nvidia.com/gpu": "9"}, count="8"), 0),
+        (_gpus({"nvidia.com/gpu": "0"}, {"nvidia.com/gpu": "8"}, count="8"), 0),
+        (_gpus({}, {}), 0),
+        (_gpus({"nvidia.com/gpu": "8"}, {"nvidia.com/gpu": "8"}, count="eight", replicas="x"), 0),
+        (_gpus({"nvidia.com/mig-1g.10gb": "7"}, {"nvidia.com/mig-1g.10gb": "7"}, count="8"), 0),
+        (_gpus({"nvidia.com/mig-1g.10gb": "6"}, {"nvidia.com/mig-1g.10gb": "7"}, count="8", replicas="0"), 1),
+        (_gpus({"nvidia.com/gpu": "8", "nvidia.com/mig-1g.10gb": "0"}, {"nvidia.com/gpu": "8"}, count="9"), 1),
+    ],
+)
+def test_the_gpus_that_a_node_lacks(node: Json, missing: int) -> None:
+    assert nodes.missing_gpus(node) == missing
+
+
+@pytest.mark.parametrize(("labels", "skips"), [({}, False), ({"x": "true"}, False)])
+def test_a_node_without_the_label_takes_part_in_upgrades(labels: dict[str, str], skips: bool) -> None:
+    assert nodes.skips_upgrades({"metadata": {"name": "gpu-0000", "labels": labels}}) is skips
+
+
+@pytest.mark.parametrize(("value", "skips"), [("true", True), ("false", False), ("", False)])
+def test_the_label_that_keeps_a_node_out_of_upgrades(value: str, skips: bool) -> None:
+    labels = {"nvidia.com/gpu-driver-upgrade.skip": value}
+    assert nodes.skips_upgrades({"metadata": {"name": "gpu-0000", "labels": labels}}) is skips

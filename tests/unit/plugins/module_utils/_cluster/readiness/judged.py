@@ -10,6 +10,7 @@ import time
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import NOTHING, Tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
     Observation,
     PodRow,
@@ -35,9 +36,9 @@ def observed(stack: Stack, **changes: t.Any) -> Observation:
     return Observation(**{**facts, **changes})
 
 
-def verdict(stack: Stack, **changes: t.Any) -> Verdict:
+def verdict(stack: Stack, limits: Tolerance = NOTHING, **changes: t.Any) -> Verdict:
     """Return the verdict on a stack."""
-    return judge.judge(observed(stack, **changes))
+    return judge.judge(observed(stack, **changes), limits)
 
 
 def reason(found: Verdict, code: str) -> Reason:

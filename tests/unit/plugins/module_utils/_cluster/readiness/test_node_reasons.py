@@ -7,20 +7,127 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Tolerance
 
 from tests.unit.fakes.stack import COMPONENT_LABELS, Stack, cpu_node, policy, progress, ready
-from tests.unit.plugins.module_utils._cluster.readiness.judged import codes, edited, reason, roll, set_labels, verdict
+from tests.unit.plugins.module_utils._cluster.readiness.judged import (
+    codes,
+    edited,
+    reason,
+    roll,
+    set_labels,
+    troubled,
+    verdict,
+)
+
+# How many nodes there are
 
 
-@pytest.mark.parametrize(("age", "state"), [(10, "progressing"), (100, "failed")])
+@pytest.mark.parametrize(("min_nodes", "state"), [(1, "progressing"), (0, "ready")])
 @pytest.mark.parametrize("labelled", [True, False])
-def test_no_gpu_node(age: float, state: str, labelled: bool) -> None:
+def test_no_gpu_node(min_nodes: int, state: str, labelled: bool) -> None:
+    """A pool that is scaled down to zero, or whose first node joins in a minute, is no failure."""
     node = cpu_node()
     if not labelled:
         node["metadata"]["labels"] = {}
-    found = verdict(edited(ready(0), age), nodes=[node])
+    found = verdict(edited(ready(0), 100), Tolerance(min_nodes=min_nodes), nodes=[node])
     assert found.state == state and found.reasons[0].code == ("NoGPUNodes" if labelled else "NoNFDLabels")
     assert found.reasons[0].remedy
+
+
+def test_fewer_gpu_nodes_than_there_must_be() -> None:
+    found = verdict(ready(2), Tolerance(min_nodes=3))
+    assert found.state == "progressing" and "2 GPU nodes are left, but min_nodes is 3." in found.message
+    assert verdict(ready(2), Tolerance(min_nodes=2)).state == "ready"
+
+
+def down(stack: Stack, number: int) -> Stack:
+    """Power a node off: the kubelet does not report, and its pods are not available."""
+    stack.nodes[number]["status"]["conditions"][0]["status"] = "Unknown"
+    for item in stack.daemonsets.values():
+        item["status"]["numberAvailable"] -= 1
+    return stack
+
+
+def test_a_node_that_is_down_blocks_unless_it_is_excluded() -> None:
+    stack = down(ready(3), 1)
+    assert verdict(stack).state == "progressing"
+    found = verdict(stack, Tolerance(exclude_nodes=("gpu-0001",)))
+    assert found.state == "ready" and codes(found) == ["NodesExcluded"]
+    assert found.message == (
+        "The GPU stack is ready: 2 of 2 GPU nodes have allocatable GPUs. 1 other GPU node is left out."
+    )
+    message = reason(found, "NodesExcluded").message
+    assert message == "1 of 3 GPU nodes (gpu-0001): exclude_nodes names them, so they are not judged."
+    driver = next(item for item in found.operands if item.operand == "driver")
+    assert (driver.state, driver.expected, driver.desired, driver.updated, driver.available) == ("ready", 2, 2, 2, 2)
+
+
+def test_only_the_selected_nodes_are_judged() -> None:
+    stack = set_labels(down(ready(3), 1), 1, pool="a")
+    assert verdict(stack, Tolerance("pool=a")).state == "ready"
+    assert verdict(stack, Tolerance("pool!=a")).state == "progressing"
+    found = verdict(stack, Tolerance("pool=b"))
+    assert found.state == "progressing" and codes(found) == ["NodesNotSelected", "TooFewNodes"]
+    assert found.message.startswith("3 of 3 GPU nodes (gpu-0000, gpu-0001, gpu-0002): node_selector does not select")
+    assert verdict(stack, Tolerance("pool=b", min_nodes=0)).state == "ready"
+
+
+def test_as_many_unready_nodes_as_are_tolerated_do_not_block() -> None:
+    stack = down(down(ready(4), 1), 2)
+    assert verdict(stack, Tolerance(max_unready="1")).state == "progressing"
+    for limit in ("2", "50%"):
+        found = verdict(stack, Tolerance(max_unready=limit))
+        assert found.state == "ready" and codes(found) == ["NodesTolerated"]
+        assert reason(found, "NodesTolerated").message.startswith("2 of 4 GPU nodes (gpu-0001, gpu-0002): ")
+        assert "2 of 2 GPU nodes have allocatable GPUs. 2 other GPU nodes are left out." in found.message
+    assert verdict(stack, Tolerance(max_unready="2", min_nodes=3)).reasons[0].code == "TooFewNodes"
+
+
+def test_nodes_that_are_fine_are_not_left_out_as_tolerated() -> None:
+    found = verdict(ready(4), Tolerance(max_unready="100%"))
+    assert found.state == "ready" and codes(found) == [] and found.nodes_total == 4
+
+
+def test_a_pod_in_trouble_makes_its_node_unready() -> None:
+    stack = roll(ready(3), "nvidia-dcgm-exporter", 3, 3, 3, 2)
+    trouble = troubled("nvidia-dcgm-exporter", "CrashLoopBackOff", restarts=9)
+    assert verdict(stack, troubled=trouble).state == "failed"
+    found = verdict(stack, Tolerance(max_unready="1"), troubled=trouble)
+    assert found.state == "ready" and codes(found) == ["NodesTolerated"]
+
+
+def test_a_pod_of_an_old_revision_makes_its_node_unready() -> None:
+    stack = roll(ready(3), "nvidia-dcgm-exporter", 3, 3, 2, 3)
+    outdated = {"nvidia-dcgm-exporter": frozenset({"gpu-0002"})}
+    assert verdict(stack, outdated=outdated).state == "progressing"
+    found = verdict(stack, Tolerance(max_unready="1"), outdated=outdated)
+    assert found.state == "ready" and codes(found) == ["NodesTolerated"]
+
+
+def test_a_fleet_for_virtual_machines_only() -> None:
+    spec = {"sandboxWorkloads": {"enabled": True, "defaultWorkload": "vm-passthrough"}}
+    stack = ready(2, **spec)
+    for item in stack.daemonsets.values():
+        item["status"].update(progress(0, 0, 0, 0))
+    found = verdict(stack)
+    assert found.state == "progressing" and codes(found) == ["VirtualMachineNodes", "TooFewNodes"]
+    assert "2 of 2 GPU nodes (gpu-0000, gpu-0001): they are for virtual machines" in found.message
+    assert verdict(stack, Tolerance(min_nodes=0)).state == "ready"
+
+
+def test_a_node_that_is_switched_off_does_not_block_when_it_is_down() -> None:
+    stack = set_labels(ready(2), 1, **{"nvidia.com__gpu.deploy.operands": "false"})
+    for key in COMPONENT_LABELS.values():
+        stack.nodes[0]["metadata"]["labels"].pop(key)
+    stack.nodes[0]["status"]["conditions"][0]["status"] = "Unknown"
+    for item in stack.daemonsets.values():
+        item["status"].update(progress(1, 1, 1, 1))
+    found = verdict(stack)
+    assert found.state == "ready" and codes(found) == ["OperandsSwitchedOff"] and found.nodes_total == 1
+
+
+# Taints, cordons and kubelets
 
 
 def taint(stack: Stack, count: int, effect: str = "NoSchedule") -> Stack:
@@ -33,7 +140,7 @@ def taint(stack: Stack, count: int, effect: str = "NoSchedule") -> Stack:
 
 def test_every_gpu_node_tainted() -> None:
     found = verdict(taint(ready(2), 2))
-    assert found.state == "failed" and found.reasons[0].code == "NodesTainted"
+    assert found.state == "progressing" and found.reasons[0].code == "NodesTainted"
     assert "dedicated=training:NoSchedule" in found.message and "daemonsets.tolerations" in found.message
 
 
@@ -55,7 +162,18 @@ def test_a_taint_that_does_not_keep_pods_away() -> None:
 def test_every_gpu_node_switched_off() -> None:
     stack = set_labels(ready(2), 2, **{"nvidia.com__gpu.deploy.operands": "false"})
     found = verdict(stack)
-    assert found.state == "failed" and found.reasons[0].code == "OperandsSwitchedOff"
+    assert found.state == "progressing" and found.reasons[0].code == "OperandsSwitchedOff"
+
+
+def test_cordoned_nodes_are_a_note_unless_there_is_no_other() -> None:
+    stack = ready(2)
+    stack.nodes[1]["spec"]["unschedulable"] = True
+    found = verdict(stack)
+    assert found.state == "ready" and codes(found) == ["NodesCordoned"]
+    assert "1 of 2 GPU nodes (gpu-0001): cordoned" in found.reasons[0].message
+    stack.nodes[0]["spec"]["unschedulable"] = True
+    found = verdict(stack)
+    assert found.state == "progressing" and "2 of 2 GPU nodes (gpu-0000, gpu-0001): cordoned" in found.message
 
 
 def test_a_node_that_is_not_ready() -> None:
@@ -119,11 +237,31 @@ def test_no_allocatable_gpu() -> None:
     )  # its DaemonSet is still there
 
 
-def test_without_a_device_plugin_no_allocatable_gpu_is_expected() -> None:
+def without_device_plugin() -> Stack:
     stack = ready(2, devicePlugin={"enabled": False})
     del stack.daemonsets["nvidia-device-plugin-daemonset"]
     for node in stack.nodes:
-        node["status"]["allocatable"]["nvidia.com/gpu"] = "0"
+        node["status"]["allocatable"]["nvidia.com/gpu"] = node["status"]["capacity"]["nvidia.com/gpu"] = "0"
+    return stack
+
+
+def test_without_a_device_plugin_something_else_must_offer_the_gpus() -> None:
+    found = verdict(without_device_plugin())
+    assert found.state == "progressing" and codes(found) == ["NoAllocatableGPUs"]
+    assert "no ResourceSlice of gpu.nvidia.com offers their GPUs" in found.message
+    assert "Set devicePlugin.enabled: true" in found.message
+
+
+def test_gpus_that_can_be_claimed_need_no_device_plugin() -> None:
+    found = verdict(without_device_plugin(), claimable=frozenset({"gpu-0000", "gpu-0001"}))
+    assert found.state == "ready"
+    found = verdict(without_device_plugin(), claimable=frozenset({"gpu-0000"}))
+    assert found.state == "progressing" and reason(found, "NoAllocatableGPUs").node == "gpu-0001"
+
+
+def test_another_device_plugin_may_offer_the_gpus() -> None:
+    stack = ready(2, devicePlugin={"enabled": False})
+    del stack.daemonsets["nvidia-device-plugin-daemonset"]
     assert verdict(stack).state == "ready"
 
 
@@ -134,8 +272,69 @@ def test_mig_devices_are_gpus() -> None:
     assert verdict(stack).state == "ready"
 
 
-def test_unhealthy_gpus_are_a_note() -> None:
+def test_a_node_with_fewer_gpus_than_it_has_is_not_ready() -> None:
     stack = ready(2)
     stack.nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] = "7"
     found = verdict(stack)
-    assert found.state == "ready" and codes(found) == ["UnhealthyGPUs"]
+    assert found.state == "progressing" and codes(found) == ["UnhealthyGPUs"]
+    assert "gpu-0000 lacks 1 of its GPUs" in found.message and "Xid" in found.message
+    assert verdict(stack, Tolerance(max_unready="1")).state == "ready"
+
+
+@pytest.mark.parametrize(("state", "expected"), [("pending", "MIGChange"), ("rebooting", "MIGChange")])
+def test_a_mig_change_is_waited_for(state: str, expected: str) -> None:
+    found = verdict(set_labels(ready(2), 1, **{"nvidia.com__mig.config.state": state}))
+    assert found.state == "progressing" and codes(found) == [expected]
+
+
+def test_a_mig_change_that_failed() -> None:
+    failed = {"nvidia.com__mig.config.state": "failed", "nvidia.com__mig.config": "all-1g.10gb"}
+    found = verdict(set_labels(ready(2), 1, **failed))
+    assert found.state == "failed" and codes(found) == ["MIGFailed"]
+    assert "all-1g.10gb could not be applied" in found.message and "MIG manager's pod" in found.message
+    without = set_labels(ready(2, migManager={"enabled": False}), 1, **failed)
+    del without.daemonsets["nvidia-mig-manager"]
+    assert verdict(without).state == "ready"
+
+
+def test_mig_devices_that_do_not_fit_the_strategy() -> None:
+    found = verdict(set_labels(ready(2), 1, **{"nvidia.com__gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-INVALID"}))
+    assert found.state == "progressing" and codes(found) == ["MIGInvalid"] and "mig.strategy: mixed" in found.message
+
+
+# Driver upgrades
+
+
+def test_a_node_that_is_kept_out_of_upgrades_does_not_block() -> None:
+    skipped = {
+        "nvidia.com__gpu-driver-upgrade.skip": "true",
+        "nvidia.com__gpu-driver-upgrade-state": "upgrade-required",
+    }
+    stack = roll(set_labels(ready(3), 1, **skipped), "nvidia-driver-daemonset", 3, 3, 2, 3)
+    found = verdict(stack, outdated={"nvidia-driver-daemonset": frozenset({"gpu-0000"})})
+    assert found.state == "ready" and codes(found) == ["UpgradeSkipped"]
+    assert "nvidia.com/gpu-driver-upgrade.skip=true" in found.reasons[0].message
+
+
+def test_only_the_skipped_nodes_pod_may_be_outdated() -> None:
+    stack = roll(
+        set_labels(ready(3), 1, **{"nvidia.com__gpu-driver-upgrade.skip": "true"}),
+        "nvidia-driver-daemonset",
+        3,
+        3,
+        1,
+        3,
+    )
+    outdated = {"nvidia-driver-daemonset": frozenset({"gpu-0000", "gpu-0001"})}
+    assert verdict(stack, outdated=outdated).state != "ready"
+
+
+def test_a_failed_upgrade_says_why() -> None:
+    stack = set_labels(ready(2), 2, **{"nvidia.com__gpu-driver-upgrade-state": "upgrade-failed"})
+    found = verdict(stack, upgrade_failures={"gpu-0001": "Failed to drain the node, timed out waiting for pods"})
+    assert found.state == "failed" and found.message == (
+        "2 of 2 GPU nodes (gpu-0000, gpu-0001): the driver upgrade failed and the node stays cordoned. On gpu-0001: "
+        "Failed to drain the node, timed out waiting for pods. Remove the cause, then set the node's label "
+        "nvidia.com/gpu-driver-upgrade-state=upgrade-required."
+    )
+    assert "see the log of the driver's pod on gpu-0000" in verdict(stack).message
