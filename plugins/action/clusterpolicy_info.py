@@ -6,11 +6,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.plugin_utils._progress import WaitingAction
+from ansible_collections.gpuops.nvidia.plugins.plugin_utils._progress import WatchingAction
 
 
-class ActionModule(WaitingAction):
+class ActionModule(WatchingAction):
     """Runs the module of the same name and prints its progress."""
 
     MODULE = "gpuops.nvidia.clusterpolicy_info"
-    WAITS_BY_DEFAULT = False

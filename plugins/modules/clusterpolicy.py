@@ -236,6 +236,11 @@ options:
     description: How many seconds to wait. Building the driver on a node takes minutes.
     type: int
     default: 1800
+  progress_path:
+    description:
+      - File on the machine that runs the module. A wait appends a line to this file at each look.
+      - Without this option, the controller prints these lines if it runs the module itself (connection V(local)).
+    type: path
   allow_disruption:
     description: Allow the deletion of the ClusterPolicy while pods use GPUs. These pods lose their driver.
     type: bool
@@ -334,6 +339,7 @@ OPTIONS: dict[str, t.Any] = {
     "force": {"type": "bool", "default": False},
     "wait": {"type": "bool", "default": True},
     "wait_timeout": {"type": "int", "default": 1800},
+    "progress_path": {"type": "path"},
     "allow_disruption": {"type": "bool", "default": False},
 }
 

@@ -43,6 +43,11 @@ options:
     description: How many seconds to wait.
     type: int
     default: 1800
+  progress_path:
+    description:
+      - File on the machine that runs the module. A wait appends a line to this file at each look.
+      - Without this option, the controller prints these lines if it runs the module itself (connection V(local)).
+    type: path
 seealso:
   - module: gpuops.nvidia.clusterpolicy
   - module: gpuops.nvidia.gpu_stack_info
@@ -140,6 +145,7 @@ OPTIONS: dict[str, t.Any] = {
     "namespace": {"type": "str", "default": "gpu-operator"},
     "wait": {"type": "bool", "default": False},
     "wait_timeout": {"type": "int", "default": 1800},
+    "progress_path": {"type": "path"},
 }
 
 

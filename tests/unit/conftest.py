@@ -47,5 +47,6 @@ def nvml(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def api(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[FakeApi]:
     """A fake API server with two nodes and a stack that is ready. Waits poll it quickly."""
     monkeypatch.setattr(waiting, "POLL_S", 0.01)
+    monkeypatch.setattr(waiting, "POLL_FACTOR", 0)
     with serving(ready(2)) as server:
         yield server

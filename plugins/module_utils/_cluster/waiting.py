@@ -12,6 +12,7 @@ half a second.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import time
@@ -20,7 +21,13 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
 
 POLL_S = 2.0
-"""How long to wait before looking at the cluster again."""
+"""How long to wait at least before looking at the cluster again."""
+
+POLL_MAX_S = 60.0
+"""How long to wait at most, however long a look takes."""
+
+POLL_FACTOR = 10
+"""How many times as long as a look the pause after it is: a large fleet is read less often than a small one."""
 
 OUTAGE_S = 60.0
 """How long the API server may be away during a wait: the upgrade of a control plane restarts it for some seconds."""
@@ -72,14 +79,15 @@ def until(
 ) -> T | None:
     """Call ``look`` until it returns something other than None, and return that, or None when ``timeout_s`` has passed.
 
-    The pause between two looks is ``poll_s`` (`POLL_S` unless it is given). A look may fail while the API server is
-    away: the wait then calls ``on_outage`` and goes on for as long as ``patience`` allows, at most until
-    ``patience_ends()`` (monotonic seconds) and ``timeout_s``. The error that ends it says how old the last answer is.
+    The pause between two looks is ``poll_s``, or else depends on how long the look took (see `POLL_FACTOR`). A look may
+    fail while the API server is away: the wait then calls ``on_outage`` and goes on for as long as ``patience`` allows,
+    at most until ``patience_ends()`` (monotonic seconds) and ``timeout_s``. The error that ends it says how old the
+    last answer is.
     """
     patience = patience or Patience()
     deadline = time.monotonic() + timeout_s
     while True:
-        pause_s = POLL_S
+        pause_s, began = POLL_S, time.monotonic()
         try:
             found = look()
         except GpuOpsError as e:
@@ -91,9 +99,22 @@ def until(
                 return found
             if time.monotonic() >= deadline:
                 return None
-            if poll_s is not None:
-                pause_s = poll_s() if callable(poll_s) else poll_s
+            pause_s = _pause(time.monotonic() - began, poll_s)
         time.sleep(max(0.0, min(pause_s, deadline - time.monotonic())))
+
+
+def _pause(look_s: float, poll_s: float | t.Callable[[], float] | None) -> float:
+    """Return the pause after a look that took ``look_s``."""
+    if poll_s is None:
+        return max(POLL_S, min(POLL_FACTOR * look_s, POLL_MAX_S))
+    return poll_s() if callable(poll_s) else poll_s
+
+
+def append_line(path: str | None, line: str) -> None:
+    """Append a line to a progress file, if there is one. A file that cannot be written does not end the work."""
+    if path:
+        with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
 
 
 def timeout_message(missing: str, seconds: float) -> str:

@@ -120,7 +120,7 @@ def _schema(cluster: Cluster) -> Json | None:
 def _verdict(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     namespace, name = options["namespace"], options["name"]
     if options["wait"]:
-        verdict = wait.until_ready(cluster, namespace, name, options["wait_timeout"])[1]
+        verdict = wait.until_ready(cluster, namespace, name, options["wait_timeout"], options["progress_path"])[1]
     else:
         verdict = judge.judge(observe.observe(cluster, namespace, name))
     return verdict.as_result()

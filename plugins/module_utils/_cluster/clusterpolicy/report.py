@@ -21,7 +21,8 @@ def clusterpolicy_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json
     """Read and judge the ClusterPolicy, after a wait if the options request one. Return the module's result."""
     namespace, name = options["namespace"], options["name"]
     if options["wait"] and not cluster.check_mode:
-        return _describe(*wait.until_ready(cluster, namespace, name, options["wait_timeout"]))
+        found = wait.until_ready(cluster, namespace, name, options["wait_timeout"], options["progress_path"])
+        return _describe(*found)
     observation = observe.observe(cluster, namespace, name)
     return _describe(observation, judge.judge(observation))
 

@@ -21,7 +21,7 @@ FRESH_EDIT_S = 3
 """Age of an edit before the status can refer to it. In recordings, the operator reacts within 0.3 s."""
 
 RECONCILE_ERROR_S = 30
-"""How long a ReconcileFailed may last before it counts: the operator often recovers from one within a second."""
+"""How long a wait must see the same ReconcileFailed before it counts: the operator often recovers within a second."""
 
 
 def about_policy(observation: Observation) -> Reasons:
@@ -84,7 +84,7 @@ def _about_operator(observation: Observation) -> Reasons:
 def about_state(observation: Observation) -> Reasons:
     """Yield what the operator reports. These reasons come last, because other reasons name pods and nodes."""
     status = (observation.policy or {}).get("status") or {}
-    error = _error_condition(status)
+    error = error_condition(observation)
     if error and error.get("reason") != "OperandNotReady":
         yield _not_reconciled(observation, error)
     elif status.get("state") != "ready":
@@ -97,14 +97,16 @@ def about_state(observation: Observation) -> Reasons:
         yield Reason("progressing", "JustChanged", message)
 
 
-def _error_condition(status: Json) -> Json | None:
-    conditions = status.get("conditions") or []
+def error_condition(observation: Observation) -> Json | None:
+    """Return the ClusterPolicy's condition Error if it is true, or None."""
+    conditions = ((observation.policy or {}).get("status") or {}).get("conditions") or []
     return next((item for item in conditions if item["type"] == "Error" and item["status"] == "True"), None)
 
 
 def _not_reconciled(observation: Observation, error: Json) -> Reason:
-    # An error from before the last edit may be about something that this edit has corrected.
-    lasts_s = min(observation.now - objects.timestamp(error.get("lastTransitionTime")), observation.seconds_since_edit)
+    # An error from before the last edit may be about something that this edit has corrected. The condition's own time
+    # says nothing: it is also true, with another reason, during every rollout.
+    lasts_s = min(observation.error_lasts_s, observation.seconds_since_edit)
     message = f"The operator cannot reconcile: {error.get('message') or error.get('reason')}."
-    level: Level = "failed" if lasts_s > RECONCILE_ERROR_S else "progressing"
+    level: Level = "failed" if lasts_s >= RECONCILE_ERROR_S else "progressing"
     return Reason(level, str(error.get("reason")), message, "Correct what the message names.")

@@ -4,30 +4,42 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Waiting for the judge's verdict."""
+"""Waiting for the judge's verdict, in one process that remembers what it has seen."""
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+import time
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import signals, waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.history import History
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation, Verdict
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
-def until_ready(cluster: Cluster, namespace: str, name: str, timeout_s: float) -> tuple[Observation, Verdict]:
-    """Return what was observed when the verdict became ready.
+def until_ready(
+    cluster: Cluster, namespace: str, name: str, timeout_s: float, progress_path: str | None = None
+) -> tuple[Observation, Verdict]:
+    """Return what was observed when the verdict became ready. Each look appends a line to the progress file.
 
-    Raises `GpuOpsError` with the last verdict as soon as it is failed (reason NotReady), when time is up (TimedOut), or
-    when the API server stays away (Unreachable, ServerError or TooManyRequests). If the first look fails, so does the
-    wait, without a verdict.
+    Raises `GpuOpsError` with the last verdict as soon as it is failed (reason NotReady), when time is up (TimedOut),
+    when a signal ends the wait (Interrupted), or when the API server stays away (Unreachable, ServerError or
+    TooManyRequests). If the first look fails, so does the wait, without a verdict.
     """
-    look = _Look(cluster, namespace, name)
+    look = _Look(lambda: observe.observe(cluster, namespace, name), _Progress(progress_path))
     try:
-        found = waiting.until(look, timeout_s, patience=waiting.Patience(reached=False))
+        with signals.as_exceptions():
+            found = waiting.until(
+                look, timeout_s, patience=waiting.Patience(reached=False), on_outage=look.progress.show_outage
+            )
     except GpuOpsError as e:
         raise GpuOpsError(e.msg, **{**look.result, **e.details}) from e
+    except KeyboardInterrupt as e:
+        message = "The wait was interrupted. Nothing has to be put back; run it again to go on waiting."
+        raise GpuOpsError(message, **{**look.result, "reason": "Interrupted"}) from e
     if found is None:
         raise GpuOpsError(waiting.timeout_message(look.message, timeout_s), reason="TimedOut", **look.result)
     if found[1].state == "failed":
@@ -35,17 +47,49 @@ def until_ready(cluster: Cluster, namespace: str, name: str, timeout_s: float) -
     return found
 
 
+class _Progress:
+    """Writes what holds up the stack, and for how long it has, to the progress file."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._blocker: tuple[str | None, ...] = ()
+        self._since = time.monotonic()
+
+    def show(self, verdict: Verdict) -> None:
+        """Write a line about a verdict that is not ready."""
+        wanted = [rollout for rollout in verdict.operands if rollout.state != "disabled"]
+        ready = sum(rollout.state == "ready" for rollout in wanted)
+        first = verdict.reasons[0]
+        operands = f"{ready}/{len(wanted)} operands ready; " if wanted else ""
+        self._write((first.code, first.operand), operands + first.message)
+
+    def show_outage(self, error: GpuOpsError) -> None:
+        """Write a line about an API server that does not answer."""
+        self._write(("Unreachable",), error.msg)
+
+    def _write(self, blocker: tuple[str | None, ...], line: str) -> None:
+        now = time.monotonic()
+        if blocker != self._blocker:
+            self._blocker, self._since = blocker, now
+        minutes, seconds = divmod(int(now - self._since), 60)
+        waiting.append_line(self._path, f"{line} (for {minutes:02}:{seconds:02})")
+
+
 class _Look:
     """Looks at the stack, and keeps the last verdict: the message, and the keys of the result."""
 
-    def __init__(self, cluster: Cluster, namespace: str, name: str) -> None:
-        self._cluster, self._namespace, self._name = cluster, namespace, name
+    def __init__(self, observed: t.Callable[[], Observation], progress: _Progress) -> None:
+        self._observed, self.progress = observed, progress
+        self._history = History(time.monotonic())
         self.message = ""
         self.result: Json = {}
 
     def __call__(self) -> tuple[Observation, Verdict] | None:
         """Return what was observed and a verdict that ends the wait, or None."""
-        observation = observe.observe(self._cluster, self._namespace, self._name)
+        observation = self._history.add_ages(self._observed(), time.monotonic())
         verdict = judge.judge(observation)
         self.message, self.result = verdict.message, verdict.as_result()
-        return None if verdict.state == "progressing" else (observation, verdict)
+        if verdict.state == "progressing":
+            self.progress.show(verdict)
+            return None
+        return observation, verdict

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import typing as t
+from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
@@ -113,3 +114,36 @@ def test_the_age_of_the_last_answer_is_stated_once(clock: Clock) -> None:
     inner = GpuOpsError("Cannot reach the Kubernetes API. Its last answer was 3 s ago.", reason="Unreachable")
     with pytest.raises(GpuOpsError, match=r"^Cannot reach the Kubernetes API\. Its last answer was 62 s ago\.$"):
         waiting.until(looks(None, inner), 1000)
+
+
+@pytest.mark.parametrize(("look_s", "pause_s"), [(0.0, 2.0), (0.1, 2.0), (0.5, 5.0), (3.0, 30.0), (9.0, 60.0)])
+def test_the_pause_grows_with_what_a_look_costs(clock: Clock, look_s: float, pause_s: float) -> None:
+    answers = iter([None, "found"])
+
+    def look() -> str | None:
+        clock.now_s += look_s
+        return next(answers)
+
+    assert waiting.until(look) == "found"
+    assert clock.slept == [pytest.approx(pause_s)]
+
+
+def test_the_last_look_is_at_the_end_of_the_time(clock: Clock) -> None:
+    def look() -> None:
+        clock.now_s += 3
+
+    assert waiting.until(look, 20) is None
+    assert clock.slept == [pytest.approx(17)]
+
+
+def test_a_progress_file_gets_whole_lines(tmp_path: Path) -> None:
+    path = tmp_path / "progress"
+    waiting.append_line(str(path), "one")
+    waiting.append_line(str(path), "two")
+    assert path.read_text(encoding="utf-8") == "one\ntwo\n"
+
+
+def test_work_goes_on_without_a_progress_file(tmp_path: Path) -> None:
+    waiting.append_line(None, "one")
+    waiting.append_line(str(tmp_path / "gone" / "progress"), "one")
+    assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,10 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
 import typing as t
+from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
@@ -15,12 +18,24 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import wait
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
+from tests.support.clock import Clock
 from tests.unit.fakes.api import GPUCLUSTERS, POLICIES, FakeApi, refusal
-from tests.unit.fakes.stack import NAMESPACE
+from tests.unit.fakes.stack import LONG_AGO, NAMESPACE
 
 
-def state_after_wait(api: FakeApi, timeout_s: float = 5) -> str:
-    return wait.until_ready(Cluster(api.connection), NAMESPACE, "cluster-policy", timeout_s)[1].state
+def state_after_wait(api: FakeApi, timeout_s: float = 5, progress_path: Path | None = None) -> str:
+    path = str(progress_path) if progress_path else None
+    return wait.until_ready(Cluster(api.connection), NAMESPACE, "cluster-policy", timeout_s, path)[1].state
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Let no time pass but the pauses of a wait, which are 10 s."""
+    clock = Clock()
+    monkeypatch.setattr(waiting, "time", clock)
+    monkeypatch.setattr(wait, "time", clock)
+    monkeypatch.setattr(waiting, "POLL_S", 10.0)
+    return clock
 
 
 def on_poll(api: FakeApi, change: t.Callable[[int], t.Any]) -> None:
@@ -49,6 +64,54 @@ def test_the_wait_ends_at_its_timeout(api: FakeApi) -> None:
     with pytest.raises(GpuOpsError, match="not ready after 0 s: The operator does not report") as e:
         state_after_wait(api, 0.1)
     assert e.value.reason == "TimedOut" and e.value.details["verdict"]["state"] == "progressing"
+
+
+def test_the_timeout_names_the_whole_time(api: FakeApi, clock: Clock) -> None:
+    api.lists[POLICIES][0]["status"]["state"] = "notReady"
+    with pytest.raises(GpuOpsError, match="not ready after 60 s: The operator does not report"):
+        state_after_wait(api, 60)
+    assert clock.now_s == 1060
+
+
+def test_each_look_appends_a_line(api: FakeApi, clock: Clock, tmp_path: Path) -> None:
+    api.lists[POLICIES][0]["status"]["state"] = "notReady"
+
+    def change(number: int) -> t.Any:
+        if number == 2:
+            return refusal(503, "etcdserver: no leader")
+        return api.lists[POLICIES][0]["status"].update(state="ready") if number == 4 else None
+
+    on_poll(api, change)
+    assert state_after_wait(api, 60, tmp_path / "progress") == "ready"
+    lines = (tmp_path / "progress").read_text(encoding="utf-8").splitlines()
+    message = "8/8 operands ready; The operator does not report the ClusterPolicy as ready: state is notReady."
+    assert lines[:2] == [f"{message} (for 00:00)", f"{message} (for 00:10)"]
+    assert "no leader" in lines[2] and lines[2].endswith(" (for 00:00)")
+    assert lines[3:] == [f"{message} (for 00:00)"]
+
+
+def test_the_operator_may_fail_to_reconcile_for_half_a_minute(api: FakeApi, clock: Clock) -> None:
+    """The condition has been true for long: its time says nothing about its reason."""
+    error = {
+        "type": "Error",
+        "status": "True",
+        "reason": "ReconcileFailed",
+        "message": "m",
+        "lastTransitionTime": LONG_AGO,
+    }
+    api.lists[POLICIES][0]["status"] = {"state": "notReady", "conditions": [error]}
+    with pytest.raises(GpuOpsError, match="The operator cannot reconcile: m") as e:
+        state_after_wait(api, 600)
+    assert e.value.reason == "NotReady" and clock.now_s == 1030
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_wait(api: FakeApi, number: signal.Signals) -> None:
+    api.lists[POLICIES][0]["status"]["state"] = "notReady"
+    on_poll(api, lambda looked: os.kill(os.getpid(), number) if looked == 1 else None)
+    with pytest.raises(GpuOpsError, match="The wait was interrupted") as e:
+        state_after_wait(api)
+    assert e.value.reason == "Interrupted" and e.value.details["verdict"]["state"] == "progressing"
 
 
 @pytest.mark.parametrize("status", [500, 503])
