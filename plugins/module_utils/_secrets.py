@@ -42,7 +42,7 @@ def mask(value: t.Any) -> t.Any:
 
 
 def _masked(value: t.Any) -> t.Any:
-    return {key: MASK for key in value} if isinstance(value, dict) else MASK
+    return dict.fromkeys(value, MASK) if isinstance(value, dict) else MASK
 
 
 def _secret_keys(entry: Json) -> set[str]:

@@ -1,0 +1,227 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Which changes of a ClusterPolicy interrupt GPU workloads. Pure.
+
+Source: ``controllers/object_controls.go`` of the GPU Operator v25.10.1, v26.3.3 and v26.7.0 (what becomes part of the
+template of the driver's and the toolkit's pods), ``internal/config/driver_config_digest.go`` of v26.7.0 (what makes the
+driver reload), and its upgrade library (what an upgrade evicts).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+Version = tuple[int, int]
+
+IN_PLACE: Version = (26, 7)
+"""From this operator on, a change that does not concern the driver itself restarts its pods without evictions."""
+
+EVICTS = "the operator evicts GPU pods and replaces the driver, node by node"
+REMOVES_DRIVER = "the operator removes the driver from under GPU pods"
+RESTARTS_RUNTIME = "the toolkit reconfigures and restarts the container runtime of each node"
+
+TOOLKIT = "container-toolkit"
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """A field whose new value interrupts GPU workloads on the nodes that run ``operand``."""
+
+    field: str
+    before: t.Any
+    after: t.Any
+    effect: str
+    operand: str = operands.DRIVER.name
+
+
+@dataclasses.dataclass(frozen=True)
+class Operator:
+    """The operator's version now, and when it acts on the change. None is unknown, and counts as an old one.
+
+    ``outdated`` says whether driver pods wait for their replacement, as they do while ``autoUpgrade`` is off.
+    """
+
+    running: Version | None = None
+    acting: Version | None = None
+    outdated: bool = False
+
+
+Changes = t.Iterator[Change]
+
+
+def version(text: str | None) -> Version | None:
+    """Return the line of an operator's version or image tag: ``v26.7.0`` is ``(26, 7)``."""
+    found = re.search(r"(?:^|[^\d.])v?(\d+)\.(\d+)(?:\.\d|$)", text or "")
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def disrupts(before: Json, after: Json, operator: Operator | None = None) -> list[str]:
+    """Return the fields whose change from one spec to the other interrupts GPU workloads."""
+    return [change.field for change in changes(before, after, operator or Operator())]
+
+
+def changes(before: Json, after: Json, operator: Operator) -> list[Change]:
+    """Return what in the change from one whole spec to the other interrupts GPU workloads."""
+    return [*_of_driver(before, after, operator), *_of_toolkit(before, after), *_of_workload(before, after)]
+
+
+# The driver
+
+
+_NO_EFFECT = ("driver.upgradePolicy", "driver.useOpenKernelModules", "driver.enabled", "driver.useNvidiaDriverCRD")
+"""Fields of the driver that no pod's template contains, or that have their own rule."""
+
+_PULL = ("imagePullPolicy", "imagePullSecrets")
+_COSMETIC = (
+    *(f"driver.{field}" for field in ("resources", "startupProbe", "livenessProbe", "readinessProbe", "hostNetwork")),
+    *(f"{block}.{field}" for block in ("driver", "driver.manager", "gds", "gdrcopy") for field in _PULL),
+    "gds.args",
+    "gdrcopy.args",
+    "daemonsets",
+    "hostPaths.kubeletRootDir",
+)
+"""Fields in the template of the driver's pods with which the driver is not reloaded, from v26.7 on."""
+
+_NOT_IN_THE_TEMPLATE = ("daemonsets.updateStrategy", "daemonsets.rollingUpdate", "hostPaths.kubeletRootDir")
+
+_DRIVER_BLOCKS = ("driver", "gds", "gdrcopy", "hostPaths", "daemonsets")
+
+
+def _of_driver(before: Json, after: Json, operator: Operator) -> Changes:
+    if _delegates(before) != _delegates(after):
+        yield _change(before, after, "driver.useNvidiaDriverCRD", EVICTS if _delegates(after) else REMOVES_DRIVER)
+    elif _is_on(before, "driver") and not _is_on(after, "driver"):
+        yield _change(before, after, "driver.enabled", REMOVES_DRIVER)
+    elif operands.enabled(operands.DRIVER, before) and _upgrades_itself(after):
+        yield from _of_driver_pods(before, after, operator)
+
+
+def _of_driver_pods(before: Json, after: Json, operator: Operator) -> Changes:
+    """Yield what makes the operator replace driver pods by itself."""
+    if operator.outdated and not _upgrades_itself(before):
+        yield _change(before, after, "driver.upgradePolicy.autoUpgrade", EVICTS)
+    always_evicts = min(operator.running or (0, 0), operator.acting or (0, 0)) < IN_PLACE
+    if always_evicts and operator.running and operator.acting and operator.running != operator.acting:
+        yield Change("operator", *(f"v{major}.{minor}" for major, minor in (operator.running, operator.acting)), EVICTS)
+    for field in _differing(before, after, _DRIVER_BLOCKS):
+        if _is_in_driver_pods(field, before, after) and (always_evicts or not _starts_with(field, _COSMETIC)):
+            yield _change(before, after, field, EVICTS)
+
+
+def _is_in_driver_pods(field: str, before: Json, after: Json) -> bool:
+    block = field.partition(".")[0]
+    if block in ("gds", "gdrcopy"):
+        return any(bool((spec.get(block) or {}).get("enabled")) for spec in (before, after))
+    return not _starts_with(field, (*_NO_EFFECT, *_NOT_IN_THE_TEMPLATE))
+
+
+def _delegates(spec: Json) -> bool:
+    """Return whether NVIDIADriver objects determine the driver."""
+    return _is_on(spec, "driver") and bool((spec.get("driver") or {}).get("useNvidiaDriverCRD"))
+
+
+def _upgrades_itself(spec: Json) -> bool:
+    """Return whether the operator replaces driver pods by itself. Otherwise they wait until somebody deletes them."""
+    if (spec.get("sandboxWorkloads") or {}).get("enabled"):
+        return False
+    return bool(((spec.get("driver") or {}).get("upgradePolicy") or {}).get("autoUpgrade"))
+
+
+# The toolkit, which configures the container runtime
+
+
+_TOOLKIT_COSMETIC = tuple(f"toolkit.{field}" for field in ("enabled", "resources", "hostNetwork", *_PULL))
+_RUNTIME_FIELDS = ("cdi.enabled", "cdi.nriPluginEnabled", "operator.runtimeClass", "operator.defaultRuntime")
+
+
+def _of_toolkit(before: Json, after: Json) -> Changes:
+    was_on, is_on = _is_on(before, "toolkit"), _is_on(after, "toolkit")
+    if was_on != is_on:
+        yield _change(before, after, "toolkit.enabled", RESTARTS_RUNTIME, TOOLKIT)
+    elif is_on and (after.get("daemonsets") or {}).get("updateStrategy") != "OnDelete":
+        for field in _differing(before, after, ("toolkit", "cdi", "operator")):
+            if _starts_with(field, ("toolkit", *_RUNTIME_FIELDS)) and not _starts_with(field, _TOOLKIT_COSMETIC):
+                yield _change(before, after, field, RESTARTS_RUNTIME, TOOLKIT)
+
+
+# Virtual machines
+
+
+def _of_workload(before: Json, after: Json) -> Changes:
+    """Yield a new kind of workload for the nodes whose labels choose none: VM nodes run no driver for containers."""
+    if _workload(before) != _workload(after) and _workload(before) == "container":
+        enabled = (before.get("sandboxWorkloads") or {}).get("enabled")
+        field = "defaultWorkload" if enabled else "enabled"
+        yield _change(before, after, f"sandboxWorkloads.{field}", REMOVES_DRIVER)
+
+
+def _workload(spec: Json) -> str:
+    block = spec.get("sandboxWorkloads") or {}
+    return str(block.get("defaultWorkload") or "container") if block.get("enabled") else "container"
+
+
+# Comparing specs
+
+
+def _is_on(spec: Json, block: str) -> bool:
+    """Return whether a component whose default is on is enabled."""
+    return (spec.get(block) or {}).get("enabled") is not False
+
+
+_DEFAULTS: Json = {
+    "driver.kernelModuleType": "auto",
+    "cdi.enabled": True,
+    "operator.runtimeClass": "nvidia",
+    "toolkit.installDir": "/usr/local/nvidia",
+    "hostPaths.rootFS": "/",
+    "hostPaths.driverInstallDir": "/run/nvidia/driver",
+}
+"""What an absent field means. For others, an empty value and none mean the same."""
+
+
+def _differing(before: Json, after: Json, blocks: t.Iterable[str]) -> t.Iterator[str]:
+    """Yield the fields that differ. Lists count as one field."""
+    for block in blocks:
+        yield from _leaves(before.get(block), after.get(block), block)
+
+
+def _leaves(before: t.Any, after: t.Any, path: str) -> t.Iterator[str]:
+    if isinstance(before, dict) or isinstance(after, dict):
+        old, new = (value if isinstance(value, dict) else {} for value in (before, after))
+        for key in sorted({*old, *new}):
+            yield from _leaves(old.get(key), new.get(key), f"{path}.{key}")
+    elif (before or _default(path, before)) != (after or _default(path, after)):
+        yield path
+
+
+def _default(path: str, value: t.Any) -> t.Any:
+    return _DEFAULTS.get(path) if value is None else None
+
+
+def _starts_with(field: str, prefixes: t.Iterable[str]) -> bool:
+    return any(f"{field}.".startswith(f"{prefix}.") for prefix in prefixes)
+
+
+def _change(before: Json, after: Json, field: str, effect: str, operand: str = operands.DRIVER.name) -> Change:
+    return Change(field, _at(before, field), _at(after, field), effect, operand)
+
+
+def _at(spec: Json, field: str) -> t.Any:
+    """Return the value at a dotted path. Keys of labels and annotations contain dots themselves."""
+    value: t.Any = spec
+    rest = field
+    while rest and isinstance(value, dict):
+        key = next((key for key in sorted(value, key=len, reverse=True) if f"{rest}.".startswith(f"{key}.")), None)
+        if key is None:
+            return None
+        value, rest = value[key], rest[len(key) + 1 :]
+    return value

@@ -1,0 +1,180 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which changes of a ClusterPolicy interrupt GPU workloads."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import disruption
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.disruption import Operator
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+OLD = Operator((26, 3), (26, 3))
+NEW = Operator((26, 7), (26, 7))
+LABELS = {"helm.sh/chart": "gpu-operator-v26.3.3"}
+
+
+def spec(driver: Json | None = None, **blocks: Json) -> Json:
+    """Return a spec whose driver the operator upgrades by itself."""
+    return {"driver": {"version": "580", "upgradePolicy": {"autoUpgrade": True}, **(driver or {})}, **blocks}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fields"),
+    [
+        (spec(), spec({"version": "595"}), ["driver.version"]),
+        (spec(), spec({"repository": "r", "image": "i"}), ["driver.image", "driver.repository"]),
+        (spec(), spec({"usePrecompiled": True}), ["driver.usePrecompiled"]),
+        (spec(), spec({"kernelModuleType": "open"}), ["driver.kernelModuleType"]),
+        (spec({"env": [{"name": "A", "value": "1"}]}), spec(), ["driver.env"]),
+        (spec(), spec({"repoConfig": {"configMapName": "x"}}), ["driver.repoConfig.configMapName"]),
+        (spec(), spec({"manager": {"version": "v2"}}), ["driver.manager.version"]),
+        (spec(), spec({"aFieldOfTomorrow": 1}), ["driver.aFieldOfTomorrow"]),
+        (spec(), spec(gds={"enabled": True}), ["gds.enabled"]),
+        (spec(gdrcopy={"enabled": True}), spec(), ["gdrcopy.enabled"]),
+        (spec(gds={"enabled": True, "version": "1"}), spec(gds={"enabled": True, "version": "2"}), ["gds.version"]),
+        (spec(), spec(hostPaths={"rootFS": "/host"}), ["hostPaths.rootFS"]),
+        (spec(), spec({"enabled": False}), ["driver.enabled"]),
+        (spec(), spec({"useNvidiaDriverCRD": True}), ["driver.useNvidiaDriverCRD"]),
+        (spec({"useNvidiaDriverCRD": True}), spec(), ["driver.useNvidiaDriverCRD"]),
+        (spec(), spec(toolkit={"enabled": False}), ["toolkit.enabled"]),
+        (spec(toolkit={"enabled": False}), spec(), ["toolkit.enabled"]),
+        (spec(), spec(toolkit={"version": "v2"}), ["toolkit.version"]),
+        (spec(), spec(toolkit={"env": [{"name": "RUNTIME", "value": "x"}]}), ["toolkit.env"]),
+        (spec(), spec(cdi={"enabled": False}), ["cdi.enabled"]),
+        (spec(), spec(cdi={"nriPluginEnabled": True}), ["cdi.nriPluginEnabled"]),
+        (spec(), spec(operator={"runtimeClass": "gpu"}), ["operator.runtimeClass"]),
+        (
+            spec(),
+            spec(sandboxWorkloads={"enabled": True, "defaultWorkload": "vm-passthrough"}),
+            ["sandboxWorkloads.enabled"],
+        ),
+        (
+            spec(sandboxWorkloads={"enabled": True}),
+            spec(sandboxWorkloads={"enabled": True, "defaultWorkload": "vm-vgpu"}),
+            ["sandboxWorkloads.defaultWorkload"],
+        ),
+    ],
+)
+def test_what_interrupts_gpu_workloads_with_every_operator(before: Json, after: Json, fields: list[str]) -> None:
+    for operator in (OLD, NEW, Operator()):
+        assert disruption.disrupts(before, after, operator) == fields
+    assert disruption.disrupts(before, after) == fields
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (spec(), spec()),
+        (spec(), spec(mig={"strategy": "mixed"})),
+        (spec(), spec(devicePlugin={"version": "v2", "enabled": False}, dcgmExporter={"enabled": False})),
+        (spec(), spec({"kernelModuleType": "auto", "usePrecompiled": False}, cdi={"enabled": True})),
+        (spec(), spec({"args": [], "env": [], "repoConfig": {"configMapName": ""}})),
+        (spec(), spec({"useOpenKernelModules": True})),
+        (spec(), spec({"upgradePolicy": {"autoUpgrade": True, "drain": {"enable": True}}})),
+        (spec(), spec(daemonsets={"updateStrategy": "OnDelete", "rollingUpdate": {"maxUnavailable": "2"}})),
+        (spec(), spec(gds={"version": "2"}, gdrcopy={"enabled": False, "version": "1"})),
+        (spec(), spec(hostPaths={"kubeletRootDir": "/x", "driverInstallDir": "/run/nvidia/driver"})),
+        (spec(), spec(toolkit={"resources": {"limits": {"cpu": "1"}}, "installDir": "/usr/local/nvidia"})),
+        (spec(), spec(operator={"labels": {"a": "b"}, "runtimeClass": "nvidia"}, cdi={"default": True})),
+        (spec({"enabled": False, "version": "1"}), spec({"enabled": False, "version": "2"})),
+        (spec({"enabled": False}), spec()),
+        (spec({"useNvidiaDriverCRD": True}), spec({"useNvidiaDriverCRD": True, "version": "595"})),
+        (spec({"useNvidiaDriverCRD": True, "enabled": False}), spec({"enabled": False})),
+        (spec(toolkit={"enabled": False}), spec(toolkit={"enabled": False, "version": "v2"}, cdi={"enabled": False})),
+        (spec(), spec(sandboxWorkloads={"enabled": True})),
+        (spec(), spec(sandboxWorkloads={"defaultWorkload": "vm-vgpu"})),
+        (spec(sandboxWorkloads={"enabled": True, "defaultWorkload": "vm-vgpu"}), spec()),
+    ],
+)
+def test_what_interrupts_nothing(before: Json, after: Json) -> None:
+    for operator in (OLD, NEW, Operator()):
+        assert disruption.disrupts(before, after, operator) == []
+
+
+def test_a_toolkit_that_is_updated_by_hand_does_not_restart_the_runtime() -> None:
+    by_hand = spec(daemonsets={"updateStrategy": "OnDelete"}, toolkit={"version": "v2"})
+    assert disruption.disrupts(spec(), by_hand, NEW) == []
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        spec(daemonsets={"labels": LABELS}),
+        spec(daemonsets={"tolerations": [{"operator": "Exists"}]}),
+        spec({"resources": {"limits": {"cpu": "1"}}}),
+        spec({"startupProbe": {"periodSeconds": 5}}),
+        spec({"manager": {"imagePullPolicy": "Always"}}),
+    ],
+)
+def test_before_v26_7_a_change_of_the_template_alone_evicts_gpu_pods(after: Json) -> None:
+    assert len(disruption.disrupts(spec(), after, OLD)) == 1
+    assert len(disruption.disrupts(spec(), after, Operator(None, (26, 7)))) == 1
+    assert disruption.disrupts(spec(), after, NEW) == []
+
+
+def test_driver_pods_are_left_alone_without_automatic_upgrades() -> None:
+    manual = {"upgradePolicy": {"autoUpgrade": False}}
+    assert disruption.disrupts(spec(), spec({"version": "595", **manual}), OLD) == []
+    assert disruption.disrupts(spec(manual), {"driver": {"version": "595"}}, OLD) == []
+    vms = {"enabled": True}
+    assert disruption.disrupts(spec(sandboxWorkloads=vms), spec({"version": "595"}, sandboxWorkloads=vms), OLD) == []
+    # The removal of the driver is no upgrade.
+    assert disruption.disrupts(spec(manual), spec({"enabled": False, **manual}), NEW) == ["driver.enabled"]
+
+
+def test_switching_automatic_upgrades_on_replaces_driver_pods_that_have_been_waiting() -> None:
+    manual = spec({"upgradePolicy": {"autoUpgrade": False}})
+    waiting = Operator((26, 7), (26, 7), outdated=True)
+    assert disruption.disrupts(manual, spec(), waiting) == ["driver.upgradePolicy.autoUpgrade"]
+    assert disruption.disrupts(manual, spec(), NEW) == []
+    assert disruption.disrupts(spec(), spec(), waiting) == []
+
+
+@pytest.mark.parametrize(
+    ("running", "acting", "fields"),
+    [
+        ((26, 3), (26, 7), ["operator"]),
+        ((25, 10), (26, 3), ["operator"]),
+        ((26, 7), (26, 3), ["operator"]),
+        ((26, 7), (26, 11), []),
+        ((26, 3), (26, 3), []),
+        (None, (26, 7), []),
+    ],
+)
+def test_another_line_of_the_operator_renders_the_driver_pods_anew(
+    running: disruption.Version | None, acting: disruption.Version, fields: list[str]
+) -> None:
+    assert disruption.disrupts(spec(), spec(), Operator(running, acting)) == fields
+
+
+def test_a_change_names_its_values_its_effect_and_the_operand() -> None:
+    labels = {"daemonsets": {"labels": {"helm.sh/chart": "a"}}, "toolkit": {"version": "v1"}}
+    newer = {"daemonsets": {"labels": {"helm.sh/chart": "b"}}, "toolkit": {"version": "v2"}}
+    first, second = disruption.changes(spec(**labels), spec(**newer), OLD)
+    assert (first.field, first.before, first.after) == ("daemonsets.labels.helm.sh/chart", "a", "b")
+    assert "evicts GPU pods" in first.effect and first.operand == "driver"
+    assert (second.field, second.before, second.after) == ("toolkit.version", "v1", "v2")
+    assert "restarts the container runtime" in second.effect and second.operand == "container-toolkit"
+    upgrade = disruption.changes(spec(), spec(), Operator((26, 3), (26, 7)))[0]
+    assert (upgrade.before, upgrade.after) == ("v26.3", "v26.7")
+    assert disruption.changes(spec(), spec({"env": [1]}), OLD)[0].before is None
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("v26.7.0", (26, 7)),
+        ("nvcr.io/nvidia/gpu-operator:v25.10.1", (25, 10)),
+        ("26.3.3-rc.1", (26, 3)),
+        ("v26.7", (26, 7)),
+        ("gpu-operator-v26.3.3", (26, 3)),
+        ("main-latest", None),
+        ("registry.example.com:5000/gpu-operator@sha256:12ab34", None),
+        (None, None),
+    ],
+)
+def test_the_line_of_an_operator(text: str | None, version: disruption.Version | None) -> None:
+    assert disruption.version(text) == version
