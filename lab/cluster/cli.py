@@ -14,6 +14,7 @@ import typing as t
 
 from lab.cluster import faults, recorder
 from lab.cluster.controlplane import toolchain
+from lab.cluster.faults import commands as fault_commands
 from lab.cluster.lab import Lab
 from lab.cluster.state import Options
 from lab.errors import LabError
@@ -28,7 +29,7 @@ def add_commands(commands: t.Any) -> None:
     status = _command(commands, "status", _status, "Show what runs, what died, and the end of its log.")
     status.add_argument("--json", action="store_true", help="print JSON")
     _command(commands, "kubeconfig", _kubeconfig, "Print the path of the administrator's kubeconfig.")
-    faults.add_commands(
+    fault_commands.add_commands(
         _command(commands, "fault", _fault, "Inject a fault or clear all faults; print the active ones.")
     )
     recorder.add_options(

@@ -250,6 +250,25 @@ class Lab:
             raise LabError(f"There is no component {name!r}. These exist: {', '.join(self.state.components)}.")
         return ComponentHandle(self, name)
 
+    @property
+    def site(self) -> controlplane.Site:
+        """The paths, ports and certificates of this lab, for the command line of another component."""
+        state = self.state
+        tools = {name: Path(path) for name, path in state.tools.items()}
+        return controlplane.Site(self.folder, tools, state.ports, self.authority, state.options.nodes or 0)
+
+    def add_component(self, component: Component) -> None:
+        """Start another component, in place of one with the same name."""
+        self.remove_component(component.name)
+        self._launch(component)
+
+    def remove_component(self, name: str) -> None:
+        """Stop a component that `add_component` started, and forget it. Nothing happens if there is none."""
+        state = self.state
+        if name in state.components:
+            state.components.pop(name).stop()
+            state.save(self.folder)
+
     def _launch(self, component: Component) -> None:
         """Start a component and record it at once, so that `down` finds it even if `up` is killed."""
         state = self.state

@@ -26,7 +26,7 @@ DAEMONSET = {
             "metadata": {"labels": {"app": "thing"}},
             "spec": {
                 "initContainers": [{"name": "first", "image": "x"}],
-                "containers": [{"name": "main", "image": "x"}],
+                "containers": [{"name": "main", "image": "nvcr.io/nvidia/thing:v1"}],
             },
         },
     },
@@ -121,7 +121,7 @@ def test_a_node_that_does_not_exist(lab: Lab) -> None:
 
 
 def test_an_operand_that_does_not_exist(lab: Lab) -> None:
-    with pytest.raises(LabError, match=r"No DaemonSet has pods with the label app=driver\. These labels exist: thing"):
+    with pytest.raises(LabError, match=r"No DaemonSet or Deployment has .* app=driver\. These labels exist: thing"):
         faults.operand(lab, "driver", "hang-init")
     assert faults.active(lab) == []
 
@@ -142,3 +142,129 @@ def test_slow_pods(lab: Lab) -> None:
         time.sleep(1)
     faults.clear(lab)
     lab.kubectl("delete", "pods", "--selector=app=thing", "--wait=false")
+
+
+WAITING = "{.items[*].status.containerStatuses[*].state.waiting.message}"
+PULL = (
+    'rpc error: code = {} desc = failed to pull and unpack image "nvcr.io/nvidia/thing:v1": '
+    'failed to resolve reference "nvcr.io/nvidia/thing:v1": {}'
+)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("image-pull-backoff", PULL.format("NotFound", "nvcr.io/nvidia/thing:v1: not found")),
+        (
+            "image-rate-limited",
+            PULL.format("Unknown", "unexpected status from HEAD request to https://nvcr.io/v2/: 429"),
+        ),
+        (
+            "invalid-image-name",
+            'Failed to apply default image tag "nvcr.io/nvidia/thing:v1": '
+            'couldn\'t parse image name "nvcr.io/nvidia/thing:v1": invalid reference format',
+        ),
+    ],
+)
+def test_a_pod_in_trouble_heals_by_itself(lab: Lab, fault: str, message: str) -> None:
+    faults.operand(lab, "thing", fault, node="gpu-0001", heals_after=3)
+    assert faults.active(lab) == [f"operand thing on gpu-0001: fault {fault}, heals after 3 s"]
+    query = ("pods", "--selector=app=thing", "--field-selector=spec.nodeName=gpu-0001")
+    assert message in lab.kubectl("get", *query, f"--output=jsonpath={WAITING}")
+    until(lab, "True", *query, '--output=jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}')
+
+
+REFUSALS = [
+    ("pod-security", 'is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false'),
+    ("quota", "is forbidden: exceeded quota: lab-refusal, requested: pods=1, used: pods="),
+    ("kyverno", 'admission webhook "validate.kyverno.svc-fail" denied the request: \n\nresource Pod/default/kyverno-'),
+    (
+        "webhook-down",
+        'failed calling webhook "validate.kyverno.svc-fail": failed to call webhook: Post "https://kyverno',
+    ),
+]
+
+
+def daemonset(app: str) -> str:
+    """Return another DaemonSet. The recorder of events accepts only 25 for one object in five minutes."""
+    other = json.loads(json.dumps(DAEMONSET).replace('"thing"', f'"{app}"'))
+    return json.dumps(other)
+
+
+@pytest.mark.parametrize(("by", "words"), REFUSALS, ids=[by for by, words in REFUSALS])
+def test_pods_that_are_refused(lab: Lab, by: str, words: str) -> None:
+    lab.kubectl("create", "-f", "-", stdin=daemonset(by))
+    faults.refuse(lab, by, by)
+    assert len(faults.active(lab)) == 1
+    assert faults.active(lab)[0].endswith(f"refused by {by}")
+    assert lab.kubectl("get", "pods", f"--selector=app={by}", "--output=name") == ""
+    events = ("events", f"--field-selector=reason=FailedCreate,involvedObject.name={by},type=Warning")
+    deadline = time.monotonic() + 30
+    while words not in (found := lab.kubectl("get", *events, "--output=jsonpath={.items[*].message}")):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.2)
+    lab.kubectl("delete", f"daemonset/{by}")
+
+
+IMAGES = "--output=jsonpath={.items[*].spec.containers[*].image}"
+
+
+def test_a_registry_mirror(lab: Lab) -> None:
+    faults.mirror(lab, "mirror.example/proxy", "thing")
+    assert faults.active(lab) == ["images of thing (pods) come from mirror.example/proxy"]
+    until(lab, " ".join(["mirror.example/proxy/nvidia/thing:v1"] * 2), "pods", "--selector=app=thing", IMAGES)
+    assert lab.kubectl("get", "daemonset/thing", "--output=jsonpath={.spec..containers[*].image}").startswith("nvcr.io")
+
+
+def test_a_registry_mirror_that_rewrites_controllers(lab: Lab) -> None:
+    faults.mirror(lab, "mirror.example", "thing", controllers=True)
+    until(lab, " ".join(["mirror.example/nvidia/thing:v1"] * 2), "pods", "--selector=app=thing", IMAGES)
+    faults.clear(lab)
+    lab.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(DAEMONSET))
+
+
+def test_a_sidecar(lab: Lab) -> None:
+    faults.sidecar(lab, "thing")
+    assert faults.active(lab) == ["pods of thing get a sidecar"]
+    names = "--output=jsonpath={.items[*].spec.containers[*].name}"
+    until(lab, "main istio-proxy main istio-proxy", "pods", "--selector=app=thing", names)
+
+
+@pytest.mark.parametrize(
+    ("by", "part", "key", "value"),
+    [
+        ("nvsentinel", "annotations", "quarantineHealthEventIsCordoned", "True"),
+        ("nvsentinel", "labels", "k8saas.nvidia.com/cordon-by", "NVSentinel"),
+        ("kured", "annotations", "weave.works/kured-reboot-in-progress", "2026-11-22T02:00:00Z"),
+        ("driver-manager", "labels", "nvidia.com/gpu.deploy.device-plugin", "paused-for-driver-upgrade"),
+    ],
+)
+def test_a_node_that_somebody_else_holds(lab: Lab, by: str, part: str, key: str, value: str) -> None:
+    before = node_of(lab)
+    faults.cordon(lab, "gpu-0001", by)
+    assert faults.active(lab) == [f"node gpu-0001: cordoned by {by}"]
+    held = node_of(lab)
+    assert held["spec"]["unschedulable"] is True
+    assert held["metadata"][part][key] == value
+    faults.uncordon(lab, "gpu-0001", by)
+    after = node_of(lab)
+    assert (after["metadata"]["labels"], after["metadata"]["annotations"]) == (
+        before["metadata"]["labels"],
+        before["metadata"]["annotations"],
+    )
+    assert "unschedulable" not in after["spec"]
+
+
+def test_a_node_that_two_hold(lab: Lab) -> None:
+    faults.cordon(lab, "gpu-0001", "medik8s")
+    faults.cordon(lab, "gpu-0001", "karpenter")
+    assert faults.active(lab) == ["node gpu-0001: cordoned by medik8s", "node gpu-0001: cordoned by karpenter"]
+    taints = {taint["key"] for taint in node_of(lab)["spec"]["taints"]}
+    assert taints == {"medik8s.io/drain", "karpenter.sh/disrupted", "node.kubernetes.io/unschedulable"}
+    assert run("--name", lab.name, "uncordon", "gpu-0001", "--by", "karpenter") == 0
+    assert faults.active(lab) == ["node gpu-0001: cordoned by medik8s"]
+
+
+def node_of(lab: Lab) -> dict[str, t.Any]:
+    node: dict[str, t.Any] = json.loads(lab.kubectl("get", "node/gpu-0001", "--output=json"))
+    return node

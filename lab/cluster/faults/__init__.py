@@ -1,0 +1,35 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Faults that a user or a test injects into a lab. `active` lists them, and `clear` removes them all."""
+
+from __future__ import annotations
+
+from lab.cluster.faults import managers, nodes, operands, refusals, rewrites
+from lab.cluster.faults.managers import argocd, edit_policy, operator_down, second_policy, stale_status, stuck_operator
+from lab.cluster.faults.nodes import cordon, node, uncordon
+from lab.cluster.faults.operands import operand, slow
+from lab.cluster.faults.refusals import refuse
+from lab.cluster.faults.rewrites import mirror, sidecar
+from lab.cluster.lab import Lab
+
+__all__ = [
+    "active", "argocd", "clear", "cordon", "edit_policy", "mirror", "node", "operand", "operator_down", "refuse",
+    "second_policy", "sidecar", "slow", "stale_status", "stuck_operator", "uncordon",
+]  # fmt: skip
+
+
+def active(lab: Lab) -> list[str]:
+    """Return one line for each active fault."""
+    parts = (operands.active(lab), refusals.active(lab), rewrites.active(lab), nodes.active(lab), managers.active(lab))
+    return [line for part in parts for line in part]
+
+
+def clear(lab: Lab) -> None:
+    """Remove every fault, and replace the pods that have one."""
+    refusals.clear(lab)
+    rewrites.clear(lab)
+    operands.clear(lab)
+    nodes.clear(lab)
+    managers.clear(lab)

@@ -1,0 +1,112 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The command ``python -m lab cluster fault``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import typing as t
+
+from lab.cluster import faults
+from lab.cluster.faults.nodes import MAINTAINERS
+from lab.cluster.faults.operands import DRIVER, POD_FAULTS
+from lab.cluster.faults.refusals import REFUSALS
+from lab.cluster.lab import Lab
+
+Change = t.Callable[[Lab, argparse.Namespace], None]
+_APP = "label `app` of the pods, such as nvidia-driver-daemonset"
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    """Add the faults to the command ``fault``. Each sets ``change``, the function that injects or clears faults."""
+    commands = parser.add_subparsers(required=True, metavar="FAULT")
+    _operand_commands(commands)
+    _node_commands(commands)
+    _policy_commands(commands)
+    _command(commands, "operator-down", "Kill the operator's process.", lambda lab, given: faults.operator_down(lab))
+    stuck = "Roll the operator out with a pod that never starts."
+    _command(commands, "operator-stuck", stuck, lambda lab, given: faults.stuck_operator(lab))
+    stale = "Stop the stand-in's status updates."
+    _command(commands, "stale-status", stale, lambda lab, given: faults.stale_status(lab))
+    _command(commands, "clear", "Clear all faults.", lambda lab, given: faults.clear(lab))
+    _command(commands, "list", "Change nothing.", lambda lab, given: None)
+
+
+def _operand_commands(commands: t.Any) -> None:
+    pods = _command(commands, "operand", "Keep the pods of an operand from starting.", _operand)
+    pods.add_argument("app", help=_APP)
+    pods.add_argument("fault", choices=POD_FAULTS)
+    pods.add_argument("--node", help="only on this node (default: on every node)")
+    pods.add_argument(
+        "--heals-after", type=float, metavar="SECONDS", help="end the trouble of each pod after this time"
+    )
+    late = _command(
+        commands,
+        "slow-driver",
+        "Delay the start of new driver pods.",
+        lambda lab, g: faults.slow(lab, DRIVER, g.seconds),
+    )
+    late.add_argument("seconds", type=int)
+    refused = _command(
+        commands, "refuse", "Refuse new pods of an operand.", lambda lab, g: faults.refuse(lab, g.app, g.by)
+    )
+    refused.add_argument("app", help=_APP)
+    refused.add_argument("by", choices=list(REFUSALS))
+    mirrored = _command(commands, "mirror", "Replace the registry in the images of an operand.", _mirror)
+    mirrored.add_argument("app", help=_APP)
+    mirrored.add_argument("registry")
+    mirrored.add_argument("--controllers", action="store_true", help="rewrite the DaemonSet, not its pods")
+    meshed = _command(
+        commands, "sidecar", "Add a container to the pods of an operand.", lambda lab, g: faults.sidecar(lab, g.app)
+    )
+    meshed.add_argument("app", help=_APP)
+
+
+def _node_commands(commands: t.Any) -> None:
+    machine = _command(
+        commands,
+        "node",
+        "Make a node NotReady, or give it a NoExecute taint.",
+        lambda lab, given: faults.node(lab, given.node, given.fault),
+    )
+    machine.add_argument("node", help="name of the node")
+    machine.add_argument("fault", choices=["not-ready", "taint"])
+    for name, summary, change in (
+        ("cordon", "Cordon a node as another maintainer does, with its marks.", faults.cordon),
+        ("uncordon", "Put a node back as another maintainer does.", faults.uncordon),
+    ):
+        taken = _command(commands, name, summary, lambda lab, g, change=change: change(lab, g.node, g.by))  # type: ignore[misc]
+        taken.add_argument("node", help="name of the node")
+        taken.add_argument("--by", choices=list(MAINTAINERS), default="person", help="default: %(default)s")
+
+
+def _policy_commands(commands: t.Any) -> None:
+    second = "Create a second ClusterPolicy."
+    _command(commands, "second-policy", second, lambda lab, given: faults.second_policy(lab))
+    edited = _command(
+        commands,
+        "edit-policy",
+        "Change the ClusterPolicy as another manager.",
+        lambda lab, given: faults.edit_policy(lab, given.spec, given.manager),
+    )
+    edited.add_argument("spec", type=json.loads, help="the fields to change, as JSON")
+    edited.add_argument("--manager", default="kubectl-edit", help="name of the manager (default: %(default)s)")
+
+
+def _command(commands: t.Any, name: str, summary: str, change: Change) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
+    parser.set_defaults(change=change)
+    # The command `fault` has this option and its default already. Here it may also follow the name of the fault.
+    parser.add_argument("--name", default=argparse.SUPPRESS, help="name of the lab")
+    return parser
+
+
+def _operand(lab: Lab, given: argparse.Namespace) -> None:
+    faults.operand(lab, given.app, given.fault, given.node, given.heals_after)
+
+
+def _mirror(lab: Lab, given: argparse.Namespace) -> None:
+    faults.mirror(lab, given.registry, given.app, controllers=given.controllers)

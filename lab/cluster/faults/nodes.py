@@ -1,0 +1,146 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Nodes in trouble, and nodes that another maintainer has taken out of service."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from dataclasses import dataclass, field
+
+from lab.cluster.api import Api, Json, now
+from lab.cluster.faults.admission import api_of, note
+from lab.cluster.lab import Lab
+from lab.cluster.nodes.fleet import NOTE
+from lab.errors import LabError
+
+_TAINT = {"key": f"{NOTE}fault", "value": "tainted", "effect": "NoExecute"}
+_CORDONS = f"{NOTE}cordons"
+_NODES = "/api/v1/nodes"
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What a maintainer writes on a node besides the cordon."""
+
+    labels: t.Mapping[str, str] = field(default_factory=dict)
+    annotations: t.Mapping[str, str] = field(default_factory=dict)
+    taint: Json | None = None
+    cordons: bool = True
+    """Whether the node is unschedulable too. Some only taint it."""
+
+
+_EVENT = {"agent": "gpu-health-monitor", "componentClass": "GPU", "checkName": "GpuXidError", "isFatal": True}
+_PAUSED = "paused-for-driver-upgrade"
+MAINTAINERS = {
+    "person": Marks(),
+    "operator": Marks(
+        labels={"nvidia.com/gpu-driver-upgrade-state": "upgrade-failed"},
+        annotations={"nvidia.com/gpu-driver-upgrade-enabled": "true"},
+    ),
+    "driver-manager": Marks(
+        labels={
+            f"nvidia.com/gpu.deploy.{operand}": _PAUSED
+            for operand in ("container-toolkit", "device-plugin", "gpu-feature-discovery", "dcgm-exporter")
+        }
+    ),
+    "nvsentinel": Marks(
+        labels={
+            "k8saas.nvidia.com/cordon-by": "NVSentinel",
+            "k8saas.nvidia.com/cordon-reason": "GPU-fatal-error-ruleset",
+            "dgxc.nvidia.com/nvsentinel-state": "quarantined",
+        },
+        annotations={"quarantineHealthEvent": json.dumps([_EVENT]), "quarantineHealthEventIsCordoned": "True"},
+    ),
+    "nodewright": Marks(annotations={"skyhook.nvidia.com/cordon_tuning": "true"}),
+    "kured": Marks(annotations={"weave.works/kured-reboot-in-progress": "2026-11-22T02:00:00Z"}),
+    "medik8s": Marks(taint={"key": "medik8s.io/drain", "effect": "NoSchedule"}),
+    "karpenter": Marks(taint={"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}, cordons=False),
+    "autoscaler": Marks(
+        taint={"key": "ToBeDeletedByClusterAutoscaler", "value": "1763798400", "effect": "NoSchedule"}, cordons=False
+    ),
+}
+"""The marks that each maintainer's own source writes."""
+
+
+def node(lab: Lab, name: str, fault: str) -> None:
+    """Make a node NotReady, or give it a taint that evicts its pods."""
+    api = api_of(lab)
+    body: Json = {"metadata": {"annotations": {f"{NOTE}fault": "not-ready"}}}
+    if fault == "taint":
+        body = {"spec": {"taints": [*_taints(_node(api, name), {_TAINT["key"]}), _TAINT]}}
+    if api.merge(f"{_NODES}/{name}", body) is None:
+        raise LabError(f"There is no node {name!r}.")
+
+
+def cordon(lab: Lab, name: str, by: str = "person") -> None:
+    """Take a node out of service as another maintainer does, with its marks."""
+    _write(lab, name, by, MAINTAINERS[by])
+
+
+def uncordon(lab: Lab, name: str, by: str = "person") -> None:
+    """Put a node back as this maintainer does: remove its own marks, and the cordon, whoever set it."""
+    marks = MAINTAINERS[by]
+    _write(lab, name, by, marks, taken=False)
+
+
+def active(lab: Lab) -> list[str]:
+    """Return one line for each fault of a node."""
+    lines = []
+    for item in api_of(lab).list(_NODES):
+        name = item["metadata"]["name"]
+        lines += [f"node {name}: {note(item, 'fault')}"] if note(item, "fault") else []
+        lines += [f"node {name}: taint" for taint in _taints(item, set()) if taint["key"] == _TAINT["key"]]
+        lines += [f"node {name}: cordoned by {by}" for by in _owners(item)]
+    return lines
+
+
+def clear(lab: Lab) -> None:
+    """Remove these faults."""
+    api = api_of(lab)
+    for item in api.list(_NODES):
+        name = item["metadata"]["name"]
+        for by in _owners(item):
+            uncordon(lab, name, by)
+        if note(item, "fault"):
+            api.merge(f"{_NODES}/{name}", {"metadata": {"annotations": {f"{NOTE}fault": None}}})
+        if _TAINT["key"] in (taint["key"] for taint in _taints(item, set())):
+            api.merge(f"{_NODES}/{name}", {"spec": {"taints": _taints(_node(api, name), {_TAINT["key"]})}})
+
+
+def _write(lab: Lab, name: str, by: str, marks: Marks, *, taken: bool = True) -> None:
+    api = api_of(lab)
+    item = _node(api, name)
+    owners = [other for other in _owners(item) if other != by] + ([by] if taken else [])
+    spec: Json = {"unschedulable": taken or None} if marks.cordons else {}
+    if marks.taint:
+        added = [{**marks.taint, "timeAdded": now()}] if taken else []
+        spec["taints"] = [*_taints(item, {marks.taint["key"]}), *added]
+    body: Json = {
+        "metadata": {
+            "labels": {key: value if taken else None for key, value in marks.labels.items()},
+            "annotations": {
+                **{key: value if taken else None for key, value in marks.annotations.items()},
+                _CORDONS: ",".join(owners) or None,
+            },
+        },
+        "spec": spec,
+    }
+    api.merge(f"{_NODES}/{name}", body)
+
+
+def _owners(item: Json) -> list[str]:
+    return [name for name in (note(item, "cordons") or "").split(",") if name]
+
+
+def _node(api: Api, name: str) -> Json:
+    item = api.get(f"{_NODES}/{name}")
+    if item is None:
+        raise LabError(f"There is no node {name!r}.")
+    return item
+
+
+def _taints(item: Json, without: t.Container[str]) -> list[Json]:
+    return [taint for taint in item["spec"].get("taints", []) if taint["key"] not in without]
