@@ -1,0 +1,75 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The proxy passes requests on, and answers the chosen ones itself."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import subprocess
+import time
+
+import pytest
+
+from lab.cluster import Lab, proxy
+from lab.cluster.api import Api, ApiError
+
+
+def kubectl(lab: Lab, between: proxy.Proxy, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [lab.state.tools["kubectl"], f"--kubeconfig={between.kubeconfig}", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_requests_pass(lab: Lab) -> None:
+    with proxy.before(lab) as between:
+        assert kubectl(lab, between, "get", "nodes", "--output=name").stdout.splitlines()[0] == "node/gpu-0000"
+        made = kubectl(lab, between, "create", "configmap", "proxied", "--namespace=default")
+        assert made.stdout == "configmap/proxied created\n"
+        assert kubectl(lab, between, "delete", "configmap", "proxied", "--namespace=default").returncode == 0
+    assert ("GET", "/api/v1/nodes?limit=500", 200) in between.log
+
+
+def test_a_watch_yields_events_as_they_come(lab: Lab) -> None:
+    with proxy.before(lab) as between:
+        words = ("wait", "node/gpu-0000", "--for=jsonpath={.metadata.labels.seen}=yes", "--timeout=30s")
+        command = [lab.state.tools["kubectl"], f"--kubeconfig={between.kubeconfig}", *words]
+        watch = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 20
+        while not any("watch=true" in target for _method, target, _status in between.log):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        lab.kubectl("label", "node/gpu-0000", "seen=yes")
+        assert watch.communicate(timeout=30)[0] == "node/gpu-0000 condition met\n"
+        lab.kubectl("label", "node/gpu-0000", "seen-")
+
+
+def test_chosen_requests_get_another_answer(lab: Lab) -> None:
+    with proxy.before(lab) as between:
+        api = Api(str(between.kubeconfig))
+        between.answer(proxy.too_many_requests(), times=2, method="GET", target="/nodes")
+        for _ in range(2):
+            with pytest.raises(ApiError, match="429: Too many requests, please try again later"):
+                api.list("/api/v1/nodes")
+        assert len(api.list("/api/v1/nodes")) == 4
+        between.answer(proxy.unavailable(), times=100)
+        between.forget()
+        assert api.list("/api/v1/namespaces") != []
+
+
+def test_a_page_in_the_middle_of_a_list_is_too_old(lab: Lab) -> None:
+    with proxy.before(lab) as between:
+        between.answer(proxy.expired("next"), target="continue=")
+        first = Api(str(between.kubeconfig)).request("GET", "/api/v1/nodes", limit=2)
+        with pytest.raises(ApiError, match=r"410: The provided continue parameter is too old"):
+            Api(str(between.kubeconfig)).request("GET", "/api/v1/nodes", **{"continue": first["metadata"]["continue"]})
+
+
+def test_the_answers_look_like_the_real_ones() -> None:
+    date = proxy.unavailable(60).headers["Retry-After"]
+    assert 0 < email.utils.parsedate_to_datetime(date).timestamp() - time.time() <= 60
+    assert proxy.unavailable().body.startswith("<html>")
+    assert json.loads(proxy.expired("abc").body)["metadata"] == {"continue": "abc"}
+    assert json.loads(proxy.expired().body)["reason"] == "Expired"
+    assert proxy.too_many_requests("7").headers["Retry-After"] == "7"
