@@ -119,6 +119,36 @@ def test_every_task_file_belongs_to_an_entry_point(role: Path) -> None:
     assert {path.name for path in (role / "tasks").iterdir()} == {f"{name}.yml" for name in specs} | included - {None}
 
 
+def connection_of(role: Path) -> dict[str, t.Any]:
+    """Return the defaults of modules in the block around a role's main tasks."""
+    return load(role / "tasks" / "main.yml")[0].get("module_defaults", {})
+
+
+CLUSTER_ROLES = [role for role in ROLES if role.name in ("host_reboot", "operator", "preflight", "verify")]
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_every_task_on_the_cluster_uses_the_connection_of_gpuops_kubeconfig(role: Path) -> None:
+    ours = {f"gpuops.nvidia.{name}" for name in load(ROOT / "meta" / "runtime.yml")["action_groups"]["k8s"]}
+    tasks = entry_point(role, "main")
+    for other, name in roles_included_by(tasks):
+        tasks += entry_point(other, name)
+    used = {key for task in tasks for key in task if key in ours or key.startswith("kubernetes.core.")}
+    assert bool(used) is (role in CLUSTER_ROLES)
+    assert used <= set(connection_of(role))
+
+
+@pytest.mark.parametrize("role", CLUSTER_ROLES, ids=lambda role: role.name)
+def test_modules_take_the_kubeconfig_and_helm_takes_theirs(role: Path) -> None:
+    written = {
+        "kubeconfig": "{{ gpuops_kubeconfig | default(omit) }}",
+        "context": "{{ gpuops_context | default(omit) }}",
+    }
+    helm = {"kubeconfig": "{{ __operator_connection.kubeconfig }}", "host": "{{ __operator_connection.server }}"}
+    for name, defaults in connection_of(role).items():
+        assert defaults == (helm if name.startswith("kubernetes.core.helm") else written), name
+
+
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_the_plays_in_the_readme_target_the_hosts_that_their_tasks_need(role: Path) -> None:
     cluster = {f"gpuops.nvidia.{name}" for name in load(ROOT / "meta" / "runtime.yml")["action_groups"]["k8s"]}
@@ -173,7 +203,11 @@ def test_roles_name_the_units_of_nvidias_services_as_the_facts_do() -> None:
 def test_the_defaults_of_variables_without_a_role_are_those_of_their_specs() -> None:
     specs = load(ROOT / "playbooks" / "meta" / "argument_specs.yml")["argument_specs"]
     documented = {name: option.get("default") for spec in specs.values() for name, option in spec["options"].items()}
-    paths = [*ROOT.glob("playbooks/*.yml"), *ROOT.glob("roles/*/defaults/main.yml")]
+    paths = [
+        *ROOT.glob("playbooks/*.yml"),
+        *ROOT.glob("roles/*/defaults/main.yml"),
+        *ROOT.glob("roles/*/tasks/main.yml"),
+    ]
     found = [use for path in paths for use in re.findall(r"\b(gpuops_\w+) \| default\('?(\w+)'?\)", path.read_text())]
     for name, default in found:
         # An omitted option has the default of the module.

@@ -27,6 +27,7 @@ import typing as t
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from ansible.module_utils.basic import missing_required_lib
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError, Reason
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -54,6 +55,12 @@ FIELD_MANAGER = "gpuops.nvidia"
 
 PAGE = 500
 """Objects per page of a list that can be large. A page of pods is about 5 MB."""
+
+PIECE = 1 << 18
+"""Bytes of a large list that are parsed at a time."""
+
+WATCH_S = 1
+"""How long to listen for changes. The API server sends those that have happened already at once."""
 
 CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 60
@@ -197,7 +204,8 @@ class Cluster:
         login = (manager.proxy_headers or {}).get("proxy-authorization", "").removeprefix("Basic ")
         user, dummy, password = base64.b64decode(login).decode().partition(":")
         place = url.netloc.rpartition("@")[2]
-        return url._replace(netloc=f"{quote(user, '')}:{quote(password, '')}@{place}" if login else place).geturl()
+        netloc = f"{quote(user, '')}:{quote(password, '')}@{place}" if login else place
+        return str(url._replace(netloc=netloc).geturl())
 
     def now(self) -> float:
         """Return the API server's time at its last answer, in seconds since the epoch. Objects use this clock."""
@@ -220,23 +228,36 @@ class Cluster:
         ``status`` is the HTTP code and ``causes`` the API's own list of causes.
         """
         # The API server compresses answers over 128 kB. For 1,000 nodes, decrypting 8 MB takes longer than unpacking.
-        headers = {**self._api.default_headers, **self._token(), "Accept": accept, "Accept-Encoding": "gzip"}
+        headers = {"Accept": accept, "Accept-Encoding": "gzip"}
         if body is not None:
             headers["Content-Type"] = content_type
-        url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         data = json.dumps(body) if isinstance(body, dict) else body
+        return bytes(self._reply(method, path, query, headers, data).data)
+
+    def _reply(
+        self,
+        method: str,
+        path: str,
+        query: t.Mapping[str, t.Any] | None,
+        headers: dict[str, str],
+        data: str | None = None,
+        whole: bool = True,
+    ) -> t.Any:
+        """Send one request and return the 2xx reply, with its ``whole`` body or with one that is still to be read."""
+        headers = {**self._api.default_headers, **self._token(), **headers}
+        url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         deadline = time.monotonic() + THROTTLED_S
         while True:
-            reply = self._send(method, url, headers, data)
+            reply = self._send(method, url, headers, data, whole)
             if 200 <= reply.status < 300:
-                return bytes(reply.data)
+                return reply
             pause_s = _pause_s(reply.headers.get("Retry-After"), self.now())
             is_throttled = reply.status == 429 and not path.endswith("/eviction")
             if not is_throttled or time.monotonic() + pause_s > deadline:
                 raise _refused(reply.status, reply.data, method, path, self.host)
             time.sleep(pause_s)
 
-    def _send(self, method: str, url: str, headers: dict[str, str], data: str | None) -> t.Any:
+    def _send(self, method: str, url: str, headers: dict[str, str], data: str | None, whole: bool) -> t.Any:
         try:
             reply = self._api.rest_client.pool_manager.request(
                 method,
@@ -245,6 +266,7 @@ class Cluster:
                 headers=headers,
                 timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
                 retries=False,
+                preload_content=whole,
             )
         except urllib3.exceptions.HTTPError as e:
             raise _unreachable(e, self.host) from e
@@ -273,6 +295,43 @@ class Cluster:
         """
         answer = self.get(path, {"resourceVersion": "0", **selectors})
         return None if answer is None else t.cast("list[Json]", answer.get("items") or [])
+
+    def large_list(self, path: str, keep: t.Callable[[Json], Json]) -> tuple[list[Json], str]:
+        """Return what ``keep`` keeps of every object of a collection, and the collection's version for `changes`.
+
+        The answer is parsed while it arrives: 5,000 nodes are 105 MB, which would take 600 MB of memory as a whole. It
+        is not compressed, since that takes the API server longer than to send it.
+        """
+        reader = objects.ListReader()
+        reply = self._reply("GET", path, {"resourceVersion": "0"}, {"Accept": "application/json"}, whole=False)
+        try:
+            kept = [keep(item) for item in reader.objects(reply.stream(PIECE))]
+        except urllib3.exceptions.HTTPError as e:
+            raise _unreachable(e, self.host) from e
+        except ValueError as e:
+            message = f"The Kubernetes API failed on GET {path}: its answer is no list, or broke off."
+            raise GpuOpsError(message, reason="ServerError") from e
+        finally:
+            reply.close()
+        return kept, str((reader.envelope.get("metadata") or {}).get("resourceVersion") or "")
+
+    def changes(self, path: str, version: str) -> tuple[list[tuple[str, Json]], str]:
+        """Return the changes of a collection since a version, as pairs of type and object, and the version after them.
+
+        Types are ADDED, MODIFIED and DELETED. Takes `WATCH_S`. Raises reason Expired if the API server no longer knows
+        the version.
+        """
+        query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": WATCH_S, "allowWatchBookmarks": "true"}
+        found: list[tuple[str, Json]] = []
+        for line in self.request("GET", path, query).splitlines():
+            event = _object(line, "GET", path)
+            item = event.get("object") or {}
+            if event.get("type") == "ERROR":
+                raise _refused(int(item.get("code") or 500), json.dumps(item), "GET", path, self.host)
+            version = str(item["metadata"]["resourceVersion"])
+            if event["type"] != "BOOKMARK":
+                found.append((event["type"], item))
+        return found, version
 
     def list_readable(self, path: str, **selectors: str) -> Listed:
         """List like `list`, and return the refusal if this user may not read the collection.
