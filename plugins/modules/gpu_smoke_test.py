@@ -12,15 +12,20 @@ short_description: Run a CUDA workload on every GPU node and report which nodes 
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Runs a small GPU workload on each chosen node, on up to O(parallel) nodes at once. Returns a verdict and the end of
-    the log for each node.
+  - Runs a small GPU workload on each chosen node, on up to O(parallel) nodes at once. Each node gets one verdict,
+    which is passed, failed, or skipped with the reason.
+  - Skips nodes that are cordoned, whose GPUs are all in use or for virtual machines, or that the label
+    C(nvidia.com/gpu.deploy.operands=false) keeps the operands away from. O(min_tested) limits how many may be skipped.
   - The scheduler and the device plugin allocate the GPU as they do for any workload, so a pass means that a pod can
     get a GPU on that node and compute with it.
+  - The test displaces no workload. Its pods have the lowest priority and never preempt others, by a PriorityClass that
+    exists only while the test runs.
   - The test deletes every object that it creates, even if the task is interrupted. If a run is killed, the next run in
     the same namespace deletes the remaining objects, and the pods end by themselves after O(timeout).
 attributes:
   check_mode:
-    description: Can run in check mode and return the nodes that a run would test, without creating anything.
+    description:
+      - Can run in check mode and return the nodes that a run would test, and the verdicts that need no workload.
     support: full
   diff_mode:
     description: Returns a before and after when in diff mode.
@@ -65,20 +70,34 @@ options:
     description:
       - Names of the nodes to test. A node fails if it does not exist, is not Ready, or does not offer O(resource).
       - Cordoned nodes are tested if they are named here.
+      - The default is every GPU node.
     type: list
     elements: str
   node_selector:
-    description:
-      - Labels of the nodes to test. A node fails if it is not Ready or does not offer O(resource). Cordoned nodes are
-        not tested.
-      - Without O(nodes) and O(node_selector), the test covers every node that offers the resource and is not cordoned.
-    type: dict
-  resource:
-    description: The extended resource to request, for example V(nvidia.com/gpu) or V(nvidia.com/mig-1g.10gb).
+    description: Label selector of the GPU nodes to test, for example C(pool=a,zone in (x,y\),!spot).
     type: str
-    default: nvidia.com/gpu
+  exclude_nodes:
+    description: Names of GPU nodes to leave out.
+    type: list
+    elements: str
+    default: []
+  min_tested:
+    description:
+      - How many nodes must be tested, as a number or a percentage (V(50%)). Otherwise RV(passed) is V(false), so that
+        a fleet whose nodes are all busy does not pass. V(0) lets it pass.
+      - Nodes for virtual machines and nodes without operands do not count. If there are fewer other nodes than this
+        number, all of these must be tested.
+    type: str
+    default: "1"
+  resource:
+    description:
+      - The extended resource to request, for example V(nvidia.com/mig-1g.10gb). A node that offers only others is
+        skipped.
+      - The default is chosen for each node from what it offers, which is V(nvidia.com/gpu), else shared GPUs
+        (V(nvidia.com/gpu.shared)), else the MIG device of which it has the most.
+    type: str
   count:
-    description: How many of O(resource) the workload requests on each node.
+    description: How many of the resource the workload requests on each node.
     type: int
     default: 1
   skip_busy:
@@ -106,8 +125,12 @@ options:
     type: str
   priority_class_name:
     description:
-      - PriorityClass of the pods. Without one they have the cluster's default priority, and the scheduler may preempt
-        pods of a lower priority for them. A class whose C(preemptionPolicy) is V(Never) prevents that.
+      - PriorityClass of the pods, for users who may not create one. Its C(preemptionPolicy) must be V(Never).
+      - By default the test creates a class of its own, and deletes it at the end. If this user may not, the test runs
+        without a class, but only if no pod can have a lower priority than its own.
+    type: str
+  service_account_name:
+    description: Service account of the pods. They get no token of it.
     type: str
   security_context:
     description:
@@ -125,8 +148,10 @@ options:
     type: bool
     default: true
 notes:
-  - The test needs permission to list nodes, and in O(namespace) to create, list and delete pods (or jobs) and to read
-    pod logs.
+  - The test needs permission to list nodes, in O(namespace) to create, get, list and delete pods (and jobs with
+    O(kind=Job)) and to read pod logs, and to create, list and delete C(priorityclasses.scheduling.k8s.io).
+  - If the registry is busy or the container runtime restarts, the test waits up to 3 minutes for the container to
+    start. A wrong image name or wrong credentials fail the node at once.
 seealso:
   - module: gpuops.nvidia.dcgm_exporter_info
   - module: gpuops.nvidia.gpu_stack_info
@@ -147,8 +172,7 @@ EXAMPLES = r"""
 
 - name: Test a MIG slice on the H100 nodes, and continue regardless of the result
   gpuops.nvidia.gpu_smoke_test:
-    node_selector:
-      nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3
+    node_selector: nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3
     resource: nvidia.com/mig-1g.10gb
     require_pass: false
   register: smoke
@@ -156,10 +180,15 @@ EXAMPLES = r"""
 
 RETURN = r"""
 passed:
-  description: V(true) if no node failed. Skipped nodes are not failures; RV(summary) counts them. Absent in check mode.
+  description: V(true) if no node failed and O(min_tested) nodes were tested. Absent in check mode.
   returned: when the test ran
   type: bool
   sample: true
+too_few_tested:
+  description: Why fewer nodes than O(min_tested) were tested, or an empty string.
+  returned: when the test ran
+  type: str
+  sample: ""
 nodes:
   description: The nodes that the options select.
   returned: always
@@ -167,8 +196,8 @@ nodes:
   elements: str
   sample: [gpu-0000, gpu-0001]
 results:
-  description: The verdict for each node.
-  returned: always, empty in check mode
+  description: The verdict for each node. In check mode, only the verdicts that need no workload.
+  returned: always
   type: list
   elements: dict
   contains:
@@ -181,9 +210,20 @@ results:
       type: bool
       sample: false
     skipped:
-      description: Whether the node was not tested because its GPUs are in use.
+      description: Whether the node was not tested.
       type: bool
       sample: false
+    code:
+      description:
+        - Why the node was skipped, in one word, or an empty string. V(Cordoned), V(Busy) (other pods hold the GPUs),
+          V(Displaced) (the test's pod made way for another), V(OperandsSwitchedOff), V(VirtualMachineNodes),
+          V(ResourceClaims) (Dynamic Resource Allocation), or V(OtherResource).
+      type: str
+      sample: ""
+    resource:
+      description: The resource that the workload requested, or null if there was none.
+      type: str
+      sample: nvidia.com/gpu
     phase:
       description: Last phase of the pod, or null if none was created.
       type: str
@@ -193,7 +233,7 @@ results:
       type: int
       sample: 1
     reason:
-      description: Why the node did not pass, or an empty string.
+      description: Why the node failed or was skipped, or an empty string.
       type: str
       sample: "The workload ended with status 1: CUDA error: no CUDA-capable device is detected"
     log:
@@ -231,8 +271,10 @@ OPTIONS: dict[str, t.Any] = {
     "args": {"type": "list", "elements": "str"},
     "kind": {"type": "str", "choices": ["Pod", "Job"], "default": "Pod"},
     "nodes": {"type": "list", "elements": "str"},
-    "node_selector": {"type": "dict"},
-    "resource": {"type": "str", "default": "nvidia.com/gpu"},
+    "node_selector": {"type": "str"},
+    "exclude_nodes": {"type": "list", "elements": "str", "default": []},
+    "min_tested": {"type": "str", "default": "1"},
+    "resource": {"type": "str"},
     "count": {"type": "int", "default": 1},
     "skip_busy": {"type": "bool", "default": True},
     "parallel": {"type": "int", "default": 20},
@@ -240,6 +282,7 @@ OPTIONS: dict[str, t.Any] = {
     "tolerations": {"type": "list", "elements": "dict", "default": [{"operator": "Exists"}]},
     "runtime_class_name": {"type": "str"},
     "priority_class_name": {"type": "str"},
+    "service_account_name": {"type": "str"},
     "security_context": {"type": "dict"},
     "log_lines": {"type": "int", "default": 20},
     "require_pass": {"type": "bool", "default": True, "no_log": False},

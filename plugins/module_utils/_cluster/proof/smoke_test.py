@@ -10,52 +10,51 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 import time
 import typing as t
 import uuid
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import nodes, signals, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import signals, waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, name_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import (
-    EXPIRES_ANNOTATION,
-    NODE_ANNOTATION,
-    RUN_LABEL,
-    TEST_LABELS,
-    Verdict,
-    judge,
-    manifest,
-)
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import candidates, priority, workload
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import Options, Progress, Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line, whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 WORKLOAD_POLL_S = 0.5
 DELETION_S = 10.0
 """How long to wait for the test's pods to disappear after they were deleted."""
 
+NEW_CLASS_S = 15.0
+"""How long the API servers may take to learn of a new PriorityClass."""
+
 
 # ---- the module's one call ----------------------------------------------------------------------------------------
 
 
-def smoke_test(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+def smoke_test(cluster: Cluster, options: Options) -> Json:
     """Test the selected nodes; in check mode only select them. Return the module's result."""
-    for name in ("count", "parallel", "timeout", "log_lines"):
-        if options[name] < 1:
-            raise GpuOpsError(f"{name} must be at least 1.", reason="Invalid")
-    selection = select(cluster.list(namespaced("v1", None, "nodes")) or [], options)
-    total = len(selection.names)
-    if cluster.check_mode:
-        return {"nodes": selection.names, "results": [], "summary": summary([], total)}
-    tested = Run(cluster, options).test(selection.testable)
+    refuse_below(options, count=1, parallel=1, timeout=1, log_lines=1)
+    candidates.too_few_tested([], 0, options["min_tested"])
+    selection = candidates.select(cluster.list(namespaced("v1", None, "nodes")) or [], options)
+    if options["priority_class_name"]:
+        priority.check_given(cluster, options["priority_class_name"])
+    tested = [] if cluster.check_mode else Run(cluster, options).test(selection.testable)
     verdicts = sorted([*selection.verdicts, *tested], key=lambda verdict: verdict.node)
-    counts = summary(verdicts, total)
-    return {
-        "passed": not counts["failed"],
+    counts = summary(verdicts, len(selection.names))
+    result: Json = {
         "nodes": selection.names,
         "results": [dataclasses.asdict(verdict) for verdict in verdicts],
         "summary": counts,
     }
+    if cluster.check_mode:
+        return result
+    too_few = candidates.too_few_tested(verdicts, selection.countable, options["min_tested"])
+    return {**result, "too_few_tested": too_few, "passed": not counts["failed"] and not too_few}
 
 
 def summary(verdicts: list[Verdict], nodes_selected: int) -> dict[str, int]:
@@ -67,69 +66,12 @@ def summary(verdicts: list[Verdict], nodes_selected: int) -> dict[str, int]:
 
 def failure(result: Json) -> str:
     """Return one line that says which nodes did not pass, and why."""
-    bad = [f"{row['node']}: {one_line(row['reason'])}" for row in result["results"] if not row["passed"]]
-    passed, total = result["summary"]["passed"], len(result["nodes"])
-    return f"{passed} of {total} nodes passed the GPU smoke test. {first_few(bad, separator='; ')}."
-
-
-# ---- which nodes --------------------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class Selection:
-    """The nodes that the options select, and the verdicts that need no pod."""
-
-    names: list[str]
-    verdicts: list[Verdict]
-
-    @property
-    def testable(self) -> list[str]:
-        """The nodes that a workload can run on."""
-        settled = {verdict.node for verdict in self.verdicts}
-        return [name for name in self.names if name not in settled]
-
-
-def select(all_nodes: list[Json], options: t.Mapping[str, t.Any]) -> Selection:
-    """Choose the nodes. Raises an error if there is nothing to test."""
-    names = _selected(all_nodes, options)
-    if not names:
-        raise _nothing_to_test(options)
-    by_name = {name_of(node): node for node in all_nodes}
-    problems = {name: _problem(by_name.get(name), options["resource"], options["count"]) for name in names}
-    return Selection(names, [Verdict(name, reason=reason) for name, reason in problems.items() if reason])
-
-
-def _selected(all_nodes: list[Json], options: t.Mapping[str, t.Any]) -> list[str]:
-    if options["nodes"] is not None:
-        return list(dict.fromkeys(options["nodes"]))
-    schedulable = [node for node in all_nodes if not nodes.is_cordoned(node)]
-    if options["node_selector"] is None:
-        return [name_of(node) for node in schedulable if nodes.offered(node, options["resource"])]
-    selector = nodes.selector_of(options["node_selector"])
-    return [name_of(node) for node in schedulable if nodes.matches(selector, node)]
-
-
-def _nothing_to_test(options: t.Mapping[str, t.Any]) -> GpuOpsError:
-    selector = options["node_selector"]
-    selected = "" if selector is None else f" among those with the labels {selector}"
-    return GpuOpsError(
-        f"There is nothing to test: no schedulable node{selected} offers {options['resource']}. "
-        "Check that the device plugin runs and that the nodes are not cordoned; gpu_stack_info shows both.",
-        reason="NoGpuNodes",
-    )
-
-
-def _problem(node: Json | None, resource: str, count: int) -> str:
-    """Return why no workload can run on a node, or an empty string."""
-    if node is None:
-        return "There is no such node."
-    if not nodes.is_ready(node):
-        ready: Json = next((item for item in node["status"].get("conditions") or [] if item["type"] == "Ready"), {})
-        return f"The node is not Ready: {ready.get('message') or 'its kubelet has not reported yet'}."
-    offered = nodes.offered(node, resource)
-    if offered < count:
-        return f"The node offers {offered} {resource}, but the test needs {count}. Check the node's device plugin."
-    return ""
+    counts, rows = result["summary"], result["results"]
+    bad = [f"{row['node']}: {one_line(row['reason'])}" for row in rows if not row["passed"] and not row["skipped"]]
+    skipped = f", and {counts['skipped']} were skipped" if counts["skipped"] else ""
+    said = [f"{counts['passed']} of {counts['nodes']} nodes passed the GPU smoke test{skipped}."]
+    said += [f"{first_few(bad, separator='; ')}."] if bad else []
+    return " ".join([*said, result["too_few_tested"]]).strip()
 
 
 # ---- the run ------------------------------------------------------------------------------------------------------
@@ -137,81 +79,129 @@ def _problem(node: Json | None, resource: str, count: int) -> str:
 
 @dataclasses.dataclass
 class _Started:
-    """A workload that has been started."""
+    """A workload that has been started. ``pod`` is the name of its pod once it is known."""
 
     name: str
+    resource: str
     since: float
-    seen: bool = False
+    pod: str | None = None
+    stuck_since: float | None = None
+
+    def progress(self, pod: Json | None) -> Progress:
+        """Return how far the workload is, and note since when its container has been stuck."""
+        now = time.monotonic()
+        self.stuck_since = (self.stuck_since or now) if workload.is_stuck(pod) else None
+        return Progress(self.resource, now - self.since, now - (self.stuck_since or now))
 
 
 class Run:
     """One run of the test over a fleet."""
 
-    def __init__(self, cluster: Cluster, options: t.Mapping[str, t.Any]) -> None:
+    def __init__(self, cluster: Cluster, options: Options) -> None:
         self._cluster = cluster
         self._options = options
         self._id = uuid.uuid4().hex[:12]
-        self._waiting: collections.deque[str] = collections.deque()
+        self._is_held_up = False
+        self._waiting: collections.deque[tuple[str, str]] = collections.deque()
         self._active: dict[str, _Started] = {}
         self._verdicts: list[Verdict] = []
+        self._class: str | None = options["priority_class_name"]
+        self._own_class = f"{workload.TEST_NAME}-{self._id}"
+        self._class_since = 0.0
         namespace = options["namespace"]
         self._pods = namespaced("v1", namespace, "pods")
         self._objects = self._pods if options["kind"] == "Pod" else namespaced("batch/v1", namespace, "jobs")
 
-    def test(self, names: list[str]) -> list[Verdict]:
-        """Test the nodes, at most ``parallel`` at a time. Delete all created objects, even after a failure."""
+    def test(self, resources: t.Mapping[str, str]) -> list[Verdict]:
+        """Test the nodes, at most ``parallel`` at a time. Delete all created objects, even after a failure.
+
+        ``resources`` has the resource to request on each node.
+        """
         self._delete_expired()
-        if not names:
+        if not resources:
             return []
-        self._waiting.extend(names)
+        self._waiting.extend(resources.items())
         with signals.as_exceptions():
             try:
-                waiting.until(self._step, poll_s=lambda: WORKLOAD_POLL_S if self._active else 0)
+                self._make_class()
+                waiting.until(self._step, poll_s=lambda: WORKLOAD_POLL_S if self._active or self._is_held_up else 0)
             finally:
                 self._delete_all()
         return self._verdicts
 
+    def _make_class(self) -> None:
+        """Make the PriorityClass of this run unless the user names one."""
+        if self._class:
+            return
+        longest_s = math.ceil(len(self._waiting) / self._options["parallel"]) * self._options["timeout"]
+        metadata = workload.metadata_of(self._id, self._cluster.now() + longest_s)
+        if priority.make(self._cluster, self._own_class, metadata):
+            self._class, self._class_since = self._own_class, time.monotonic()
+
     def _step(self) -> bool | None:
         """Start workloads up to the limit, and judge the running ones from one LIST. Return True at the end."""
-        while self._waiting and len(self._active) < self._options["parallel"]:
-            self._start(self._waiting[0])
-            self._waiting.popleft()
-        listed = self._cluster.list(self._pods, labelSelector=f"{RUN_LABEL}={self._id}") or []
-        by_node = {annotations_of(pod).get(NODE_ANNOTATION): pod for pod in listed}
+        self._is_held_up = False
+        while self._waiting and not self._is_held_up and len(self._active) < self._options["parallel"]:
+            self._is_held_up = not self._start(*self._waiting[0])
+            if not self._is_held_up:
+                self._waiting.popleft()
+        listed = self._cluster.list(self._pods, labelSelector=f"{workload.RUN_LABEL}={self._id}") or []
+        by_node = {annotations_of(pod).get(workload.NODE_ANNOTATION): pod for pod in listed}
         for node, started in list(self._active.items()):
             self._look(node, started, by_node.get(node))
         return None if self._waiting or self._active else True
 
-    def _start(self, node: str) -> None:
-        body = manifest(node, self._id, self._options, time.time())
+    def _start(self, node: str, resource: str) -> bool:
+        """Start a workload, or judge the node if the API refuses it. Return False if the same may work later."""
+        request = workload.Request(node, resource, self._class)
+        body = workload.manifest(request, self._id, self._options, self._cluster.now())
         try:
             created = self._cluster.create(self._objects, body)
         except GpuOpsError as e:
-            raise _explain(e, self._options["namespace"]) from e
-        self._active[node] = _Started(name_of(created), time.monotonic())
+            if e.reason in AWAY:
+                raise
+            if self._may_work_later(e):
+                return False
+            error = _explain(e, self._options["namespace"])
+            if _concerns_every_node(error) and not self._active and not self._verdicts:
+                raise error from e
+            self._verdicts.append(Verdict(node, resource=resource, reason=error.msg))
+            return True
+        pod = name_of(created) if self._options["kind"] == "Pod" else None
+        self._active[node] = _Started(name_of(created), resource, time.monotonic(), pod)
+        return True
+
+    def _may_work_later(self, error: GpuOpsError) -> bool:
+        """Return whether a quota may become free, or an API server has not heard of the new PriorityClass yet."""
+        if "exceeded quota" in error.msg:
+            return bool(self._active)
+        is_new = time.monotonic() - self._class_since < NEW_CLASS_S
+        return is_new and f"no PriorityClass with name {self._own_class} was found" in error.msg
 
     def _look(self, node: str, started: _Started, pod: Json | None) -> None:
-        age_s = time.monotonic() - started.since
-        if pod is None and started.seen:
+        if pod is None and started.pod:  # the list may come from an API server whose cache lags
+            pod = self._cluster.get(f"{self._pods}/{started.pod}")
+        progress = started.progress(pod)
+        if pod is None and started.pod:
             reason = "The pod disappeared while it ran: it was deleted, or evicted from the node."
             verdict: Verdict | None = Verdict("", reason=reason)
         else:
-            verdict = judge(pod, age_s, self._options)
-        started.seen = started.seen or pod is not None
+            verdict = workload.judge(pod, progress, self._options)
+        started.pod = name_of(pod) if pod else started.pod
         if verdict:
-            self._verdicts.append(self._conclude(node, started, pod, verdict, age_s))
+            self._verdicts.append(self._conclude(node, started, verdict, progress.age_s))
 
-    def _conclude(self, node: str, started: _Started, pod: Json | None, verdict: Verdict, age_s: float) -> Verdict:
+    def _conclude(self, node: str, started: _Started, verdict: Verdict, age_s: float) -> Verdict:
         """Complete a verdict with the log, and delete the workload."""
-        name = name_of(pod) if pod else None
-        log = self._log(name) if name and verdict.phase in ("Running", "Succeeded", "Failed") else ""
+        log = self._log(started.pod) if started.pod and verdict.phase in ("Running", "Succeeded", "Failed") else ""
         self._cluster.delete(f"{self._objects}/{started.name}")
         del self._active[node]
         reason = verdict.reason
         if verdict.exit_code:
             last = next((line.strip() for line in reversed(log.splitlines()) if line.strip()), "it wrote no log")
             reason = f"{reason}: {last}"
-        return dataclasses.replace(verdict, node=node, pod=name, log=log, reason=reason, seconds=round(age_s, 1))
+        seen: Json = {"resource": started.resource, "pod": started.pod, "log": log, "seconds": round(age_s, 1)}
+        return dataclasses.replace(verdict, node=node, reason=reason, **seen)
 
     def _log(self, pod: str) -> str:
         try:
@@ -223,10 +213,18 @@ class Run:
 
     def _delete_expired(self) -> None:
         """Delete expired objects of earlier runs that were killed before they could clean up."""
-        selector = ",".join(f"{key}={value}" for key, value in TEST_LABELS.items())
-        for item in self._cluster.list(self._objects, labelSelector=selector) or []:
-            if int(annotations_of(item).get(EXPIRES_ANNOTATION, "0")) < time.time():
-                self._cluster.delete(f"{self._objects}/{name_of(item)}")
+        self._delete_expired_at(self._objects)
+        try:
+            self._delete_expired_at(priority.CLASSES_PATH)
+        except GpuOpsError as e:
+            if e.reason != "Forbidden":  # whoever may not delete classes has made none
+                raise
+
+    def _delete_expired_at(self, path: str) -> None:
+        selector = ",".join(f"{key}={value}" for key, value in workload.TEST_LABELS.items())
+        for item in self._cluster.list(path, labelSelector=selector) or []:
+            if (whole_number(annotations_of(item).get(workload.EXPIRES_ANNOTATION)) or 0) < self._cluster.now():
+                self._cluster.delete(f"{path}/{name_of(item)}")
 
     def _delete_all(self) -> None:
         """Delete this run's objects by label, because an interruption may have lost the answer to a creation."""
@@ -242,7 +240,17 @@ class Run:
     def _delete_objects(self) -> bool:
         for name in self._left(self._objects):
             self._cluster.delete(f"{self._objects}/{name}")
+        if self._class in (None, self._own_class):
+            self._delete_class()
         return True
+
+    def _delete_class(self) -> None:
+        """Delete the PriorityClass of this run, which may exist although the answer to its creation was lost."""
+        try:
+            self._cluster.delete(f"{priority.CLASSES_PATH}/{self._own_class}")
+        except GpuOpsError as e:
+            if e.reason != "Forbidden" or self._class:
+                raise
 
     def _wait_for_pods_to_go(self) -> None:
         deadline = time.monotonic() + DELETION_S
@@ -254,8 +262,16 @@ class Run:
 
     def _left(self, path: str) -> list[str]:
         """Return the names of this run's objects, read from storage rather than from a cache that may lag."""
-        listed = self._cluster.get(path, {"labelSelector": f"{RUN_LABEL}={self._id}"}) or {}
+        listed = self._cluster.get(path, {"labelSelector": f"{workload.RUN_LABEL}={self._id}"}) or {}
         return [name_of(item) for item in listed.get("items") or []]
+
+
+def _concerns_every_node(error: GpuOpsError) -> bool:
+    """Return whether a refusal has nothing to do with the one workload that was refused."""
+    is_forbidden = error.reason == "Forbidden" and any(
+        words in error.msg for words in ("cannot create resource", "violates PodSecurity")
+    )
+    return is_forbidden or error.reason in ("NotFound", "Unauthorized")
 
 
 def _explain(error: GpuOpsError, namespace: str) -> GpuOpsError:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import NEVER_STARTS
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+Options = t.Mapping[str, t.Any]
 
 TEST_NAME = "gpu-smoke-test"
 TEST_LABELS = {"app.kubernetes.io/name": TEST_NAME, "app.kubernetes.io/managed-by": "gpuops.nvidia"}
@@ -49,11 +51,13 @@ _REMEDIES = {
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """The result for one node."""
+    """The result for one node. ``code`` is a word for the cause if the node was skipped."""
 
     node: str
     passed: bool = False
     skipped: bool = False
+    code: str = ""
+    resource: str | None = None
     phase: str | None = None
     exit_code: int | None = None
     reason: str = ""
@@ -62,41 +66,54 @@ class Verdict:
     seconds: float = 0.0
 
 
-def manifest(node: str, run: str, options: t.Mapping[str, t.Any], now: float) -> Json:
-    """Return the pod or Job that tests one node. ``run`` identifies the run that creates it."""
-    metadata = {
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What one workload asks for: a resource of a node, in a PriorityClass or the cluster's default."""
+
+    node: str
+    resource: str
+    priority_class: str | None = None
+
+
+def metadata_of(run: str, expires: float) -> Json:
+    """Return the labels and annotations of everything that a run creates. ``expires`` is by the API server's clock."""
+    return {
         "labels": {**TEST_LABELS, RUN_LABEL: run},
-        "annotations": {
-            NODE_ANNOTATION: node,
-            EXPIRES_ANNOTATION: str(int(now + options["timeout"] + EXPIRY_MARGIN_S)),
-        },
+        "annotations": {EXPIRES_ANNOTATION: str(int(expires + EXPIRY_MARGIN_S))},
     }
+
+
+def manifest(request: Request, run: str, options: Options, now: float) -> Json:
+    """Return the pod or Job that tests one node. ``run`` identifies the run that creates it."""
+    metadata = metadata_of(run, now + options["timeout"])
+    metadata["annotations"][NODE_ANNOTATION] = request.node
     named = {**metadata, "generateName": f"{TEST_NAME}-"}
-    spec = _pod_spec(node, options)
+    spec = _pod_spec(request, options)
     if options["kind"] == "Pod":
         return {"apiVersion": "v1", "kind": "Pod", "metadata": named, "spec": spec}
     job = {"backoffLimit": 0, "template": {"metadata": metadata, "spec": spec}}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": named, "spec": job}
 
 
-def _pod_spec(node: str, options: t.Mapping[str, t.Any]) -> Json:
+def _pod_spec(request: Request, options: Options) -> Json:
     return _without_none(
         {
             "restartPolicy": "Never",
             "activeDeadlineSeconds": options["timeout"],
             "automountServiceAccountToken": False,
+            "serviceAccountName": options["service_account_name"],
             "terminationGracePeriodSeconds": 1,
             "runtimeClassName": options["runtime_class_name"],
-            "priorityClassName": options["priority_class_name"],
+            "priorityClassName": request.priority_class,
             "imagePullSecrets": [{"name": name} for name in options["image_pull_secrets"]],
             "tolerations": options["tolerations"],
-            "affinity": {"nodeAffinity": _only_on(node)},
-            "containers": [_container(options)],
+            "affinity": {"nodeAffinity": _only_on(request.node)},
+            "containers": [_container(request.resource, options)],
         }
     )
 
 
-def _container(options: t.Mapping[str, t.Any]) -> Json:
+def _container(resource: str, options: Options) -> Json:
     return _without_none(
         {
             "name": "workload",
@@ -104,7 +121,7 @@ def _container(options: t.Mapping[str, t.Any]) -> Json:
             "imagePullPolicy": options["image_pull_policy"],
             "command": options["command"],
             "args": options["args"],
-            "resources": {"limits": {options["resource"]: str(options["count"])}},
+            "resources": {"limits": {resource: str(options["count"])}},
             "securityContext": RESTRICTED if options["security_context"] is None else options["security_context"],
         }
     )
@@ -123,23 +140,61 @@ def _only_on(node: str) -> Json:
 # ---- the verdict --------------------------------------------------------------------------------------------------
 
 
-def judge(pod: Json | None, age_s: float, options: t.Mapping[str, t.Any]) -> Verdict | None:
-    """Return the verdict on a workload of a certain age, or None while it may still pass.
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """How long a workload exists, and how long its container has been in a state in which it does not start."""
 
-    The caller adds the node and the log.
+    resource: str
+    age_s: float
+    stuck_s: float = 0.0
+
+
+def is_stuck(pod: Json | None) -> bool:
+    """Return whether the pod's container waits in a state from which it may never start."""
+    return _waiting((pod or {}).get("status") or {}).get("reason") in pods.NEVER_STARTS
+
+
+def judge(pod: Json | None, progress: Progress, options: Options) -> Verdict | None:
+    """Return the verdict on a workload, or None while it may still pass.
+
+    The caller adds the node, the resource and the log.
     """
     status = (pod or {}).get("status") or {}
     phase = status.get("phase")
     if phase == "Succeeded":
         return Verdict("", passed=True, phase=phase, exit_code=0)
-    if phase == "Failed":
+    verdict = _judge_displaced(status) or _judge_refused(status, progress, options)
+    if not verdict and phase == "Failed":
         return _judge_end(status)
-    verdict = _judge_start(status) or _judge_schedule(status, age_s, options)
-    if verdict:
-        return dataclasses.replace(verdict, phase=phase)
-    if age_s >= options["timeout"]:
-        return Verdict("", phase=phase, reason=_too_long(status, options))
+    verdict = verdict or _judge_start(status, progress) or _judge_schedule(status, progress, options)
+    if not verdict and progress.age_s >= options["timeout"]:
+        verdict = Verdict("", reason=_too_long(status, progress, options))
+    return dataclasses.replace(verdict, phase=phase) if verdict else None
+
+
+_DISPLACED = ("PreemptionByScheduler", "EvictionByEvictionAPI")
+"""Why a pod is removed for others' sake, without a fault of the node or of the pod."""
+
+
+def _judge_displaced(status: Json) -> Verdict | None:
+    """Judge a pod that had to make way: every other pod has a higher priority."""
+    for item in status.get("conditions") or []:
+        if item["type"] == "DisruptionTarget" and item.get("reason") in _DISPLACED:
+            reason = f"The pod had to make way ({item['reason']}): {item.get('message') or 'no message'}."
+            return Verdict("", skipped=True, code="Displaced", reason=reason)
     return None
+
+
+def _judge_refused(status: Json, progress: Progress, options: Options) -> Verdict | None:
+    """Judge a pod that the kubelet refused because another pod took the GPU first."""
+    if status.get("reason") == f"OutOf{progress.resource}" and options["skip_busy"]:
+        return _busy(progress.resource)
+    return None
+
+
+def _busy(resource: str) -> Verdict:
+    remedy = "Test the node when it is idle, or wait for a free GPU with skip_busy: false."
+    return Verdict("", skipped=True, code="Busy", reason=f"Other pods hold the node's {resource}. {remedy}")
 
 
 def _judge_end(status: Json) -> Verdict:
@@ -154,38 +209,37 @@ def _judge_end(status: Json) -> Verdict:
     return Verdict("", phase="Failed", exit_code=code, reason=f"The workload ended with status {code}{named}")
 
 
-def _judge_start(status: Json) -> Verdict | None:
+def _judge_start(status: Json, progress: Progress) -> Verdict | None:
     """Judge a container that never starts."""
     waiting = _waiting(status)
-    cause = waiting.get("reason")
-    if cause not in NEVER_STARTS:
+    cause, message = str(waiting.get("reason") or ""), str(waiting.get("message") or "")
+    if not pods.never_starts(cause, message, progress.stuck_s):
         return None
-    said = f": {waiting['message']}" if waiting.get("message") else ""
+    said = f": {message}" if message else ""
     return Verdict("", reason=f"{cause}{said}. {_REMEDIES[cause]}")
 
 
-def _judge_schedule(status: Json, age_s: float, options: t.Mapping[str, t.Any]) -> Verdict | None:
+def _judge_schedule(status: Json, progress: Progress, options: Options) -> Verdict | None:
     """Judge a pod that the scheduler cannot place. None means that a GPU may still become free."""
-    message, resource = _unschedulable(status), options["resource"]
-    if not message or age_s < UNSCHEDULABLE_S:
+    message = _unschedulable(status)
+    if not message or progress.age_s < UNSCHEDULABLE_S:
         return None
-    if f"Insufficient {resource}" not in message:
+    if f"Insufficient {progress.resource}" not in message:
         return Verdict("", reason=f"The scheduler cannot place the pod: {message}")
-    if not options["skip_busy"]:
-        return None
-    remedy = "Test the node when it is idle, or wait for a free GPU with skip_busy: false."
-    return Verdict("", skipped=True, reason=f"Other pods hold the node's {resource}. {remedy}")
+    return _busy(progress.resource) if options["skip_busy"] else None
 
 
-def _too_long(status: Json, options: t.Mapping[str, t.Any]) -> str:
+def _too_long(status: Json, progress: Progress, options: Options) -> str:
     phase, after = status.get("phase"), f"after {options['timeout']} s"
     if _unschedulable(status):
-        held = f"other pods held the node's {options['resource']}"
+        held = f"other pods held the node's {progress.resource}"
         return f"The pod was not placed {after}, because {held}. Test the node when it is idle."
     if phase == "Running":
         return f"The workload was still running {after}. Raise timeout, or check the GPUs of the node."
-    cause = _waiting(status).get("reason") or "no reason given"
-    state = f"was {phase} ({cause})" if phase else "did not appear"
+    waiting = _waiting(status)
+    cause = waiting.get("reason") or "no reason given"
+    said = f": {waiting['message']}" if cause in pods.NEVER_STARTS and waiting.get("message") else ""
+    state = f"was {phase} ({cause}{said})" if phase else "did not appear"
     return f"The pod {state} {after}. Raise timeout, or check the node's kubelet."
 
 

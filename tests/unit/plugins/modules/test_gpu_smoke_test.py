@@ -23,11 +23,17 @@ class FakeCluster:
         self.check_mode = check_mode
         self.pods: dict[str, dict] = {}
 
+    def now(self) -> float:
+        return 1_800_000_000.0
+
     def list(self, path: str, **query: str) -> list[dict]:
         if path != "/api/v1/nodes":
-            return list(self.pods.values())
+            return list(self.pods.values()) if path.endswith("/pods") else []
         status = {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}
-        return [{"metadata": {"name": name}, "spec": {}, "status": status} for name in ("gpu-1", "gpu-0")]
+        labels = {"nvidia.com/gpu.present": "true"}
+        return [
+            {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status} for name in ("gpu-1", "gpu-0")
+        ]
 
     def get(self, path: str, query: dict) -> dict:
         return {"items": list(self.pods.values())}
@@ -35,6 +41,8 @@ class FakeCluster:
     def create(self, path: str, body: dict) -> dict:
         if self.interrupted:
             raise KeyboardInterrupt
+        if path.endswith("/priorityclasses"):
+            return body
         node = body["metadata"]["annotations"]["gpuops.nvidia/node"]
         code = self.exit_code if node == "gpu-1" else 0
         state = {"terminated": {"exitCode": code, "reason": "Error"}}
@@ -87,7 +95,7 @@ def test_check_mode_names_the_nodes_and_creates_nothing(test: t.Callable, monkey
     run = test(_ansible_check_mode=True)
     assert (
         run.rc == 0
-        and run.result["nodes"] == ["gpu-1", "gpu-0"]
+        and run.result["nodes"] == ["gpu-0", "gpu-1"]
         and run.result["results"] == []
         and "passed" not in run.result
     )
@@ -102,11 +110,19 @@ def test_an_interruption_is_one_sentence(test: t.Callable, monkeypatch: pytest.M
 @pytest.mark.parametrize("option", ["count", "parallel", "timeout", "log_lines"])
 def test_numbers_must_be_at_least_one(test: t.Callable, option: str) -> None:
     run = test(**{option: 0})
-    assert run.rc == 1 and run.result["msg"] == f"{option} must be at least 1."
+    assert run.rc == 1 and run.result["msg"] == f"{option} is 0: give 1 or more."
+
+
+def test_a_minimum_that_makes_no_sense_is_refused_before_anything_runs(
+    test: t.Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeCluster, "interrupted", True)
+    run = test(min_tested="most")
+    assert run.rc == 1 and run.result["msg"].startswith("min_tested is 'most'.")
 
 
 def test_nodes_and_selector_exclude_each_other(test: t.Callable) -> None:
-    run = test(nodes=["a"], node_selector={"b": "c"})
+    run = test(nodes=["a"], node_selector="b=c")
     assert run.rc == 1 and "mutually exclusive" in run.result["msg"]
 
 

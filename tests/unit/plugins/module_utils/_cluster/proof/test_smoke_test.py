@@ -6,143 +6,154 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import smoke_test, workload
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.smoke_test import (
-    Run,
-    failure,
-    select,
-    summary,
-)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import smoke_test
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.smoke_test import Run, failure, summary
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import Verdict
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
-from tests.unit.plugins.module_utils._cluster.proof.workloads import options, pod
+from tests.unit.plugins.module_utils._cluster.proof.workloads import node, options, pod
 
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+PODS = "/api/v1/namespaces/gpu-operator/pods"
+NOW = 4_000_000_000.0
+"""The API server's time. The controller's clock plays no part."""
 
-def node(
-    name: str, gpus: int | str | None = 8, *, ready: str = "True", cordoned: bool = False, labels: dict | None = None
-) -> dict:
-    return {
-        "metadata": {"name": name, "labels": labels},
-        "spec": {"unschedulable": True} if cordoned else {},
-        "status": {
-            "allocatable": {} if gpus is None else {"nvidia.com/gpu": str(gpus)},
-            "conditions": [
-                {"type": "MemoryPressure", "status": "False"},
-                {"type": "Ready", "status": ready, "message": "container runtime is down"},
-            ],
-        },
-    }
-
-
-def test_by_default_every_schedulable_node_with_the_resource_is_tested() -> None:
-    nodes = [node("a"), node("cordoned", cordoned=True), node("cpu", None), node("none-left", 0), node("b")]
-    selection = select(nodes, options())
-    assert (selection.names, selection.verdicts, selection.testable) == (["a", "b"], [], ["a", "b"])
-
-
-def test_a_thousand_shared_gpus_are_a_quantity_with_a_suffix() -> None:
-    """The API server writes 1000 as 1k."""
-    assert select([node("shared", "1k")], options(count=1000)).testable == ["shared"]
-    (verdict,) = select([node("shared", "1k")], options(count=1001)).verdicts
-    assert verdict.reason.startswith("The node offers 1000 nvidia.com/gpu, but the test needs 1001.")
-
-
-def test_named_nodes_are_tested_once_each_even_if_cordoned() -> None:
-    selection = select([node("a", cordoned=True), node("b")], options(nodes=["a", "a"]))
-    assert selection.testable == ["a"]
-
-
-def test_a_selector_leaves_out_cordoned_nodes_but_not_broken_ones() -> None:
-    labels = {"pool": "1"}
-    nodes = [
-        node("a", labels=labels),
-        node("b", 0, labels=labels),
-        node("c", labels=labels, cordoned=True),
-        node("d", labels={"pool": "2"}),
-        node("e"),
-    ]
-    selection = select(nodes, options(node_selector={"pool": 1}))
-    assert selection.testable == ["a"]
-    assert [outcome.reason for outcome in selection.verdicts] == [
-        "The node offers 0 nvidia.com/gpu, but the test needs 1. Check the node's device plugin."
-    ]
-
-
-def test_a_node_that_cannot_run_a_workload_gets_its_verdict_without_a_pod() -> None:
-    unreported = node("new")
-    unreported["status"]["conditions"] = []
-    outcomes = select(
-        [node("down", ready="Unknown"), unreported, node("small", 2)],
-        options(nodes=["down", "new", "small", "gone"], count=4),
-    ).verdicts
-    assert {outcome.node: outcome.reason for outcome in outcomes} == {
-        "down": "The node is not Ready: container runtime is down.",
-        "new": "The node is not Ready: its kubelet has not reported yet.",
-        "small": "The node offers 2 nvidia.com/gpu, but the test needs 4. Check the node's device plugin.",
-        "gone": "There is no such node.",
-    }
-    assert not any(outcome.passed or outcome.skipped for outcome in outcomes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [({}, "no schedulable node offers nvidia.com/gpu"), ({"node_selector": {"a": "b"}}, "among those with the labels")],
-)
-def test_nothing_to_test_is_an_error(changes: dict, words: str) -> None:
-    with pytest.raises(GpuOpsError, match=words) as e:
-        select([node("cpu", None)], options(**changes))
-    assert e.value.reason == "NoGpuNodes"
+Play = t.Union[dict, GpuOpsError, "list[t.Any]"]
 
 
 class FakeCluster:
-    """Pods in memory. ``play`` maps a node to the status that its pod shows, or to an error on creation."""
+    """Pods and PriorityClasses in memory.
 
-    def __init__(self, **play: t.Any) -> None:
+    ``play`` maps a node to the status that its pod shows, to an error on its creation, or to a list of such errors that
+    ends with a status: one for each attempt.
+    """
+
+    check_mode = False
+
+    def __init__(self, **play: Play) -> None:
         self.play = play
-        self.objects: dict[str, dict] = {}
+        self.pods: dict[str, dict] = {}
+        self.classes: dict[str, dict] = {}
+        self.nodes: list[dict] = []
         self.created: list[str] = []
+        self.bodies: list[dict] = []
+        self.logs = {"pod-0": "first line\nTest PASSED\n\n"}
         self.most = 0
         self.polls = 0
         self.on_poll: t.Callable[[], None] = lambda: None
+        self.refuses_classes = ""
+
+    def now(self) -> float:
+        return NOW
 
     def create(self, path: str, body: dict) -> dict:
+        if path == CLASSES:
+            self._refuse_classes()
+            self.classes[body["metadata"]["name"]] = body
+            return body
+        assert path == PODS, path
         node_name = body["metadata"]["annotations"]["gpuops.nvidia/node"]
-        if isinstance(self.play[node_name], GpuOpsError):
-            raise self.play[node_name]
+        answer = self.play[node_name]
+        if isinstance(answer, list):
+            self.play[node_name] = answer[1:] if len(answer) > 2 else answer[-1]
+            answer = answer[0]
+        if isinstance(answer, GpuOpsError):
+            raise answer
         name = f"pod-{len(self.created)}"
-        self.objects[name] = {**body, "metadata": {**body["metadata"], "name": name}}
+        self.pods[name] = {**body, "metadata": {**body["metadata"], "name": name}}
         self.created.append(node_name)
-        self.most = max(self.most, len(self.objects))
-        return self.objects[name]
+        self.bodies.append(body)
+        self.most = max(self.most, len(self.pods))
+        return self.pods[name]
+
+    def _refuse_classes(self) -> None:
+        if self.refuses_classes:
+            raise GpuOpsError("No permission.", reason=t.cast(t.Any, self.refuses_classes))
 
     def list(self, path: str, **query: str) -> list[dict]:
+        if path == "/api/v1/nodes":
+            return self.nodes
+        if path == CLASSES:
+            self._refuse_classes()
+            return self._matching(self.classes, query.get("labelSelector"))
+        assert path == PODS, path
         self.polls += 1
         self.on_poll()
-        return self._matching(query["labelSelector"])
+        return self._matching(self.pods, query["labelSelector"])
 
-    def get(self, path: str, query: dict) -> dict:
-        return {"items": self._matching(query["labelSelector"])}
+    def get(self, path: str, query: dict | None = None) -> dict | None:
+        if query is None:
+            name = path.removeprefix(f"{PODS}/")
+            return next((item for item in self._matching(self.pods, None) if item["metadata"]["name"] == name), None)
+        return {"items": self._matching(self.pods, query["labelSelector"])}
 
-    def _matching(self, selector: str) -> list[dict]:
-        wanted = dict(term.split("=") for term in selector.split(","))
-        found = [item for item in self.objects.values() if wanted.items() <= item["metadata"]["labels"].items()]
-        return [
-            {**item, **self.play.get(item["metadata"]["annotations"].get("gpuops.nvidia/node", ""), {})}
-            for item in found
-        ]
+    def _matching(self, objects: dict[str, dict], selector: str | None) -> list[dict]:
+        wanted = dict(term.split("=") for term in selector.split(",")) if selector else {}
+        found = [item for item in objects.values() if wanted.items() <= item["metadata"].get("labels", {}).items()]
+        return [{**item, **self._shown(item)} for item in found]
+
+    def _shown(self, item: dict) -> dict:
+        shown = self.play.get((item["metadata"].get("annotations") or {}).get("gpuops.nvidia/node", ""), {})
+        return shown if isinstance(shown, dict) else {}
 
     def text(self, path: str, query: dict) -> str:
-        if path.endswith("/pod-0/log"):
-            return "first line\nTest PASSED\n\n"
+        assert query == {"tailLines": 20}
+        name = path.split("/")[-2]
+        if name in self.logs:
+            return self.logs[name]
         raise GpuOpsError("no logs")
 
     def delete(self, path: str) -> bool:
-        return self.objects.pop(path.rsplit("/", 1)[-1], None) is not None
+        kind, _, name = path.rpartition("/")
+        if kind == CLASSES:
+            self._refuse_classes()
+        return (self.classes if kind == CLASSES else self.pods).pop(name, None) is not None
+
+
+def run(cluster: FakeCluster, nodes: str, **changes: t.Any) -> dict[str, Verdict]:
+    """Test the nodes (one letter each); return their verdicts."""
+    resources = dict.fromkeys(nodes, "nvidia.com/gpu")
+    return {verdict.node: verdict for verdict in Run(cluster, options(**changes)).test(resources)}
+
+
+def test_the_answer_of_the_module_has_an_entry_for_each_node() -> None:
+    cluster = FakeCluster(a=pod("Succeeded", terminated={"exitCode": 0}))
+    cluster.nodes = [node("b", cordoned=True), node("a"), node("c", ready="False")]
+    result = smoke_test.smoke_test(cluster, options(min_tested="3"))
+    assert result["nodes"] == ["a", "b", "c"] and result["passed"] is False
+    assert [(row["node"], row["passed"], row["skipped"], row["code"]) for row in result["results"]] == [
+        ("a", True, False, ""),
+        ("b", False, True, "Cordoned"),
+        ("c", False, False, ""),
+    ]
+    assert result["summary"] == {"nodes": 3, "passed": 1, "failed": 1, "skipped": 1}
+    assert result["too_few_tested"].startswith("Only 2 of 3 nodes were tested, but at least 3 must be (b: Cordoned).")
+    assert result["results"][0]["resource"] == "nvidia.com/gpu"
+
+
+def test_a_fleet_that_nobody_tested_has_not_passed() -> None:
+    cluster = FakeCluster()
+    cluster.nodes = [node("a", cordoned=True), node("b", cordoned=True)]
+    result = smoke_test.smoke_test(cluster, options())
+    assert result["passed"] is False
+    assert smoke_test.failure(result) == (
+        "0 of 2 nodes passed the GPU smoke test, and 2 were skipped. Only 0 of 2 nodes were tested, but at least 1 "
+        "must be (a: Cordoned, b: Cordoned). Run the test when GPUs are free, or lower min_tested."
+    )
+    assert smoke_test.smoke_test(cluster, options(min_tested="0"))["passed"] is True
+
+
+def test_check_mode_creates_nothing_and_says_what_needs_no_pod() -> None:
+    cluster = FakeCluster()
+    cluster.check_mode, cluster.nodes = True, [node("a"), node("b", cordoned=True)]
+    result = smoke_test.smoke_test(cluster, options())
+    assert result["nodes"] == ["a", "b"] and [row["node"] for row in result["results"]] == ["b"]
+    assert not {"passed", "too_few_tested"} & result.keys() and cluster.created == [] and cluster.classes == {}
 
 
 @pytest.fixture(autouse=True)
@@ -155,26 +166,167 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 DONE = pod("Succeeded", terminated={"exitCode": 0})
 
 
-def test_all_nodes_are_tested_within_the_limit_and_no_pod_is_left() -> None:
+def test_all_nodes_are_tested_within_the_limit_and_nothing_is_left() -> None:
     cluster = FakeCluster(a=DONE, b=DONE, c=pod("Failed", terminated={"exitCode": 3}), d=DONE, e=DONE)
-    outcomes = {outcome.node: outcome for outcome in Run(cluster, options(parallel=2)).test(["a", "b", "c", "d", "e"])}
-    assert cluster.created == ["a", "b", "c", "d", "e"] and cluster.most == 2 and cluster.objects == {}
+    outcomes = run(cluster, "abcde", parallel=2)
+    assert cluster.created == ["a", "b", "c", "d", "e"] and cluster.most == 2
+    assert (cluster.pods, cluster.classes) == ({}, {})
     assert outcomes["a"].passed and outcomes["a"].log == "first line\nTest PASSED\n\n" and outcomes["a"].pod == "pod-0"
     assert outcomes["c"].exit_code == 3
     assert outcomes["c"].reason == "The workload ended with status 3: (no log: no logs)"
 
 
+def test_the_reason_ends_with_the_last_line_that_the_workload_wrote() -> None:
+    cluster = FakeCluster(a=pod("Failed", terminated={"exitCode": 3}), b=pod("Failed", terminated={"exitCode": 4}))
+    cluster.logs = {"pod-0": "CUDA error: no device\n  \n\n", "pod-1": "\n"}
+    outcomes = run(cluster, "ab")
+    assert outcomes["a"].reason == "The workload ended with status 3: CUDA error: no device"
+    assert outcomes["b"].reason == "The workload ended with status 4: it wrote no log"
+
+
 def test_one_poll_covers_all_running_pods() -> None:
     cluster = FakeCluster(a=DONE, b=DONE, c=DONE)
-    Run(cluster, options()).test(["a", "b", "c"])
+    run(cluster, "abc")
     assert cluster.polls == 2  # one list of leftovers, and one of all three pods
+
+
+def test_between_two_looks_there_is_a_pause_while_pods_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And none before the next pods start when all have ended."""
+    pauses: list[float] = []
+    monkeypatch.setattr(smoke_test, "WORKLOAD_POLL_S", 0.5)
+    monkeypatch.setattr(waiting.time, "sleep", pauses.append)
+    cluster = FakeCluster(a=pod("Running"), b=DONE)
+    cluster.on_poll = lambda: cluster.play.update(a=DONE) if cluster.polls == 4 else None
+    run(cluster, "ab", parallel=1)
+    assert pauses == [0.5, 0.5, 0]
+
+
+# ---- the priority of the pods -------------------------------------------------------------------------------------
+
+
+def test_the_pods_have_a_class_of_their_own_that_never_preempts() -> None:
+    seen: list[dict] = []
+    cluster = FakeCluster(a=DONE, b=DONE, c=DONE)
+    cluster.on_poll = lambda: seen.extend(cluster.classes.values())
+    run(cluster, "abc", parallel=2, timeout=100)
+    (made, _) = seen
+    assert (made["preemptionPolicy"], made["value"]) == ("Never", -1000000)
+    assert {body["spec"]["priorityClassName"] for body in cluster.bodies} == {made["metadata"]["name"]}
+    assert made["metadata"]["annotations"] == {"gpuops.nvidia/expires": "4000000260"}
+    assert made["metadata"]["labels"]["app.kubernetes.io/name"] == "gpu-smoke-test"
+
+
+def test_a_class_that_the_user_names_is_used_and_stays() -> None:
+    cluster = FakeCluster(a=DONE)
+    cluster.classes = {"low": {"metadata": {"name": "low"}}}
+    run(cluster, "a", priority_class_name="low")
+    assert cluster.bodies[0]["spec"]["priorityClassName"] == "low" and list(cluster.classes) == ["low"]
+
+
+def test_a_user_who_may_not_make_a_class_is_told_before_any_pod_starts() -> None:
+    cluster = FakeCluster(a=DONE)
+    cluster.refuses_classes = "Forbidden"
+    with pytest.raises(GpuOpsError, match="could displace pods of lower priority"):
+        run(cluster, "a")
+    assert cluster.created == []
+
+
+def test_without_a_class_the_pods_are_tested_where_they_are_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smoke_test.priority, "make", lambda *args: False)
+    cluster = FakeCluster(a=DONE)
+    cluster.refuses_classes = "Forbidden"
+    assert run(cluster, "a")["a"].passed
+    assert "priorityClassName" not in cluster.bodies[0]["spec"]
+
+
+def test_a_class_that_an_api_server_does_not_know_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smoke_test.uuid, "uuid4", lambda: type("Id", (), {"hex": "0123456789abcdef"}))
+    unknown = GpuOpsError(
+        'No permission: pods "gpu-smoke-test-" is forbidden: no PriorityClass with name gpu-smoke-test-0123456789ab '
+        "was found.",
+        reason="Forbidden",
+    )
+    assert run(FakeCluster(a=[unknown, unknown, DONE]), "a")["a"].passed
+    monkeypatch.setattr(smoke_test, "NEW_CLASS_S", 0.0)
+    late = run(FakeCluster(a=unknown), "a")["a"]
+    assert not late.passed and "no PriorityClass with name" in late.reason
+
+
+def test_other_failures_of_the_class_end_the_run() -> None:
+    cluster = FakeCluster(a=DONE)
+    cluster.refuses_classes = "Invalid"
+    with pytest.raises(GpuOpsError, match="No permission"):
+        run(cluster, "a")
+
+
+# ---- what goes wrong ----------------------------------------------------------------------------------------------
 
 
 def test_a_pod_that_vanishes_fails_its_node() -> None:
     cluster = FakeCluster(a=pod("Running"))
-    cluster.on_poll = lambda: cluster.objects.clear() if cluster.polls == 3 else None
-    (outcome,) = Run(cluster, options()).test(["a"])
-    assert "The pod disappeared while it ran" in outcome.reason
+    cluster.on_poll = lambda: cluster.pods.clear() if cluster.polls == 3 else None
+    assert "The pod disappeared while it ran" in run(cluster, "a")["a"].reason
+
+
+def test_a_list_of_an_api_server_that_lags_is_not_believed() -> None:
+    """Every other list is empty, as behind a load balancer; the pod itself is read from storage."""
+    cluster = FakeCluster(a=pod("Running"))
+    real = cluster.list
+
+    def list_or_nothing(path: str, **query: str) -> list[dict]:
+        found = real(path, **query)
+        if path == PODS and cluster.polls == 6:
+            cluster.play["a"] = DONE
+        return found if cluster.polls % 2 else []
+
+    cluster.list = list_or_nothing
+    assert run(cluster, "a")["a"].passed
+
+
+def test_a_job_whose_pod_has_not_appeared_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs: dict[str, dict] = {}
+    cluster = FakeCluster(a=pod("Running"))
+    real_create, real_get, real_delete = cluster.create, cluster.get, cluster.delete
+
+    def create(path: str, body: dict) -> dict:
+        if not path.endswith("/jobs"):
+            return real_create(path, body)
+        jobs["job"] = {**body, "metadata": {**body["metadata"], "name": "job"}}
+        return jobs["job"]
+
+    def look() -> None:
+        if cluster.polls == 4:
+            metadata = {**jobs["job"]["spec"]["template"]["metadata"], "name": "job-x"}
+            cluster.pods["job-x"] = {"metadata": metadata}
+        if cluster.polls == 6:
+            cluster.play["a"] = DONE
+
+    cluster.create, cluster.on_poll = create, look
+    cluster.get = lambda path, query=None: {"items": list(jobs.values())} if "/jobs" in path else real_get(path, query)
+
+    def delete(path: str) -> bool:
+        if "/jobs" not in path:
+            return real_delete(path)
+        cluster.pods.clear()
+        return jobs.pop("job", None) is not None
+
+    cluster.delete = delete
+    real_list = cluster.list
+    cluster.list = lambda path, **query: [] if "/jobs" in path else real_list(path, **query)
+    verdict = Run(cluster, options(kind="Job")).test({"a": "nvidia.com/gpu"})[0]
+    assert verdict.passed and verdict.pod == "job-x" and jobs == {}
+
+
+def test_a_container_is_stuck_from_the_moment_that_it_is_seen_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr(smoke_test.time, "monotonic", lambda: clock[0])
+    started = smoke_test._Started("p", "nvidia.com/gpu", 900.0)
+    stuck = pod(waiting={"reason": "ErrImagePull"})
+    assert (started.progress(stuck).age_s, started.progress(stuck).stuck_s) == (100, 0)
+    clock[0] = 1050.0
+    assert started.progress(stuck).stuck_s == 50
+    assert started.progress(pod(waiting={"reason": "ContainerCreating"})).stuck_s == 0
+    assert started.progress(stuck).stuck_s == 0
 
 
 def test_an_interruption_cleans_up() -> None:
@@ -182,42 +334,71 @@ def test_an_interruption_cleans_up() -> None:
     cluster.on_poll = lambda: os.kill(os.getpid(), signal.SIGTERM) if cluster.polls == 2 else None
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt):
-        Run(cluster, options()).test(["a", "b"])
-    assert cluster.created == ["a", "b"] and cluster.objects == {}
+        run(cluster, "ab")
+    assert cluster.created == ["a", "b"] and (cluster.pods, cluster.classes) == ({}, {})
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+NO_NAMESPACE = GpuOpsError('namespaces "x" not found', reason="NotFound")
+POD_SECURITY = GpuOpsError('pods "x" is forbidden: violates PodSecurity "restricted"', reason="Forbidden")
+NO_PERMISSION = GpuOpsError('No permission: pods is forbidden: User "x" cannot create resource', reason="Forbidden")
 
 
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (
-            GpuOpsError('namespaces "x" not found', reason="NotFound"),
-            "Namespace gpu-operator does not exist. Create it",
-        ),
-        (
-            GpuOpsError('pods "x" is forbidden: violates PodSecurity "restricted"', reason="Forbidden"),
-            "The pod security of namespace gpu-operator refuses",
-        ),
-        (GpuOpsError("exceeded quota", reason="Forbidden"), "exceeded quota"),
+        (NO_NAMESPACE, "Namespace gpu-operator does not exist. Create it"),
+        (POD_SECURITY, "The pod security of namespace gpu-operator refuses"),
+        (NO_PERMISSION, "cannot create resource"),
     ],
 )
-def test_a_refused_creation_ends_the_run_and_cleans_up(error: GpuOpsError, words: str) -> None:
-    cluster = FakeCluster(a=pod("Running"), b=error)
+def test_a_refusal_that_concerns_every_node_ends_a_run_that_has_tested_none(error: GpuOpsError, words: str) -> None:
+    cluster = FakeCluster(a=error, b=DONE)
     with pytest.raises(GpuOpsError, match=words):
-        Run(cluster, options()).test(["a", "b"])
-    assert cluster.objects == {}
+        run(cluster, "ab")
+    assert (cluster.created, cluster.pods, cluster.classes) == ([], {}, {})
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        GpuOpsError('admission webhook "x" denied the request: node b is reserved', reason="Forbidden"),
+        GpuOpsError("The Kubernetes API refused POST (400): denied.", reason="Invalid"),
+        NO_PERMISSION,
+    ],
+)
+def test_a_refused_workload_is_the_verdict_on_its_node_only(error: GpuOpsError) -> None:
+    cluster = FakeCluster(a=DONE, b=error, c=DONE)
+    outcomes = run(cluster, "abc")
+    assert outcomes["a"].passed and outcomes["c"].passed and cluster.pods == {}
+    assert (outcomes["b"].passed, outcomes["b"].skipped, outcomes["b"].reason) == (False, False, error.msg)
+
+
+QUOTA = GpuOpsError(
+    "No permission: pods is forbidden: exceeded quota: gpus, requested: 1, used: 2.", reason="Forbidden"
+)
+
+
+def test_a_full_quota_is_waited_for_as_long_as_it_is_this_test_that_fills_it() -> None:
+    cluster = FakeCluster(a=DONE, b=[QUOTA, DONE], c=DONE)
+    assert all(outcome.passed for outcome in run(cluster, "abc").values()) and cluster.created == ["a", "b", "c"]
+
+
+def test_a_quota_that_others_fill_is_the_verdict() -> None:
+    outcomes = run(FakeCluster(a=QUOTA, b=QUOTA), "ab")
+    assert [outcome.reason for outcome in outcomes.values()] == [QUOTA.msg, QUOTA.msg]
 
 
 def test_a_short_outage_is_tolerated() -> None:
-    cluster = FakeCluster(a=DONE, b=DONE)
+    cluster = FakeCluster(a=DONE, b=[GpuOpsError("Away.", reason="Unreachable"), DONE])
 
     def blink() -> None:
         if cluster.polls in (2, 3):
             raise GpuOpsError("Cannot reach the API.", reason="Unreachable")
 
     cluster.on_poll = blink
-    outcomes = Run(cluster, options(parallel=1)).test(["a", "b"])
-    assert [outcome.node for outcome in outcomes] == ["a", "b"] and all(outcome.passed for outcome in outcomes)
+    outcomes = run(cluster, "ab", parallel=1)
+    assert list(outcomes) == ["a", "b"] and all(outcome.passed for outcome in outcomes.values())
 
 
 def test_pods_that_cannot_be_deleted_are_reported() -> None:
@@ -236,7 +417,7 @@ def test_pods_that_cannot_be_deleted_are_reported() -> None:
         match=r"^Cannot reach the API\. Its last answer was \d s ago\. Pods of the test may be left; "
         r"they end by themselves",
     ) as e:
-        Run(cluster, options()).test(["a"])
+        run(cluster, "a")
     assert e.value.reason == "Unreachable"
 
 
@@ -247,38 +428,54 @@ def test_a_short_outage_during_the_cleanup_is_tolerated() -> None:
     real, failures = cluster.delete, [2]
 
     def delete(path: str) -> bool:
-        if len(cluster.objects) == 1 and failures[0]:
+        if len(cluster.pods) == 1 and failures[0]:
             failures[0] -= 1
             raise GpuOpsError("Cannot reach the API.", reason="Unreachable")
         return real(path)
 
     cluster.delete = delete
     with pytest.raises(KeyboardInterrupt):
-        Run(cluster, options()).test(["a", "b"])
-    assert failures == [0] and cluster.objects == {}
+        run(cluster, "ab")
+    assert failures == [0] and (cluster.pods, cluster.classes) == ({}, {})
 
 
-def test_without_a_testable_node_no_pod_is_created() -> None:
+def test_without_a_testable_node_nothing_is_created() -> None:
     cluster = FakeCluster()
-    assert Run(cluster, options()).test([]) == [] and cluster.created == []
+    assert run(cluster, "") == {} and cluster.created == [] and cluster.classes == {}
 
 
-def leftover(expires: str | None) -> dict:
+# ---- what earlier runs have left ----------------------------------------------------------------------------------
+
+OURS = {"app.kubernetes.io/name": "gpu-smoke-test", "app.kubernetes.io/managed-by": "gpuops.nvidia"}
+
+
+def leftover(expires: str | None, labels: dict[str, str] = OURS) -> dict:
     annotations = None if expires is None else {"gpuops.nvidia/expires": expires}
-    return {
-        "metadata": {"name": f"left-{expires}", "labels": dict(workload.TEST_LABELS), "annotations": annotations or {}}
-    }
+    return {"metadata": {"name": f"left-{expires}", "labels": dict(labels), "annotations": annotations}}
 
 
-def test_leftovers_are_deleted_once_they_have_expired() -> None:
+def test_leftovers_are_deleted_once_they_have_expired_by_the_clock_of_the_api_server() -> None:
     cluster = FakeCluster(a=DONE)
-    cluster.objects = {
-        "left-100": leftover("100"),
-        "left-99999999999": leftover("99999999999"),
-        "left-None": leftover(None),
-    }
-    Run(cluster, options()).test(["a"])
-    assert list(cluster.objects) == ["left-99999999999"]
+    assert time.time() < 3_999_999_999, "The test tells the clocks apart by a time that is still to come."
+    times = ("100", "3999999999", "4000000001", None, "junk")
+    cluster.pods = {f"left-{expires}": leftover(expires) for expires in times}
+    cluster.classes = {f"left-{expires}": leftover(expires) for expires in times}
+    run(cluster, "a")
+    assert list(cluster.pods) == list(cluster.classes) == ["left-4000000001"]
+
+
+def test_other_objects_of_this_collection_stay() -> None:
+    cluster = FakeCluster(a=DONE)
+    cluster.pods = {"left-100": leftover("100", {"app.kubernetes.io/managed-by": "gpuops.nvidia"})}
+    cluster.classes = {"left-100": leftover("100", {"app.kubernetes.io/name": "gpu-smoke-test"})}
+    run(cluster, "a")
+    assert list(cluster.pods) == list(cluster.classes) == ["left-100"]
+
+
+def test_a_pod_expires_a_minute_after_its_time_limit() -> None:
+    cluster = FakeCluster(a=DONE)
+    run(cluster, "a", timeout=100)
+    assert cluster.bodies[0]["metadata"]["annotations"]["gpuops.nvidia/expires"] == "4000000160"
 
 
 def test_summary_and_failure() -> None:
@@ -289,8 +486,9 @@ def test_summary_and_failure() -> None:
     ]
     counts = summary(outcomes, 8)
     assert counts == {"nodes": 8, "passed": 1, "failed": 6, "skipped": 1}
-    rows = [{"node": outcome.node, "passed": outcome.passed, "reason": outcome.reason} for outcome in outcomes]
-    text = failure({"results": rows, "summary": counts, "nodes": [""] * 8})
+    rows = [vars(outcome) for outcome in outcomes]
+    text = failure({"results": rows, "summary": counts, "too_few_tested": ""})
     assert text == (
-        "1 of 8 nodes passed the GPU smoke test. b: busy; n0: broken; n1: broken; n2: broken; n3: broken; and 2 more."
+        "1 of 8 nodes passed the GPU smoke test, and 1 were skipped. "
+        "n0: broken; n1: broken; n2: broken; n3: broken; n4: broken; and 1 more."
     )

@@ -7,13 +7,25 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import workload
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import Verdict, judge, manifest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import (
+    Progress,
+    Request,
+    Verdict,
+    is_stuck,
+    manifest,
+)
 
 from tests.unit.plugins.module_utils._cluster.proof.workloads import options, pod
 
+GPU = "nvidia.com/gpu"
+
+
+def judge(pod: dict | None, age_s: float, chosen: dict, stuck_s: float = 0) -> Verdict | None:
+    return workload.judge(pod, Progress(GPU, age_s, stuck_s), chosen)
+
 
 def test_the_pod_is_placed_by_the_scheduler_and_meets_the_restricted_standard() -> None:
-    pod = manifest("gpu-0000", "run1", options(), now=1000.5)
+    pod = manifest(Request("gpu-0000", GPU), "run1", options(), now=1000.5)
     spec = pod["spec"]
     terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert pod["kind"] == "Pod" and pod["metadata"]["generateName"] == "gpu-smoke-test-"
@@ -22,12 +34,24 @@ def test_the_pod_is_placed_by_the_scheduler_and_meets_the_restricted_standard() 
     ]
     assert spec["tolerations"] == [{"operator": "Exists"}]
     assert spec["containers"][0]["resources"] == {"limits": {"nvidia.com/gpu": "1"}}
-    assert spec["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert spec["containers"][0]["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "runAsUser": 65534,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert pod["metadata"]["labels"] == {
+        "app.kubernetes.io/name": "gpu-smoke-test",
+        "app.kubernetes.io/managed-by": "gpuops.nvidia",
+        "gpuops.nvidia/run": "run1",
+    }
     assert spec["activeDeadlineSeconds"] == 300
     assert pod["metadata"]["annotations"] == {"gpuops.nvidia/node": "gpu-0000", "gpuops.nvidia/expires": "1360"}
-    assert not {"runtimeClassName", "priorityClassName"} & set(spec) and not {"command", "args"} & set(
-        spec["containers"][0]
-    )
+    assert not {"runtimeClassName", "priorityClassName", "serviceAccountName"} & set(spec) and not {
+        "command",
+        "args",
+    } & set(spec["containers"][0])
 
 
 def test_every_option_reaches_the_pod() -> None:
@@ -35,22 +59,22 @@ def test_every_option_reaches_the_pod() -> None:
         image="i",
         command=["c"],
         args=["a"],
-        resource="nvidia.com/mig-1g.10gb",
         count=2,
         runtime_class_name="nvidia",
-        priority_class_name="low",
+        service_account_name="tester",
         security_context={},
         image_pull_secrets=["s"],
         image_pull_policy="Always",
         tolerations=[],
     )
-    spec = manifest("n", "r", chosen, 0)["spec"]
-    assert (spec["runtimeClassName"], spec["priorityClassName"], spec["imagePullSecrets"], spec["tolerations"]) == (
-        "nvidia",
-        "low",
+    spec = manifest(Request("n", "nvidia.com/mig-1g.10gb", "low"), "r", chosen, 0)["spec"]
+    assert (spec["runtimeClassName"], spec["priorityClassName"]) == ("nvidia", "low")
+    assert (spec["imagePullSecrets"], spec["tolerations"], spec["serviceAccountName"]) == (
         [{"name": "s"}],
         [],
+        "tester",
     )
+    assert spec["automountServiceAccountToken"] is False
     assert spec["containers"] == [
         {
             "name": "workload",
@@ -65,7 +89,8 @@ def test_every_option_reaches_the_pod() -> None:
 
 
 def test_a_job_wraps_the_same_pod_and_never_retries_it() -> None:
-    pod, job = manifest("n", "r", options(), 0), manifest("n", "r", options(kind="Job"), 0)
+    request = Request("n", GPU)
+    pod, job = manifest(request, "r", options(), 0), manifest(request, "r", options(kind="Job"), 0)
     assert job["kind"] == "Job" and job["spec"]["backoffLimit"] == 0
     assert job["spec"]["template"]["spec"] == pod["spec"]
     assert job["spec"]["template"]["metadata"]["labels"] == pod["metadata"]["labels"] == job["metadata"]["labels"]
@@ -108,15 +133,85 @@ def test_a_failure_states_its_reason(failed: dict, code: int | None, reason: str
     assert judge(failed, 1, options()) == Verdict("", phase="Failed", exit_code=code, reason=reason)
 
 
-@pytest.mark.parametrize("reason", pods.NEVER_STARTS)
-def test_a_container_that_never_starts_ends_the_test_at_once(reason: str) -> None:
-    verdict = judge(pod(waiting={"reason": reason, "message": "the kubelet's words"}), 0, options())
-    assert verdict and verdict.reason.startswith(f"{reason}: the kubelet's words. ") and not verdict.skipped
+def test_a_pod_that_made_way_for_another_is_skipped() -> None:
+    for reason in ("PreemptionByScheduler", "EvictionByEvictionAPI"):
+        gone = pod("Failed", terminated={"exitCode": 137})
+        gone["status"]["conditions"] = [
+            {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "preempted by pod x"}
+        ]
+        verdict = judge(gone, 1, options())
+        assert verdict == Verdict(
+            "",
+            skipped=True,
+            code="Displaced",
+            phase="Failed",
+            reason=f"The pod had to make way ({reason}): preempted by pod x.",
+        )
+
+
+def test_a_pod_that_its_node_ended_has_failed() -> None:
+    gone = pod("Failed", terminated={"exitCode": 137})
+    gone["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}]
+    verdict = judge(gone, 1, options())
+    assert verdict and not verdict.skipped and verdict.exit_code == 137
+
+
+def test_a_node_whose_last_gpu_went_to_another_pod_is_busy() -> None:
+    refused = {"status": {"phase": "Failed", "reason": "OutOfnvidia.com/gpu", "message": "Node didn't have enough"}}
+    verdict = judge(refused, 1, options())
+    assert verdict and verdict.skipped and verdict.code == "Busy"
+    waited = judge(refused, 1, options(skip_busy=False))
+    assert waited and not waited.skipped and "OutOfnvidia.com/gpu" in waited.reason
+
+
+REMEDIES = {
+    "ImagePullBackOff": "Check image and image_pull_secrets, and that the node reaches the registry.",
+    "ErrImagePull": "Check image and image_pull_secrets, and that the node reaches the registry.",
+    "InvalidImageName": "Correct image.",
+    "ErrImageNeverPull": "The node does not have the image: change image_pull_policy.",
+    "CreateContainerConfigError": "Check image_pull_secrets and security_context.",
+    "CreateContainerError": "Check the node's container runtime and the NVIDIA container toolkit.",
+    "RunContainerError": "Check command, the node's container runtime and the NVIDIA container toolkit.",
+}
+
+
+@pytest.mark.parametrize("reason", REMEDIES)
+def test_a_container_that_never_starts_ends_the_test(reason: str) -> None:
+    stuck = pod(waiting={"reason": reason, "message": "the kubelet's words"})
+    verdict = judge(stuck, 200, options(), stuck_s=180)
+    assert verdict == Verdict("", phase="Pending", reason=f"{reason}: the kubelet's words. {REMEDIES[reason]}")
+    assert is_stuck(stuck)
+
+
+def test_every_state_that_never_ends_has_a_remedy() -> None:
+    assert set(REMEDIES) == set(pods.NEVER_STARTS)
+
+
+def test_an_image_that_does_not_exist_ends_the_test_at_once() -> None:
+    verdict = judge(pod(waiting={"reason": "ErrImagePull", "message": "x: not found"}), 0, options())
+    assert verdict and verdict.reason.startswith("ErrImagePull: x: not found. Check image")
 
 
 def test_a_container_that_never_starts_without_a_message_has_a_remedy() -> None:
-    verdict = judge(pod(waiting={"reason": "ImagePullBackOff"}), 0, options())
-    assert verdict and verdict.reason.startswith("ImagePullBackOff. Check image")
+    verdict = judge(pod(waiting={"reason": "InvalidImageName"}), 0, options())
+    assert verdict and verdict.reason == "InvalidImageName. Correct image."
+
+
+def test_a_busy_registry_is_waited_for() -> None:
+    throttled = pod(waiting={"reason": "ErrImagePull", "message": "429 Too Many Requests"})
+    assert judge(throttled, 250, options(), stuck_s=179) is None and is_stuck(throttled)
+    late = judge(throttled, 300, options(), stuck_s=179)
+    assert late and late.reason.startswith("The pod was Pending (ErrImagePull: 429 Too Many Requests) after 300 s")
+    assert not is_stuck(pod(waiting={"reason": "ContainerCreating"})) and not is_stuck(None)
+
+
+def test_a_pod_behind_a_scheduling_gate_is_not_unschedulable() -> None:
+    gated = pod()
+    condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "gated"}
+    gated["status"]["conditions"] = [condition, {"type": "Ready", "reason": "Unschedulable", "message": "x"}]
+    assert judge(gated, 60, options()) is None
+    late = judge(gated, 300, options())
+    assert late and late.reason.startswith("The pod was Pending (no reason given) after 300 s")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +230,8 @@ def test_a_pod_that_may_still_pass_is_not_judged(waits: dict | None) -> None:
 
 def test_a_busy_node_is_skipped_after_a_moment() -> None:
     verdict = judge(pod(unschedulable=BUSY), workload.UNSCHEDULABLE_S, options())
-    assert verdict and verdict.skipped and verdict.reason.startswith("Other pods hold the node's nvidia.com/gpu")
+    assert verdict and verdict.skipped and verdict.code == "Busy"
+    assert verdict.reason.startswith("Other pods hold the node's nvidia.com/gpu")
 
 
 def test_a_busy_node_is_waited_for_on_request_and_then_fails() -> None:

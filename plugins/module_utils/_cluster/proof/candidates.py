@@ -1,0 +1,166 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Which nodes the smoke test covers, which resource it requests on each, and why it leaves a node out."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+Options = t.Mapping[str, t.Any]
+
+DEPLOY_SANDBOX = names.DEPLOY_PREFIX + "sandbox-validator"
+"""The operator sets this label on the nodes whose GPUs are for virtual machines, whatever their kind."""
+DEPLOY_DRA = names.DEPLOY_PREFIX + "dra-driver"
+"""The operator sets this label on the nodes of a GPUCluster."""
+
+NOT_FOR_PODS = (tolerance.SWITCHED_OFF, tolerance.VIRTUAL)
+"""Codes of nodes that give no GPU to a pod because a user wants it so. They do not count for ``min_tested``."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """The nodes that the options select: ``testable`` maps some to a resource, the others have a verdict already."""
+
+    names: list[str]
+    testable: dict[str, str]
+    verdicts: list[Verdict]
+
+    @property
+    def countable(self) -> int:
+        """How many of the nodes could be tested at another time."""
+        return len(self.names) - sum(verdict.code in NOT_FOR_PODS for verdict in self.verdicts)
+
+
+def select(all_nodes: list[Json], options: Options) -> Selection:
+    """Choose the nodes, and the resource of each. Raises an error if there is nothing to test."""
+    by_name = {name_of(node): node for node in all_nodes}
+    chosen = _chosen(all_nodes, options)
+    if not chosen:
+        raise _nothing_to_test(options)
+    testable, verdicts = {}, []
+    for name in chosen:
+        node = by_name.get(name)
+        resource = _resource(node, options) if node else None
+        verdict = _without_pod(name, node, resource, options)
+        if verdict:
+            verdicts.append(verdict)
+        else:
+            testable[name] = str(resource)
+    return Selection(chosen, testable, verdicts)
+
+
+def too_few_tested(verdicts: t.Iterable[Verdict], countable: int, min_tested: str) -> str:
+    """Return one sentence if too few of the nodes were tested, or an empty string. A percentage is rounded up."""
+    verdicts = list(verdicts)
+    number, percent = tolerance.parse_limit(min_tested, "min_tested")
+    wanted = math.ceil(countable * number / 100) if percent else min(number, countable)
+    tested = sum(not verdict.skipped for verdict in verdicts)
+    if tested >= wanted:
+        return ""
+    skipped = [f"{verdict.node}: {verdict.code}" for verdict in verdicts if verdict.skipped]
+    return (
+        f"Only {tested} of {countable} nodes were tested, but at least {wanted} must be ({first_few(skipped)}). "
+        "Run the test when GPUs are free, or lower min_tested."
+    )
+
+
+def _chosen(all_nodes: list[Json], options: Options) -> list[str]:
+    if options["nodes"] is not None:
+        return list(dict.fromkeys(options["nodes"]))
+    tests = tolerance.parse_selector(options["node_selector"] or "")
+    gpu_nodes = (node for node in all_nodes if _has_gpus(node, options["resource"]))
+    selected = {name_of(node) for node in gpu_nodes if all(test(labels_of(node)) for test in tests)}
+    return sorted(selected.difference(options["exclude_nodes"]))
+
+
+def _has_gpus(node: Json, resource: str | None) -> bool:
+    """Return whether this is a GPU node: by its labels, or by what it offers where nothing labels the nodes."""
+    return nodes.is_gpu_node(node) or bool(
+        nodes.gpu_quantities(node, "capacity") or nodes.offered(node, resource or "")
+    )
+
+
+def _nothing_to_test(options: Options) -> GpuOpsError:
+    selector = options["node_selector"]
+    among = f" with the labels {selector}" if selector else ""
+    return GpuOpsError(
+        f"There is nothing to test: the cluster has no GPU node{among}. "
+        "Check that Node Feature Discovery runs and that the nodes have joined the cluster; gpu_stack_info shows both.",
+        reason="NoGpuNodes",
+    )
+
+
+def _resource(node: Json, options: Options) -> str | None:
+    """Return the resource to request on a node, or None if the node does not offer enough of any."""
+    if options["resource"]:
+        enough = nodes.offered(node, options["resource"]) >= options["count"]
+        return str(options["resource"]) if enough else None
+    offered = nodes.gpu_quantities(node, "allocatable")
+    enough_of = [name for name, number in offered.items() if number >= options["count"]]
+    return min(enough_of, key=lambda name: (_rank(name), -offered[name], name), default=None)
+
+
+def _rank(resource: str) -> int:
+    """Rank whole GPUs before shared ones, and both before MIG devices."""
+    return 2 if resource.startswith(names.MIG_RESOURCE_PREFIX) else int(resource != names.GPU_RESOURCE)
+
+
+def _without_pod(name: str, node: Json | None, resource: str | None, options: Options) -> Verdict | None:
+    """Return the verdict on a node that needs no pod, or None for a node that can be tested."""
+    if node is None:
+        return Verdict(name, reason="There is no such node.")
+    is_ready = nodes.is_ready(node)
+    kept_out = None if is_ready and resource else _not_for_pods(node)
+    if not kept_out and nodes.is_cordoned(node) and options["nodes"] is None:
+        kept_out = "Cordoned", "The node is cordoned. Uncordon it, or name it in the option nodes to test it as it is."
+    if kept_out:
+        return Verdict(name, skipped=True, code=kept_out[0], reason=kept_out[1])
+    if not is_ready:
+        return Verdict(name, reason=f"The node is not Ready: {_why_not_ready(node)}.")
+    return None if resource else _offers_too_little(name, node, options)
+
+
+def _not_for_pods(node: Json) -> tuple[str, str] | None:
+    """Return why a node gives pods no GPU through a device plugin, as a code and a sentence."""
+    labels = labels_of(node)
+    if nodes.is_switched_off(node):
+        return tolerance.SWITCHED_OFF, f"The label {names.OPERANDS_SWITCH}=false keeps the operands away from the node."
+    if labels.get(operands.DEVICE_PLUGIN.deploy_label):
+        return None
+    if labels.get(DEPLOY_SANDBOX) == "true":
+        return tolerance.VIRTUAL, f"The node's GPUs are for virtual machines (label {names.WORKLOAD_CONFIG})."
+    if labels.get(DEPLOY_DRA) == "true":
+        return "ResourceClaims", "The node gives GPUs through Dynamic Resource Allocation, and the test makes no claim."
+    return None
+
+
+def _why_not_ready(node: Json) -> str:
+    conditions = (node.get("status") or {}).get("conditions") or []
+    ready: Json = next((item for item in conditions if item["type"] == "Ready"), {})
+    return ready.get("message") or "its kubelet has not reported yet"
+
+
+def _offers_too_little(name: str, node: Json, options: Options) -> Verdict:
+    """Judge a node that does not offer the resource, or not enough of it."""
+    wanted, count = options["resource"], options["count"]
+    offered = {key: number for key, number in nodes.gpu_quantities(node, "allocatable").items() if number}
+    what = ", ".join(f"{number} {key}" for key, number in sorted(offered.items())) or "no GPU"
+    if wanted and offered and wanted not in offered and options["nodes"] is None:
+        return Verdict(name, skipped=True, code="OtherResource", reason=f"The node offers {what}, and no {wanted}.")
+    needs = f"{count} {wanted}" if wanted else f"{count} of one resource"
+    reason = f"The node offers {what}, but the test needs {needs}. Check the node's device plugin."
+    return Verdict(name, reason=reason)

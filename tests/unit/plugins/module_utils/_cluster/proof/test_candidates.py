@@ -1,0 +1,197 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.candidates import (
+    Selection,
+    select,
+    too_few_tested,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+
+from tests.unit.plugins.module_utils._cluster.proof.workloads import node, options
+
+
+def codes(selection: Selection) -> dict[str, str]:
+    assert all(verdict.skipped for verdict in selection.verdicts), selection.verdicts
+    return {verdict.node: verdict.code for verdict in selection.verdicts}
+
+
+def failed(selection: Selection) -> dict[str, str]:
+    assert not any(verdict.skipped or verdict.passed for verdict in selection.verdicts), selection.verdicts
+    return {verdict.node: verdict.reason for verdict in selection.verdicts}
+
+
+# ---- which nodes --------------------------------------------------------------------------------------------------
+
+
+def test_by_default_every_gpu_node_has_an_entry() -> None:
+    nodes = [node("b"), node("cordoned", cordoned=True), node("cpu", {}, gpu=False), node("a")]
+    selection = select(nodes, options())
+    assert selection.names == ["a", "b", "cordoned"]
+    assert selection.testable == {"a": "nvidia.com/gpu", "b": "nvidia.com/gpu"}
+    assert codes(selection) == {"cordoned": "Cordoned"}
+
+
+def test_a_node_that_offers_gpus_without_any_label_is_a_gpu_node() -> None:
+    unlabelled = node("a", {"gpu": 8}, gpu=False)
+    assert select([unlabelled], options()).testable == {"a": "nvidia.com/gpu"}
+    other_vendor = node("b", {}, gpu=False)
+    other_vendor["status"]["allocatable"] = {"amd.com/gpu": "8"}
+    assert select([other_vendor], options(resource="amd.com/gpu")).testable == {"b": "amd.com/gpu"}
+
+
+def test_named_nodes_are_tested_once_each_even_if_cordoned() -> None:
+    selection = select([node("a", cordoned=True), node("b")], options(nodes=["a", "a"]))
+    assert (selection.names, selection.testable) == (["a"], {"a": "nvidia.com/gpu"})
+
+
+def test_a_selector_and_exclusions_narrow_the_fleet() -> None:
+    nodes = [node("a", labels={"pool": "1"}), node("b", labels={"pool": "2"}), node("c", labels={"pool": "1"})]
+    assert select(nodes, options(node_selector="pool=1")).names == ["a", "c"]
+    assert select(nodes, options(node_selector="pool=1", exclude_nodes=["c"])).names == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({}, "the cluster has no GPU node."), ({"node_selector": "a=b"}, "no GPU node with the labels a=b.")],
+)
+def test_nothing_to_test_is_an_error(changes: dict, words: str) -> None:
+    with pytest.raises(GpuOpsError, match=words) as e:
+        select([node("cpu", {}, gpu=False)], options(**changes))
+    assert e.value.reason == "NoGpuNodes"
+
+
+# ---- which resource -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("offered", "count", "resource"),
+    [
+        ({"gpu": 8}, 1, "nvidia.com/gpu"),
+        ({"gpu": 7, "mig-1g.10gb": 7}, 1, "nvidia.com/gpu"),
+        ({"gpu": 0, "gpu.shared": 40}, 1, "nvidia.com/gpu.shared"),
+        ({"gpu": 0, "gpu.shared": 4, "mig-1g.10gb.shared": 28}, 1, "nvidia.com/gpu.shared"),
+        ({"gpu": 0, "mig-1g.10gb": 2, "mig-2g.20gb": 3, "mig-3g.40gb": 2}, 1, "nvidia.com/mig-2g.20gb"),
+        ({"mig-3g.40gb": 2, "mig-1g.10gb": 2}, 1, "nvidia.com/mig-1g.10gb"),
+        ({"gpu": 1, "mig-1g.10gb": 7}, 4, "nvidia.com/mig-1g.10gb"),
+    ],
+)
+def test_the_resource_is_what_the_node_offers(offered: dict[str, int], count: int, resource: str) -> None:
+    assert select([node("a", offered)], options(count=count)).testable == {"a": resource}
+
+
+def test_a_thousand_shared_gpus_are_a_quantity_with_a_suffix() -> None:
+    """The API server writes 1000 as 1k."""
+    shared = [node("shared", {"gpu": "1k"})]
+    assert select(shared, options(count=1000)).testable == {"shared": "nvidia.com/gpu"}
+    assert failed(select(shared, options(count=1001)))["shared"].startswith(
+        "The node offers 1000 nvidia.com/gpu, but the test needs 1001 of one resource."
+    )
+
+
+def test_a_given_resource_is_requested_where_it_is_offered() -> None:
+    nodes = [node("mig", {"gpu": 0, "mig-1g.10gb": 7}), node("whole")]
+    selection = select(nodes, options(resource="nvidia.com/mig-1g.10gb"))
+    assert selection.testable == {"mig": "nvidia.com/mig-1g.10gb"}
+    assert codes(selection) == {"whole": "OtherResource"}
+    assert selection.verdicts[0].reason == "The node offers 8 nvidia.com/gpu, and no nvidia.com/mig-1g.10gb."
+    named = select(nodes, options(resource="nvidia.com/mig-1g.10gb", nodes=["whole"]))
+    assert failed(named)["whole"] == (
+        "The node offers 8 nvidia.com/gpu, but the test needs 1 nvidia.com/mig-1g.10gb. Check the node's device plugin."
+    )
+
+
+# ---- nodes that cannot be tested ----------------------------------------------------------------------------------
+
+
+def test_a_node_that_should_run_a_workload_and_cannot_has_failed() -> None:
+    unreported = node("new")
+    unreported["status"]["conditions"] = []
+    nodes = [node("down", ready="Unknown"), unreported, node("small", {"gpu": 2}), node("none", {"gpu": 0})]
+    assert failed(select(nodes, options(nodes=["down", "new", "small", "none", "gone"], count=4))) == {
+        "down": "The node is not Ready: container runtime is down.",
+        "new": "The node is not Ready: its kubelet has not reported yet.",
+        "small": "The node offers 2 nvidia.com/gpu, but the test needs 4 of one resource. "
+        "Check the node's device plugin.",
+        "none": "The node offers no GPU, but the test needs 4 of one resource. Check the node's device plugin.",
+        "gone": "There is no such node.",
+    }
+    assert failed(select(nodes[3:], options())).keys() == {"none"}
+
+
+OFF = {"nvidia.com/gpu.deploy.operands": "false"}
+VM = {"nvidia.com/gpu.deploy.sandbox-validator": "true"}
+DRA = {"nvidia.com/gpu.deploy.dra-driver": "true"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "code"), [(OFF, "OperandsSwitchedOff"), (VM, "VirtualMachineNodes"), (DRA, "ResourceClaims")]
+)
+@pytest.mark.parametrize("ready", ["True", "Unknown"])
+def test_a_node_that_gives_pods_no_gpu_on_purpose_is_skipped(labels: dict[str, str], code: str, ready: str) -> None:
+    """Also if it is down: the kubelet of a node that was switched off no longer updates what it offers."""
+    offered = {} if ready == "True" else {"gpu": 8}
+    assert codes(select([node("a", offered, labels=labels, ready=ready)], options())) == {"a": code}
+
+
+@pytest.mark.parametrize("labels", [OFF, VM, DRA])
+def test_a_node_that_offers_gpus_all_the_same_is_tested(labels: dict[str, str]) -> None:
+    assert select([node("a", labels=labels)], options()).testable == {"a": "nvidia.com/gpu"}
+
+
+def test_a_node_with_a_device_plugin_is_not_taken_for_one_of_virtual_machines() -> None:
+    """The operator removes the labels of the other kind only after it has set the new ones."""
+    both = {**VM, "nvidia.com/gpu.deploy.device-plugin": "paused-for-driver-upgrade"}
+    assert failed(select([node("a", {}, labels=both)], options())).keys() == {"a"}
+
+
+def test_a_cordoned_node_that_is_down_is_out_of_service() -> None:
+    assert codes(select([node("a", ready="False", cordoned=True)], options())) == {"a": "Cordoned"}
+
+
+# ---- how many must be tested --------------------------------------------------------------------------------------
+
+TESTED, BROKEN = Verdict("t", passed=True), Verdict("f", reason="broken")
+BUSY, CORDONED = Verdict("b", skipped=True, code="Busy"), Verdict("c", skipped=True, code="Cordoned")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "countable", "min_tested", "few"),
+    [
+        ([TESTED, BUSY], 2, "1", False),
+        ([BROKEN, BUSY], 2, "1", False),
+        ([BUSY, CORDONED], 2, "1", True),
+        ([BUSY, CORDONED], 2, "0", False),
+        ([TESTED, TESTED], 2, "5", False),
+        ([TESTED, BUSY], 2, "5", True),
+        ([TESTED, BUSY, BUSY], 3, "33%", False),
+        ([TESTED, BUSY, BUSY], 3, "34%", True),
+        ([TESTED], 1, "100%", False),
+        ([], 0, "1", False),
+    ],
+)
+def test_the_number_of_tested_nodes(verdicts: list[Verdict], countable: int, min_tested: str, few: bool) -> None:
+    assert bool(too_few_tested(verdicts, countable, min_tested)) is few
+
+
+def test_too_few_tested_nodes_are_named_with_the_reason() -> None:
+    assert too_few_tested([BUSY, CORDONED], 2, "100%") == (
+        "Only 0 of 2 nodes were tested, but at least 2 must be (b: Busy, c: Cordoned). "
+        "Run the test when GPUs are free, or lower min_tested."
+    )
+
+
+@pytest.mark.parametrize("value", ["-1", "101%", "half", ""])
+def test_an_impossible_number_is_refused(value: str) -> None:
+    with pytest.raises(GpuOpsError, match=r"^min_tested is "):
+        too_few_tested([], 0, value)
+
+
+def test_nodes_that_are_not_for_pods_do_not_count() -> None:
+    nodes = [node("off", {}, labels=OFF), node("vm", {}, labels=VM), node("dra", {}, labels=DRA), node("a")]
+    assert select(nodes, options()).countable == 2
