@@ -25,6 +25,7 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 ALL_PODS = "/api/v1/pods"
 DAEMONSETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+REVISIONS = f"/apis/apps/v1/namespaces/{NAMESPACE}/controllerrevisions"
 EVENTS = f"/api/v1/namespaces/{NAMESPACE}/events"
 
 Reply = tuple[int, Json]
@@ -46,6 +47,7 @@ class FakeApi:
             PODS: [],
             ALL_PODS: [],
             EVENTS: [],
+            REVISIONS: [],
         }
         self.table: list[list[t.Any]] = []
         self.answer: t.Callable[[str, str], Reply | None] = lambda method, path: None
@@ -74,7 +76,7 @@ class FakeApi:
         if url.path.endswith("/eviction") and body is not None:
             return self._evict(body)
         if url.path in self.lists:
-            return 200, self._table() if "as=Table" in accept else {
+            return 200, self._table(url.path) if "as=Table" in accept else {
                 "items": self._selected(url.path, query),
                 "metadata": {},
             }
@@ -154,7 +156,14 @@ class FakeApi:
             self.end(pod)
         return 201, {"kind": "Status", "status": "Success"}
 
-    def _table(self) -> Json:
+    def _table(self, path: str) -> Json:
+        if path == REVISIONS:
+            rows = [
+                [f"{item['metadata']['name']}-newest", f"daemonset.apps/{item['metadata']['name']}", 2, "1m"]
+                for item in self.lists[DAEMONSETS]
+            ]
+            names = ["Name", "Controller", "Revision", "Age"]
+            return {"columnDefinitions": [{"name": name} for name in names], "rows": [{"cells": row} for row in rows]}
         columns = ["Name", "Ready", "Status", "Restarts", "Age", "IP", "Node"]
         return {
             "columnDefinitions": [{"name": name} for name in columns],

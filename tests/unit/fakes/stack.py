@@ -110,16 +110,21 @@ def progress(desired: int, current: int, updated: int, available: int) -> Json:
 def operator(available: int = 1) -> Json:
     """Return the operator's Deployment."""
     return {
-        "metadata": {"name": "gpu-operator"},
-        "spec": {"template": {"metadata": {"labels": {"app": "gpu-operator"}}}},
-        "status": {"availableReplicas": available},
+        "metadata": {"name": "gpu-operator", "generation": 1},
+        "spec": {"replicas": 1, "template": {"metadata": {"labels": {"app": "gpu-operator"}}}},
+        "status": {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": available},
     }
 
 
 def pod(daemonset: Json, number: int = 0, **status: t.Any) -> Json:
     """Return a pod of a DaemonSet, on the node with this number."""
     return {
-        "metadata": {"name": f"{daemonset['metadata']['name']}-abcd{number}", "namespace": NAMESPACE},
+        "metadata": {
+            "name": f"{daemonset['metadata']['name']}-abcd{number}",
+            "namespace": NAMESPACE,
+            "creationTimestamp": LONG_AGO,
+            "labels": {"controller-revision-hash": "newest"},
+        },
         "spec": copy.deepcopy(daemonset["spec"]["template"]["spec"]) | {"nodeName": f"gpu-{number:04}"},
         "status": status,
     }

@@ -22,8 +22,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
 GAP_S = 30.0
 """How long a pod may be out of trouble in between: a container that crashes or is pulled again sometimes runs."""
 
-_FAMILIES = {"ErrImagePull": "ImagePullBackOff", "RunContainerError": "CrashLoopBackOff", "Error": "CrashLoopBackOff"}
-"""Statuses between which a pod alternates while nothing changes."""
+
+Troubled = t.Mapping[str, tuple[PodRow, ...]]
 
 
 class History:
@@ -31,15 +31,14 @@ class History:
 
     def __init__(self, began_s: float) -> None:
         self._began_s = began_s
-        self._errors, self._refusals, self._pods = _Spans(0), _Spans(0), _Spans(GAP_S)
+        self._errors, self._refusals = _Spans(0), _Spans(0)
+        self._troubled, self._others = _Spans(GAP_S), _Spans(GAP_S)
 
     def add_ages(self, observation: Observation, now_s: float) -> Observation:
         """Return the observation with what only a waiter knows. Call this once for each look, in their order."""
         error = policy_reasons.error_condition(observation) or {}
         lasts_s = self._errors.see([(error.get("reason"), error.get("message"))] if error else [], now_s)
         refused_s = self._refusals.see(observation.refusals, now_s)
-        rows = [(name, row) for name, rows in observation.troubled.items() for row in rows]
-        stuck_s = self._pods.see([_key(name, row) for name, row in rows], now_s)
         return dataclasses.replace(
             observation,
             waited_s=now_s - self._began_s,
@@ -48,17 +47,18 @@ class History:
                 name: dataclasses.replace(refusal, seen_s=refused_s[name])
                 for name, refusal in observation.refusals.items()
             },
-            troubled={
-                name: tuple(dataclasses.replace(row, stuck_s=stuck_s[_key(name, row)]) for row in troubled)
-                for name, troubled in observation.troubled.items()
-            },
+            troubled=_aged(self._troubled, observation.troubled, now_s),
+            others=_aged(self._others, observation.others, now_s),
         )
 
 
-def _key(name: str, row: PodRow) -> tuple[str, str, str]:
-    """Return what has to stay the same for a pod to be in the same trouble."""
-    status = row.status.removeprefix("Init:")
-    return name, row.name, _FAMILIES.get(status, status)
+def _aged(spans: _Spans, troubled: Troubled, now_s: float) -> Troubled:
+    """Return the pods in trouble with how long each has been in it."""
+    stuck_s = spans.see([(name, row.name, row.trouble) for name, rows in troubled.items() for row in rows], now_s)
+    return {
+        name: tuple(dataclasses.replace(row, stuck_s=stuck_s[name, row.name, row.trouble]) for row in rows)
+        for name, rows in troubled.items()
+    }
 
 
 class _Spans:

@@ -16,6 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
     PodRow,
     Reason,
     Reasons,
+    Refusal,
     Rollout,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -68,6 +69,9 @@ def _about_missing(spec: Json, operand: Operand, rollout: Rollout) -> Reasons:
 def _about_rollout(observation: Observation, operand: Operand, rollout: Rollout, daemonset: Json) -> Reasons:
     yield from _about_image(observation.spec, operand, rollout, daemonset)
     rows = observation.troubled.get(objects.name_of(daemonset), ())
+    refusal = observation.refusals.get(objects.name_of(daemonset))
+    if refusal and rollout.state != "ready":
+        yield _refused(observation, operand, rollout, refusal)
     if rollout.state != "ready" and rows:
         yield from _about_pods(operand, rollout, rows)
     elif rollout.desired != rollout.expected:
@@ -81,21 +85,41 @@ def _about_rollout(observation: Observation, operand: Operand, rollout: Rollout,
         yield _outdated(observation.spec, operand, rollout, daemonset)
 
 
+def _refused(observation: Observation, operand: Operand, rollout: Rollout, refusal: Refusal) -> Reason:
+    return Reason(
+        "failed" if rollouts.is_final(refusal, observation.waited_s) else "progressing",
+        "PodsRefused",
+        f"{operand.name}: {rollout.available} of {rollout.expected} nodes ready; "
+        f"the API server refuses to create pods: {refusal.message}.",
+        f"Exempt namespace {observation.namespace} from the policy or quota that the message names, or correct it.",
+        operand=operand.name,
+        total=rollout.expected,
+    )
+
+
 def _about_image(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -> Reasons:
     """Yield a reason if the operand still runs a different image from that in the spec."""
     if not operands.belongs(operand, objects.name_of(daemonset)) or not rollout.images:
         return  # an NVIDIADriver has its own spec
     wanted, running = operands.image_of(spec.get(operand.key) or {}), rollout.images[0]
-    if wanted and not _is_image(running, wanted, operand):
-        message = (
-            f"{operand.name}: the operator still runs {running} instead of {wanted}; it has not acted on the change."
-        )
-        yield Reason("progressing", "OldImage", message, operand=operand.name)
+    if not wanted or _is_image(running, wanted, operand):
+        return
+    if _is_image(_name(running), _name(wanted), operand):
+        message = f"{operand.name}: {running} runs in place of {wanted}: something rewrites the registry of images."
+        yield Reason("note", "OtherRegistry", message, operand=operand.name)
+        return
+    message = f"{operand.name}: the operator still runs {running} instead of {wanted}; it has not acted on the change."
+    yield Reason("progressing", "OldImage", message, operand=operand.name)
 
 
 def _is_image(running: str, wanted: str, operand: Operand) -> bool:
     # The operator adds the node's operating system to the driver's tag (and its kernel, when precompiled).
     return running == wanted or (operand is operands.DRIVER and running.startswith(wanted + "-"))
+
+
+def _name(image: str) -> str:
+    """Return an image without its registry and folders. An admission policy for a mirror rewrites only these."""
+    return image.rpartition("/")[2]
 
 
 def _outdated(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -> Reason:
@@ -135,14 +159,15 @@ def _replaces_pods(operand: Operand, spec: Json) -> bool:
 
 def _about_pods(operand: Operand, rollout: Rollout, rows: tuple[PodRow, ...]) -> Reasons:
     """Yield one reason for each status of the pods. The statuses that need manual intervention come first."""
+    hopeless = {row.name for row in rows if rollouts.never_starts(row, rows, rollout.updated)}
     by_status: dict[str, list[PodRow]] = {}
-    for row in sorted(rows, key=lambda row: not rollouts.never_starts(row)):
+    for row in sorted(rows, key=lambda row: row.name not in hopeless):
         by_status.setdefault(row.status, []).append(row)
     for group in by_status.values():
-        yield _trouble(operand, rollout, group)
+        yield _trouble(operand, rollout, group, group[0].name in hopeless)
 
 
-def _trouble(operand: Operand, rollout: Rollout, group: list[PodRow]) -> Reason:
+def _trouble(operand: Operand, rollout: Rollout, group: list[PodRow], is_failed: bool) -> Reason:
     """Return the reason for pods with the same status. The example is a pod whose cause is known, if there is one."""
     example = next((row for row in group if row.cause), group[0])
     where = f"pod {example.name}" + (f" on {example.node}" if example.node else "")
@@ -151,8 +176,7 @@ def _trouble(operand: Operand, rollout: Rollout, group: list[PodRow]) -> Reason:
         f"{operand.name}: {rollout.available} of {rollout.expected} nodes ready; {where} is {example.status}{cause}."
     )
     status = example.status.removeprefix("Init:")
-    is_failed = rollouts.never_starts(group[0])
-    logs = f"See `kubectl logs {example.name} --all-containers`." if is_failed else ""
+    logs = f"See `kubectl logs {example.name} --all-containers`." if status == "CrashLoopBackOff" or is_failed else ""
     return Reason(
         level="failed" if is_failed else "progressing",
         code=status if is_failed else "PodsNotReady",

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import rollouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
     Level,
     Observation,
@@ -74,11 +75,46 @@ def _about_operator(observation: Observation) -> Reasons:
             "so nothing acts on the ClusterPolicy.",
             "Install the GPU Operator's chart there, or correct the option namespace.",
         )
-    elif not any((item.get("status") or {}).get("availableReplicas") for item in observation.operators):
-        deployment = objects.name_of(observation.operators[0])
-        message = f"The operator Deployment {deployment} has no available pod, so the ClusterPolicy's status is stale."
-        remedy = f"See `kubectl -n {namespace} describe deployment {deployment}`."
-        yield Reason("progressing", "OperatorNotAvailable", message, remedy)
+        return
+    deployment = next((item for item in observation.operators if rollouts.runs_newest(item)), None)
+    if deployment is None:
+        yield _not_running(observation, observation.operators[0])
+
+
+def _not_running(observation: Observation, deployment: Json) -> Reason:
+    """Return why the operator's newest version does not run. An old one acts on the ClusterPolicy by its old rules."""
+    name, status = objects.name_of(deployment), deployment.get("status") or {}
+    code = "OperatorNotUpdated" if status.get("availableReplicas") else "OperatorNotAvailable"
+    what = "does not run its newest version" if status.get("availableReplicas") else "has no available pod"
+    cause, is_failed = held_up(observation, name)
+    message = f"The operator Deployment {name} {what}, so the ClusterPolicy's status is stale{cause}."
+    remedy = f"See `kubectl -n {observation.namespace} describe deployment {name}`."
+    return Reason("failed" if is_failed else "progressing", code, message, remedy)
+
+
+def about_discovery(observation: Observation) -> Reasons:
+    """Yield the state of the chart's Node Feature Discovery, for a cluster in which it has found no GPU node."""
+    for daemonset in filter(rollouts.is_discovery, observation.daemonsets):
+        if not rollouts.is_complete(daemonset):
+            name, status = objects.name_of(daemonset), daemonset.get("status") or {}
+            cause, is_failed = held_up(observation, name)
+            message = (
+                f"Node Feature Discovery is not ready, so no GPU node is known: {status.get('numberAvailable', 0)} of "
+                f"{status.get('desiredNumberScheduled', 0)} pods of DaemonSet {name} are available{cause}."
+            )
+            remedy = f"See `kubectl -n {observation.namespace} describe daemonset {name}`."
+            yield Reason("failed" if is_failed else "progressing", "DiscoveryNotReady", message, remedy)
+
+
+def held_up(observation: Observation, name: str) -> tuple[str, bool]:
+    """Return what holds up a Deployment or DaemonSet that is no operand, and whether it does so for good."""
+    refusal, rows = observation.refusals.get(name), observation.others.get(name, ())
+    if refusal:
+        return f": {refusal.message}", rollouts.is_final(refusal, observation.waited_s)
+    for row in sorted(rows, key=lambda row: not row.cause):
+        cause = f" ({row.cause})" if row.cause else ""
+        return f": pod {row.name} is {row.status}{cause}", any(rollouts.never_starts(row, rows, 1) for row in rows)
+    return "", False
 
 
 def about_state(observation: Observation) -> Reasons:

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Rollouts of the operands' DaemonSets."""
+"""Rollouts of the operands' DaemonSets, and the state of the operator's own Deployment."""
 
 from __future__ import annotations
 
@@ -14,9 +14,16 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import node
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
     Observation,
     PodRow,
+    Refusal,
     Rollout,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+YOUNG_S = 30
+"""Age below which a pod proves nothing: by then, the kubelet has tried to pull an image at least twice."""
+
+REFUSED_S = 60
+"""How long a wait must see that pods are refused: a new namespace's service account may come a moment later."""
 
 CRASHES = 3
 """Restarts after which a crash loop does not end by itself: about a minute with the kubelet's back-off."""
@@ -56,13 +63,19 @@ def _rollout(
     return Rollout(
         operand=operand.name,
         daemonset=name,
-        state="failed" if any(never_starts(row) for row in rows) else "ready" if is_ready else "progressing",
+        state=_state(rows, updated, is_ready),
         expected=len(expected),
         desired=desired,
         updated=updated,
         available=available,
         images=tuple(item["image"] for item in template["containers"] if item["name"] == operand.container),
     )
+
+
+def _state(rows: list[PodRow], updated: int, is_ready: bool) -> str:
+    if any(never_starts(row, rows, updated) for row in rows):
+        return "failed"
+    return "ready" if is_ready else "progressing"
 
 
 def _numbers(
@@ -108,13 +121,58 @@ def _is_observed(daemonset: Json) -> bool:
     return bool(observed >= daemonset["metadata"].get("generation", 0))
 
 
+def is_rolling(daemonset: Json) -> bool:
+    """Return whether some pods of a DaemonSet have an old revision, or do not exist."""
+    status = daemonset.get("status") or {}
+    return bool(status.get("updatedNumberScheduled", 0) < status.get("desiredNumberScheduled", 0))
+
+
 def suspects(daemonsets: list[Json]) -> list[Json]:
     """Return the operands' DaemonSets that are not complete. Their pods may be in trouble."""
     return [item for item in daemonsets if not is_complete(item) and operands.operand_name(item)]
 
 
-def never_starts(row: PodRow) -> bool:
-    """Return whether a pod of the newest revision needs manual intervention."""
+def never_starts(row: PodRow, rows: t.Sequence[PodRow], updated: int) -> bool:
+    """Return whether a pod of the newest revision needs manual intervention.
+
+    ``rows`` are all pods of its controller that are in trouble, ``updated`` is how many have the newest revision. If
+    some of these work, a registry or a node is to blame: that heals, or is no reason to give up the other nodes.
+    """
+    if not row.current:
+        return False
+    alike = sum(1 for other in rows if other.trouble == row.trouble)
+    is_everywhere = len(rows) >= updated and 2 * alike > updated
+    if row.trouble == "CrashLoopBackOff" and row.restarts >= CRASHES:
+        return is_everywhere or row.stuck_s >= pods.HEALS_S
+    is_old_enough = max(row.age_s, row.stuck_s) >= YOUNG_S
     status = row.status.removeprefix("Init:")
-    is_hopeless = status in pods.NEVER_STARTS or (status == "CrashLoopBackOff" and row.restarts >= CRASHES)
-    return row.current and is_hopeless
+    return is_everywhere and is_old_enough and pods.never_starts(status, row.message, row.stuck_s)
+
+
+def is_final(refusal: Refusal, waited_s: float) -> bool:
+    """Return whether pods stay refused: by a rule (not by a webhook that is down), for `REFUSED_S`, and still now."""
+    is_forbidden = "forbidden" in refusal.message or "denied the request" in refusal.message
+    return is_forbidden and refusal.seen_s >= REFUSED_S and refusal.age_s < waited_s
+
+
+# The operator and Node Feature Discovery
+
+
+def runs_newest(deployment: Json) -> bool:
+    """Return whether a Deployment runs its newest version, and that alone. Old pods would act on their old rules."""
+    status, wanted = deployment.get("status") or {}, (deployment.get("spec") or {}).get("replicas", 1)
+    if not _is_observed(deployment) or not status.get("availableReplicas"):
+        return False
+    return bool(status.get("updatedReplicas", 0) == status.get("replicas", 0) == wanted)
+
+
+def is_discovery(daemonset: Json) -> bool:
+    """Return whether a DaemonSet is the worker of the Node Feature Discovery that the operator's chart installs."""
+    labels = objects.labels_of(daemonset)
+    return labels.get("app.kubernetes.io/name") == "node-feature-discovery" and labels.get("role") == "worker"
+
+
+def lacks_pods(daemonset: Json) -> bool:
+    """Return whether pods of a DaemonSet are yet to be created."""
+    status = daemonset.get("status") or {}
+    return int(status.get("currentNumberScheduled", 0)) < int(status.get("desiredNumberScheduled", 0))

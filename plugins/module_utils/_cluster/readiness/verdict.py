@@ -79,6 +79,9 @@ class Verdict:
         }
 
 
+_ALTERNATES = {"ErrImagePull": "ImagePullBackOff", "Error": "CrashLoopBackOff"}
+
+
 @dataclasses.dataclass(frozen=True)
 class PodRow:
     """A pod of an operand that is in trouble: one row of the API's pod table.
@@ -99,6 +102,12 @@ class PodRow:
     age_s: float = 0.0
     stuck_s: float = 0.0
 
+    @property
+    def trouble(self) -> str:
+        """The status, the same one for statuses between which a pod alternates while nothing changes."""
+        status = self.status.removeprefix("Init:")
+        return _ALTERNATES.get(status, status)
+
 
 @dataclasses.dataclass(frozen=True)
 class Refusal:
@@ -116,9 +125,11 @@ class Refusal:
 class Observation:
     """The input of the judge. Lists hold objects as the API sent them.
 
-    ``policies`` is None if the CRD is not installed. ``troubled`` has the pods in trouble, by DaemonSet name, and
+    ``policies`` is None if the CRD is not installed. ``troubled`` has the operands' pods in trouble, by DaemonSet name,
+    ``others`` those of the operator and of Node Feature Discovery, ``refusals`` why pods cannot be created, and
     ``outdated`` the nodes with a pod of an old revision. ``upgrade_failures`` has the operator's words about failed
     driver upgrades, by node. ``claimable`` names the nodes whose GPUs a driver for Dynamic Resource Allocation offers.
+    ``unreadable`` has the kinds that this user may not list, so that their objects are unknown.
     """
 
     name: str
@@ -130,10 +141,13 @@ class Observation:
     nodes: list[Json]
     now: float
     troubled: t.Mapping[str, tuple[PodRow, ...]] = dataclasses.field(default_factory=dict)
+    others: t.Mapping[str, tuple[PodRow, ...]] = dataclasses.field(default_factory=dict)
     refusals: t.Mapping[str, Refusal] = dataclasses.field(default_factory=dict)
     waited_s: float = 0.0
     error_lasts_s: float = 0.0
     outdated: t.Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    nvidiadrivers: list[Json] = dataclasses.field(default_factory=list)
+    unreadable: tuple[str, ...] = ()
     upgrade_failures: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     claimable: frozenset[str] = frozenset()
 

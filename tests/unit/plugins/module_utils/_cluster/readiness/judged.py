@@ -79,6 +79,12 @@ def roll(stack: Stack, name: str, *numbers: int, generation: int = 1) -> Stack:
     return stack
 
 
-def troubled(name: str, status: str, restarts: int = 0, current: bool = True) -> dict[str, tuple[PodRow, ...]]:
-    """Return a pod of a DaemonSet that is in trouble."""
-    return {name: (PodRow(f"{name}-abcde", "gpu-0001", status, restarts, "container x: because", current),)}
+def troubled(name: str, status: str, restarts: int = 0, **more: t.Any) -> dict[str, tuple[PodRow, ...]]:
+    """Return a pod of a DaemonSet that is in trouble: for five minutes, unless ``more`` says otherwise."""
+    return {name: (row(name, 1, status, restarts, **more),)}
+
+
+def row(name: str, number: int, status: str, restarts: int = 0, **more: t.Any) -> PodRow:
+    """Return a pod of a DaemonSet on the node with this number."""
+    facts: Json = {"cause": "container x: because", "current": True, "age_s": 900.0, "stuck_s": 300.0}
+    return PodRow(f"{name}-abcd{number}", f"gpu-{number:04}", status, restarts, **{**facts, **more})

@@ -62,7 +62,7 @@ def test_a_pod_stays_in_the_same_trouble_while_it_alternates() -> None:
     pull = ["ErrImagePull", "ImagePullBackOff", "ContainerCreating", "Init:ErrImagePull"]
     looks = [(100 + 10 * number, with_pod(status)) for number, status in enumerate(pull)]
     assert [found.troubled[DRIVER][0].stuck_s for found in ages(looks)] == [0, 10, 0, 30]
-    crash = ["CrashLoopBackOff", "RunContainerError", "Error"]
+    crash = ["CrashLoopBackOff", "Error", "Init:CrashLoopBackOff"]
     looks = [(100 + 10 * number, with_pod(status)) for number, status in enumerate(crash)]
     assert [found.troubled[DRIVER][0].stuck_s for found in ages(looks)] == [0, 10, 20]
 
@@ -78,6 +78,12 @@ def test_a_pod_that_was_out_of_trouble_for_longer_begins_anew() -> None:
 def test_another_pod_has_its_own_age() -> None:
     looks = [(100, with_pod("ErrImagePull")), (110, with_pod("ErrImagePull", "nvidia-dcgm"))]
     assert ages(looks)[-1].troubled["nvidia-dcgm"][0].stuck_s == 0
+
+
+def test_pods_of_the_operator_have_ages_too() -> None:
+    looks = [observed(ready(), others=troubled("gpu-operator", "ErrImagePull")) for dummy in range(2)]
+    found = ages([(100, looks[0]), (110, looks[1])])
+    assert [item.others["gpu-operator"][0].stuck_s for item in found] == [0, 10]
 
 
 def test_a_refusal_lasts_while_it_is_seen() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import OPERANDS
 
 from tests.unit.fakes.stack import cpu_node, daemonset, progress, ready
-from tests.unit.plugins.module_utils._cluster.readiness.judged import edited, roll, set_labels, troubled, verdict
+from tests.unit.plugins.module_utils._cluster.readiness.judged import edited, roll, row, set_labels, troubled, verdict
 
 DRIVER = "nvidia-driver-daemonset"
 EXPORTER = "nvidia-dcgm-exporter"
@@ -55,8 +55,9 @@ def test_other_daemonsets_do_not_count() -> None:
 
 
 def test_a_failure_right_after_an_edit_may_be_about_the_spec_before() -> None:
-    stack = edited(roll(ready(2), DRIVER, 2, 2, 2, 1), 5)
-    assert verdict(stack, troubled=troubled(DRIVER, "ImagePullBackOff")).state == "progressing"
+    stack = roll(ready(2), DRIVER, 2, 2, 1, 1)
+    for age, state in ((5, "progressing"), (10, "failed")):
+        assert verdict(edited(stack, age), troubled=troubled(DRIVER, "ImagePullBackOff")).state == state
 
 
 def test_a_cause_comes_before_its_consequences() -> None:
@@ -68,5 +69,6 @@ def test_a_cause_comes_before_its_consequences() -> None:
     found = verdict(stack, troubled=waits)
     assert found.reasons[0].operand == "driver" and "more)" in found.message
     # A problem that cannot resolve itself comes first, whatever its position.
-    found = verdict(stack, troubled=waits | troubled(EXPORTER, "ImagePullBackOff"))
+    rows = tuple(row(EXPORTER, number, "ImagePullBackOff") for number in range(2))
+    found = verdict(stack, troubled=waits | {EXPORTER: rows})
     assert found.state == "failed" and found.reasons[0].operand == "dcgm-exporter"

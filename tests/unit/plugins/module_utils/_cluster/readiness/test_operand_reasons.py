@@ -10,9 +10,10 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import OPERANDS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import operand_reasons
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Refusal
 
 from tests.unit.fakes.stack import Json, daemonset, ready
-from tests.unit.plugins.module_utils._cluster.readiness.judged import codes, reason, roll, troubled, verdict
+from tests.unit.plugins.module_utils._cluster.readiness.judged import codes, reason, roll, row, troubled, verdict
 
 DRIVER = "nvidia-driver-daemonset"
 EXPORTER = "nvidia-dcgm-exporter"
@@ -102,37 +103,126 @@ def test_driver_pods_that_nothing_replaces(driver: Json, numbers: tuple[int, ...
     assert ("driver.upgradePolicy.autoUpgrade" in found.message) == (state == "failed")
 
 
-def test_operands_that_nothing_replaces() -> None:
-    stack = roll(ready(2), EXPORTER, 2, 2, 0, 2)
+@pytest.mark.parametrize("driver", [{}, UPGRADES])
+def test_operands_that_nothing_replaces(driver: Json) -> None:
+    stack = roll(ready(2, driver=driver), EXPORTER, 2, 2, 0, 2)
     stack.daemonsets[EXPORTER]["spec"]["updateStrategy"]["type"] = "OnDelete"
-    assert "daemonsets.updateStrategy" in verdict(stack).message
+    found = verdict(stack)
+    assert codes(found) == ["PodsOutdated"] and "daemonsets.updateStrategy" in found.message
 
 
 @pytest.mark.parametrize(
-    ("status", "restarts", "state"),
+    ("status", "restarts", "state", "code"),
     [
-        ("ImagePullBackOff", 0, "failed"),
-        ("Init:ImagePullBackOff", 0, "failed"),
-        ("CreateContainerConfigError", 0, "failed"),
-        ("CrashLoopBackOff", 2, "progressing"),
-        ("CrashLoopBackOff", 3, "failed"),
-        ("Init:0/1", 0, "progressing"),
-        ("Pending", 0, "progressing"),
+        ("ImagePullBackOff", 0, "failed", "ImagePullBackOff"),
+        ("Init:ImagePullBackOff", 0, "failed", "ImagePullBackOff"),
+        ("CreateContainerConfigError", 0, "failed", "CreateContainerConfigError"),
+        ("CrashLoopBackOff", 2, "progressing", "PodsNotReady"),
+        ("CrashLoopBackOff", 3, "failed", "CrashLoopBackOff"),
+        ("Init:0/1", 0, "progressing", "PodsNotReady"),
+        ("Pending", 0, "progressing", "PodsNotReady"),
     ],
 )
-def test_the_status_of_a_pod_is_a_reason(status: str, restarts: int, state: str) -> None:
-    stack = roll(ready(2), DRIVER, 2, 2, 2, 1)
+def test_the_status_of_a_pod_is_a_reason(status: str, restarts: int, state: str, code: str) -> None:
+    stack = roll(ready(2), DRIVER, 2, 2, 1, 1)
     found = verdict(stack, troubled=troubled(DRIVER, status, restarts))
     assert found.state == state
     assert found.message.startswith(
-        f"driver: 1 of 2 nodes ready; pod {DRIVER}-abcde on gpu-0001 is {status}: container x: because."
+        f"driver: 1 of 2 nodes ready; pod {DRIVER}-abcd1 on gpu-0001 is {status}: container x: because."
     )
-    assert (found.reasons[0].operand, found.reasons[0].node, found.reasons[0].pod) == (
-        "driver",
-        "gpu-0001",
-        f"{DRIVER}-abcde",
-    )
+    first = found.reasons[0]
+    assert (first.code, first.operand, first.node, first.pod) == (code, "driver", "gpu-0001", f"{DRIVER}-abcd1")
     assert next(rollout.state for rollout in found.operands if rollout.operand == "driver") == state
+
+
+def test_the_remedy_is_about_the_status() -> None:
+    stack = roll(ready(2), DRIVER, 2, 2, 1, 1)
+    pull = verdict(stack, troubled=troubled(DRIVER, "Init:ImagePullBackOff")).reasons[0]
+    assert pull.remedy == "Check the image, its tag and the pull secret, and that the node can reach the registry."
+    crash = verdict(stack, troubled=troubled(DRIVER, "CrashLoopBackOff", 9)).reasons[0]
+    assert crash.remedy == f"See `kubectl logs {DRIVER}-abcd1 --all-containers`."
+    assert verdict(stack, troubled=troubled(DRIVER, "Init:0/1")).reasons[0].remedy == ""
+
+
+def test_the_worst_of_several_pods_decides() -> None:
+    stack = roll(ready(2), DRIVER, 2, 2, 2, 0)
+    for restarts in ((1, 5), (5, 1)):
+        rows = tuple(row(DRIVER, number, "CrashLoopBackOff", each) for number, each in enumerate(restarts))
+        found = verdict(stack, troubled={DRIVER: rows})
+        assert found.state == "failed" and (found.reasons[0].code, found.reasons[0].count) == ("CrashLoopBackOff", 2)
+
+
+def test_each_status_has_its_own_reason_and_the_final_one_comes_first() -> None:
+    stack = roll(ready(3), DRIVER, 3, 3, 3, 0)
+    rows = (row(DRIVER, 0, "Init:0/1"), row(DRIVER, 1, "ImagePullBackOff"), row(DRIVER, 2, "ErrImagePull", cause=""))
+    found = verdict(stack, troubled={DRIVER: rows})
+    assert [(item.level, item.code, item.pod) for item in found.reasons] == [
+        ("failed", "ImagePullBackOff", f"{DRIVER}-abcd1"),
+        ("failed", "ErrImagePull", f"{DRIVER}-abcd2"),
+        ("progressing", "PodsNotReady", f"{DRIVER}-abcd0"),
+    ]
+
+
+def test_a_flaky_registry_on_one_node_ends_nothing() -> None:
+    stack = roll(ready(4), DRIVER, 4, 4, 4, 3)
+    found = verdict(stack, troubled=troubled(DRIVER, "ImagePullBackOff", message="429 Too Many Requests"))
+    assert (found.state, found.reasons[0].code) == ("progressing", "PodsNotReady")
+
+
+# Pods that are refused at creation
+
+FORBIDDEN = 'Error creating: pods "nvidia-driver-daemonset-" is forbidden: violates PodSecurity "baseline:latest"'
+
+
+@pytest.mark.parametrize(
+    ("refusal", "waited_s", "state"),
+    [
+        (Refusal(FORBIDDEN, age_s=5, seen_s=60), 100, "failed"),
+        (Refusal(FORBIDDEN, age_s=5, seen_s=59), 100, "progressing"),
+        (Refusal(FORBIDDEN, age_s=200, seen_s=90), 100, "progressing"),  # from before the wait: it may be corrected
+        (Refusal("admission webhook x denied the request: no", age_s=5, seen_s=60), 100, "failed"),
+        (Refusal("failed calling webhook x: connection refused", age_s=5, seen_s=600), 700, "progressing"),
+    ],
+)
+def test_pods_that_are_refused(refusal: Refusal, waited_s: float, state: str) -> None:
+    stack = roll(ready(2), DRIVER, 2, 0, 0, 0)
+    found = verdict(stack, refusals={DRIVER: refusal}, waited_s=waited_s)
+    assert (found.state, found.reasons[0].code, found.reasons[0].operand) == (state, "PodsRefused", "driver")
+    assert found.message.startswith(
+        "driver: 0 of 2 nodes ready; the API server refuses to create pods: " + refusal.message
+    )
+    assert "gpu-operator" in found.reasons[0].remedy
+
+
+def test_a_refusal_in_the_past_does_not_matter() -> None:
+    assert verdict(ready(2), refusals={DRIVER: Refusal(FORBIDDEN)}).state == "ready"
+
+
+# Images behind a mirror
+
+
+@pytest.mark.parametrize(
+    ("running", "state", "expected"),
+    [
+        ("mirror.example.com/nvcr.io/nvidia/driver:595.91.07-ubuntu24.04", "ready", ["OtherRegistry"]),
+        ("mirror.example.com/nvidia/driver:580.126.20-ubuntu24.04", "progressing", ["OldImage"]),
+        ("mirror.example.com/nvidia/other:595.91.07-ubuntu24.04", "progressing", ["OldImage"]),
+    ],
+)
+def test_an_image_from_another_registry_is_the_same_image(running: str, state: str, expected: list[str]) -> None:
+    stack = ready(2, driver=IMAGE)
+    stack.daemonsets[DRIVER] = daemonset(OPERANDS[0], 2, running)
+    found = verdict(stack)
+    assert found.state == state and codes(found) == expected
+
+
+def test_a_digest_must_be_the_same() -> None:
+    block = {"repository": "nvcr.io/nvidia/k8s", "image": "dcgm-exporter", "version": "sha256:" + "a" * 64}
+    for digest, expected in (("a", ["OtherRegistry"]), ("b", ["OldImage"])):
+        stack = ready(2, dcgmExporter=block)
+        image = f"mirror.example.com/k8s/dcgm-exporter@sha256:{digest * 64}"
+        stack.daemonsets[EXPORTER] = daemonset(OPERANDS[5], 2, image)
+        assert codes(verdict(stack)) == expected
 
 
 def test_a_failure_of_an_old_revision_is_not_about_the_new_spec() -> None:

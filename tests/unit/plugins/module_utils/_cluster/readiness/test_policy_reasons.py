@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
-import pytest
+import typing as t
 
-from tests.unit.fakes.stack import LONG_AGO, Json, Stack, policy, ready
-from tests.unit.plugins.module_utils._cluster.readiness.judged import codes, edited, stamp, verdict
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Refusal, Verdict
+
+from tests.unit.fakes.stack import LONG_AGO, Json, Stack, policy, progress, ready
+from tests.unit.plugins.module_utils._cluster.readiness.judged import codes, edited, stamp, troubled, verdict
 
 
 def test_no_crd() -> None:
@@ -42,12 +45,85 @@ def test_a_younger_clusterpolicy_is_ignored() -> None:
     assert found.state == "ready" and codes(found) == ["IgnoredClusterPolicy"]
 
 
+def test_no_operator_acts_on_it() -> None:
+    found = verdict(ready(), operators=[])
+    assert found.state == "progressing" and codes(found) == ["OperatorMissing"]
+
+
+@pytest.mark.parametrize("status", [{}, {"availableReplicas": 0}])
+def test_an_operator_without_a_pod(status: Json) -> None:
+    found = verdict(ready(), operators=[{"metadata": {"name": "op"}, "status": status}])
+    assert found.state == "progressing" and codes(found) == ["OperatorNotAvailable"]
+    assert found.message.startswith("The operator Deployment op has no available pod, so the ClusterPolicy's status is")
+    assert "kubectl -n gpu-operator describe deployment op" in found.message
+
+
+STUCK = {"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1, "availableReplicas": 1, "unavailableReplicas": 1}
+
+
+def not_updated(**facts: t.Any) -> Verdict:
+    """Return the verdict while the operator's old pod runs, since its new one does not start."""
+    stack = ready()
+    stack.operators[0]["metadata"]["generation"] = 2
+    stack.operators[0]["status"] = STUCK
+    return verdict(stack, **facts)
+
+
+def test_a_new_version_of_the_operator_that_has_not_started() -> None:
+    found = not_updated()
+    assert (found.state, codes(found)) == ("progressing", ["OperatorNotUpdated"])
+    assert "does not run its newest version" in found.message
+
+
 @pytest.mark.parametrize(
-    ("operators", "code"), [([], "OperatorMissing"), ([{"metadata": {"name": "op"}}], "OperatorNotAvailable")]
+    ("message", "stuck_s", "state"),
+    [("x: not found", 30, "failed"), ("429 Too Many Requests", 30, "progressing"), ("429 Too Many", 180, "failed")],
 )
-def test_no_operator_acts_on_it(operators: list[Json], code: str) -> None:
-    found = verdict(ready(), operators=operators)
-    assert found.state == "progressing" and codes(found) == [code]
+def test_the_operators_pod_says_why(message: str, stuck_s: float, state: str) -> None:
+    rows = troubled("gpu-operator", "ImagePullBackOff", message=message, stuck_s=stuck_s)
+    found = not_updated(others=rows)
+    assert found.state == state
+    assert "stale: pod gpu-operator-abcd1 is ImagePullBackOff (container x: because)." in found.message
+
+
+@pytest.mark.parametrize(("seen_s", "state"), [(59, "progressing"), (60, "failed")])
+def test_the_operators_pod_is_refused(seen_s: float, state: str) -> None:
+    refusal = Refusal('pods "x" is forbidden: exceeded quota', 3, seen_s)
+    found = not_updated(refusals={"gpu-operator": refusal}, waited_s=100)
+    assert found.state == state and "exceeded quota" in found.message
+
+
+def discovery(*numbers: int) -> Json:
+    return {
+        "metadata": {
+            "name": "nfd-worker",
+            "labels": {"app.kubernetes.io/name": "node-feature-discovery", "role": "worker"},
+        },
+        "status": progress(*numbers),
+    }
+
+
+def test_node_feature_discovery_that_has_not_started() -> None:
+    stack = ready(0)
+    stack.nodes.append({"metadata": {"name": "n"}})
+    rows = troubled("nfd-worker", "ErrImagePull", message="429", stuck_s=10)
+    found = verdict(stack, daemonsets=[discovery(4, 4, 4, 1)], others=rows)
+    assert found.state == "progressing" and found.reasons[0].code == "DiscoveryNotReady"
+    assert found.message.startswith(
+        "Node Feature Discovery is not ready, so no GPU node is known: 1 of 4 pods of DaemonSet nfd-worker are "
+        "available: pod nfd-worker-abcd1 is ErrImagePull (container x: because)."
+    )
+    rows = troubled("nfd-worker", "ErrImagePull", message="x: not found")
+    assert verdict(stack, daemonsets=[discovery(4, 4, 1, 1)], others=rows).state == "failed"
+
+
+def test_node_feature_discovery_that_works_is_no_reason() -> None:
+    stack = ready(0)
+    stack.nodes.append({"metadata": {"name": "n"}})
+    assert "DiscoveryNotReady" not in codes(verdict(stack, daemonsets=[discovery(4, 4, 4, 4)]))
+    # Some other node of the cluster does not matter if there are GPU nodes.
+    busy = ready(2)
+    assert verdict(busy, daemonsets=[*busy.daemonsets.values(), discovery(4, 4, 4, 3)]).state == "ready"
 
 
 @pytest.mark.parametrize(("age", "state"), [(1, "progressing"), (5, "ready")])

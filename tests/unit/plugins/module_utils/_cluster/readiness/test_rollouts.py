@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import rollouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import PodRow
 
-from tests.unit.fakes.stack import ready
+from tests.unit.fakes.stack import Json, ready
 from tests.unit.plugins.module_utils._cluster.readiness.judged import observed, roll, verdict
 
 EXPORTER = "nvidia-dcgm-exporter"
@@ -45,16 +47,93 @@ def test_a_rollout_counts_nodes() -> None:
     assert rollout.images == ("nvcr.io/nvidia/dcgm-exporter:1.0",)
 
 
+BUSY = "unexpected status from HEAD request: 429 Too Many Requests"
+GONE = 'Back-off pulling image "x": ErrImagePull: x: not found'
+
+
 @pytest.mark.parametrize(
-    ("row", "never"),
+    ("status", "facts", "never"),
     [
-        (PodRow("x", "", "ImagePullBackOff", 0, current=True), True),
-        (PodRow("x", "", "Init:ErrImagePull", 0, current=True), True),
-        (PodRow("x", "", "ImagePullBackOff", 0, current=False), False),
-        (PodRow("x", "", "CrashLoopBackOff", 2, current=True), False),
-        (PodRow("x", "", "CrashLoopBackOff", 3, current=True), True),
-        (PodRow("x", "", "ContainerCreating", 0, current=True), False),
+        ("ImagePullBackOff", {"message": BUSY, "stuck_s": 180}, True),
+        ("ImagePullBackOff", {"message": BUSY, "stuck_s": 179}, False),
+        ("Init:ErrImagePull", {"message": BUSY, "stuck_s": 180}, True),
+        ("ImagePullBackOff", {"message": GONE, "age_s": 30}, True),
+        ("ImagePullBackOff", {"message": GONE, "age_s": 29}, False),
+        ("ImagePullBackOff", {"message": GONE, "stuck_s": 30}, True),
+        ("ImagePullBackOff", {"message": GONE, "age_s": 300, "current": False}, False),
+        ("InvalidImageName", {"age_s": 30}, True),
+        ("InvalidImageName", {"age_s": 29}, False),
+        ("CreateContainerError", {"message": "file not found", "age_s": 900, "stuck_s": 179}, False),
+        ("RunContainerError", {"age_s": 900, "stuck_s": 180}, True),
+        ("CrashLoopBackOff", {"restarts": 2, "stuck_s": 900}, False),
+        ("CrashLoopBackOff", {"restarts": 3}, True),
+        ("ContainerCreating", {"stuck_s": 900}, False),
     ],
 )
-def test_which_pods_never_start(row: PodRow, never: bool) -> None:
-    assert rollouts.never_starts(row) is never
+def test_which_pods_never_start(status: str, facts: Json, never: bool) -> None:
+    pod = PodRow("x", "", status, **{"restarts": 0, "current": True, **facts})
+    assert rollouts.never_starts(pod, (pod,), 1) is never
+
+
+def pods(*statuses: str, **facts: t.Any) -> tuple[PodRow, ...]:
+    more = {"restarts": 5, "current": True, "age_s": 900.0, "stuck_s": 900.0, **facts}
+    return tuple(PodRow(f"x-{number}", "", status, **more) for number, status in enumerate(statuses))
+
+
+@pytest.mark.parametrize(
+    ("rows", "updated", "never"),
+    [
+        (pods("ImagePullBackOff", "ErrImagePull"), 2, True),
+        (pods("ImagePullBackOff", "ErrImagePull"), 3, False),  # one works
+        (pods("ImagePullBackOff", "ErrImagePull", "Terminating"), 3, True),
+        (pods("ImagePullBackOff", "Pending", "Terminating"), 3, False),  # most have another trouble
+        (pods("ImagePullBackOff", "Pending"), 2, False),
+        (pods("CrashLoopBackOff", "Error"), 2, True),
+        (pods("CrashLoopBackOff"), 2, True),  # for minutes
+        (pods("CrashLoopBackOff", stuck_s=179), 2, False),
+        (pods("CrashLoopBackOff", stuck_s=0), 0, True),
+    ],
+)
+def test_some_pods_that_work_show_that_a_pull_can_succeed(rows: tuple[PodRow, ...], updated: int, never: bool) -> None:
+    assert rollouts.never_starts(rows[0], rows, updated) is never
+
+
+NEW = {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}
+
+
+@pytest.mark.parametrize(
+    ("status", "replicas", "newest"),
+    [
+        (NEW, 1, True),
+        (NEW | {"observedGeneration": 1}, 1, False),
+        (NEW | {"replicas": 2}, 1, False),  # the old pod is still there
+        (NEW | {"replicas": 2, "updatedReplicas": 2}, 2, True),  # one of two is available, and both are new
+        (NEW | {"updatedReplicas": 0}, 1, False),
+        (NEW | {"availableReplicas": 0}, 1, False),
+        ({"observedGeneration": 2}, 0, False),
+        (NEW, 2, False),
+    ],
+)
+def test_which_deployment_runs_its_newest_version(status: Json, replicas: int, newest: bool) -> None:
+    deployment = {"metadata": {"generation": 2}, "spec": {"replicas": replicas}, "status": status}
+    assert rollouts.runs_newest(deployment) is newest
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_discovery"),
+    [
+        ({"app.kubernetes.io/name": "node-feature-discovery", "role": "worker"}, True),
+        ({"app.kubernetes.io/name": "node-feature-discovery", "role": "topology-updater"}, False),
+        ({"app.kubernetes.io/name": "node-feature-discovery"}, False),
+        ({"role": "worker"}, False),
+        ({}, False),
+    ],
+)
+def test_the_worker_of_node_feature_discovery(labels: Json, is_discovery: bool) -> None:
+    assert rollouts.is_discovery({"metadata": {"labels": labels}}) is is_discovery
+
+
+def test_pods_that_are_yet_to_be_created() -> None:
+    stack = roll(ready(2), EXPORTER, 2, 1, 1, 1)
+    assert rollouts.lacks_pods(stack.daemonsets[EXPORTER])
+    assert not rollouts.lacks_pods(roll(stack, EXPORTER, 2, 2, 1, 1).daemonsets[EXPORTER])
