@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import json
 import os
@@ -23,6 +24,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 
 MINIMUM_HELM = "3.12"
+PLAIN_HTTP_HELM = "3.13"
+"""The first helm that pulls from an OCI registry without TLS."""
+
+_ORIGIN = ".source"
+"""Ending of the file beside a fetched archive that names where the archive comes from."""
 
 RENDER_OPTIONS: dict[str, t.Any] = {
     "values": {"type": "dict", "default": {}},
@@ -41,6 +47,11 @@ _VALIDATION = re.compile(r"execution error at \([^)]*\):\s*(?P<said>.*)", re.DOT
 _TEMPLATE_FIELD = re.compile(r"\.Values(?P<path>(\.\w+)+)>?:?\s*(?:error calling \w+:)?\s*(?P<said>.*)", re.DOTALL)
 
 _KNOWN: tuple[tuple[str, Reason, str], ...] = (
+    (
+        r"unknown flag: --plain-http",
+        "HelmTooOld",
+        "This helm cannot fetch {subject} without TLS. Install Helm {plain_http} or newer, or set binary_path.",
+    ),
     (
         r"unknown (shorthand )?flag|unknown command",
         "HelmTooOld",
@@ -98,10 +109,16 @@ class Source:
         path = urlsplit(self.ref).path.rstrip("/") if "://" in self.ref else self.ref
         return path.rsplit("/", 1)[-1]
 
+    @property
+    def origin(self) -> str:
+        """The place of the chart in any version, without a login."""
+        place = f"{(self.repo_url or '').rstrip('/')} {self.ref.rstrip('/')}".strip()
+        return re.sub(r"//[^/@\s]+@", "//", place)
+
     def __str__(self) -> str:
         version = f" version {self.version}" if self.version else ""
         repository = f" in {self.repo_url}" if self.repo_url else ""
-        return f"{self.ref}{version}{repository}"
+        return re.sub(r"//[^/@\s]+@", "//", f"{self.ref}{version}{repository}")
 
 
 class Helm:
@@ -118,9 +135,12 @@ class Helm:
             )
         self._binary = found
 
-    def _run(self, arguments: list[str], subject: str, data: str | None = None) -> str:
+    def _run(self, arguments: list[str], subject: str, data: str | None = None, cache: str | None = None) -> str:
         """Run helm and return its standard output, or raise an error with the relevant sentence of its output."""
-        rc, out, err = self._module.run_command([self._binary, *arguments], data=data, binary_data=True)
+        environment = {"HELM_CACHE_HOME": cache} if cache else None
+        rc, out, err = self._module.run_command(
+            [self._binary, *arguments], data=data, binary_data=True, environ_update=environment
+        )
         if rc != 0:
             raise explain(err or out, subject)
         return str(out)
@@ -129,22 +149,34 @@ class Helm:
         """Return the local path of the chart, and whether it stays there after the module has ended.
 
         A remote chart is pulled into ``dest``, or into the module's temporary folder without ``dest``. If ``dest`` has
-        an archive of exactly this version, nothing is pulled.
+        an archive of exactly this version that does not come from elsewhere, nothing is pulled.
         """
         if source.is_local:
             return local_chart(os.path.expanduser(source.ref)), True
         kept = _kept_archive(source, dest)
         if kept:
             return kept, True
+        try:
+            return self._fetch_to(source, dest or self._module.tmpdir, dest is not None), dest is not None
+        except OSError as e:
+            raise GpuOpsError(
+                f"Cannot keep the chart in {dest or self._module.tmpdir}: {one_line(e)}. Set dest "
+                "(operator_chart_folder) to a folder that this user may write.",
+                reason="NotWritable",
+            ) from e
+
+    def _fetch_to(self, source: Source, folder: str, is_kept: bool) -> str:
+        os.makedirs(folder, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._module.tmpdir) as scratch:
             archive = self._pull(source, scratch)
-            if dest is None:
-                target = os.path.join(self._module.tmpdir, os.path.basename(archive))
-            else:
-                os.makedirs(dest, exist_ok=True)
-                target = os.path.join(dest, os.path.basename(archive))
+            target = os.path.join(folder, os.path.basename(archive))
+            if is_kept:
+                # Without its origin, the archive of another source must not stay beside a new note.
+                _remove(target)
+                with open(target + _ORIGIN, "w", encoding="utf-8") as file:
+                    file.write(source.origin + "\n")
             self._module.atomic_move(archive, target)
-        return target, dest is not None
+        return target
 
     def _pull(self, source: Source, scratch: str) -> str:
         """Pull a remote chart into a temporary folder, and return the path of its archive."""
@@ -154,7 +186,9 @@ class Helm:
             flags += login
         elif source.repo_url:
             flags += ["--repo", source.repo_url]
-        self._run(["pull", ref, "--destination", scratch, *flags], str(source))
+        # Only a repository that the user has configured is found through the user's own cache.
+        cache = os.path.join(scratch, "cache") if source.repo_url or "://" in source.ref else None
+        self._run(["pull", ref, "--destination", scratch, *flags], str(source), cache=cache)
         archives = [name for name in os.listdir(scratch) if name.endswith(".tgz")]
         if len(archives) != 1:
             raise GpuOpsError(
@@ -172,7 +206,7 @@ class Helm:
             raise GpuOpsError(message, reason="Invalid")
         # Use a configured repository, because `helm pull --repo` accepts a password only on the command line.
         config = _repository_config(source, scratch)
-        self._run(["repo", "update", *config], str(source))
+        self._run(["repo", "update", *config], str(source), cache=os.path.join(scratch, "cache"))
         return f"private/{source.ref}", config
 
     def render(self, path: str, options: t.Mapping[str, t.Any]) -> str:
@@ -208,12 +242,30 @@ def local_chart(path: str) -> str:
 
 
 def _kept_archive(source: Source, dest: str | None) -> str | None:
-    """Return the archive of exactly this version that an earlier run left in ``dest``, or None."""
+    """Return the archive of exactly this version in ``dest``, or None.
+
+    An earlier run has left it there, from the same source, or a person, without a note of its source.
+    """
     if dest is None or source.version is None or not _EXACT_VERSION.fullmatch(source.version):
         return None
     plain = source.version.removeprefix("v")
     names = (f"{source.chart_name}-{version}.tgz" for version in (plain, f"v{plain}"))
-    return next((path for path in (os.path.join(dest, name) for name in names) if os.path.exists(path)), None)
+    paths = (os.path.join(dest, name) for name in names)
+    return next((path for path in paths if os.path.exists(path) and _origin(path) in (None, source.origin)), None)
+
+
+def _origin(archive: str) -> str | None:
+    """Return where an archive comes from, or None if nothing says so."""
+    try:
+        with open(archive + _ORIGIN, encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def _pull_flags(source: Source) -> list[str]:
@@ -263,7 +315,10 @@ def explain(stderr: str, subject: str) -> GpuOpsError:
         )
     for pattern, reason, sentence in _KNOWN:
         if re.search(pattern, line):
-            return GpuOpsError(sentence.format(subject=subject, line=line, minimum=MINIMUM_HELM), reason=reason)
+            return GpuOpsError(
+                sentence.format(subject=subject, line=line, minimum=MINIMUM_HELM, plain_http=PLAIN_HTTP_HELM),
+                reason=reason,
+            )
     return GpuOpsError(f"Helm failed on {subject}: {line}.", reason="HelmFailed")
 
 

@@ -24,6 +24,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 FAKE_HELM = """#!/bin/sh
 # Records its arguments, and acts as a repository with one chart.
 printf '%s\\n' "$*" >> "$CALLS"
+printf '%s\\n' "$HELM_CACHE_HOME" >> "$CALLS.caches"
 case "$1" in
   pull)
     [ -n "$FAIL" ] && { echo "Error: $FAIL" >&2; exit 1; }
@@ -42,8 +43,15 @@ class FakeModule:
     def __init__(self, tmpdir: Path) -> None:
         self.tmpdir = str(tmpdir)
 
-    def run_command(self, args: list[str], data: str | None = None, binary_data: bool = False) -> tuple[int, str, str]:
-        done = subprocess.run(args, input=data, capture_output=True, text=True, check=False)
+    def run_command(
+        self,
+        args: list[str],
+        data: str | None = None,
+        binary_data: bool = False,
+        environ_update: dict[str, str] | None = None,
+    ) -> tuple[int, str, str]:
+        environment = os.environ | (environ_update or {})
+        done = subprocess.run(args, input=data, capture_output=True, text=True, check=False, env=environment)
         return done.returncode, done.stdout, done.stderr
 
     def atomic_move(self, source: str, target: str) -> None:
@@ -126,6 +134,58 @@ def test_a_remote_chart_is_pulled_into_dest_once(bench: Bench, tmp_path: Path) -
     assert len(bench.calls) == 1 and "--version 26.7.0 --ca-file /ca.pem --repo https://example.com" in bench.calls[0]
     assert bench.helm.fetch(source, str(dest)) == (path, True)
     assert len(bench.calls) == 1
+
+
+def test_an_archive_of_another_source_is_not_taken(bench: Bench, tmp_path: Path) -> None:
+    first = Source("gpu-operator", repo_url="https://robot:s3cret@example.com/", version="26.7.0")
+    other = Source("oci://mirror.example.com/nvidia/gpu-operator", version="26.7.0")
+    path, dummy = bench.helm.fetch(first, str(tmp_path / "charts"))
+    note = Path(f"{path}.source")
+    assert note.read_text() == "https://example.com gpu-operator\n"
+    assert bench.helm.fetch(Source("gpu-operator", repo_url="https://example.com", version="v26.7.0"), note.parent)
+    assert len(bench.calls) == 1
+    assert bench.helm.fetch(other, str(tmp_path / "charts")) == (path, True)
+    assert len(bench.calls) == 2 and note.read_text() == "oci://mirror.example.com/nvidia/gpu-operator\n"
+    bench.helm.fetch(first, str(tmp_path / "charts"))
+    assert len(bench.calls) == 3
+
+
+def test_an_archive_that_a_person_put_there_is_taken(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "gpu-operator-26.7.0.tgz").write_text("by hand")
+    source = Source("gpu-operator", repo_url="https://example.com", version="v26.7.0")
+    assert bench.helm.fetch(source, str(tmp_path)) == (str(tmp_path / "gpu-operator-26.7.0.tgz"), True)
+    assert bench.calls == []
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(GpuOpsError, match=r"Cannot keep the chart in .*/file/charts: .*\. Set dest") as e:
+        bench.helm.fetch(Source("oci://example.com/gpu-operator"), str(tmp_path / "file" / "charts"))
+    assert e.value.reason == "NotWritable" and bench.calls == []
+
+
+@pytest.mark.parametrize(
+    ("source", "own"),
+    [
+        (Source("gpu-operator", repo_url="https://example.com"), True),
+        (Source("gpu-operator", repo_url="https://example.com", username="u", password="p"), True),
+        (Source("oci://example.com/gpu-operator"), True),
+        (Source("nvidia/gpu-operator"), False),
+    ],
+)
+def test_a_pull_writes_nothing_into_the_home(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, source: Source, own: bool
+) -> None:
+    """A repository that the user has configured needs the user's cache."""
+    monkeypatch.setenv("HELM_CACHE_HOME", "/home/of/the/user")
+    bench.helm.fetch(source, None)
+    caches = Path(f"{bench.path}/calls.caches").read_text().splitlines()
+    assert [path.startswith(str(bench.path / "module-tmp")) for path in caches] == [own] * len(caches)
+
+
+def test_messages_show_no_login() -> None:
+    source = Source("https://robot:s3cret@example.com/gpu-operator-1.tgz", repo_url="https://robot:s3cret@example.com")
+    assert str(source) == "https://example.com/gpu-operator-1.tgz in https://example.com"
 
 
 @pytest.mark.parametrize("version", [None, ">=26", "26.7"])
@@ -223,6 +283,11 @@ MESSAGES = [
         "    nil pointer evaluating interface {}.force\n",
         "ValuesRefused",
         "driver.upgradePolicy.gpuPodDeletion.force is in a block that is null",
+    ),
+    (
+        "Error: unknown flag: --plain-http\n",
+        "HelmTooOld",
+        "This helm cannot fetch CHART without TLS. Install Helm 3.13 or newer, or set binary_path.",
     ),
     (
         "Error: unknown flag: --take-ownership\n",
