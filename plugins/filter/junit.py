@@ -12,6 +12,7 @@ author: gpuops.nvidia contributors (@gpuops)
 description:
   - Turns a list of check results into one JUnit test suite that CI systems can read.
   - Leaves out characters that XML does not allow, such as color codes in a log.
+  - The document follows the schema of Jenkins (C(junit-10.xsd)), which other CI systems also read.
 positional: suite
 options:
   _input:
@@ -115,7 +116,10 @@ def _add(root: ET.Element, check: dict[str, t.Any]) -> None:
         outcome = check.get(kind)
         if outcome:
             reason = outcome if isinstance(outcome, str) else check.get("message") or ""
-            ET.SubElement(case, kind, {"message": _clean(reason)})
+            element = ET.SubElement(case, kind, {"message": _clean(reason)})
+            if kind == "failure":  # strict readers require the type, and some show only the text
+                element.set("type", "failed")
+                element.text = _clean(reason)
             break
     if check.get("output"):
         ET.SubElement(case, "system-out").text = _clean(check["output"])

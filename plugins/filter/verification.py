@@ -11,8 +11,10 @@ version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Combines the results of M(gpuops.nvidia.gpu_stack_info), M(gpuops.nvidia.gpu_smoke_test) and
-    M(gpuops.nvidia.dcgm_exporter_info) into a list of checks, two for the stack and up to three for each node.
-  - P(gpuops.nvidia.junit#filter) accepts the list.
+    M(gpuops.nvidia.dcgm_exporter_info) into a list of checks. Each GPU node has one of each kind (C(gpus), C(smoke),
+    C(dcgm)), which is passed, failed, or skipped with the reason.
+  - A check that fails on a node that C(left_out) of M(gpuops.nvidia.gpu_stack_info) names counts as skipped.
+  - P(gpuops.nvidia.junit#filter) and P(gpuops.nvidia.verification_report#filter) accept the list.
 positional: smoke, dcgm, expected_gpus, min_nodes
 options:
   _input:
@@ -28,11 +30,11 @@ options:
   expected_gpus:
     description:
       - Number of GPUs that a node must offer, by the node's name. A node that does not exist fails.
-      - Every other node must offer all GPUs that GPU Feature Discovery counts on it.
+      - Every other node must offer all GPUs (with sharing, all their replicas) that GPU Feature Discovery counts on it.
     type: dict
     default: {}
   min_nodes:
-    description: Minimum number of GPU nodes.
+    description: Minimum number of GPU nodes that are not left out.
     type: int
     default: 1
 """
@@ -49,8 +51,8 @@ RETURN = r"""
 _value:
   description:
     - The checks. Each has C(classname) (C(stack), C(gpus), C(smoke) or C(dcgm)), C(name) (the node or the part of the
-      stack), and C(failure), the reason for the failure or an empty string.
-    - Checks that ran a workload also have C(skipped), C(time) and C(output).
+      stack), C(failure) and C(skipped). The latter two are the reason, or an empty string.
+    - Checks that ran a workload also have C(time) and C(output).
   type: list
   elements: dict
 """
@@ -58,11 +60,20 @@ _value:
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import GPU_RESOURCE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Check = dict[str, t.Any]
+
+_LEFT_OUT = {
+    tolerance.SWITCHED_OFF: f"The label {names.OPERANDS_SWITCH}=false keeps the operands away from the node.",
+    tolerance.VIRTUAL: "The node's GPUs are for virtual machines.",
+    tolerance.EXCLUDED: "The node is excluded.",
+    tolerance.NOT_SELECTED: "The node selector does not select the node.",
+    tolerance.TOLERATED: "The node is not ready, and as many unready nodes are tolerated.",
+}
 
 
 def verification(
@@ -76,15 +87,30 @@ def verification(
     if not isinstance(stack, dict) or not {"nodes", "verdict"} <= stack.keys():
         raise AnsibleFilterError("gpuops.nvidia.verification needs the result of gpuops.nvidia.gpu_stack_info.")
     smoke, dcgm = smoke or {}, dcgm or {}
+    left_out = {node["name"]: _LEFT_OUT.get(node.get("left_out"), "") for node in stack["nodes"]}
+    judged = sum(not reason for reason in left_out.values())
     return [
-        {"classname": "stack", "name": "operands", "failure": _operands(stack["verdict"])},
-        {"classname": "stack", "name": "nodes", "failure": _count(len(stack["nodes"]), int(min_nodes))},
-        *_gpus(stack["nodes"], expected_gpus or {}),
-        *map(_workload, smoke.get("results") or []),
-        *_without_results("smoke", "workload", smoke, "msg"),
-        *map(_exporter, dcgm.get("results") or []),
-        *_without_results("dcgm", "exporter", dcgm, "msg", "reason"),
+        _check("stack", "operands", _operands(stack["verdict"])),
+        _check("stack", "nodes", _count(judged, int(min_nodes))),
+        *_tested(smoke),
+        *_gpus(stack["nodes"], expected_gpus or {}, left_out),
+        *_workloads(smoke, left_out),
+        *_exporters(dcgm, left_out, _exporter_is_off(stack)),
     ]
+
+
+def _check(classname: str, name: str, failure: str = "", skipped: str = "", **more: t.Any) -> Check:
+    return {"classname": classname, "name": name, "failure": failure, "skipped": skipped, **more}
+
+
+def _excused(check: Check, excuse: str) -> Check:
+    """Return the check, skipped instead of failed if there is an excuse for its node."""
+    if not excuse or not check["failure"]:
+        return check
+    return {**check, "failure": "", "skipped": f"{excuse} {check['failure']}"}
+
+
+# ---- the stack ----------------------------------------------------------------------------------------------------
 
 
 def _operands(verdict: Json) -> str:
@@ -104,52 +130,100 @@ def _count(found: int, wanted: int) -> str:
     )
 
 
-def _gpus(nodes: list[Json], expected: dict[str, int]) -> t.Iterator[Check]:
+def _tested(smoke: Json) -> t.Iterator[Check]:
+    if "too_few_tested" in smoke:
+        yield _check("stack", "tested", smoke["too_few_tested"])
+
+
+# ---- the GPUs that pods can get -----------------------------------------------------------------------------------
+
+
+def _gpus(nodes: list[Json], expected: dict[str, int], left_out: dict[str, str]) -> t.Iterator[Check]:
     by_name = {node["name"]: node for node in nodes}
     for name in sorted({*by_name, *expected}):
         node = by_name.get(name)
         failure = _allocatable(node, expected.get(name)) if node else "The node is missing, or has no GPU."
-        yield {"classname": "gpus", "name": name, "failure": failure}
+        yield _excused(_check("gpus", name, failure), "" if name in expected else left_out.get(name, ""))
 
 
 def _allocatable(node: Json, wanted: int | None) -> str:
     """Compare the GPUs that pods can get with the GPUs that the node should offer."""
     offered, capacity = node["allocatable"], node["capacity"]
-    found, present = _whole_gpus(offered), max(node["gpus"] or 0, _whole_gpus(capacity))
+    found = _whole_gpus(offered)
     if wanted is not None:
         return "" if found == int(wanted) else f"Pods can get {found} GPUs, but {wanted} are expected."
+    if str(node.get("product")).endswith("-MIG-INVALID"):
+        return "The node's MIG devices do not fit the MIG strategy single. Correct the label nvidia.com/mig.config."
+    log = "See the log of the device plugin's pod on the node."
+    for name, number in sorted(capacity.items()):
+        if name.startswith(names.MIG_RESOURCE_PREFIX) and offered.get(name, 0) < number:
+            return f"Pods can get {offered.get(name, 0)} of {number} {name}. {log}"
     has_mig_devices = sum(offered.values()) > found
-    if has_mig_devices or found >= present > 0:
+    counted = (node["gpus"] or 0) * (node.get("replicas") or 1)
+    present = max(0 if has_mig_devices else counted, _whole_gpus(capacity))
+    if found >= present and (found or has_mig_devices):
         return ""
-    return f"Pods can get {found} of {present} GPUs. See the log of the device plugin's pod on the node."
+    return f"Pods can get {found} of {present} GPUs. {log}"
 
 
 def _whole_gpus(resources: dict[str, int]) -> int:
     """Count the GPUs, or with sharing (``nvidia.com/gpu.shared``) their shares. Do not count MIG devices."""
-    return sum(amount for name, amount in resources.items() if name.startswith(GPU_RESOURCE))
+    return sum(amount for name, amount in resources.items() if name.startswith(names.GPU_RESOURCE))
+
+
+# ---- workloads and metrics ----------------------------------------------------------------------------------------
+
+
+def _workloads(smoke: Json, left_out: dict[str, str]) -> t.Iterator[Check]:
+    """Yield one check for each node: its result, or why there is none. Nothing if the test was not asked for."""
+    if not smoke.get("msg") and "results" not in smoke:
+        return
+    yield from _could_not_start("smoke", "workload", smoke)
+    could_not_start = bool(smoke.get("msg")) and "results" not in smoke
+    missing = "The test could not start." if could_not_start else "Check mode runs no workload."
+    rows = {row["node"]: row for row in smoke.get("results") or []}
+    for name in sorted({*rows, *left_out}):
+        excuse = left_out.get(name, "")
+        if name in rows:
+            yield _excused(_workload(rows[name]), excuse)
+        else:
+            yield _check("smoke", name, skipped=excuse or missing)
 
 
 def _workload(row: Json) -> Check:
     reason = "" if row["passed"] else row["reason"] or "The workload did not pass."
-    return {
-        "classname": "smoke",
-        "name": row["node"],
-        "failure": "" if row["skipped"] else reason,
-        "skipped": reason if row["skipped"] else "",
-        "time": row["seconds"],
-        "output": row["log"],
-    }
+    failure, skipped = ("", reason) if row["skipped"] else (reason, "")
+    return _check("smoke", row["node"], failure, skipped, time=row["seconds"], output=row["log"])
 
 
-def _exporter(row: Json) -> Check:
-    return {"classname": "dcgm", "name": row["node"], "failure": "" if row["ok"] else row["reason"]}
+def _exporters(dcgm: Json, left_out: dict[str, str], is_off: bool) -> t.Iterator[Check]:
+    """Yield one check for each node, as `_workloads` does."""
+    if not dcgm.get("msg") and "results" not in dcgm:
+        return
+    off = "The ClusterPolicy switches the DCGM exporter off (dcgmExporter.enabled: false)." if is_off else ""
+    yield from () if off else _could_not_start("dcgm", "exporter", dcgm)
+    missing = "The test could not start."
+    if dcgm.get("results"):
+        missing = f"The operator deploys no exporter to the node (label {operands.DCGM_EXPORTER.deploy_label})."
+    rows = {row["node"]: row for row in dcgm.get("results") or []}
+    for name in sorted({*rows, *left_out}):
+        excuse = left_out.get(name) or off
+        if name in rows:
+            yield _excused(_check("dcgm", name, "" if rows[name]["ok"] else rows[name]["reason"]), excuse)
+        else:
+            yield _check("dcgm", name, skipped=excuse or missing)
 
 
-def _without_results(classname: str, name: str, result: Json, *sentences: str) -> t.Iterator[Check]:
+def _exporter_is_off(stack: Json) -> bool:
+    states = [row["state"] for row in stack.get("operands") or [] if row["operand"] == operands.DCGM_EXPORTER.name]
+    return states == ["disabled"]
+
+
+def _could_not_start(classname: str, name: str, result: Json) -> t.Iterator[Check]:
     """Yield a failed check for a test that could not start."""
-    message = next((result[key] for key in sentences if result.get(key)), "")
+    message = result.get("msg") or result.get("reason") or ""
     if message and not result.get("results"):
-        yield {"classname": classname, "name": name, "failure": message}
+        yield _check(classname, name, str(message))
 
 
 class FilterModule:

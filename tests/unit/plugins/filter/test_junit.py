@@ -33,9 +33,11 @@ def test_counts_and_order_follow_the_checks() -> None:
     }
     assert [case.get("name") for case in suite] == ["a", "b", "c", "d"]
     assert suite[0].attrib == {"classname": "smoke", "name": "a", "time": "1.250"} and len(suite[0]) == 0
-    assert suite.find("testcase[@name='b']/failure").get("message") == "no GPU"
+    failure = suite.find("testcase[@name='b']/failure")
+    assert (failure.attrib, failure.text) == ({"message": "no GPU", "type": "failed"}, "no GPU")
     assert suite.find("testcase[@name='b']/system-out").text == "last line"
-    assert suite.find("testcase[@name='c']/skipped").get("message") == "busy"
+    skipped = suite.find("testcase[@name='c']/skipped")
+    assert (skipped.attrib, skipped.text) == ({"message": "busy"}, None)
     assert [child.tag for child in suite[3]] == ["failure"]
 
 

@@ -15,7 +15,24 @@ READY = {"state": "ready", "message": "Ready.", "reasons": []}
 
 def node(name: str = "gpu-0000", gpus: int | None = 8, capacity: int = 8, **allocatable: int) -> dict[str, t.Any]:
     offered = {f"nvidia.com/{key.replace('_', '-')}": value for key, value in allocatable.items()}
-    return {"name": name, "gpus": gpus, "capacity": {"nvidia.com/gpu": capacity}, "allocatable": offered}
+    row = {"name": name, "gpus": gpus, "capacity": {"nvidia.com/gpu": capacity}, "allocatable": offered}
+    return {**row, "product": "NVIDIA-H100-80GB-HBM3", "replicas": None, "left_out": ""}
+
+
+def smoked(name: str, *, passed: bool = True, skipped: bool = False, reason: str = "") -> dict[str, t.Any]:
+    return {"node": name, "passed": passed, "skipped": skipped, "reason": reason, "seconds": 1.5, "log": "the log"}
+
+
+def metered(name: str, reason: str = "") -> dict[str, t.Any]:
+    return {"node": name, "ok": not reason, "reason": reason}
+
+
+def skips(stack: dict[str, t.Any], **other: t.Any) -> dict[str, str]:
+    return {
+        f"{check['classname']} {check['name']}": check["skipped"]
+        for check in verification(stack, **other)
+        if check["skipped"]
+    }
 
 
 def failures(stack: dict[str, t.Any], **other: t.Any) -> dict[str, str]:
@@ -26,25 +43,24 @@ def failures(stack: dict[str, t.Any], **other: t.Any) -> dict[str, str]:
     }
 
 
-def test_a_complete_stack_passes() -> None:
+def test_a_complete_stack_passes_with_one_check_of_each_kind_for_each_node() -> None:
     stack = {"verdict": READY, "nodes": [node(gpu=8), node("gpu-0001", gpu=8)]}
-    smoke = {
-        "results": [
-            {"node": "gpu-0000", "passed": True, "skipped": False, "reason": "", "seconds": 1.5, "log": "PASSED"}
-        ]
-    }
-    dcgm = {"reason": "", "results": [{"node": "gpu-0000", "ok": True, "reason": ""}]}
-    checks = verification(stack, smoke, dcgm)
+    names = ["gpu-0000", "gpu-0001"]
+    smoke = {"results": [smoked(name) for name in names], "too_few_tested": ""}
+    checks = verification(stack, smoke, {"reason": "", "results": [metered(name) for name in names]})
     assert [(check["classname"], check["name"]) for check in checks] == [
         ("stack", "operands"),
         ("stack", "nodes"),
+        ("stack", "tested"),
         ("gpus", "gpu-0000"),
         ("gpus", "gpu-0001"),
         ("smoke", "gpu-0000"),
+        ("smoke", "gpu-0001"),
         ("dcgm", "gpu-0000"),
+        ("dcgm", "gpu-0001"),
     ]
-    assert not any(check["failure"] for check in checks)
-    assert checks[4]["output"] == "PASSED"
+    assert not any(check["failure"] or check["skipped"] for check in checks)
+    assert (checks[5]["output"], checks[5]["time"]) == ("the log", 1.5)
 
 
 def test_the_verdict_names_causes_with_remedies_and_leaves_out_notes() -> None:
@@ -63,20 +79,44 @@ def test_too_few_nodes_fail() -> None:
     assert failures({"verdict": READY, "nodes": []}, min_nodes=0) == {}
 
 
+SHARED = {**node(gpu=32), "replicas": 4}
+MIXED = {"nvidia.com/gpu": 4, "nvidia.com/mig-1g.10gb": 28}
+
+
 @pytest.mark.parametrize(
     ("found", "expected", "reason"),
     [
-        (node(gpu=7), {}, "Pods can get 7 of 8 GPUs"),
+        (node(gpu=7), {}, "Pods can get 7 of 8 GPUs. See the log of the device plugin's pod on the node."),
         (node(capacity=0), {}, "Pods can get 0 of 8 GPUs"),
         (node(gpus=None, capacity=0, gpu=0), {}, "Pods can get 0 of 0 GPUs"),
         (node(gpus=None, gpu=8), {}, ""),
         (node(capacity=32, gpu=32), {}, ""),
         (node(capacity=32, gpu=28), {}, "Pods can get 28 of 32 GPUs"),
+        ({**SHARED, "capacity": {"nvidia.com/gpu": 32}}, {}, ""),
+        (SHARED, {}, ""),
+        ({**SHARED, "allocatable": {"nvidia.com/gpu": 8}}, {}, "Pods can get 8 of 32 GPUs"),
+        ({**SHARED, "capacity": {}, "allocatable": {"nvidia.com/gpu.shared": 32}}, {}, ""),
         (node(gpu=8), {"gpu-0000": 4}, "Pods can get 8 GPUs, but 4 are expected."),
         (node(gpu=8), {"gpu-0000": 8}, ""),
         (node(gpu=8), {"gpu-0009": 4}, "The node is missing"),
         (node(capacity=0, gpu=0, mig_1g_10gb=56), {}, ""),
         (node(capacity=0, gpu=0, mig_1g_10gb=0), {}, "Pods can get 0 of 8 GPUs"),
+        ({**node(), "capacity": MIXED, "allocatable": MIXED}, {}, ""),
+        (
+            {**node(), "capacity": MIXED, "allocatable": {**MIXED, "nvidia.com/mig-1g.10gb": 27}},
+            {},
+            "Pods can get 27 of 28 nvidia.com/mig-1g.10gb.",
+        ),
+        (
+            {**node(), "capacity": MIXED, "allocatable": {**MIXED, "nvidia.com/gpu": 3}},
+            {},
+            "Pods can get 3 of 4 GPUs.",
+        ),
+        (
+            {**node(0, 0), "product": "NVIDIA-H100-80GB-HBM3-MIG-INVALID"},
+            {},
+            "The node's MIG devices do not fit the MIG strategy single.",
+        ),
     ],
 )
 def test_allocatable_gpus_are_compared_with_the_expected_number(
@@ -88,33 +128,108 @@ def test_allocatable_gpus_are_compared_with_the_expected_number(
 
 
 def test_a_failed_workload_is_a_failure_and_a_skipped_one_is_not() -> None:
-    row = {"node": "gpu-0000", "passed": False, "skipped": False, "reason": "Status 1.", "seconds": 2.0, "log": "boom"}
+    failing = smoked("gpu-0000", passed=False, reason="Status 1.")
     stack = {"verdict": READY, "nodes": [node(gpu=8)]}
-    assert failures(stack, smoke={"results": [row]}) == {"smoke gpu-0000": "Status 1."}
-    skipped = verification(stack, {"results": [{**row, "skipped": True, "reason": "All GPUs are in use."}]})[-1]
-    assert (skipped["failure"], skipped["skipped"]) == ("", "All GPUs are in use.")
+    assert failures(stack, smoke={"results": [failing]}) == {"smoke gpu-0000": "Status 1."}
+    assert failures(stack, smoke={"results": [{**failing, "reason": ""}]}) == {
+        "smoke gpu-0000": "The workload did not pass."
+    }
+    busy = {"results": [{**failing, "skipped": True, "reason": "All GPUs are in use."}]}
+    assert failures(stack, smoke=busy) == {} and skips(stack, smoke=busy) == {"smoke gpu-0000": "All GPUs are in use."}
+
+
+def test_too_few_tested_nodes_are_a_failure() -> None:
+    stack = {"verdict": READY, "nodes": [node(gpu=8)]}
+    cordoned = smoked("gpu-0000", passed=False, skipped=True, reason="The node is cordoned.")
+    smoke = {"results": [cordoned], "too_few_tested": "Only 0 of 1 nodes were tested."}
+    assert failures(stack, smoke=smoke) == {"stack tested": "Only 0 of 1 nodes were tested."}
+
+
+@pytest.mark.parametrize(
+    ("code", "excuse"),
+    [
+        ("OperandsSwitchedOff", "The label nvidia.com/gpu.deploy.operands=false keeps the operands away"),
+        ("VirtualMachineNodes", "The node's GPUs are for virtual machines."),
+        ("NodesExcluded", "The node is excluded."),
+        ("NodesNotSelected", "The node selector does not select the node."),
+        ("NodesTolerated", "The node is not ready, and as many unready nodes are tolerated."),
+    ],
+)
+def test_a_node_that_is_left_out_is_skipped_with_the_reason(code: str, excuse: str) -> None:
+    stack = {"verdict": READY, "nodes": [node(gpu=8), {**node("off", gpu=0), "left_out": code}]}
+    broken = smoked("off", passed=False, reason="The node is not Ready.")
+    smoke = {"results": [smoked("gpu-0000"), broken]}
+    dcgm = {"results": [metered("gpu-0000"), metered("off", "No exporter.")]}
+    assert failures(stack, smoke=smoke, dcgm=dcgm) == {}
+    found = skips(stack, smoke=smoke, dcgm=dcgm)
+    assert found.keys() == {"gpus off", "smoke off", "dcgm off"}
+    assert all(reason.startswith(excuse) for reason in found.values())
+    assert found["smoke off"].endswith(" The node is not Ready.")
+    without = skips(stack, smoke={"results": [smoked("gpu-0000")]}, dcgm={"results": [metered("gpu-0000")]})
+    assert without.keys() == found.keys() and without["dcgm off"].startswith(excuse)
+
+
+def test_a_node_that_is_left_out_and_works_has_passed() -> None:
+    stack = {"verdict": READY, "nodes": [{**node(gpu=8), "left_out": "OperandsSwitchedOff"}]}
+    smoke = {"results": [smoked("gpu-0000")]}
+    assert skips(stack, smoke=smoke) == {} and failures(stack, smoke=smoke, min_nodes=0) == {}
+
+
+def test_nodes_that_are_left_out_do_not_count_and_an_expectation_still_holds() -> None:
+    stack = {"verdict": READY, "nodes": [{**node(gpu=0), "left_out": "OperandsSwitchedOff"}]}
+    found = failures(stack, expected_gpus={"gpu-0000": 8})
+    assert found["gpus gpu-0000"] == "Pods can get 0 GPUs, but 8 are expected."
+    assert "has 0 GPU nodes" in found["stack nodes"]
 
 
 def test_missing_metrics_fail() -> None:
     stack = {"verdict": READY, "nodes": [node(gpu=8)]}
-    assert failures(
-        stack, dcgm={"reason": "x", "results": [{"node": "gpu-0000", "ok": False, "reason": "7 of 8."}]}
-    ) == {"dcgm gpu-0000": "7 of 8."}
-    assert failures(stack, dcgm={"reason": "No exporter runs.", "results": []}) == {
-        "dcgm exporter": "No exporter runs."
+    assert failures(stack, dcgm={"reason": "x", "results": [metered("gpu-0000", "7 of 8.")]}) == {
+        "dcgm gpu-0000": "7 of 8."
+    }
+    nowhere = {"reason": "No exporter runs.", "results": []}
+    assert failures(stack, dcgm=nowhere) == {"dcgm exporter": "No exporter runs."}
+    assert skips(stack, dcgm=nowhere) == {"dcgm gpu-0000": "The test could not start."}
+
+
+def test_an_exporter_that_the_clusterpolicy_switches_off_is_not_missed() -> None:
+    """The operator leaves its label on the nodes."""
+    operands = [{"operand": "driver", "state": "ready"}, {"operand": "dcgm-exporter", "state": "disabled"}]
+    stack = {"verdict": READY, "nodes": [node(gpu=8)], "operands": operands}
+    for dcgm in ({"results": [metered("gpu-0000", "No exporter.")], "reason": "x"}, {"results": [], "reason": "x"}):
+        assert failures(stack, dcgm=dcgm) == {}
+        assert skips(stack, dcgm=dcgm)["dcgm gpu-0000"].startswith(
+            "The ClusterPolicy switches the DCGM exporter off (dcgmExporter.enabled: false)."
+        )
+    operands[1]["state"] = "ready"
+    assert failures(stack, dcgm={"results": [], "reason": "x"}) == {"dcgm exporter": "x"}
+
+
+def test_a_node_without_an_exporter_has_an_entry() -> None:
+    stack = {"verdict": READY, "nodes": [node(gpu=8), node("paused", gpu=8)]}
+    assert skips(stack, dcgm={"reason": "", "results": [metered("gpu-0000")]}) == {
+        "dcgm paused": "The operator deploys no exporter to the node (label nvidia.com/gpu.deploy.dcgm-exporter)."
     }
 
 
 def test_a_test_that_could_not_start_is_a_failed_check() -> None:
     stack = {"verdict": READY, "nodes": [node(gpu=8)]}
-    assert failures(stack, smoke={"msg": "Nothing to test."}, dcgm={"msg": "No permission."}) == {
-        "smoke workload": "Nothing to test.",
-        "dcgm exporter": "No permission.",
-    }
+    broken = {"smoke": {"msg": "No namespace."}, "dcgm": {"msg": "No permission."}}
+    assert failures(stack, **broken) == {"smoke workload": "No namespace.", "dcgm exporter": "No permission."}
+    assert skips(stack, **broken) == dict.fromkeys(["smoke gpu-0000", "dcgm gpu-0000"], "The test could not start.")
 
 
-def test_a_check_that_did_not_run_has_no_results() -> None:
-    assert failures({"verdict": READY, "nodes": [node(gpu=8)]}, smoke={"skipped": True}, dcgm={"skipped": True}) == {}
+def test_in_check_mode_no_workload_has_run() -> None:
+    stack = {"verdict": READY, "nodes": [node(gpu=8), node("down", gpu=8)]}
+    smoke = {"results": [smoked("down", passed=False, reason="The node is not Ready.")]}
+    assert skips(stack, smoke=smoke) == {"smoke gpu-0000": "Check mode runs no workload."}
+    assert failures(stack, smoke=smoke) == {"smoke down": "The node is not Ready."}
+
+
+def test_a_check_that_was_not_asked_for_has_no_entry() -> None:
+    stack = {"verdict": READY, "nodes": [node(gpu=8)]}
+    checks = verification(stack, smoke={"skipped": True}, dcgm={"skipped": True})
+    assert [check["classname"] for check in checks] == ["stack", "stack", "gpus"]
 
 
 def test_other_input_is_refused() -> None:
