@@ -93,6 +93,12 @@ options:
       - node_state
       - cloud
     default: []
+  wait_timeout:
+    description:
+      - Seconds to wait until Node Feature Discovery has labelled the nodes on which its workers run, for a look right
+        after its installation. If it runs nowhere, or is not ready in time, the module looks at the nodes as they are.
+    type: int
+    default: 0
 seealso:
   - module: gpuops.nvidia.gpu_stack_info
   - module: gpuops.nvidia.operator_chart_info
@@ -237,6 +243,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grants import KINDS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import CHECKS, preflight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
+from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import secrets_in
 
 RBAC_ROLE: dict[str, t.Any] = {
     "kind": {"type": "str", "choices": list(KINDS), "required": True},
@@ -250,13 +258,16 @@ OPTIONS: dict[str, t.Any] = {
     "operator_version": {"type": "str"},
     "values": {"type": "dict", "default": {}},
     "roles": {"type": "list", "elements": "dict", "default": [], "options": RBAC_ROLE},
+    "wait_timeout": {"type": "int", "default": 0},
     "skip": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": []},
 }
 
 
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
+    module.no_log_values.update(secrets_in(module.params["values"]))
     try:
+        refuse_below(module.params, wait_timeout=0)
         result = preflight(Cluster(module.params), module.params)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)

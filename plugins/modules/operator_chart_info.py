@@ -13,7 +13,7 @@ version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Finds the chart in a Helm repository, an OCI registry, an archive or a folder, and renders it once with the given
-    values. It does not connect to a cluster.
+    values. It connects to a cluster only with O(use_cluster=true).
   - Returns what the other steps need, such as the local path of the chart, the ClusterPolicy that the values result in,
     the names of the CRDs, and the images.
   - If the chart refuses a value, the task fails with the chart's own message. The module warns about values that the
@@ -27,6 +27,9 @@ attributes:
     description: Returns a before and after when in diff mode.
     support: none
     details: This module changes nothing in the cluster.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - gpuops.nvidia.cluster
 options:
   chart_ref:
     description:
@@ -58,8 +61,16 @@ options:
     description: Helm values, as in NVIDIA's documentation.
     type: dict
     default: {}
+  use_cluster:
+    description:
+      - Render the chart for the cluster of the connection options, with its Kubernetes version and the APIs that it
+        serves. Charts refuse or leave out what a cluster cannot serve.
+    type: bool
+    default: false
   kube_version:
-    description: Kubernetes version to render the chart for. The default is Helm's own.
+    description:
+      - Kubernetes version to render the chart for. The default is the cluster's with O(use_cluster=true), and else
+        Helm's own.
     type: str
   api_versions:
     description: Additional API versions to render the chart for, for example V(resource.k8s.io/v1/DeviceClass).
@@ -163,6 +174,11 @@ roles:
       name: gpu-operator
       namespace: null
       rules: [{apiGroups: [apps], resources: [daemonsets], verbs: [get, list, watch]}]
+operator_image:
+  description: Image of the operator itself, or null if the chart runs none.
+  returned: success
+  type: str
+  sample: nvcr.io/nvidia/gpu-operator:v26.7.0
 images:
   description:
     - Images of the operator, its dependencies and the enabled operands.
@@ -183,11 +199,14 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.yaml import HAS_YAML
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import RENDER_OPTIONS, Helm
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.info import chart_info
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 OPTIONS: dict[str, t.Any] = {
+    "use_cluster": {"type": "bool", "default": False},
     "chart_ref": {"type": "str", "required": True},
     "chart_repo_url": {"type": "str"},
     "chart_version": {"type": "str"},
@@ -202,11 +221,12 @@ RELATIONS: dict[str, t.Any] = {"required_together": [("registry_username", "regi
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True, **RELATIONS)
+    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True, **RELATIONS)
     if not HAS_YAML:
         module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
     try:
-        result, warnings = chart_info(Helm(module, module.params["binary_path"]), module.params)
+        served = Served(Cluster(module.params)) if module.params["use_cluster"] else None
+        result, warnings = chart_info(Helm(module, module.params["binary_path"]), module.params, served)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     for warning in warnings:

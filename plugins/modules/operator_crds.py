@@ -75,6 +75,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+clusterpolicy_schema:
+  description:
+    - The schema that a ClusterPolicy will have with this chart, for O(gpuops.nvidia.clusterpolicy#module:schema).
+  returned: in check mode
+  type: dict
+  sample: {type: object}
 crds:
   description: The result for each CRD of the chart.
   returned: success
@@ -108,6 +114,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.crds import apply_chart
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import RENDER_OPTIONS, Helm
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
+from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import secrets_in
 
 OPTIONS: dict[str, t.Any] = {
     "chart_path": {"type": "path", "required": True},
@@ -118,9 +126,11 @@ OPTIONS: dict[str, t.Any] = {
 
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
+    module.no_log_values.update(secrets_in(module.params["values"]))
     if not HAS_YAML:
         module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
     try:
+        refuse_below(module.params, wait_timeout=0)
         helm = Helm(module, module.params["binary_path"])
         result = apply_chart(helm, Cluster(module.params, module.check_mode), module.params)
     except GpuOpsError as e:

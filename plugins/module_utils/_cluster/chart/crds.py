@@ -12,7 +12,7 @@ import dataclasses
 import json
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import manifests, nfd
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import Helm, local_chart
@@ -35,6 +35,8 @@ class Applied:
     result: t.Literal["created", "updated", "unchanged", "skipped"]
     reason: str = ""
     changes: tuple[str, ...] = ()
+    crd: Json = dataclasses.field(default_factory=dict, compare=False)
+    """The CRD as it is now, or as it would be in check mode. Empty if it was skipped."""
 
     @property
     def changed(self) -> bool:
@@ -49,9 +51,22 @@ def apply_chart(helm: Helm, cluster: Cluster, options: t.Mapping[str, t.Any]) ->
     applied = apply_crds(cluster, rendered.crds, release, namespace, options["wait_timeout"])
     return {
         "changed": any(crd.changed for crd in applied),
-        "crds": [dataclasses.asdict(crd) for crd in applied],
+        "crds": [_described(item) for item in applied],
+        **({"clusterpolicy_schema": _policy_schema(applied)} if cluster.check_mode else {}),
         "diff": {"before": "", "after": "".join(map(_diff, applied))},
     }
+
+
+def _described(applied: Applied) -> Json:
+    return {key: getattr(applied, key) for key in ("name", "result", "reason", "changes")}
+
+
+def _policy_schema(applied: t.Iterable[Applied]) -> Json:
+    """Return the schema of a ClusterPolicy with the chart's CRD, or an empty dict if the chart has none."""
+    crd = next((item.crd for item in applied if item.name == names.CLUSTERPOLICY_CRD), {})
+    versions = (crd.get("spec") or {}).get("versions") or []
+    schema: Json = versions[0]["schema"]["openAPIV3Schema"] if versions else {}
+    return schema
 
 
 def _diff(crd: Applied) -> str:
@@ -82,9 +97,9 @@ def apply_crds(
 
 def _compare(name: str, before: Json | None, after: Json) -> Applied:
     if before is None:
-        return Applied(name, "created")
+        return Applied(name, "created", crd=after)
     changes = tuple(summarize(before, after))
-    return Applied(name, "updated" if changes else "unchanged", changes=changes)
+    return Applied(name, "updated" if changes else "unchanged", changes=changes, crd=after)
 
 
 def _path(name: str) -> str:
@@ -105,8 +120,8 @@ def established(crd: Json) -> bool:
     return any(item["type"] == "Established" and item["status"] == "True" for item in conditions)
 
 
-def _wait(cluster: Cluster, names: t.Iterable[str], timeout_s: float) -> None:
-    pending = list(names)
+def _wait(cluster: Cluster, unserved: t.Iterable[str], timeout_s: float) -> None:
+    pending = list(unserved)
 
     def look() -> bool | None:
         pending[:] = [name for name in pending if not established(cluster.get(_path(name)) or {})]

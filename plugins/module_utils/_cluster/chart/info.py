@@ -13,6 +13,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import chart, manifests, values
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grants import KINDS, role_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import Helm, Source
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import CLUSTERPOLICY_CRD
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -20,8 +21,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 _CHART_NAME = "gpu-operator"
 
 
-def chart_info(helm: Helm, options: t.Mapping[str, t.Any]) -> tuple[Json, list[str]]:
-    """Fetch, check and render a chart; return the module's result, and warnings about values that the chart ignores."""
+def chart_info(helm: Helm, options: t.Mapping[str, t.Any], served: Served | None) -> tuple[Json, list[str]]:
+    """Fetch, check and render a chart; return the module's result, and warnings about values that the chart ignores.
+
+    ``served`` is the cluster to render the chart for, unless it is rendered for no cluster in particular.
+    """
+    options = _for_cluster(options, served) if served else options
     source = _source(options)
     path, stays = helm.fetch(source, options["dest"])
     files = chart.read_chart(path)
@@ -47,6 +52,15 @@ def chart_info(helm: Helm, options: t.Mapping[str, t.Any]) -> tuple[Json, list[s
     return result, [f"The chart does not know the Helm value {name}. {hint}" for name, hint in unknown]
 
 
+def _for_cluster(options: t.Mapping[str, t.Any], served: Served) -> Json:
+    """Return the options with what the cluster serves. Options that the user gave come first, or are added."""
+    return {
+        **options,
+        "kube_version": options["kube_version"] or served.version,
+        "api_versions": [*served.api_versions, *options["api_versions"]],
+    }
+
+
 def _source(options: t.Mapping[str, t.Any]) -> Source:
     return Source(
         ref=options["chart_ref"],
@@ -67,4 +81,5 @@ def _describe(rendered: manifests.Rendered) -> Json:
         "crds": sorted(rendered.crds),
         "roles": [role_of(item) for kind in KINDS for item in rendered.of_kind(kind)],
         "images": manifests.images(rendered),
+        "operator_image": manifests.operator_image(rendered),
     }

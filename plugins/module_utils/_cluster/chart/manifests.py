@@ -13,7 +13,12 @@ import re
 import typing as t
 
 from ansible.module_utils.common.yaml import yaml_load
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import OPERANDS, enabled, image_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import (
+    OPERANDS,
+    enabled,
+    image_of,
+    is_operator,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _CRD_NAME = re.compile(
@@ -72,8 +77,14 @@ def images(rendered: Rendered) -> list[str]:
         elif item["kind"] in ("NVIDIADriver", "GPUCluster"):
             found.update(filter(None, (image_of(block) for block in _dicts(item.get("spec") or {}))))
         else:
-            found.update(_container_images(item))
+            found.update(container_images(item))
     return sorted(found)
+
+
+def operator_image(rendered: Rendered) -> str | None:
+    """Return the image of the operator that the release runs, or None if it runs none."""
+    deployments = (item for item in rendered.of_kind("Deployment") if is_operator(item))
+    return next((image for item in deployments for image in container_images(item)), None)
 
 
 def _operand_images(spec: Json) -> t.Iterator[str]:
@@ -106,7 +117,7 @@ def _dicts(value: t.Any) -> t.Iterator[Json]:
             yield from _dicts(inner)
 
 
-def _container_images(item: Json) -> t.Iterator[str]:
+def container_images(item: Json) -> t.Iterator[str]:
     """Yield the images that a workload's containers run, or that they pass on in ``*_IMAGE`` variables."""
     for block in _dicts(item):
         if isinstance(block.get("image"), str) and "name" in block:

@@ -36,6 +36,11 @@ class Installation:
         return f"{self.namespace}/{self.daemonset}"
 
 
+def workers(daemonsets: t.Iterable[Json]) -> list[Json]:
+    """Return the DaemonSets among all of the cluster that run workers of Node Feature Discovery."""
+    return [item for item in daemonsets if _is_worker(item)]
+
+
 def installations(daemonsets: t.Iterable[Json]) -> list[Installation]:
     """Return the workers of Node Feature Discovery among all DaemonSets of the cluster."""
     return [
@@ -44,8 +49,7 @@ def installations(daemonsets: t.Iterable[Json]) -> list[Installation]:
             name_of(item),
             annotations_of(item).get(HELM_RELEASE),
         )
-        for item in daemonsets
-        if _is_worker(item)
+        for item in workers(daemonsets)
     ]
 
 

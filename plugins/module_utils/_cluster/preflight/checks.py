@@ -18,6 +18,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight i
     cloud,
     facts,
     gpu_nodes,
+    labels,
     other_stacks,
     read,
     versions,
@@ -57,6 +58,8 @@ CHECKS = {
 def preflight(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     """Read the cluster once and check it."""
     skip = options["skip"]
+    if options["wait_timeout"]:
+        labels.wait_until_labelled(cluster, options["wait_timeout"])
     intent = Intent(options["namespace"], options["release_name"], options["operator_version"], options["values"])
     rbac_roles = [] if "role_grants" in skip else options["roles"]
     snapshot = read.snapshot_of(cluster, intent.namespace, "permissions" not in skip, rbac_roles)

@@ -28,6 +28,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_f
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _RUNTIMES = ("containerd", "cri-o")
+_UNKNOWN = "unknown"
 _MAJOR_ONLY = ("rhel", "rocky", "ol")
 """Operating systems for which a driver image is chosen by the major version."""
 
@@ -154,11 +155,12 @@ def check_operating_system(snapshot: Snapshot, intent: Intent) -> t.Iterator[Fin
         *_mixed_systems(snapshot, intent),
         *_mixed_kernels(snapshot, intent),
         *_unvalidated_systems(snapshot, intent),
+        *_unknown_systems(snapshot, intent),
     ]
     yield from found
     if not found:
         systems = ", ".join(_driver_systems(snapshot))
-        yield Finding("operating_system", "ok", f"There are driver containers for {systems or 'the nodes'}.")
+        yield Finding("operating_system", "ok", f"There are driver containers for {systems}.")
 
 
 def _driver_systems(snapshot: Snapshot) -> list[str]:
@@ -207,9 +209,23 @@ def _unvalidated_systems(snapshot: Snapshot, intent: Intent) -> t.Iterator[Findi
         yield Finding("operating_system", "warning", message, remedy, **about(nodes))
 
 
+def _unknown_systems(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+    nodes = [node for node in snapshot.candidates if os_of(node)[0] == _UNKNOWN]
+    if nodes:
+        message = "The operating system of these nodes is not known, so there may be no driver container for it."
+        remedy = "Check that their kubelets run and that Node Feature Discovery labels them."
+        yield Finding("operating_system", "warning", message, remedy, **about(nodes))
+    elif not snapshot.candidates:
+        yield Finding("operating_system", "ok", "There are no nodes yet whose operating system could be checked.")
+    elif intent.line is None:
+        systems = ", ".join(_driver_systems(snapshot))
+        message = f"Whether there are driver containers for {systems} is not known for this operator."
+        yield Finding("operating_system", "ok", message)
+
+
 def _is_validated_system(node: Json, line: Line) -> bool:
     os_id, version = os_of(node)
-    if os_id == "unknown":
+    if os_id == _UNKNOWN:
         return True
     versions = line.operating_systems.get(os_id)
     return versions is not None and (not versions or version in versions)

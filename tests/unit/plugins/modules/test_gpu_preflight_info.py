@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import labels
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import read as reader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import CHECKS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Snapshot
@@ -75,3 +76,12 @@ def test_errors_are_sentences(info: t.Callable) -> None:
     run = info(GpuOpsError("Cannot reach the Kubernetes API.", reason="Unreachable"))
     assert (run.rc, run.result["msg"]) == (1, "Cannot reach the Kubernetes API.")
     assert info(skip=["nonsense"]).rc == 1
+
+
+def test_the_module_waits_for_labels_only_if_asked_to(info: t.Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(labels, "wait_until_labelled", lambda cluster, timeout_s: waits.append(timeout_s))
+    info()
+    assert waits == []
+    assert info(wait_timeout=7).rc == 0 and waits == [7]
+    assert info(wait_timeout=-1).result["msg"] == "wait_timeout is -1: give 0 or more."

@@ -9,12 +9,14 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import crds
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.crds import (
     Applied,
     apply_crds,
     established,
     summarize,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.manifests import Rendered
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.support.clock import Clock
@@ -89,6 +91,29 @@ def nfd(namespace: str, release: str) -> dict:
     containers = [{"name": "worker", "image": "registry.k8s.io/nfd/node-feature-discovery:v0.19.0"}]
     metadata = {"name": "worker", "namespace": namespace, "annotations": {"meta.helm.sh/release-name": release}}
     return {"metadata": metadata, "spec": {"template": {"spec": {"containers": containers}}}}
+
+
+def test_the_result_has_the_schema_of_a_clusterpolicy_in_check_mode_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "clusterpolicies.nvidia.com"
+    monkeypatch.setattr(crds, "local_chart", lambda path: path)
+    monkeypatch.setattr(crds.manifests, "parse_manifests", lambda text: Rendered({name: "text"}, []))
+    chosen = {"chart_path": "/c", "release_name": "r", "release_namespace": "n", "wait_timeout": 1}
+
+    def result(check_mode: bool, applied: dict) -> dict:
+        return crds.apply_chart(FakeHelm(), FakeCluster({}, {name: applied}, check_mode=check_mode), chosen)
+
+    fields = {"type": "object", "properties": {"new": {"type": "string"}}}
+    predicted = result(True, crd(name, new=STRING))
+    assert predicted["clusterpolicy_schema"] == {"type": "object", "properties": {"spec": fields}}
+    assert predicted["crds"] == [{"name": name, "result": "created", "reason": "", "changes": ()}]
+    assert "clusterpolicy_schema" not in result(False, crd(name, new=STRING))
+
+
+class FakeHelm:
+    """A helm that renders nothing."""
+
+    def render(self, path: str, options: dict) -> str:
+        return ""
 
 
 NFD_CRD = "nodefeatures.nfd.k8s-sigs.io"

@@ -46,7 +46,7 @@ def options(**changes: t.Any) -> dict[str, t.Any]:
 
 
 def test_the_result_has_what_the_other_steps_need(folder: Path) -> None:
-    result, warnings = chart_info(FakeHelm(folder), options())
+    result, warnings = chart_info(FakeHelm(folder), options(), None)
     assert result["chart"] == {
         "name": "gpu-operator",
         "version": "v26.7.0",
@@ -56,6 +56,7 @@ def test_the_result_has_what_the_other_steps_need(folder: Path) -> None:
     assert result["chart_path"] == str(folder) and result["supports_deploy_cr"] is True
     assert result["roles"] == [{"kind": "Role", "name": "x", "namespace": "ns", "rules": [{"verbs": ["get"]}]}]
     assert result["clusterpolicy"]["metadata"]["name"] == "cluster-policy" and result["images"] == ["r/driver:1"]
+    assert result["operator_image"] is None
     assert result["gpucluster"] is None and result["nvidiadrivers"] == result["crds"] == result["unknown_values"] == []
     assert warnings == []
 
@@ -64,18 +65,38 @@ def test_the_source_is_built_from_the_options(folder: Path) -> None:
     helm = FakeHelm(folder, stays=False)
     login = {"registry_username": "user", "registry_password": "x", "registry_ca_file": "/ca"}
     chosen = options(chart_repo_url="https://r", chart_version="1", registry_plain_http=True, **login)
-    assert chart_info(helm, chosen)[0]["chart_path"] is None
+    assert chart_info(helm, chosen, None)[0]["chart_path"] is None
     assert helm.sources == [Source("x", "https://r", "1", "user", "x", "/ca", plain_http=True)]
 
 
 def test_unknown_values_are_returned_with_a_warning(folder: Path) -> None:
-    result, warnings = chart_info(FakeHelm(folder), options(values={"drivers": {}}))
+    result, warnings = chart_info(FakeHelm(folder), options(values={"drivers": {}}), None)
     assert result["unknown_values"] == ["drivers"]
     assert warnings == ["The chart does not know the Helm value drivers. Did you mean driver?"]
+
+
+class FakeServed:
+    """A cluster that serves one kind."""
+
+    version = "v1.34.1"
+    api_versions: t.ClassVar = ["v1", "v1/Pod"]
+
+
+def test_the_chart_is_rendered_for_what_the_cluster_serves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    helm, seen = FakeHelm(folder), []
+    monkeypatch.setattr(helm, "render", lambda path, options: seen.append(options) or MANIFESTS)
+    chart_info(helm, options(api_versions=["x/v1"]), FakeServed())
+    chart_info(helm, options(kube_version="1.30.0"), FakeServed())
+    chart_info(helm, options(), None)
+    assert [(each["kube_version"], each["api_versions"]) for each in seen] == [
+        ("v1.34.1", ["v1", "v1/Pod", "x/v1"]),
+        ("1.30.0", ["v1", "v1/Pod"]),
+        (None, []),
+    ]
 
 
 def test_another_chart_is_refused(folder: Path) -> None:
     (folder / "Chart.yaml").write_text("name: other")
     with pytest.raises(GpuOpsError, match=r"^x is not a GPU Operator chart: it contains no ClusterPolicy CRD") as e:
-        chart_info(FakeHelm(folder), options())
+        chart_info(FakeHelm(folder), options(), None)
     assert e.value.reason == "ChartNotFound"

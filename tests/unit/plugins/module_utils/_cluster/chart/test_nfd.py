@@ -4,7 +4,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.nfd import Installation, installations
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.nfd import (
+    Installation,
+    installations,
+    workers,
+)
 
 
 def worker(
@@ -32,6 +36,11 @@ def test_a_worker_is_recognized_by_its_image_and_its_release_by_helms_annotation
     assert not found[0].belongs_to("gpu-operator", "gpu-operator")
     assert not found[0].belongs_to("other", "nfd")
     assert str(found[0]) == "nfd/nfd-worker"
+
+
+def test_workers_are_the_daemonsets_themselves() -> None:
+    item = worker("registry.k8s.io/nfd/node-feature-discovery:v0.19.0")
+    assert workers([worker("busybox"), item]) == [item]
 
 
 def test_without_helm_there_is_no_release() -> None:

@@ -106,7 +106,8 @@ PER_POOL = {"driver": {"nvidiaDriverCRD": {"enabled": True}}}
         ([other_os("a", "debian", "13")], {}, "warning", "did not validate GPU Operator 26.7 on debian 13"),
         ([other_os("a", "ubuntu", "18.04")], {}, "warning", "on ubuntu 18.04"),
         ([other_os("a", "rhcos", "9.6.20251")], {}, "ok", "There are driver containers for rhcos"),
-        ([bare(image="")], {}, "ok", "There are driver containers for unknown"),
+        ([bare(image="")], {}, "warning", "The operating system of these nodes is not known"),
+        ([], {}, "ok", "There are no nodes yet"),
         ([node("a"), node("b", kernel="6.8.0-71-generic")], {}, "ok", "There are driver containers for"),
         (
             [node("a"), node("b", kernel="6.8.0-71-generic")],
@@ -122,7 +123,16 @@ def test_operating_system(nodes: list[dict], values: dict, level: str, words: st
 
 
 def test_without_compatibility_data_no_system_is_unvalidated() -> None:
-    assert only("operating_system", snapshot(nodes=[other_os("a", "debian", "13")]), intent("v99.1.0")).level == "ok"
+    finding = only("operating_system", snapshot(nodes=[other_os("a", "debian", "13")]), intent("v99.1.0"))
+    assert finding.level == "ok"
+    assert finding.message == "Whether there are driver containers for debian 13 is not known for this operator."
+
+
+def test_an_unknown_system_among_known_ones_is_named() -> None:
+    found = check("operating_system", snapshot(nodes=[bare("a"), bare("b", image="")]))
+    assert [list(finding.nodes) for finding in found if "system of these nodes is not known" in finding.message] == [
+        ["b"]
+    ]
 
 
 @pytest.mark.parametrize(

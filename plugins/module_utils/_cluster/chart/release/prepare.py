@@ -1,0 +1,160 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+"""Prepare a cluster for a run of Helm: refuse what must not happen, and settle who owns the ClusterPolicy."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, pods, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import (
+    drift,
+    guards,
+    ownership,
+    record,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+_GPUCLUSTERS = namespaced(names.GPUCLUSTER_API, None, names.GPUCLUSTERS)
+
+
+def ensure(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+    """Prepare for the state that the options ask for; return the result of the module."""
+    return _present(cluster, options) if options["state"] == "present" else _absent(cluster, options)
+
+
+# Before an installation or upgrade
+
+
+@dataclasses.dataclass
+class _Steps:
+    """What this run does, in the order in which it happens."""
+
+    lock: record.Revision | None = None
+    owner: t.Literal["kept", "handed_over"] | None = None
+    restored: list[drift.Restored] = dataclasses.field(default_factory=list)
+
+    def described(self) -> list[str]:
+        """Return a line for each step."""
+        lines = [f"remove the lock of revision {self.lock.number} ({self.lock.status})"] if self.lock else []
+        if self.owner == "kept":
+            lines.append("keep the ClusterPolicy when Helm lets go of it")
+        elif self.owner == "handed_over":
+            lines.append("hand the ClusterPolicy over to Helm")
+        return lines + [f"restore {item}" for item in self.restored]
+
+
+def _present(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+    release, namespace = options["release_name"], options["release_namespace"]
+    deployments, policy = guards.operators(cluster), cluster.get(_policy_path(options))
+    guards.refuse_olm(cluster, deployments)
+    found = record.revisions(cluster, release, namespace)
+    timeout_s = record.seconds(options["helm_timeout"])
+    steps = _Steps(lock=guards.stale_lock(found, cluster.now(), timeout_s, options["break_lock"]))
+    warning = _refuse_disruption(cluster, options, policy, deployments)
+    deployed = record.deployed(cluster, found, namespace)
+    if steps.lock and not cluster.check_mode:
+        record.remove(cluster, steps.lock, namespace)
+    steps.owner = _settle_owner(cluster, options, policy)
+    leave = ("ClusterPolicy",) if options["supports_deploy_cr"] else ()
+    if deployed:
+        steps.restored = drift.restore(cluster, deployed.objects, release, namespace, leave)
+    return {
+        "changed": bool(steps.described()),
+        "adopts": options["supports_deploy_cr"] and policy is not None and ownership.belongs_to_helm(policy),
+        "downgrade": steps.owner == "handed_over" or _is_older(options["app_version"], deployed),
+        "restored": [dataclasses.asdict(item) for item in steps.restored],
+        "warnings": [warning] if warning else [],
+        "diff": {"before": "", "after": "".join(f"{line}\n" for line in steps.described())},
+    }
+
+
+def _policy_path(options: t.Mapping[str, t.Any]) -> str:
+    return namespaced(names.CLUSTERPOLICY_API, None, names.CLUSTERPOLICIES, options["policy_name"])
+
+
+def _refuse_disruption(
+    cluster: Cluster, options: t.Mapping[str, t.Any], policy: Json | None, deployments: list[Json]
+) -> str | None:
+    namespace = options["release_namespace"]
+    ours = [item for item in deployments if item["metadata"]["namespace"] == namespace]
+    causes = guards.disrupting(policy, options["clusterpolicy"], ours, options["operator_image"])
+    return guards.refuse_disruption(cluster, causes, namespace, options["allow_disruption"])
+
+
+def _settle_owner(
+    cluster: Cluster, options: t.Mapping[str, t.Any], policy: Json | None
+) -> t.Literal["kept", "handed_over"] | None:
+    """Keep Helm from deleting the ClusterPolicy, or make it one that Helm can import. Return what was done."""
+    if policy is None:
+        return None
+    if options["supports_deploy_cr"]:
+        if not ownership.belongs_to_helm(policy) or ownership.is_kept(policy):
+            return None
+        cluster.merge(_policy_path(options), {"metadata": {"annotations": ownership.KEEP}})
+        return "kept"
+    if ownership.belongs_to_helm(policy) or options["clusterpolicy"] is None:
+        return None
+    patch = ownership.hand_to_helm(policy, FIELD_MANAGER, options["release_name"], options["release_namespace"])
+    query = {"fieldManager": ownership.HELM, **({"dryRun": "All"} if cluster.check_mode else {})}
+    cluster.request("PATCH", _policy_path(options), query, patch, content_type="application/json-patch+json")
+    return "handed_over"
+
+
+def _is_older(app_version: str | None, deployed: record.Content | None) -> bool:
+    """Return whether the chart is older than what is deployed. Its CRDs may then lack fields that are in use."""
+    wanted, current = (
+        record.version_key(app_version or ""),
+        record.version_key(deployed.app_version if deployed else ""),
+    )
+    return wanted is not None and current is not None and wanted < current
+
+
+# Before a removal
+
+
+def _absent(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+    """Delete the GPUClusters and wait until the operator has removed their finalizers.
+
+    Without its operator, a GPUCluster could not be deleted any more.
+    """
+    found = cluster.list(_GPUCLUSTERS) or []
+    listed = [objects.name_of(item) for item in found]
+    gpu_pods = pods.gpu_pods(cluster, options["release_namespace"]) if found else []
+    if gpu_pods and not options["allow_disruption"]:
+        examples = first_few([f"{pod.namespace}/{pod.name}" for pod in gpu_pods])
+        message = (
+            f"{len(gpu_pods)} running pods use a GPU ({examples}). Drain them first, or set allow_disruption: true."
+        )
+        raise GpuOpsError(message, reason="Disruption", gpu_pods=len(gpu_pods))
+    for name in listed:
+        cluster.delete(f"{_GPUCLUSTERS}/{name}")
+    if not cluster.check_mode:
+        _wait_until_gone(cluster, listed, options["wait_timeout"])
+    after = "".join(f"delete GPUCluster {name}\n" for name in listed)
+    return {"changed": bool(listed), "warnings": [], "diff": {"before": "", "after": after}}
+
+
+def _wait_until_gone(cluster: Cluster, listed: list[str], timeout_s: float) -> None:
+    left: list[Json] = []
+
+    def look() -> bool | None:
+        found = (cluster.get(f"{_GPUCLUSTERS}/{name}") for name in listed)
+        left[:] = [item for item in found if item is not None]
+        return None if left else True
+
+    if listed and waiting.until(look, timeout_s) is None:
+        held = ", ".join(
+            f"{objects.name_of(item)} ({', '.join(item['metadata'].get('finalizers') or [])})" for item in left
+        )
+        raise GpuOpsError(
+            f"The operator has not released GPUCluster {held} after {timeout_s} s. See the log of its Deployment.",
+            reason="TimedOut",
+        )

@@ -1,0 +1,195 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: operator_release
+short_description: Prepare a cluster for a run of Helm on the GPU Operator's release
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - Runs right before C(helm), and reads the cluster itself, because a mistake would remove the drivers of all nodes.
+  - Refuses to install a second operator beside one that the Operator Lifecycle Manager installed, and a change that
+    evicts GPU pods without permission.
+  - Settles who owns the ClusterPolicy. If the chart can leave it to its user, a ClusterPolicy of Helm is kept when the
+    release no longer contains it. If the chart insists on its own, the ClusterPolicy is handed over to Helm.
+  - Restores the objects of the release that somebody deleted or edited. Helm does not look at them while the chart and
+    the values stay the same. Edited custom resources stay as they are.
+attributes:
+  check_mode:
+    description: Can run in check mode and return what a run would change.
+    support: full
+    details: A change that evicts GPU pods is a warning in check mode.
+  diff_mode:
+    description: Returns a before and after when in diff mode.
+    support: full
+    details: Lists the steps, not whole objects.
+  idempotent:
+    description: A second run with the same options changes nothing.
+    support: full
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - gpuops.nvidia.cluster
+options:
+  state:
+    description:
+      - V(present) prepares an installation or upgrade.
+      - V(absent) deletes the GPUClusters and waits until the operator has removed their finalizers. Without its
+        operator, a GPUCluster cannot be deleted.
+    type: str
+    choices: [present, absent]
+    default: present
+  release_name:
+    description: Name of the Helm release.
+    type: str
+    default: gpu-operator
+  release_namespace:
+    description: Namespace of the Helm release.
+    type: str
+    default: gpu-operator
+  policy_name:
+    description: Name of the ClusterPolicy.
+    type: str
+    default: cluster-policy
+  supports_deploy_cr:
+    description:
+      - Whether the chart can leave the ClusterPolicy to its user.
+      - Usually RV(gpuops.nvidia.operator_chart_info#module:supports_deploy_cr).
+    type: bool
+    default: true
+  clusterpolicy:
+    description:
+      - The ClusterPolicy that the chart and the values result in. It is compared with the one in the cluster to find
+        changes that replace driver pods.
+      - Usually RV(gpuops.nvidia.operator_chart_info#module:clusterpolicy).
+    type: dict
+  operator_image:
+    description:
+      - Image of the operator that the chart installs. Another operator renders the driver's DaemonSet anew.
+      - Usually RV(gpuops.nvidia.operator_chart_info#module:operator_image).
+    type: str
+  app_version:
+    description: Version of the operator that the chart installs, to recognise a downgrade.
+    type: str
+  helm_timeout:
+    description: Time limit of a Helm operation, in Helm's notation.
+    type: str
+    default: 5m0s
+  break_lock:
+    description:
+      - Remove the lock of a Helm operation that is a minute older than O(helm_timeout) by the API server's clock, which
+        a Helm process leaves behind when it is killed.
+      - Without this permission, and for a younger lock, the module fails.
+    type: bool
+    default: false
+  allow_disruption:
+    description: Allow changes that replace driver pods, or remove a GPUCluster, while pods use GPUs.
+    type: bool
+    default: false
+  wait_timeout:
+    description: Seconds to wait for the removal of a GPUCluster.
+    type: int
+    default: 300
+requirements:
+  - PyYAML
+seealso:
+  - module: gpuops.nvidia.operator_chart_info
+  - module: gpuops.nvidia.clusterpolicy
+  - module: kubernetes.core.helm
+"""
+
+EXAMPLES = r"""
+- name: Prepare the release
+  gpuops.nvidia.operator_release:
+    supports_deploy_cr: "{{ chart.supports_deploy_cr }}"
+    clusterpolicy: "{{ chart.clusterpolicy }}"
+    operator_image: "{{ chart.operator_image }}"
+  register: prepared
+
+- name: Install or upgrade the release
+  kubernetes.core.helm:
+    release_name: gpu-operator
+    release_namespace: gpu-operator
+    chart_ref: "{{ chart.chart_path }}"
+    skip_crds: true
+"""
+
+RETURN = r"""
+adopts:
+  description: Whether Helm owns the ClusterPolicy until M(gpuops.nvidia.clusterpolicy) takes it over.
+  returned: with O(state=present)
+  type: bool
+  sample: false
+downgrade:
+  description: Whether the chart is older than the release in the cluster. Its CRDs must then be applied after Helm.
+  returned: with O(state=present)
+  type: bool
+  sample: false
+restored:
+  description: Objects of the release that were restored.
+  returned: with O(state=present)
+  type: list
+  elements: dict
+  contains:
+    object:
+      description: Kind and name of the object.
+      type: str
+      sample: ServiceAccount gpu-operator
+    was:
+      description: C(deleted) or C(edited).
+      type: str
+      sample: deleted
+gpu_pods:
+  description: Number of pods that use GPUs.
+  returned: if the module fails because of them
+  type: int
+  sample: 3
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.common.yaml import HAS_YAML
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import prepare
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
+from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import secrets_in
+
+OPTIONS: dict[str, t.Any] = {
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "release_name": {"type": "str", "default": "gpu-operator"},
+    "release_namespace": {"type": "str", "default": "gpu-operator"},
+    "policy_name": {"type": "str", "default": "cluster-policy"},
+    "supports_deploy_cr": {"type": "bool", "default": True},
+    "clusterpolicy": {"type": "dict"},
+    "operator_image": {"type": "str"},
+    "app_version": {"type": "str"},
+    "helm_timeout": {"type": "str", "default": "5m0s"},
+    "break_lock": {"type": "bool", "default": False},
+    "allow_disruption": {"type": "bool", "default": False},
+    "wait_timeout": {"type": "int", "default": 300},
+}
+
+
+def main() -> t.NoReturn:
+    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
+    module.no_log_values.update(secrets_in(module.params["clusterpolicy"]))
+    if not HAS_YAML:
+        module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
+    try:
+        refuse_below(module.params, wait_timeout=0)
+        result = prepare.ensure(Cluster(module.params, module.check_mode), module.params)
+    except GpuOpsError as e:
+        module.fail_json(msg=e.msg, **e.details)
+    for warning in result.pop("warnings"):
+        module.warn(warning)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import drift, guards, prepare, record
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.modules.operator_release import OPTIONS
+
+from tests.support.clock import Clock
+
+POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
+GPUCLUSTERS = "/apis/nvidia.com/v1alpha1/gpuclusters"
+HELMS = {"meta.helm.sh/release-name": "gpu-operator"}
+DEPLOYED = record.Content("v26.7.0", [{"kind": "ServiceAccount"}])
+PENDING = record.Revision("s1", 1, "pending-install", 0.0)
+
+
+def options(**changes: t.Any) -> dict[str, t.Any]:
+    return {name: option.get("default") for name, option in OPTIONS.items()} | changes
+
+
+def policy(**annotations: str) -> dict:
+    metadata = {"name": "cluster-policy", "resourceVersion": "1", "annotations": annotations}
+    return {"metadata": metadata, "spec": {"driver": {"version": "1", "upgradePolicy": {"autoUpgrade": True}}}}
+
+
+class FakeCluster:
+    """A cluster with one ClusterPolicy and some GPUClusters. It notes what is written."""
+
+    def __init__(
+        self, live: dict | None = None, gpuclusters: list[dict] | None = None, check_mode: bool = False
+    ) -> None:
+        self.live, self.gpuclusters, self.check_mode = live, gpuclusters, check_mode
+        self.writes: list[str] = []
+
+    def now(self) -> float:
+        return 5000.0
+
+    def get(self, path: str) -> dict | None:
+        if path.startswith(f"{GPUCLUSTERS}/"):
+            return next((item for item in self.gpuclusters or [] if path.endswith(item["metadata"]["name"])), None)
+        assert path == POLICY
+        return self.live
+
+    def list(self, path: str, **selectors: str) -> list[dict] | None:
+        return self.gpuclusters if path == GPUCLUSTERS else []
+
+    def merge(self, path: str, body: dict) -> None:
+        self.writes.append(f"merge {path} {json.dumps(body)}")
+
+    def request(self, method: str, path: str, query: dict, body: str, content_type: str) -> None:
+        assert (method, content_type) == ("PATCH", "application/json-patch+json")
+        self.writes.append(f"patch {path} {json.dumps(query)} {json.loads(body)[1]['value']}")
+
+    def delete(self, path: str) -> bool:
+        self.writes.append(f"delete {path}")
+        return True
+
+
+@pytest.fixture
+def release(monkeypatch: pytest.MonkeyPatch) -> dict[str, t.Any]:
+    """What Helm's records say; the test changes it."""
+    state: dict[str, t.Any] = {"revisions": [], "deployed": None, "left": None}
+    monkeypatch.setattr(record, "revisions", lambda *dummy: state["revisions"])
+    monkeypatch.setattr(record, "deployed", lambda *dummy: state["deployed"])
+
+    def restore(cluster: object, wanted: list[dict], release: str, namespace: str, leave: tuple) -> list:
+        state["left"] = leave
+        return [drift.Restored("ServiceAccount gpu-operator", "deleted")]
+
+    monkeypatch.setattr(drift, "restore", restore)
+    return state
+
+
+@pytest.mark.usefixtures("release")
+def test_a_bare_cluster_needs_no_preparation() -> None:
+    cluster = FakeCluster()
+    assert prepare.ensure(cluster, options()) == {
+        "changed": False,
+        "adopts": False,
+        "downgrade": False,
+        "restored": [],
+        "warnings": [],
+        "diff": {"before": "", "after": ""},
+    }
+    assert cluster.writes == []
+
+
+@pytest.mark.usefixtures("release")
+def test_a_policy_of_helm_is_kept_before_helm_lets_go_of_it() -> None:
+    cluster = FakeCluster(policy(**HELMS))
+    result = prepare.ensure(cluster, options())
+    assert (result["changed"], result["adopts"], result["downgrade"]) == (True, True, False)
+    assert result["diff"]["after"] == "keep the ClusterPolicy when Helm lets go of it\n"
+    kept = '{"metadata": {"annotations": {"helm.sh/resource-policy": "keep"}}}'
+    assert cluster.writes == [f"merge {POLICY} {kept}"]
+    again = FakeCluster(policy(**HELMS, **{"helm.sh/resource-policy": "keep"}))
+    result = prepare.ensure(again, options())
+    assert (result["changed"], result["adopts"], again.writes) == (False, True, [])
+
+
+@pytest.mark.usefixtures("release")
+def test_our_own_policy_is_not_adopted() -> None:
+    cluster = FakeCluster(policy())
+    result = prepare.ensure(cluster, options())
+    assert (result["changed"], result["adopts"], cluster.writes) == (False, False, [])
+
+
+@pytest.mark.usefixtures("release")
+@pytest.mark.parametrize(("check_mode", "query"), [(False, ""), (True, ', "dryRun": "All"')])
+def test_a_chart_that_insists_on_its_own_policy_gets_ours(check_mode: bool, query: str) -> None:
+    cluster = FakeCluster(policy(), check_mode=check_mode)
+    rendered = {"metadata": {"name": "cluster-policy"}, "spec": {}}
+    result = prepare.ensure(cluster, options(supports_deploy_cr=False, clusterpolicy=rendered))
+    assert (result["changed"], result["adopts"], result["downgrade"]) == (True, False, True)
+    assert result["diff"]["after"] == "hand the ClusterPolicy over to Helm\n"
+    owners = {"meta.helm.sh/release-name": "gpu-operator", "meta.helm.sh/release-namespace": "gpu-operator"}
+    assert cluster.writes == [f'patch {POLICY} {{"fieldManager": "helm"{query}}} {owners}']
+
+
+@pytest.mark.usefixtures("release")
+@pytest.mark.parametrize(
+    ("live", "rendered"), [(policy(**HELMS), {"spec": {}}), (policy(), None), (None, {"spec": {}})]
+)
+def test_an_old_chart_needs_no_hand_over(live: dict | None, rendered: dict | None) -> None:
+    cluster = FakeCluster(live)
+    result = prepare.ensure(cluster, options(supports_deploy_cr=False, clusterpolicy=rendered))
+    assert (result["changed"], result["downgrade"], cluster.writes) == (False, False, [])
+
+
+def test_a_policy_that_cannot_be_read_ends_the_run_before_any_change(release: dict[str, t.Any]) -> None:
+    cluster = FakeCluster()
+
+    def forbidden(path: str) -> dict | None:
+        raise GpuOpsError("No permission: get clusterpolicies.", reason="Forbidden")
+
+    cluster.get = forbidden  # type: ignore[method-assign]
+    release["revisions"] = [PENDING]
+    with pytest.raises(GpuOpsError, match=r"^No permission"):
+        prepare.ensure(cluster, options(break_lock=True))
+    assert cluster.writes == []
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [("v26.3.3", True), ("v26.7.0", False), ("v26.7.1", False), ("main-latest", False), (None, False)],
+)
+def test_an_older_chart_is_a_downgrade(release: dict[str, t.Any], version: str | None, expected: bool) -> None:
+    release["deployed"] = DEPLOYED
+    assert prepare.ensure(FakeCluster(), options(app_version=version))["downgrade"] is expected
+
+
+@pytest.mark.parametrize(("supports", "left"), [(True, ("ClusterPolicy",)), (False, ())])
+def test_a_deployed_release_is_restored(release: dict[str, t.Any], supports: bool, left: tuple) -> None:
+    release["deployed"] = DEPLOYED
+    result = prepare.ensure(FakeCluster(), options(supports_deploy_cr=supports))
+    assert result["restored"] == [{"object": "ServiceAccount gpu-operator", "was": "deleted"}] and result["changed"]
+    assert result["diff"]["after"] == "restore ServiceAccount gpu-operator (deleted)\n"
+    assert release["left"] == left
+
+
+@pytest.mark.parametrize(("check_mode", "deleted"), [(False, 1), (True, 0)])
+def test_a_stale_lock_is_removed(release: dict[str, t.Any], check_mode: bool, deleted: int) -> None:
+    release["revisions"] = [PENDING]
+    cluster = FakeCluster(check_mode=check_mode)
+    result = prepare.ensure(cluster, options(break_lock=True))
+    assert result["diff"]["after"] == "remove the lock of revision 1 (pending-install)\n" and result["changed"]
+    assert cluster.writes == ["delete /api/v1/namespaces/gpu-operator/secrets/s1"] * deleted
+
+
+def test_a_lock_in_use_ends_the_run(release: dict[str, t.Any]) -> None:
+    release["revisions"] = [PENDING]
+    with pytest.raises(GpuOpsError) as e:
+        prepare.ensure(FakeCluster(), options(break_lock=True, helm_timeout="2h"))
+    assert e.value.reason == "ReleaseLocked"
+
+
+@pytest.mark.usefixtures("release")
+def test_the_warning_about_gpu_pods_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[t.Any] = []
+
+    def refuse(cluster: object, causes: list[str], namespace: str, allowed: bool) -> str:
+        seen.extend([causes, namespace, allowed])
+        return "GPU pods"
+
+    monkeypatch.setattr(guards, "refuse_disruption", refuse)
+    rendered = {"spec": {"driver": {"version": "2"}}}
+    result = prepare.ensure(FakeCluster(policy()), options(clusterpolicy=rendered, allow_disruption=True))
+    assert result["warnings"] == ["GPU pods"] and seen == [["driver.version"], "gpu-operator", True]
+
+
+# Removal
+
+
+def gpucluster(*finalizers: str) -> dict:
+    return {"metadata": {"name": "gpu-cluster", "finalizers": list(finalizers)}}
+
+
+@pytest.mark.parametrize("gpuclusters", [None, []])
+def test_without_a_gpucluster_there_is_nothing_to_remove(gpuclusters: list[dict] | None) -> None:
+    cluster = FakeCluster(gpuclusters=gpuclusters)
+    result = prepare.ensure(cluster, options(state="absent"))
+    assert (result["changed"], result["diff"]["after"], cluster.writes) == (False, "", [])
+
+
+@pytest.fixture
+def no_gpu_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare.pods, "gpu_pods", lambda cluster, namespace: [])
+
+
+@pytest.mark.usefixtures("no_gpu_pods")
+def test_a_gpucluster_is_deleted_and_its_finalizer_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster(gpuclusters=[gpucluster("x")])
+    clock = Clock()
+    monkeypatch.setattr(waiting, "time", clock)
+    monkeypatch.setattr(clock, "sleep", lambda seconds: setattr(cluster, "gpuclusters", []))
+    result = prepare.ensure(cluster, options(state="absent"))
+    assert (result["changed"], result["diff"]["after"]) == (True, "delete GPUCluster gpu-cluster\n")
+    assert cluster.writes == [f"delete {GPUCLUSTERS}/gpu-cluster"] and cluster.gpuclusters == []
+
+
+@pytest.mark.usefixtures("no_gpu_pods")
+def test_a_finalizer_that_nobody_removes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "time", Clock())
+    cluster = FakeCluster(gpuclusters=[gpucluster("gpucluster.nvidia.com/dra-resourceclaim")])
+    with pytest.raises(
+        GpuOpsError, match=r"GPUCluster gpu-cluster \(gpucluster\.nvidia\.com/dra-resourceclaim\) after 30 s"
+    ) as e:
+        prepare.ensure(cluster, options(state="absent", wait_timeout=30))
+    assert e.value.reason == "TimedOut"
+
+
+@pytest.mark.usefixtures("no_gpu_pods")
+def test_check_mode_does_not_wait_for_the_removal() -> None:
+    cluster = FakeCluster(gpuclusters=[gpucluster("x")], check_mode=True)
+    assert prepare.ensure(cluster, options(state="absent"))["changed"] is True
+
+
+def test_a_gpucluster_with_gpu_pods_needs_permission(monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = prepare.pods.GpuPod("team", "job", "gpu-0001", {})
+    monkeypatch.setattr(prepare.pods, "gpu_pods", lambda cluster, namespace: [pod])
+    cluster = FakeCluster(gpuclusters=[gpucluster()], check_mode=True)
+    with pytest.raises(GpuOpsError, match=r"^1 running pods use a GPU \(team/job\)\.") as e:
+        prepare.ensure(cluster, options(state="absent"))
+    assert e.value.reason == "Disruption" and cluster.writes == []
+    assert prepare.ensure(cluster, options(state="absent", allow_disruption=True))["changed"] is True

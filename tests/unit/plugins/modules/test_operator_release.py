@@ -1,0 +1,95 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.modules import operator_release
+
+POLICY = {
+    "metadata": {"name": "cluster-policy", "annotations": {"meta.helm.sh/release-name": "gpu-operator"}},
+    "spec": {"driver": {"version": "1", "upgradePolicy": {"autoUpgrade": True}}},
+}
+
+
+class FakeCluster:
+    """A cluster in which Helm owns the ClusterPolicy, and one pod uses a GPU."""
+
+    writes: t.ClassVar[list[dict]] = []
+    error: GpuOpsError | None = None
+
+    def __init__(self, options: t.Mapping[str, t.Any], check_mode: bool) -> None:
+        self.check_mode = check_mode
+        if self.error:
+            raise self.error
+
+    def now(self) -> float:
+        return 0.0
+
+    def get(self, path: str) -> dict | None:
+        return POLICY if path.endswith("/clusterpolicies/cluster-policy") else None
+
+    def list(self, path: str, **selectors: str) -> list[dict]:
+        return []
+
+    def pages(self, path: str, **selectors: str) -> t.Iterator[dict]:
+        limits = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+        yield {
+            "metadata": {"name": "job", "namespace": "team"},
+            "spec": {"nodeName": "gpu-0000", "containers": [limits]},
+        }
+
+    def request(self, method: str, path: str, query: dict, accept: str) -> bytes:
+        assert (method, path) == ("GET", "/api/v1/namespaces/gpu-operator/secrets")
+        return json.dumps({"items": []}).encode()
+
+    def merge(self, path: str, body: dict) -> None:
+        self.writes.append(body)
+
+
+@pytest.fixture
+def prepare(run_module: t.Callable, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
+    monkeypatch.setattr(operator_release, "Cluster", FakeCluster)
+    monkeypatch.setattr(FakeCluster, "writes", [])
+    return lambda **options: run_module("operator_release", **options)
+
+
+RENDERED = {"spec": {"driver": {"version": "2", "env": [{"name": "RHSM_PASSWORD", "value": "s3cret-value"}]}}}
+
+
+def test_a_policy_of_helm_is_kept_and_adopted(prepare: t.Callable) -> None:
+    run = prepare()
+    assert run.rc == 0 and run.warnings == []
+    assert (run.result["changed"], run.result["adopts"], run.result["downgrade"]) == (True, True, False)
+    assert FakeCluster.writes == [{"metadata": {"annotations": {"helm.sh/resource-policy": "keep"}}}]
+
+
+def test_a_disruption_fails_and_check_mode_warns(prepare: t.Callable) -> None:
+    run = prepare(clusterpolicy=RENDERED)
+    assert (run.rc, run.result["reason"], run.result["gpu_pods"]) == (1, "Disruption", 1)
+    assert "This changes driver.env, driver.version" in run.result["msg"] and "(team/job)" in run.result["msg"]
+    predicted = prepare(clusterpolicy=RENDERED, _ansible_check_mode=True)
+    assert predicted.rc == 0 and predicted.warnings == [run.result["msg"]]
+    assert prepare(clusterpolicy=RENDERED, allow_disruption=True).warnings == []
+
+
+def test_secrets_of_the_values_stay_hidden(prepare: t.Callable) -> None:
+    run = prepare(clusterpolicy=RENDERED, allow_disruption=True)
+    assert "s3cret-value" not in json.dumps(run.result)
+
+
+def test_errors_are_sentences(prepare: t.Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert prepare(helm_timeout="300").result["msg"].startswith("'300' is not a duration.")
+    assert prepare(wait_timeout=-1).result["msg"] == "wait_timeout is -1: give 0 or more."
+    monkeypatch.setattr(FakeCluster, "error", GpuOpsError("Cannot reach the Kubernetes API.", reason="Unreachable"))
+    run = prepare()
+    assert (run.rc, run.result["msg"], run.result["reason"]) == (1, "Cannot reach the Kubernetes API.", "Unreachable")
+
+
+def test_a_removal_without_a_gpucluster_changes_nothing(prepare: t.Callable) -> None:
+    assert prepare(state="absent").result["changed"] is False
