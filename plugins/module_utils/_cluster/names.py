@@ -19,6 +19,9 @@ CLUSTERPOLICIES = "clusterpolicies"
 CLUSTERPOLICY_CRD = "clusterpolicies.nvidia.com"
 GPUCLUSTER_API = "nvidia.com/v1alpha1"
 GPUCLUSTERS = "gpuclusters"
+NVIDIADRIVERS = "nvidiadrivers"
+DRA_VERSIONS = ("v1", "v1beta2", "v1beta1")
+"""The versions of resource.k8s.io, newest first: Kubernetes 1.32 serves only v1beta1."""
 
 # Labels of nodes, set by the operator or by a user
 
@@ -67,6 +70,10 @@ OS_VERSION = NFD_PREFIX + "system-os_release.VERSION_ID"
 UPGRADE_STATE = "nvidia.com/gpu-driver-upgrade-state"
 UPGRADE_SKIP = "nvidia.com/gpu-driver-upgrade.skip"
 """A label with which a user keeps a node out of driver upgrades."""
+UPGRADE_FOUND_CORDONED = "nvidia.com/gpu-driver-upgrade.node-initial-state.unschedulable"
+"""An annotation by which the operator remembers that it found the node cordoned, and must leave it so."""
+UPGRADE_EVENT = "GPUDriverUpgrade"
+"""The reason of the events about a node's driver upgrade."""
 UPGRADE_REQUIRED = "upgrade-required"
 UPGRADE_DONE = "upgrade-done"
 UPGRADE_FAILED = "upgrade-failed"

@@ -9,7 +9,11 @@
 from __future__ import annotations
 
 import calendar
+import codecs
+import json
+import re
 import time
+import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -36,13 +40,18 @@ def annotations_of(item: Json) -> dict[str, str]:
 
 
 def last_write(item: Json) -> float:
-    """Return when an object was last changed other than by a status update, in seconds since the epoch."""
+    """Return when an object's spec was last written, in seconds since the epoch. Others write status and annotations."""
     writes = [
         timestamp(entry.get("time"))
         for entry in item["metadata"].get("managedFields") or []
-        if entry.get("subresource") != "status"
+        if entry.get("subresource") != "status" and "f:spec" in entry.get("fieldsV1", ("f:spec",))
     ]
     return max([*writes, timestamp(item["metadata"].get("creationTimestamp"))])
+
+
+def seniority(item: Json) -> tuple[str, str]:
+    """Return a key that sorts objects by age, the oldest first, and objects of the same second by name."""
+    return str(item["metadata"].get("creationTimestamp") or ""), name_of(item)
 
 
 def timestamp(text: str | None) -> float:
@@ -54,3 +63,52 @@ def quantity(text: str | int) -> int:
     """Return a whole Kubernetes quantity as a number. The API server writes 1000 shared GPUs as ``1k``."""
     number = str(text)
     return int(number[:-1]) * 1000 if number.endswith("k") else int(number)
+
+
+_ITEMS = re.compile(r'"items"\s*:\s*(\[|null)')
+_BETWEEN = re.compile(r"[\s,]*")
+
+
+class ListReader:
+    """Reads a list of the API while it arrives, so that never more than one piece and one object are in memory.
+
+    ``envelope`` is the list itself without its objects. It is complete after the last object.
+    """
+
+    def __init__(self) -> None:
+        self.envelope: Json = {}
+        self._text = ""
+        self._head = ""
+
+    def objects(self, pieces: t.Iterable[bytes]) -> t.Iterator[Json]:
+        """Yield the objects of the list that these pieces make up. Raises ValueError if they are not a whole list."""
+        decoder, is_inside = codecs.getincrementaldecoder("utf-8")(), False
+        for piece in pieces:
+            self._text += decoder.decode(piece)
+            is_inside = is_inside or self._begin()
+            if is_inside:
+                yield from self._complete()
+        self.envelope = json.loads(f"{self._head}{self._text.lstrip()}")
+
+    def _begin(self) -> bool:
+        """Cut off what comes before the objects, and return whether they have begun."""
+        found = _ITEMS.search(self._text)
+        if found is None or found[1] == "null":
+            return False
+        self._head, self._text = self._text[: found.end()], self._text[found.end() :]
+        return True
+
+    def _complete(self) -> t.Iterator[Json]:
+        """Yield the objects that have arrived completely."""
+        position, scan = 0, json.JSONDecoder().raw_decode
+        while True:
+            found = _BETWEEN.match(self._text, position)
+            position = found.end() if found else position
+            if not self._text.startswith("{", position):
+                break
+            try:
+                item, position = scan(self._text, position)
+            except ValueError:  # the rest of the object has not arrived
+                break
+            yield item
+        self._text = self._text[position:]

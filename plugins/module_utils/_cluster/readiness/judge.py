@@ -85,7 +85,7 @@ def _reasons(observation: Observation, found: list[Rollout], scope: Scope, limit
         if limits.min_nodes and not (scope.judged or scope.outside):
             yield from policy_reasons.about_discovery(observation)
         yield from node_reasons.about_scope(observation, scope, limits)
-        yield from node_reasons.reasons(node_reasons.about_nodes(observation.spec, gpu_nodes), gpu_nodes)
+        yield from node_reasons.reasons(node_reasons.about_nodes(observation, gpu_nodes), gpu_nodes)
         yield from operand_reasons.about_operands(observation, found, gpu_nodes)
         yield from node_reasons.reasons(node_reasons.about_state(observation, gpu_nodes), gpu_nodes)
         yield from policy_reasons.about_state(observation)

@@ -23,6 +23,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
+MARKED_S = 60
+"""How long a wait goes on while taints or a label keep the operands off every node: new nodes may have them."""
+
+DISCOVERY_S = 300
+"""How long a wait goes on while no node has a label of Node Feature Discovery: its image has to be pulled."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
@@ -53,7 +59,7 @@ def reasons(findings: t.Iterable[Finding], gpu_nodes: list[Json]) -> Reasons:
 
 def unready(observation: Observation, gpu_nodes: list[Json]) -> set[str]:
     """Return the names of the nodes that keep the stack from being ready, each by itself."""
-    findings = (*about_nodes(observation.spec, gpu_nodes), *about_state(observation, gpu_nodes))
+    findings = (*about_nodes(observation, gpu_nodes), *about_state(observation, gpu_nodes))
     names_found = {objects.name_of(node) for finding in findings if finding.level != "note" for node in finding.found}
     in_trouble = {row.node for rows in observation.troubled.values() for row in rows}
     outdated = {name for found in observation.outdated.values() for name in found}
@@ -77,13 +83,18 @@ _LEFT_OUT = {
 
 def about_scope(observation: Observation, scope: Scope, limits: Tolerance) -> Reasons:
     """Yield which GPU nodes are left out, and whether too few are left."""
+    if observation.unreadable:
+        kinds = " and ".join(observation.unreadable)
+        message = f"This user may not list {kinds}, so whether they hold up the stack is unknown."
+        yield Reason("note", "NotReadable", message, "Grant list on them to this user.")
     too_few: Level = "progressing" if len(scope.judged) < limits.min_nodes else "note"
     total = len(scope.judged) + len(scope.outside)
     if not total:
-        yield _no_gpu_node(observation.nodes, too_few)
+        yield _no_gpu_node(observation, too_few)
         return
-    level: Level = "note" if scope.judged else too_few
     for code, found in scope.left_out.items():
+        is_marked = code == tolerance.SWITCHED_OFF and too_few == "progressing"
+        level: Level = "note" if scope.judged else _blocking(observation, MARKED_S) if is_marked else too_few
         yield Finding(level, code, found, _LEFT_OUT[code]).reason(total)
     if too_few == "progressing":
         message = f"{len(scope.judged)} GPU nodes are left, but min_nodes is {limits.min_nodes}."
@@ -91,13 +102,19 @@ def about_scope(observation: Observation, scope: Scope, limits: Tolerance) -> Re
         yield Reason(too_few, "TooFewNodes", message, remedy, count=len(scope.judged), total=limits.min_nodes)
 
 
-def _no_gpu_node(all_nodes: list[Json], level: Level) -> Reason:
+def _blocking(observation: Observation, patience_s: float) -> Level:
+    """Return the level of what somebody has to change: failed once a wait has seen it for long enough."""
+    return "failed" if observation.waited_s > patience_s else "progressing"
+
+
+def _no_gpu_node(observation: Observation, level: Level) -> Reason:
+    all_nodes = observation.nodes
     if any(nodes.has_nfd_labels(node) for node in all_nodes):
         message = f"None of {len(all_nodes)} nodes has an NVIDIA GPU (no label {names.NFD_GPU_LABELS[0]}=true)."
         remedy = "Add a GPU node, or check with `lspci -d 10de:` that its GPU is on the bus."
         return Reason(level, "NoGPUNodes", message, remedy)
     return Reason(
-        level,
+        level if level == "note" else _blocking(observation, DISCOVERY_S),
         "NoNFDLabels",
         f"None of {len(all_nodes)} nodes carries a label of Node Feature Discovery, so the operator sees no GPU.",
         "Enable Node Feature Discovery in the chart (nfd.enabled: true), or repair the one that is installed.",
@@ -107,9 +124,9 @@ def _no_gpu_node(all_nodes: list[Json], level: Level) -> Reason:
 # Which nodes cannot run operands or workloads
 
 
-def about_nodes(spec: Json, gpu_nodes: list[Json]) -> Findings:
+def about_nodes(observation: Observation, gpu_nodes: list[Json]) -> Findings:
     """Yield why nodes get no operands or no workloads: as a note, unless it concerns every node."""
-    yield from _about_tainted(gpu_nodes, operands.tolerations(spec.get("daemonsets")))
+    yield from _about_tainted(gpu_nodes, observation)
     down = [node for node in gpu_nodes if not nodes.is_ready(node)]
     what = "the kubelet does not report Ready"
     yield Finding("progressing", "NodesNotReady", down, what, "See `kubectl describe node`.")
@@ -119,11 +136,12 @@ def about_nodes(spec: Json, gpu_nodes: list[Json]) -> Findings:
     yield Finding(level, "NodesCordoned", cordoned, what, "Uncordon them when the maintenance is over.")
 
 
-def _about_tainted(gpu_nodes: list[Json], tolerations: list[Json]) -> Findings:
+def _about_tainted(gpu_nodes: list[Json], observation: Observation) -> Findings:
+    tolerations = operands.tolerations(observation.spec.get("daemonsets"))
     tainted = [node for node in gpu_nodes if nodes.untolerated(node, tolerations)]
     if tainted:
         taint = nodes.format_taint(nodes.untolerated(tainted[0], tolerations)[0])
-        level: Level = "progressing" if len(tainted) == len(gpu_nodes) else "note"
+        level = _blocking(observation, MARKED_S) if len(tainted) == len(gpu_nodes) else "note"
         what = f"taint {taint} is not tolerated by the operands"
         remedy = "Add a toleration to daemonsets.tolerations, or remove the taint."
         yield Finding(level, "NodesTainted", tainted, what, remedy)
@@ -162,7 +180,7 @@ def _about_upgrades(gpu_nodes: list[Json], failures: t.Mapping[str, str]) -> Fin
     """Yield the driver upgrades that are in progress or have failed: the operator reports ready during them."""
     by_state: dict[str, list[Json]] = {}
     for node in gpu_nodes:
-        state = objects.labels_of(node).get(names.UPGRADE_STATE, "")
+        state = nodes.upgrade_state(node)
         if state not in names.UPGRADE_FINISHED:
             by_state.setdefault("skipped" if nodes.skips_upgrades(node) else state, []).append(node)
     for state, found in by_state.items():

@@ -122,6 +122,22 @@ class Refusal:
 
 
 @dataclasses.dataclass(frozen=True)
+class Marks:
+    """The ClusterPolicy's generation, and the hash of each DaemonSet that the operator has written."""
+
+    generation: int
+    hashes: t.Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Leader:
+    """The lease of the operator that acts: since when it does, and when it was last alive, in seconds since the epoch."""
+
+    acquired: float
+    renewed: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Observation:
     """The input of the judge. Lists hold objects as the API sent them.
 
@@ -130,6 +146,10 @@ class Observation:
     ``outdated`` the nodes with a pod of an old revision. ``upgrade_failures`` has the operator's words about failed
     driver upgrades, by node. ``claimable`` names the nodes whose GPUs a driver for Dynamic Resource Allocation offers.
     ``unreadable`` has the kinds that this user may not list, so that their objects are unknown.
+    
+    Only a wait knows how long something lasts: ``waited_s`` is its own length, ``error_lasts_s`` that of the same error
+    in the ClusterPolicy's status, and ``before`` is from before its own edit. A single look has none of them.
+    ``leader`` is read if it is not clear whether the operator has acted on the last edit.
     """
 
     name: str
@@ -143,6 +163,8 @@ class Observation:
     troubled: t.Mapping[str, tuple[PodRow, ...]] = dataclasses.field(default_factory=dict)
     others: t.Mapping[str, tuple[PodRow, ...]] = dataclasses.field(default_factory=dict)
     refusals: t.Mapping[str, Refusal] = dataclasses.field(default_factory=dict)
+    before: Marks | None = None
+    leader: Leader | None = None
     waited_s: float = 0.0
     error_lasts_s: float = 0.0
     outdated: t.Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)

@@ -24,9 +24,10 @@ def test_the_fleet(api: FakeApi, module: Run) -> None:
     api.lists[NODES][1]["spec"] = {"unschedulable": True, "taints": [{"key": "a", "value": "b", "effect": "NoExecute"}]}
     workload = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "2"}}}]}
     metadata = {"name": "train", "namespace": "ml"}
-    api.lists[ALL_PODS] = [{"metadata": metadata, "spec": {**workload, "nodeName": "gpu-0001"}}] * 2 + [
-        {"metadata": metadata, "spec": workload}
-    ]
+    api.lists[ALL_PODS] = [
+        {"metadata": {**metadata, "name": f"train-{number}"}, "spec": {**workload, "nodeName": "gpu-0001"}}
+        for number in range(2)
+    ] + [{"metadata": metadata, "spec": workload}]
     result = module().result
     assert [row["name"] for row in result["nodes"]] == ["gpu-0000", "gpu-0001"]
     assert result["nodes"][0] == {

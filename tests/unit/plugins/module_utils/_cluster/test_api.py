@@ -538,3 +538,68 @@ def test_the_token_is_sent_whichever_name_the_client_stores_it_under(cluster: Cl
     assert cluster._token() == {"authorization": "Bearer token-1"}
     configuration.api_key = {}
     assert cluster._token() == {}
+
+
+# Large lists and their changes
+
+
+def test_a_large_list_is_kept_in_parts_and_has_a_version(cluster: Cluster) -> None:
+    items = b'[{"metadata": {"name": "a"}, "x": 1}, {"metadata": {"name": "b"}}]'
+    body = b'{"metadata": {"resourceVersion": "42"}, "items": ' + items + b"}"
+    Handler.answers += [busy(), (200, body, {})]
+    kept, version = cluster.large_list("/api/v1/nodes", lambda item: item["metadata"])
+    assert (kept, version) == ([{"name": "a"}, {"name": "b"}], "42")
+    assert Handler.asked == ["GET /api/v1/nodes?resourceVersion=0"] * 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "message"),
+    [
+        ((200, b'{"items": [{"a": 1},', {}), "ServerError", "GET /api/v1/nodes: its answer is no list, or broke off"),
+        ((200, b"<html>", {}), "ServerError", "is no list"),
+        ((403, b'{"message": "nodes is forbidden"}', {}), "Forbidden", "nodes is forbidden"),
+        ((200, b'{"items": [', {"Content-Length": "1000"}), "Unreachable", "Cannot reach the Kubernetes API"),
+    ],
+)
+def test_a_large_list_that_fails_is_one_sentence(
+    cluster: Cluster, answer: tuple[int, bytes, dict[str, str]], reason: str, message: str
+) -> None:
+    Handler.answers += [answer]
+    with pytest.raises(GpuOpsError, match=message) as raised:
+        cluster.large_list("/api/v1/nodes", lambda item: item)
+    assert raised.value.reason == reason
+
+
+def test_the_changes_since_a_version(cluster: Cluster) -> None:
+    events = [
+        b'{"type": "MODIFIED", "object": {"metadata": {"name": "a", "resourceVersion": "43"}}}',
+        b'{"type": "DELETED", "object": {"metadata": {"name": "b", "resourceVersion": "44"}}}',
+        b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "50"}}}',
+    ]
+    Handler.answers += [(200, b"\n".join(events) + b"\n", {})]
+    changes, version = cluster.changes("/api/v1/nodes", "42")
+    assert [(kind, item["metadata"]["name"]) for kind, item in changes] == [("MODIFIED", "a"), ("DELETED", "b")]
+    assert version == "50"
+    query = "watch=1&resourceVersion=42&timeoutSeconds=1&allowWatchBookmarks=true"
+    assert Handler.asked == [f"GET /api/v1/nodes?{query}"]
+
+
+def test_without_changes_the_version_stays(cluster: Cluster) -> None:
+    Handler.answers += [(200, b"", {})]
+    assert cluster.changes("/api/v1/nodes", "42") == ([], "42")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (410, b'{"message": "too old resource version"}', {}),
+        (200, b'{"type": "ERROR", "object": {"code": 410, "message": "too old resource version"}}', {}),
+    ],
+)
+def test_changes_that_the_api_server_no_longer_knows(
+    cluster: Cluster, answer: tuple[int, bytes, dict[str, str]]
+) -> None:
+    Handler.answers += [answer]
+    with pytest.raises(GpuOpsError, match="too old resource version") as raised:
+        cluster.changes("/api/v1/nodes", "42")
+    assert raised.value.reason == "Expired"

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 import pytest
@@ -203,3 +204,49 @@ def test_a_node_without_the_label_takes_part_in_upgrades(labels: dict[str, str],
 def test_the_label_that_keeps_a_node_out_of_upgrades(value: str, skips: bool) -> None:
     labels = {"nvidia.com/gpu-driver-upgrade.skip": value}
     assert nodes.skips_upgrades({"metadata": {"name": "gpu-0000", "labels": labels}}) is skips
+
+
+def test_a_slim_node_answers_every_question_as_the_whole_node_does() -> None:
+    whole = node()
+    whole["spec"] = {"unschedulable": True, "taints": [TAINT], "providerID": "x", "podCIDR": "10.0.0.0/24"}
+    whole["metadata"] |= {
+        "annotations": {"kured": "reboot", "long": "x" * 257},
+        "managedFields": [{"manager": "kubelet"}],
+    }
+    whole["status"] |= {"images": [{"names": ["a"]}], "addresses": []}
+    whole["status"]["conditions"] = [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": "True"}]
+    whole["status"]["nodeInfo"]["swap"] = {"capacity": 1}
+    slim = nodes.slim(whole)
+    assert slim == {
+        "metadata": {
+            "name": "gpu-0000",
+            "labels": whole["metadata"]["labels"],
+            "annotations": {"kured": "reboot"},
+        },
+        "spec": {"unschedulable": True, "taints": [TAINT]},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "capacity": {"cpu": "64", "nvidia.com/gpu": "8"},
+            "allocatable": {"cpu": "64", "nvidia.com/gpu": "8"},
+            "nodeInfo": {
+                "kernelVersion": "6.8.0-31-generic",
+                "containerRuntimeVersion": "containerd://2.1.4",
+                "osImage": "Ubuntu 24.04 LTS",
+            },
+        },
+    }
+
+
+def test_a_node_without_a_status_can_be_slimmed() -> None:
+    slim = nodes.slim({"metadata": {"name": "gpu-0000"}})
+    assert not nodes.is_ready(slim) and nodes.gpu_quantities(slim, "capacity") == {} and slim["spec"] == {}
+
+
+def test_equal_texts_of_slim_nodes_are_one() -> None:
+    first, second = (nodes.slim(json.loads(json.dumps(node(number)))) for number in range(2))
+    key = "nvidia.com/gpu.product"
+    assert first["metadata"]["labels"][key] is second["metadata"]["labels"][key]
+
+
+def test_the_state_of_an_upgrade() -> None:
+    assert nodes.upgrade_state(node()) == "upgrade-done" and nodes.upgrade_state(cpu_node()) == ""

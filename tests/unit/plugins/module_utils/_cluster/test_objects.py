@@ -42,3 +42,50 @@ def test_status_updates_are_not_edits() -> None:
 @pytest.mark.parametrize(("text", "number"), [("8", 8), (8, 8), ("1k", 1000), ("12k", 12000), (0, 0)])
 def test_quantities(text: str | int, number: int) -> None:
     assert objects.quantity(text) == number
+
+
+# Lists that arrive in pieces
+
+
+def pieces(text: str, size: int) -> list[bytes]:
+    data = text.encode()
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+ITEMS = '[{"a":"}]{","b":[1,{"items":[]}]},{"c":"ä"}, {}]'
+LIST = f'{{"kind":"NodeList","metadata":{{"resourceVersion":"42"}},"items":{ITEMS},"x":1}}'
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
+def test_a_list_is_read_piece_by_piece(size: int) -> None:
+    reader = objects.ListReader()
+    assert list(reader.objects(pieces(LIST, size))) == [{"a": "}]{", "b": [1, {"items": []}]}, {"c": "ä"}, {}]
+    assert reader.envelope["metadata"] == {"resourceVersion": "42"} and reader.envelope["x"] == 1
+
+
+@pytest.mark.parametrize(
+    "text", ['{"items": []}', '{"items":null,"metadata":{}}', '{"metadata": {}, "items" : [ ] }', '{"kind":"Status"}']
+)
+def test_a_list_may_be_empty(text: str) -> None:
+    assert list(objects.ListReader().objects(pieces(text, 5))) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", '{"items":[{"a":1}', '{"items":[{"a":1},', '{"items":[{"a"', "<html>", '{"items":[1]']
+)
+def test_what_is_no_whole_list_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError):
+        list(objects.ListReader().objects(pieces(text, 4)))
+
+
+def test_objects_are_yielded_before_the_list_is_complete() -> None:
+    found = objects.ListReader().objects(iter([b'{"items":[{"a":1},{"b"', b":2}]}"]))
+    assert next(found) == {"a": 1}
+
+
+def test_the_oldest_object_comes_first_and_the_name_decides_within_a_second() -> None:
+    made = [
+        {"metadata": {"name": name, "creationTimestamp": time}}
+        for name, time in (("b", "2026-01-02T00:00:00Z"), ("c", "2026-01-01T00:00:00Z"), ("a", "2026-01-02T00:00:00Z"))
+    ]
+    assert [objects.name_of(item) for item in sorted(made, key=objects.seniority)] == ["c", "a", "b"]

@@ -35,6 +35,15 @@ def test_no_gpu_node(min_nodes: int, state: str, labelled: bool) -> None:
     assert found.reasons[0].remedy
 
 
+def test_a_cluster_without_feature_discovery_ends_a_long_wait() -> None:
+    node = cpu_node()
+    node["metadata"]["labels"] = {}
+    assert verdict(ready(0), nodes=[node], waited_s=200).state == "progressing"
+    assert verdict(ready(0), nodes=[node], waited_s=301).state == "failed"
+    assert verdict(ready(0), Tolerance(min_nodes=0), nodes=[node], waited_s=301).state == "ready"
+    assert verdict(ready(0), nodes=[cpu_node()], waited_s=10_000).state == "progressing"
+
+
 def test_fewer_gpu_nodes_than_there_must_be() -> None:
     found = verdict(ready(2), Tolerance(min_nodes=3))
     assert found.state == "progressing" and "2 GPU nodes are left, but min_nodes is 3." in found.message
@@ -141,6 +150,7 @@ def taint(stack: Stack, count: int, effect: str = "NoSchedule") -> Stack:
 def test_every_gpu_node_tainted() -> None:
     found = verdict(taint(ready(2), 2))
     assert found.state == "progressing" and found.reasons[0].code == "NodesTainted"
+    assert verdict(taint(ready(2), 2), waited_s=61).state == "failed"
     assert "dedicated=training:NoSchedule" in found.message and "daemonsets.tolerations" in found.message
 
 
@@ -163,6 +173,8 @@ def test_every_gpu_node_switched_off() -> None:
     stack = set_labels(ready(2), 2, **{"nvidia.com__gpu.deploy.operands": "false"})
     found = verdict(stack)
     assert found.state == "progressing" and found.reasons[0].code == "OperandsSwitchedOff"
+    assert verdict(stack, waited_s=61).state == "failed"
+    assert verdict(stack, Tolerance(min_nodes=0), waited_s=61).state == "ready"
 
 
 def test_cordoned_nodes_are_a_note_unless_there_is_no_other() -> None:

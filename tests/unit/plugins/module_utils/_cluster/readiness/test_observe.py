@@ -7,13 +7,17 @@
 from __future__ import annotations
 
 import time
+import typing as t
 
+import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, troubles
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
-from tests.unit.fakes.api import DAEMONSETS, NODES, POLICIES, FakeApi
-from tests.unit.fakes.stack import NAMESPACE
+from tests.unit.fakes.api import DAEMONSETS, NODES, PODS, POLICIES, FakeApi
+from tests.unit.fakes.stack import NAMESPACE, Json, node, policy
 
 
 def look(api: FakeApi) -> Observation:
@@ -42,3 +46,150 @@ def test_ages_come_from_the_servers_clock(api: FakeApi) -> None:
 def test_no_crd(api: FakeApi) -> None:
     del api.lists[POLICIES]
     assert look(api).policies is None
+
+
+# Names that are found
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("", ""), ("gpu-cluster-policy", "nvidia-gpu-operator")),
+        (("gpu-cluster-policy", ""), ("gpu-cluster-policy", "nvidia-gpu-operator")),
+        (("", "other"), ("gpu-cluster-policy", "other")),
+        (("missing", ""), ("missing", "gpu-operator")),
+    ],
+)
+def test_an_empty_name_or_namespace_is_found(options: tuple[str, str], expected: tuple[str, str]) -> None:
+    found = policy("gpu-cluster-policy")
+    found["status"]["namespace"] = "nvidia-gpu-operator"
+    assert observe.found([found], *options) == expected
+
+
+def test_of_two_policies_the_oldest_is_found() -> None:
+    younger, older = policy("younger"), policy("older")
+    younger["metadata"]["creationTimestamp"] = "2026-05-01T00:00:00Z"
+    assert observe.found([younger, older], "", "") == ("older", "gpu-operator")
+
+
+@pytest.mark.parametrize("policies", [None, []])
+def test_without_a_policy_the_charts_names_are_meant(policies: list[Json] | None) -> None:
+    assert observe.found(policies, "", "") == ("cluster-policy", "gpu-operator")
+
+
+def test_the_operands_are_read_in_the_namespace_that_was_found(api: FakeApi) -> None:
+    api.lists[POLICIES][0]["status"]["namespace"] = NAMESPACE
+    observation = observe.observe(Cluster(api.connection), "", "")
+    assert judge.judge(observation).state == "ready" and observation.namespace == NAMESPACE
+
+
+# Kinds that may not be read
+
+
+def test_kinds_that_may_not_be_read_are_unknown(api: FakeApi) -> None:
+    forbidden = (403, {"message": "forbidden"})
+    api.answer = lambda method, path: forbidden if "v1alpha1" in path else None
+    observation = look(api)
+    assert observation.unreadable == ("GPUClusters", "NVIDIADrivers")
+    verdict = judge.judge(observation)
+    assert verdict.state == "ready" and [item.code for item in verdict.reasons] == ["NotReadable"]
+
+
+# Nodes, read once
+
+
+class FakeNodes:
+    """A connection whose nodes change."""
+
+    def __init__(self, *answers: t.Any) -> None:
+        self.answers = list(answers)
+        self.log: list[str] = []
+
+    def large_list(self, path: str, keep: t.Callable[[Json], Json]) -> tuple[list[Json], str]:
+        self.log.append(f"list {path}")
+        return [keep(node(0)), keep(node(1))], "7"
+
+    def changes(self, path: str, version: str) -> tuple[list[tuple[str, Json]], str]:
+        self.log.append(f"changes {path} {version}")
+        answer = self.answers.pop(0)
+        if isinstance(answer, GpuOpsError):
+            raise answer
+        return answer, str(int(version) + 1)
+
+
+def names_of(nodes: list[Json]) -> list[str]:
+    return [item["metadata"]["name"] for item in nodes]
+
+
+def test_a_second_look_reads_only_the_nodes_that_changed() -> None:
+    changed = node(1)
+    changed["spec"]["unschedulable"] = True
+    cluster = FakeNodes([("MODIFIED", changed), ("ADDED", node(2)), ("DELETED", node(0))], [("DELETED", node(9))])
+    reader = observe.NodeReader(t.cast("Cluster", cluster))
+    assert names_of(reader.read()) == ["gpu-0000", "gpu-0001"]
+    second = reader.read()
+    assert names_of(second) == ["gpu-0001", "gpu-0002"] and second[0]["spec"]["unschedulable"]
+    assert names_of(reader.read()) == ["gpu-0001", "gpu-0002"]
+    assert cluster.log == ["list /api/v1/nodes", "changes /api/v1/nodes 7", "changes /api/v1/nodes 8"]
+
+
+@pytest.mark.parametrize("reason", ["Expired", "Forbidden"])
+def test_nodes_are_listed_again_when_their_changes_cannot_be_had(reason: t.Any) -> None:
+    cluster = FakeNodes(GpuOpsError("too old", reason=reason))
+    reader = observe.NodeReader(t.cast("Cluster", cluster))
+    reader.read()
+    assert names_of(reader.read()) == ["gpu-0000", "gpu-0001"]
+    assert cluster.log == ["list /api/v1/nodes", "changes /api/v1/nodes 7", "list /api/v1/nodes"]
+
+
+def test_another_failure_to_read_changes_is_raised() -> None:
+    reader = observe.NodeReader(t.cast("Cluster", FakeNodes(GpuOpsError("away", reason="Unreachable"))))
+    reader.read()
+    with pytest.raises(GpuOpsError, match="away"):
+        reader.read()
+
+
+# What is read only where something is wrong
+
+
+def test_a_failed_upgrade_is_explained_by_the_nodes_last_event(api: FakeApi) -> None:
+    api.lists[NODES][0]["metadata"]["labels"]["nvidia.com/gpu-driver-upgrade-state"] = "upgrade-failed"
+    api.lists["/api/v1/namespaces/default/events"] = [
+        {"lastTimestamp": "2026-01-01T00:00:02Z", "message": "Failed to drain the node, too many pods\n"},
+        {"lastTimestamp": "2026-01-01T00:00:01Z", "message": "Failed to cordon the node"},
+    ]
+    assert look(api).upgrade_failures == {"gpu-0000": "Failed to drain the node, too many pods"}
+    query = next(query for dummy, path, query in api.log if path == "/api/v1/namespaces/default/events")
+    assert query["fieldSelector"] == (
+        "involvedObject.kind=Node,involvedObject.name=gpu-0000,type=Warning,reason=GPUDriverUpgrade"
+    )
+
+
+SLICES = "/apis/resource.k8s.io/v1beta1/resourceslices"
+
+
+def test_claimable_gpus_are_read_only_if_gpus_seem_to_be_missing(api: FakeApi) -> None:
+    api.lists[SLICES] = [{"spec": {"nodeName": "gpu-0000"}}, {"spec": {"pool": {}}}]
+    api.lists[POLICIES][0]["spec"]["devicePlugin"] = {"enabled": False}
+    assert look(api).claimable == frozenset()
+    api.lists[NODES][0]["status"]["allocatable"]["nvidia.com/gpu"] = "0"
+    assert look(api).claimable == frozenset({"gpu-0000"})
+    assert ("GET", SLICES, {"resourceVersion": "0", "fieldSelector": "spec.driver=gpu.nvidia.com"}) in api.log
+    del api.lists[SLICES]
+    assert look(api).claimable == frozenset()
+
+
+def test_outdated_pods_are_read_only_where_one_may_be_tolerated(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(troubles, "newest_revisions", lambda cluster, namespace: {"nvidia-dcgm": "7d8"})
+    for item in api.lists[DAEMONSETS]:
+        item["spec"]["selector"] = {"matchLabels": {"app": item["metadata"]["name"]}}
+    rolling = next(item for item in api.lists[DAEMONSETS] if item["metadata"]["name"] == "nvidia-dcgm")
+    rolling["status"]["updatedNumberScheduled"] -= 1
+    api.table = [["nvidia-dcgm-abcd1", "1/1", "Running", "0", "1m", "10.0.0.1", "gpu-0001"]]
+    assert look(api).outdated == {}
+    limits = Tolerance(exclude_nodes=("gpu-0001",))
+    observation = observe.observe(Cluster(api.connection), NAMESPACE, "cluster-policy", limits)
+    assert observation.outdated == {"nvidia-dcgm": frozenset({"gpu-0001"})}
+    selectors = [query.get("labelSelector") for dummy, path, query in api.log if path == PODS]
+    assert "app=nvidia-dcgm,controller-revision-hash!=7d8" in selectors
+    assert judge.judge(observation, limits).state == "ready"
