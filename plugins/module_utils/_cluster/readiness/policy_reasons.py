@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import rollouts
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import edits, rollouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
     Level,
     Observation,
@@ -17,9 +17,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
     Reasons,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
-
-FRESH_EDIT_S = 3
-"""Age of an edit before the status can refer to it. In recordings, the operator reacts within 0.3 s."""
 
 RECONCILE_ERROR_S = 30
 """How long a wait must see the same ReconcileFailed before it counts: the operator often recovers within a second."""
@@ -128,9 +125,7 @@ def about_state(observation: Observation) -> Reasons:
         yield Reason(
             "progressing", "StateNotReady", f"The operator does not report the ClusterPolicy as ready: {cause}."
         )
-    if observation.seconds_since_edit < FRESH_EDIT_S:
-        message = "The ClusterPolicy was changed a moment ago, so its status may still be about the old spec."
-        yield Reason("progressing", "JustChanged", message)
+    yield from edits.about_edit(observation)
 
 
 def error_condition(observation: Observation) -> Json | None:

@@ -131,7 +131,7 @@ class Marks:
 
 @dataclasses.dataclass(frozen=True)
 class Leader:
-    """The lease of the operator that acts: since when it does, and when it was last alive, in seconds since the epoch."""
+    """The lease of the operator that acts: since when it does, and when it was last alive (seconds since the epoch)."""
 
     acquired: float
     renewed: float
@@ -146,7 +146,7 @@ class Observation:
     ``outdated`` the nodes with a pod of an old revision. ``upgrade_failures`` has the operator's words about failed
     driver upgrades, by node. ``claimable`` names the nodes whose GPUs a driver for Dynamic Resource Allocation offers.
     ``unreadable`` has the kinds that this user may not list, so that their objects are unknown.
-    
+
     Only a wait knows how long something lasts: ``waited_s`` is its own length, ``error_lasts_s`` that of the same error
     in the ClusterPolicy's status, and ``before`` is from before its own edit. A single look has none of them.
     ``leader`` is read if it is not clear whether the operator has acted on the last edit.

@@ -8,28 +8,53 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import signals, waiting
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import edits, judge, observe, tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.history import History
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation, Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Tolerance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
+    Marks,
+    Observation,
+    Verdict,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
+def read_marks(cluster: Cluster, namespace: str, policy: Json | None) -> Marks:
+    """Return what shows later whether the operator has acted on an edit. Call this before the edit."""
+    path = namespaced("apps/v1", namespace, "daemonsets")
+    return edits.marks(policy, cluster.list(path, resourceVersion="") or [])
+
+
 def until_ready(
-    cluster: Cluster, namespace: str, name: str, timeout_s: float, progress_path: str | None = None
+    cluster: Cluster,
+    namespace: str,
+    name: str,
+    timeout_s: float,
+    progress_path: str | None = None,
+    limits: Tolerance = tolerance.NOTHING,
+    before: Marks | None = None,
 ) -> tuple[Observation, Verdict]:
     """Return what was observed when the verdict became ready. Each look appends a line to the progress file.
+
+    ``before`` is the answer of `read_marks` from before an edit that the operator has yet to act on.
 
     Raises `GpuOpsError` with the last verdict as soon as it is failed (reason NotReady), when time is up (TimedOut),
     when a signal ends the wait (Interrupted), or when the API server stays away (Unreachable, ServerError or
     TooManyRequests). If the first look fails, so does the wait, without a verdict.
     """
-    look = _Look(lambda: observe.observe(cluster, namespace, name), _Progress(progress_path))
+    observer = observe.Observer(cluster, namespace, name, limits)
+    look = _Look(
+        lambda: dataclasses.replace(observer.look(), before=before),
+        lambda observation: judge.judge(observation, limits),
+        _Progress(progress_path),
+    )
     try:
         with signals.as_exceptions():
             found = waiting.until(
@@ -78,16 +103,21 @@ class _Progress:
 class _Look:
     """Looks at the stack, and keeps the last verdict: the message, and the keys of the result."""
 
-    def __init__(self, observed: t.Callable[[], Observation], progress: _Progress) -> None:
-        self._observed, self.progress = observed, progress
+    def __init__(
+        self,
+        observe_now: t.Callable[[], Observation],
+        judge_now: t.Callable[[Observation], Verdict],
+        progress: _Progress,
+    ) -> None:
+        self._observe, self._judge, self.progress = observe_now, judge_now, progress
         self._history = History(time.monotonic())
         self.message = ""
         self.result: Json = {}
 
     def __call__(self) -> tuple[Observation, Verdict] | None:
         """Return what was observed and a verdict that ends the wait, or None."""
-        observation = self._history.add_ages(self._observed(), time.monotonic())
-        verdict = judge.judge(observation)
+        observation = self._history.add_ages(self._observe(), time.monotonic())
+        verdict = self._judge(observation)
         self.message, self.result = verdict.message, verdict.as_result()
         if verdict.state == "progressing":
             self.progress.show(verdict)

@@ -39,6 +39,14 @@ def test_status_updates_are_not_edits() -> None:
     assert objects.last_write({"metadata": {}}) == 0
 
 
+def test_annotations_are_no_edits() -> None:
+    writes = [
+        {"manager": "a", "time": "1970-01-01T00:00:20Z", "fieldsV1": {"f:spec": {}}},
+        {"manager": "b", "time": "1970-01-01T00:00:30Z", "fieldsV1": {"f:metadata": {"f:annotations": {}}}},
+    ]
+    assert objects.last_write({"metadata": {"managedFields": writes}}) == 20
+
+
 @pytest.mark.parametrize(("text", "number"), [("8", 8), (8, 8), ("1k", 1000), ("12k", 12000), (0, 0)])
 def test_quantities(text: str | int, number: int) -> None:
     assert objects.quantity(text) == number

@@ -126,7 +126,7 @@ def test_node_feature_discovery_that_works_is_no_reason() -> None:
     assert verdict(busy, daemonsets=[*busy.daemonsets.values(), discovery(4, 4, 4, 3)]).state == "ready"
 
 
-@pytest.mark.parametrize(("age", "state"), [(1, "progressing"), (5, "ready")])
+@pytest.mark.parametrize(("age", "state"), [(1, "progressing"), (59, "progressing"), (60, "ready")])
 def test_ready_does_not_count_right_after_an_edit(age: float, state: str) -> None:
     assert verdict(edited(ready(), age)).state == state
 

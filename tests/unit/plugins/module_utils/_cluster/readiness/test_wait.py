@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import time
 import typing as t
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness i
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.support.clock import Clock
-from tests.unit.fakes.api import GPUCLUSTERS, POLICIES, FakeApi, refusal
+from tests.unit.fakes.api import DAEMONSETS, DEPLOYMENTS, GPUCLUSTERS, POLICIES, FakeApi, refusal
 from tests.unit.fakes.stack import LONG_AGO, NAMESPACE
 
 
@@ -142,3 +143,45 @@ def test_a_failure_at_the_start_ends_the_wait(api: FakeApi, status: int, reason:
     with pytest.raises(GpuOpsError) as e:
         state_after_wait(api)
     assert e.value.reason == reason and "verdict" not in e.value.details
+
+
+# An edit that no image shows
+
+
+def run(api: FakeApi, **more: t.Any) -> str:
+    return wait.until_ready(Cluster(api.connection), NAMESPACE, "cluster-policy", 600, **more)[1].state
+
+
+def edit(api: FakeApi, seconds_ago: float) -> None:
+    """Change the ClusterPolicy a while ago, as the API server records it."""
+    written = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - seconds_ago))
+    entry = {"manager": "gpuops.nvidia", "time": written, "fieldsV1": {"f:spec": {}}}
+    api.lists[POLICIES][0]["metadata"].update(managedFields=[entry], generation=2)
+
+
+def test_a_wait_compares_with_what_was_before_its_edit(api: FakeApi, clock: Clock) -> None:
+    before = wait.read_marks(Cluster(api.connection), NAMESPACE, api.lists[POLICIES][0])
+    edit(api, 10)
+    exporter = next(item for item in api.lists[DAEMONSETS] if item["metadata"]["name"] == "nvidia-dcgm-exporter")
+    change = {"annotations": {"nvidia.com/last-applied-hash": "2"}}
+    on_poll(api, lambda number: exporter["metadata"].update(change) if number == 2 else None)
+    assert run(api, before=before) == "ready"
+    assert clock.now_s == 1020
+    queries = [query for dummy, path, query in api.log if path == DAEMONSETS]
+    assert {query.get("resourceVersion") for query in queries} == {None}, "a cache may show the time before the edit"
+
+
+def test_an_operator_without_a_live_lease_has_not_acted(api: FakeApi, clock: Clock) -> None:
+    template = api.lists[DEPLOYMENTS][0]["spec"]["template"]
+    template["spec"] = {"containers": [{"name": "gpu-operator", "args": ["--leader-elect"]}]}
+    edit(api, 100)
+    lease = {"metadata": {"name": "53822513.nvidia.com"}, "spec": {"acquireTime": LONG_AGO, "renewTime": LONG_AGO}}
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+    api.lists[leases] = [lease]
+    with pytest.raises(GpuOpsError, match="The operator last renewed its lease"):
+        wait.until_ready(Cluster(api.connection), NAMESPACE, "cluster-policy", 10)
+    assert {query["fieldSelector"] for dummy, path, query in api.log if path == leases} == {
+        "metadata.name=53822513.nvidia.com"
+    }
+    api.answer = lambda method, path: refusal(403, "no") if path == leases else None
+    assert run(api) == "ready"
