@@ -5,9 +5,12 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 PYTHON_ANY := $(shell command -v python3 || command -v python)
-BIN := .venv/bin
+# The oldest dependencies have an environment of their own, so that nobody's .venv changes (scripts/bootstrap.py).
+VENV := $(if $(filter oldest,$(GPUOPS_DEPENDENCIES)),.venv-oldest,.venv)
+BIN := $(VENV)/bin
 LAB := $(BIN)/python -m lab
-export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/.venv/share
+export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/$(VENV)/share
+export PYTEST_ADDOPTS := -o "pythonpath=$(VENV)/share ."
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
@@ -30,6 +33,7 @@ test: setup ## Run every check and every test, and print the coverage of the plu
 	@trap 'kill $$(jobs -p) 2> /dev/null || true' EXIT; \
 	  $(MAKE) --no-print-directory lab-tools & \
 	  $(MAKE) --no-print-directory check host-tools; wait $$!
+	@$(MAKE) --no-print-directory test-oldest
 	$(BIN)/pytest --cov --numprocesses=2 --dist=loadfile --no-loadscope-reorder \
 	  tests/integration tests/roles tests/lab tests/unit
 
@@ -109,6 +113,17 @@ import-check: setup ## Build the collection and check it as Galaxy does
 unit: setup ## Run the tests that need no cluster, and print the coverage of the plugins
 	$(BIN)/pytest tests/unit --cov
 
+# A short way through the lab: every kind of connection, and site.yml to a ready stack and back.
+test-oldest: export GPUOPS_DEPENDENCIES := oldest
+test-oldest: export GPUOPS_ANSIBLE_CORE :=
+test-oldest: export PYTHON :=
+test-oldest: ## Run the unit tests and a short way through the lab with the oldest supported version of everything
+	@$(MAKE) --no-print-directory setup lab-tools short-way
+
+short-way:
+	$(BIN)/pytest -q --numprocesses=2 --dist=loadfile tests/unit tests/integration/test_connection.py \
+	  tests/integration/test_site.py::test_create tests/integration/test_site.py::test_remove
+
 integration: setup lab-tools ## Run the tests on the lab
 	$(BIN)/pytest tests/lab tests/integration
 
@@ -142,8 +157,8 @@ format: setup ## Format Python
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 clean: ## Remove everything that the targets made, except the lab's tools in the user's cache
-	rm -rf .venv build docs/_build
+	rm -rf .venv .venv-oldest build docs/_build
 
 .PHONY: help setup demo test lab-up lab-status lab-down lab-tools host-tools host-vm host-containers check ruff \
-	codespell vulture mypy yamllint reuse changelog-lint docs-lint ansible-lint docs sanity import-check unit integration \
-	molecule bench release release-check publish lock format clean
+	codespell vulture mypy yamllint reuse changelog-lint docs-lint ansible-lint docs sanity import-check unit test-oldest \
+	short-way integration molecule bench release release-check publish lock format clean

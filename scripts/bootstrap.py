@@ -9,7 +9,8 @@ Three environment variables replace the pinned versions:
 
 - PYTHON: the interpreter for .venv.
 - GPUOPS_ANSIBLE_CORE: the line of ansible-core, such as 2.20; its latest release is installed.
-- GPUOPS_DEPENDENCIES=oldest: the oldest supported version of every dependency, helm included.
+- GPUOPS_DEPENDENCIES=oldest: the oldest supported version of every dependency, helm and Python included. They get an
+  environment of their own, .venv-oldest, so that .venv stays as it is.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ import tempfile
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
+CHOICE = os.environ.get("GPUOPS_DEPENDENCIES", "pinned")
+VENV = ROOT / (".venv-oldest" if CHOICE == "oldest" else ".venv")
 LOCK = ROOT / "requirements" / "dev.txt"
 OLDEST = ROOT / "requirements" / "oldest.txt"
 STAMP = VENV / "bootstrap.stamp"
@@ -53,13 +55,13 @@ OLDEST_HELM = "helm.sh/helm/v3/cmd/helm@v3.12.0"
 
 
 def main() -> None:
-    python = find_python()
     core = os.environ.get("GPUOPS_ANSIBLE_CORE", "")
     oldest = wants_oldest()
+    python = find_python(oldest)
     key = fingerprint(python, core, str(oldest))
     if STAMP.is_file() and STAMP.read_text() == key:
         return
-    say(f"Setting up .venv with {python}")
+    say(f"Setting up {VENV.name} with {python}")
     shutil.rmtree(VENV, ignore_errors=True)
     run([python, "-m", "venv", str(VENV)], "Python's venv module does not work here: install the package python3-venv.")
     install("--requirement", str(LOCK))
@@ -76,20 +78,19 @@ def main() -> None:
 
 def wants_oldest() -> bool:
     """Return whether the oldest supported dependencies are requested."""
-    chosen = os.environ.get("GPUOPS_DEPENDENCIES", "pinned")
-    if chosen not in ("pinned", "oldest"):
-        sys.exit(f"bootstrap: GPUOPS_DEPENDENCIES is {chosen}: set it to pinned or oldest.")
-    return chosen == "oldest"
+    if CHOICE not in ("pinned", "oldest"):
+        sys.exit(f"bootstrap: GPUOPS_DEPENDENCIES is {CHOICE}: set it to pinned or oldest.")
+    return CHOICE == "oldest"
 
 
 def fingerprint(*choices: str) -> str:
-    """Return a hash of everything that decides what .venv contains."""
+    """Return a hash of everything that decides what the environment contains."""
     files = [LOCK.read_bytes(), OLDEST.read_bytes(), pathlib.Path(__file__).read_bytes()]
     return hashlib.sha256(b"\0".join([*files, *(choice.encode() for choice in choices)])).hexdigest()
 
 
-def find_python() -> str:
-    """Return the newest Python >= 3.11 that really starts (a pyenv shim may exist but fail)."""
+def find_python(oldest: bool) -> str:
+    """Return the newest (or the oldest) Python >= 3.11 that really starts: a pyenv shim may exist but fail."""
     chosen = os.environ.get("PYTHON")
     names = [chosen] if chosen else [f"python3.{minor}" for minor in (14, 13, 12, 11)] + ["python3", sys.executable]
     homes = [] if chosen else glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))
@@ -99,6 +100,8 @@ def find_python() -> str:
             f"bootstrap: no Python {MINIMUM[0]}.{MINIMUM[1]} or newer starts here: "
             "install one (Debian: python3 and python3-venv), or set PYTHON to its path."
         )
+    if oldest:
+        return min(found)[1]
     # 3.13 before 3.14: not every pinned tool says that it supports 3.14.
     return max(found, key=lambda answer: (answer[0] < (3, 14), answer[0]))[1]
 
@@ -114,7 +117,7 @@ def ask_version(command: str) -> tuple[tuple[int, int], str] | None:
 
 
 def pip(*arguments: str) -> list[str]:
-    """Return a command that runs the pip of .venv."""
+    """Return a command that runs the pip of the environment."""
     return [str(VENV / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
 
 
@@ -132,7 +135,7 @@ def packages_of_collections(oldest: bool) -> dict[str, list[str]]:
 
 
 def add_collections(package: str, collections: list[str]) -> None:
-    """Unpack collections from a community package into .venv/share."""
+    """Unpack collections from a community package into the environment's share."""
     with tempfile.TemporaryDirectory() as folder:
         options = ["--no-deps", "--only-binary=:all:", f"--python-version={COMMUNITY_PYTHON}", f"--dest={folder}"]
         run(pip("download", *options, package), f"pip could not download {package}: see its message above.")
@@ -142,7 +145,7 @@ def add_collections(package: str, collections: list[str]) -> None:
 
 
 def add_oldest_helm() -> None:
-    """Build helm into .venv/bin, which the Makefile puts first on PATH."""
+    """Build helm into the environment's bin, which the Makefile puts first on PATH."""
     remedy = f"Go could not build {OLDEST_HELM}: install Go, or see its message above."
     run(["go", "install", OLDEST_HELM], remedy, {"GOBIN": str(VENV / "bin")})
 

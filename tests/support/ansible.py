@@ -63,10 +63,12 @@ class Playbook:
         }
         self.environment = inherited | {
             "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_COLLECTIONS_PATH": str(Path(sys.prefix) / "share"),
             "ANSIBLE_NOCOLOR": "true",
             "ANSIBLE_ROLES_PATH": str(INTEGRATION / "targets"),
             "K8S_AUTH_KUBECONFIG": str(kubeconfig),
-            "PATH": f"{helm.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            # The environment with the oldest dependencies has a helm of its own.
+            "PATH": f"{Path(sys.executable).parent}:{helm.parent}:{os.environ['PATH']}",
         }
 
     def set_up(self, state: str) -> None:

@@ -177,7 +177,7 @@ def test_host_code_imports_on_python_3_9() -> None:
     ]
     code = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
     environment = {
-        "PYTHONPATH": str(ROOT / ".venv" / "share"),
+        "PYTHONPATH": str(Path(sys.prefix) / "share"),
         "PATH": os.environ["PATH"],
         "PYTHONDONTWRITEBYTECODE": "1",
     }

@@ -9,6 +9,8 @@ import functools
 import hashlib
 import http.server
 import json
+import os
+import re
 import subprocess
 import threading
 import typing as t
@@ -86,7 +88,12 @@ def test_the_module_warns_of_values_that_the_chart_ignores(info: t.Callable, cha
             {"cdi": {"enabled": False, "nriPluginEnabled": True}},
             "the NRI Plugin cannot be enabled when CDI is disabled",
         ),
-        ({"node-feature-discovery": {"worker": "x"}}, "node-feature-discovery: at '/worker': got string, want object"),
+        (
+            {"node-feature-discovery": {"worker": "x"}},
+            # The words of Helm 4, and those of the oldest Helm.
+            "node-feature-discovery: (at '/worker': got string, want object|"
+            "worker: Invalid type. Expected: object, given: string)",
+        ),
         ({"driver": {"kernelModuleType": "precompiled"}}, "driver.usePrecompiled"),
     ],
 )
@@ -95,7 +102,7 @@ def test_refused_values(info: t.Callable, chart: Path, values: dict, words: str)
     assert (
         run.rc == 1
         and run.result["reason"] == "ValuesRefused"
-        and words in run.result["msg"]
+        and re.search(words, run.result["msg"])
         and "\n" not in run.result["msg"]
     )
 
@@ -188,6 +195,7 @@ def site(chart: Path, helm_binary: str, tmp_path: Path, monkeypatch: pytest.Monk
         server.shutdown()
 
 
+OLDEST = os.environ.get("GPUOPS_DEPENDENCIES") == "oldest"
 LOGIN = {"registry_username": "user", "registry_password": SECRET}
 
 
@@ -200,6 +208,9 @@ def test_a_private_source(info: t.Callable, site: str, tmp_path: Path, kind: str
     )
     dest = tmp_path / "charts"
     run = info(**source, **LOGIN, chart_version="v26.7.0", dest=str(dest))
+    if kind == "oci" and OLDEST:
+        assert run.result["reason"] == "HelmTooOld" and "Install Helm 3.13 or newer" in run.result["msg"]
+        return
     assert run.rc == 0, run.result["msg"]
     assert run.result["chart_path"] == str(dest / "gpu-operator-v26.7.0.tgz") and run.result["clusterpolicy"]
     assert SECRET not in json.dumps({**run.result, "invocation": None})
