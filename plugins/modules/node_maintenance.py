@@ -17,7 +17,8 @@ description:
   - If a PodDisruptionBudget forbids an eviction, the module requests it again until O(timeout). Then the module fails
     and names the PodDisruptionBudget.
   - The module does not evict pods of DaemonSets, mirror pods of the kubelet, or finished pods.
-  - A node that was cordoned before the maintenance remains cordoned afterwards.
+  - A node that was cordoned before the maintenance remains cordoned afterwards. So does a node that another maintainer
+    has taken out of service in the meantime, such as NVSentinel, kured or the GPU Operator's driver upgrade.
   - The module looks for pods that must not be evicted without permission (pods without a controller, or with emptyDir
     data) on all nodes before it changes the first one.
   - If the call fails or is interrupted, it puts back the nodes that it has cordoned, unless
@@ -40,7 +41,9 @@ options:
     description:
       - V(cordoned) keeps new pods away. V(drained) also evicts pods and waits until they are gone.
       - V(restored) ends the maintenance for O(purpose). If it was the last purpose, the node is uncordoned, unless it
-        was cordoned before the maintenance began.
+        was cordoned before the maintenance began or another maintainer needs the cordon.
+      - V(restored) also uncordons nodes whose cordon an earlier call has left for another maintainer that has finished
+        since, and that does not uncordon the node itself. Named nodes that do not exist are reported and skipped.
     type: str
     choices: [cordoned, drained, restored]
     required: true
@@ -59,8 +62,34 @@ options:
       - What the maintenance is for, in lower-case letters, digits and dashes.
       - A node can be held for several purposes, and returns to service with the last one. So two jobs that need the
         same node do not disturb each other. Calls with the same purpose resume and undo each other.
+      - Calls with the same purpose from two machines do not resume each other before O(lease) is over, because the
+        first one may still be at work.
     type: str
     default: manual
+  allow_shared:
+    description:
+      - Also take nodes on which another maintainer is at work, such as a driver upgrade, a reboot by kured, or the
+        removal of the node by an autoscaler. Some of them uncordon the node when they have finished.
+      - Nodes in quarantine, and nodes that somebody has cordoned, are taken without this permission.
+    type: bool
+    default: false
+  lease:
+    description:
+      - For how many seconds after its beginning a hold by another machine, for the same purpose, is respected.
+        O(state=restored) ends such a hold in any case.
+    type: int
+    default: 3600
+  take_over:
+    description: Resume a call of another machine before O(lease) is over. Use it if that call has been killed.
+    type: bool
+    default: false
+  pause_nvsentinel:
+    description:
+      - Set the label C(k8saas.nvidia.com/ManagedByNVSentinel=false) on the nodes while they are held. NVSentinel
+        otherwise takes a GPU whose driver is away for a fault.
+      - The label gets its former value back when the last purpose ends, also after a run that was killed.
+    type: bool
+    default: false
   evict:
     description:
       - Which pods must leave a drained node.
@@ -79,6 +108,14 @@ options:
     default: false
   grace_period:
     description: Grace period in seconds for each pod, instead of the pod's own grace period.
+    type: int
+  skip_wait_for_delete_timeout:
+    description:
+      - Give up pods on a node that is not Ready, if they still exist this many seconds after their grace period.
+        Without a kubelet, a pod that was evicted never ends, and a drain can only time out.
+      - These pods are returned in RV(nodes[].left). They may still run. They end when the kubelet is back, or when the
+        node gets the taint C(node.kubernetes.io/out-of-service), which you may set once its host is powered off.
+      - Without this option, the module waits for every pod.
     type: int
   timeout:
     description: Seconds that one node may take from its first eviction to the end of its last pod.
@@ -114,11 +151,20 @@ notes:
   - O(evict=gpu) is enough for work that needs an idle GPU driver. Use O(evict=all) before a reboot.
   - O(evict=gpu) does not see pods that use GPUs without requesting them (privileged pods, or pods with
     E(NVIDIA_VISIBLE_DEVICES)).
-  - The module refuses a node while the operator upgrades the node's driver, because the upgrade would uncordon the
-    node. An upgrade that waits for the node may begin during the maintenance, but it leaves the node cordoned.
+  - To know about kured and NVIDIA's maintenance operator, the module lists DaemonSets in all namespaces, and
+    NodeMaintenances of C(maintenance.nvidia.com). Without these permissions, it warns and does not consider them.
+  - A node that waits for its driver upgrade has the label C(nvidia.com/gpu-driver-upgrade.skip=true) while it is held,
+    because the operator would otherwise upgrade a cordoned node before all others.
+  - During a drain, the module looks every few seconds whether somebody has uncordoned the node, and cordons it again.
+    Between two calls nobody looks; the next call reports that the node was uncordoned.
+  - The module recognises the marks of the GPU Operator, k8s-driver-manager, NVSentinel, NodeWright, kured, medik8s,
+    NVIDIA's maintenance operator, AMD's GPU operator, Karpenter and the cluster autoscaler. A cordon that somebody adds
+    to a node that is already cordoned leaves no trace, and so is not recognised.
   - The annotations are C(gpuops.nvidia/maintenance.<purpose>) (since when, from which machine and by which run) and
-    C(gpuops.nvidia/initial-state.unschedulable) (whether the node was cordoned before). To undo the maintenance by
-    hand, remove both and run C(kubectl uncordon), unless the second one is V(true).
+    C(gpuops.nvidia/initial-state.unschedulable) (whether the node was cordoned before). The other annotations
+    C(gpuops.nvidia/initial-state.*) say which labels to set back, and C(gpuops.nvidia/left-cordoned) for whom a cordon
+    was left. To undo the maintenance by hand, remove them and run C(kubectl uncordon), unless the second one is
+    V(true).
 seealso:
   - module: kubernetes.core.k8s_drain
   - module: gpuops.nvidia.gpu_stack_info
@@ -180,6 +226,17 @@ nodes:
       type: list
       elements: str
       sample: [reboot]
+    held_by:
+      description:
+        - The other maintainers of the node according to their marks, and whether they are at work on it.
+        - V(unknown) is somebody who has cordoned the node without a mark.
+      type: list
+      elements: dict
+      sample: [{owner: nvsentinel, mark: annotation quarantineHealthEventIsCordoned=True, at_work: false}]
+    absent:
+      description: Whether the node does not exist. This happens only with O(state=restored).
+      type: bool
+      sample: false
     evicted:
       description: The pods that were evicted, as C(namespace/name).
       type: list
@@ -187,7 +244,8 @@ nodes:
       sample: [default/training-0]
     left:
       description:
-        - The pods that did not leave the node, and why.
+        - The pods that did not leave the node, and why. If the node has not failed, these pods were given up as
+          O(skip_wait_for_delete_timeout) permits.
         - In check mode, the pods whose eviction is forbidden at present. A run would request it again until O(timeout).
       type: dict
       sample:
@@ -205,6 +263,11 @@ nodes:
       description: How long the drain of the node took.
       type: float
       sample: 31.4
+    notes:
+      description: What else happened to the node, or an empty list. The module also prints these as warnings.
+      type: list
+      elements: str
+      sample: [Somebody else uncordoned it while it was held. It is cordoned again.]
 summary:
   description: How many nodes there are, how many changed and failed, and how many pods were evicted.
   returned: unless the call fails before it changes a node
@@ -228,6 +291,11 @@ OPTIONS: dict[str, t.Any] = {
     "force": {"type": "bool", "default": False},
     "delete_emptydir_data": {"type": "bool", "default": False},
     "grace_period": {"type": "int"},
+    "allow_shared": {"type": "bool", "default": False},
+    "lease": {"type": "int", "default": 3600},
+    "take_over": {"type": "bool", "default": False},
+    "pause_nvsentinel": {"type": "bool", "default": False},
+    "skip_wait_for_delete_timeout": {"type": "int"},
     "timeout": {"type": "int", "default": 600},
     "parallel": {"type": "int", "default": 10},
     "max_in_maintenance": {"type": "int"},

@@ -31,12 +31,38 @@ def as_exceptions() -> t.Iterator[None]:
         _restore(before)
 
 
+class Noted:
+    """The first signal that asked for an end, if there was one."""
+
+    def __init__(self) -> None:
+        self._first: signal.Signals | None = None
+        self._is_raised = True
+
+    def note(self, number: int, dummy: t.Any) -> None:
+        """Handle a signal."""
+        self._first = self._first or signal.Signals(number)
+
+    def check(self) -> None:
+        """Raise a KeyboardInterrupt if there was a signal, unless the clean-up has begun."""
+        if self._first and self._is_raised:
+            raise KeyboardInterrupt(self._first.name)
+
+    def disregard(self) -> None:
+        """From now on, do not raise: the clean-up must not be interrupted."""
+        self._is_raised = False
+
+
 @contextlib.contextmanager
-def ignored() -> t.Iterator[None]:
-    """Ignore SIGINT, SIGTERM and SIGHUP during a block."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
+def noted() -> t.Iterator[Noted]:
+    """Note SIGINT, SIGTERM and SIGHUP during a block, whose code asks for them where it can stop.
+
+    An exception that a handler raises between any two instructions can leave the locks of a thread pool taken for ever,
+    and the pool then never ends. So a block that uses threads must not use `as_exceptions`.
+    """
+    noted = Noted()
+    before = {number: signal.signal(number, noted.note) for number in ENDING}
     try:
-        yield
+        yield noted
     finally:
         _restore(before)
 

@@ -127,6 +127,22 @@ def _why_not_ended(pod: Json, node: Json | None, now: float) -> str:
     return f"{text}: check the kubelet of its node"
 
 
+def given_up(pod: Json, node: Json, now: float, skip_s: int | None) -> str:
+    """Return why a drain does not wait for a pod any more, or an empty string.
+
+    The user permits this with ``skip_s``: for how long a pod may outlast its grace period on a node without a kubelet.
+    """
+    if skip_s is None or is_ready(node) or not is_ending(pod):
+        return ""
+    over_s = now - datetime.fromisoformat(pod["metadata"]["deletionTimestamp"]).timestamp()
+    if over_s < skip_s:
+        return ""
+    return (
+        f"given up {over_s:.0f} s after its grace period, because its node is not Ready: it may still run there, and "
+        "ends when the kubelet is back or the node is deleted"
+    )
+
+
 def explain_left(left: t.Mapping[str, str], timeout_s: int) -> str:
     """Return a sentence that says which pods are still on a node, and why."""
     pods = [f"{name} ({why})" for name, why in left.items()]

@@ -11,9 +11,9 @@ from __future__ import annotations
 import concurrent.futures
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import signals, waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import MakePatch
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import GpuClaims, requested_gpus
@@ -27,6 +27,8 @@ Patched = tuple[Json, bool]
 
 NODES = namespaced("v1", None, "nodes")
 PODS = namespaced("v1", None, "pods")
+DAEMONSETS = namespaced("apps/v1", None, "daemonsets")
+MAINTENANCES = namespaced("maintenance.nvidia.com/v1alpha1", None, "nodemaintenances")
 PARALLEL_REQUESTS = 16
 MAX_CONFLICTS = 10
 FEW_NODES = 20
@@ -36,15 +38,28 @@ FEW_NODES = 20
 class Fleet:
     """The nodes of a cluster and their pods."""
 
-    def __init__(self, cluster: Cluster, options: t.Mapping[str, t.Any]) -> None:
+    def __init__(
+        self, cluster: Cluster, options: t.Mapping[str, t.Any], interruption: signals.Noted | None = None
+    ) -> None:
         self._cluster = cluster
         self.options = options
+        self.interruption = interruption or signals.Noted()
+        self.unread: list[str] = []
+        """What this user may not read, and so must be told that it was not considered."""
         self._claims = GpuClaims(cluster)
+        self._elsewhere: marks.Elsewhere = {}
+        self._can_appear_elsewhere = False
         self._pool = concurrent.futures.ThreadPoolExecutor(PARALLEL_REQUESTS)
 
     def each(self, ask: t.Callable[[Item], Answer], items: t.Iterable[Item]) -> list[Answer]:
-        """Call a function for each item, in parallel."""
-        return list(self._pool.map(ask, items))
+        """Call a function for each item, in parallel. After a signal, raise KeyboardInterrupt instead of a call."""
+
+        def ask_unless_interrupted(item: Item) -> Answer:
+            self.interruption.check()
+            return ask(item)
+
+        self.interruption.check()
+        return list(self._pool.map(ask_unless_interrupted, items))
 
     @property
     def now(self) -> float:
@@ -58,6 +73,34 @@ class Fleet:
     def node(self, name: str) -> Json | None:
         """Return one node, or None."""
         return self._cluster.get(f"{NODES}/{name}")
+
+    def look_elsewhere(self) -> None:
+        """Read the objects in which other maintainers record on which nodes they work."""
+        daemonsets = self._list_if_permitted(DAEMONSETS, "DaemonSets, and so not kured's lock")
+        maintenances = self._list_if_permitted(MAINTENANCES, "NodeMaintenances of maintenance.nvidia.com")
+        self._elsewhere = marks.elsewhere(daemonsets or [], maintenances or [], self.now)
+        kured = [item for item in daemonsets or [] if "kured" in name_of(item)]
+        self._can_appear_elsewhere = bool(kured or self._elsewhere or maintenances is not None)
+
+    def _list_if_permitted(self, path: str, what: str) -> list[Json] | None:
+        """Return all objects as they are now, or None if the kind does not exist or must not be read."""
+        try:
+            answer = self._cluster.get(path)
+        except GpuOpsError as e:
+            if e.reason != "Forbidden":
+                raise
+            self.unread = list(dict.fromkeys([*self.unread, what]))
+            return None
+        return None if answer is None else list(answer.get("items") or [])
+
+    @property
+    def can_appear_elsewhere(self) -> bool:
+        """Whether a maintainer is installed that records its work in other objects than the node."""
+        return self._can_appear_elsewhere
+
+    def holders_of(self, node: Json) -> list[marks.Holder]:
+        """Return the other maintainers that have marked a node, with other objects as of the last look."""
+        return marks.holders(node, self._elsewhere)
 
     def pods(self, nodes: list[Json]) -> dict[str, list[Json]]:
         """Return the pods that must leave each of these nodes."""

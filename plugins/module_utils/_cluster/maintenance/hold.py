@@ -4,30 +4,57 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""How a node is held for maintenance: for which purposes, by which run, and whether it was cordoned before.
+"""How a node is held for maintenance: for which purposes, by which run, and what it was like before.
 
 All state is stored on the node, so that anyone can resume or undo an interrupted run. A node can be held for several
 purposes at once, and returns to service when the last of them ends: a reboot must not uncordon a node that somebody
-else is repairing.
+else is repairing. The same holds for other maintainers, which `marks` knows.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import socket
-import time
 import typing as t
 import uuid
+from datetime import UTC, datetime
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import (
+    FOUND_CORDONED,
+    NVSENTINEL_SWITCH,
+    Holder,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import (
+    UPGRADE_FOUND_CORDONED,
+    UPGRADE_REQUIRED,
+    UPGRADE_SKIP,
+    UPGRADE_STATE,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import is_cordoned
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 PURPOSE_PREFIX = "gpuops.nvidia/maintenance."
 """Prefix of an annotation; a purpose follows. Its value says since when, from which machine and by which run."""
 
-INITIALLY_CORDONED = "gpuops.nvidia/initial-state.unschedulable"
-"""Annotation that says whether the node was cordoned before it was held for the first purpose."""
+_INITIAL = "gpuops.nvidia/initial-state."
+"""Prefix of annotations that say what the node was like before it was held for the first purpose."""
+INITIALLY_CORDONED = _INITIAL + "unschedulable"
+INITIAL_HOLDERS = _INITIAL + "held-by"
+"""The maintainers whose marks were there although the node was not cordoned: they do not need the cordon."""
+INITIAL_LABELS = {
+    NVSENTINEL_SWITCH: _INITIAL + "managed-by-nvsentinel",
+    UPGRADE_SKIP: _INITIAL + "driver-upgrade-skip",
+}
+"""Labels that are ``false`` or ``true`` during a hold, and the annotations with their former values ("" if unset)."""
+
+LEFT_CORDONED = "gpuops.nvidia/left-cordoned"
+"""Annotation with the maintainers for which the cordon was left on a node, and which will not lift it."""
+
+
+# ---- what is written on a node ------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,60 +64,246 @@ class Hold:
     unschedulable: bool
     purposes: tuple[str, ...]
     initially_cordoned: bool
+    left_cordoned: bool = False
+    """Whether the node is held no more, but its cordon was left for other maintainers that will not lift it."""
 
 
 def hold_of(node: Json) -> Hold:
     """Return how a node is held."""
     notes = annotations_of(node)
     purposes = sorted(key.removeprefix(PURPOSE_PREFIX) for key in notes if key.startswith(PURPOSE_PREFIX))
-    return Hold(is_cordoned(node), tuple(purposes), notes.get(INITIALLY_CORDONED) == "true")
+    left = not purposes and LEFT_CORDONED in notes
+    return Hold(is_cordoned(node), tuple(purposes), notes.get(INITIALLY_CORDONED) == "true", left)
 
 
-def new_stamp() -> str:
-    """Return a value for the annotations of one run: since when, from which machine, and which run."""
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {socket.gethostname()} {uuid.uuid4().hex[:8]}"
+@dataclasses.dataclass(frozen=True)
+class Stamp:
+    """The value of a purpose's annotation: since when the node is held, from which machine, and by which run."""
+
+    since: str
+    machine: str
+    run: str
+
+    def __str__(self) -> str:
+        return f"{self.since} {self.machine} {self.run}"
+
+    def age_s(self, now: float) -> float:
+        """Return for how many seconds the node has been held."""
+        return now - datetime.fromisoformat(self.since).timestamp()
 
 
-def has_stamp(node: Json, purpose: str, stamp: str) -> bool:
-    """Return whether the run with this stamp holds the node for the purpose."""
-    return annotations_of(node).get(PURPOSE_PREFIX + purpose) == stamp
+def new_stamp(now: float) -> Stamp:
+    """Return the stamp of one run. ``now`` is the API server's clock, which all machines share."""
+    since = datetime.fromtimestamp(now, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Stamp(since, socket.gethostname(), uuid.uuid4().hex[:8])
 
 
-def hold_patch(node: Json, purpose: str, stamp: str) -> Json | None:
-    """Return the patch that cordons a node for a purpose, or None if nothing is left to do."""
-    hold = hold_of(node)
-    if purpose in hold.purposes and hold.unschedulable:
+def stamp_of(node: Json, purpose: str) -> Stamp | None:
+    """Return the stamp of the run that holds a node for a purpose, or None. A stamp written by hand may be anything."""
+    parts = annotations_of(node).get(PURPOSE_PREFIX + purpose, "").split(" ")
+    try:
+        stamp = Stamp(*parts)
+        stamp.age_s(0)
+    except (TypeError, ValueError):
         return None
-    annotations = {PURPOSE_PREFIX + purpose: stamp}
-    # If somebody has lifted an earlier cordon, that cordon must not come back at the end.
-    if not hold.purposes or not hold.unschedulable:
-        annotations[INITIALLY_CORDONED] = "true" if hold.unschedulable else "false"
-    return _patch(node, annotations, {"unschedulable": True})
+    return stamp
 
 
-def release_patch(node: Json, purpose: str) -> Json | None:
-    """Return the patch that ends a purpose, or None if the node is not held for it.
+def has_stamp(node: Json, purpose: str, stamp: Stamp) -> bool:
+    """Return whether the run with this stamp holds the node for the purpose."""
+    return annotations_of(node).get(PURPOSE_PREFIX + purpose) == str(stamp)
 
-    The patch for the last purpose restores the node as it was.
+
+# ---- taking a node ------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """What a run asks of the nodes that it holds."""
+
+    purpose: str
+    stamp: Stamp
+    now: float
+    lease_s: float
+    take_over: bool = False
+    pause_nvsentinel: bool = False
+
+
+def hold_patch(node: Json, claim: Claim, holders: t.Iterable[Holder]) -> Json | None:
+    """Return the patch that cordons a node for a purpose, or None if nothing is left to do.
+
+    Raises an error if a run on another machine holds the node for the same purpose and may still be at work.
     """
     hold = hold_of(node)
+    labels, notes = _switches(node, claim, hold)
+    stamp = _stamp_to_write(node, claim)
+    if stamp is None and hold.unschedulable and not labels:
+        return None
+    annotations: dict[str, str | None] = dict(notes)
+    if stamp is not None:
+        annotations[PURPOSE_PREFIX + claim.purpose] = str(stamp)
+    # If somebody has lifted an earlier cordon, that cordon must not come back at the end.
+    if not hold.purposes or not hold.unschedulable:
+        annotations |= _initial_state(node, hold, holders)
+    return _patch(node, annotations, {"unschedulable": True}, labels)
+
+
+def _stamp_to_write(node: Json, claim: Claim) -> Stamp | None:
+    """Return the stamp to write, or None if the stamp on the node stays.
+
+    A run on the same machine resumes an earlier one, whose stamp stays. A run on another machine takes over from a run
+    whose lease is over: the stamp then names the new machine, and still the old run, because a node that an earlier run
+    has taken stays held if a later run fails.
+    """
+    if claim.purpose not in hold_of(node).purposes:
+        return claim.stamp
+    other = stamp_of(node, claim.purpose)
+    if other is None or other.machine == claim.stamp.machine:
+        return None
+    if not claim.take_over and other.age_s(claim.now) < claim.lease_s:
+        raise held_elsewhere([node], claim.purpose)
+    return dataclasses.replace(claim.stamp, run=other.run)
+
+
+def is_held_elsewhere(node: Json, claim: Claim) -> bool:
+    """Return whether a run on another machine holds the node for the same purpose and may still be at work."""
+    try:
+        _stamp_to_write(node, claim)
+    except GpuOpsError:
+        return True
+    return False
+
+
+def held_elsewhere(nodes: list[Json], purpose: str) -> GpuOpsError:
+    """Return the error about nodes that another machine holds for the same purpose."""
+    stamps = [(name_of(node), stamp_of(node, purpose)) for node in nodes]
+    held = [f"{name} (by {stamp.machine} since {stamp.since})" for name, stamp in stamps if stamp]
+    return GpuOpsError(
+        f"Another machine holds {first_few(held)} for the purpose {purpose}, and may still be at work. Wait for it, or "
+        "set take_over: true if it has ended.",
+        reason="HeldElsewhere",
+    )
+
+
+def _switches(node: Json, claim: Claim, hold: Hold) -> tuple[dict[str, str | None], dict[str, str]]:
+    """Return the labels to set during the hold, and annotations: the former values, and a note for the operator.
+
+    Without the label for the operator, a node that waits for its driver upgrade would be upgraded at once, since the
+    operator lets cordoned nodes go first. If it has already decided to, the note keeps it from uncordoning the node.
+    """
+    waits_for_upgrade = not hold.purposes and labels_of(node).get(UPGRADE_STATE) == UPGRADE_REQUIRED
+    wanted = {NVSENTINEL_SWITCH: "false"} if claim.pause_nvsentinel else {}
+    wanted |= {UPGRADE_SKIP: "true"} if waits_for_upgrade else {}
+    labels: dict[str, str | None] = {key: value for key, value in wanted.items() if labels_of(node).get(key) != value}
+    former = {INITIAL_LABELS[key]: labels_of(node).get(key, "") for key in labels}
+    note = {UPGRADE_FOUND_CORDONED: "true"} if waits_for_upgrade and not hold.unschedulable else {}
+    return labels, former | note
+
+
+def _initial_state(node: Json, hold: Hold, holders: t.Iterable[Holder]) -> dict[str, str | None]:
+    """Return the annotations about what the node was like before it was held, or before its cordon was lifted."""
+    # A cordon that an earlier hold left for others is ours.
+    initially_cordoned = hold.unschedulable and not hold.left_cordoned
+    without_cordon = [] if hold.unschedulable else [holder.owner for holder in holders if not holder.at_work]
+    annotations: dict[str, str | None] = {INITIALLY_CORDONED: "true" if initially_cordoned else "false"}
+    annotations |= _or_none(node, INITIAL_HOLDERS, ",".join(dict.fromkeys(without_cordon)))
+    return annotations | _or_none(node, LEFT_CORDONED, "")
+
+
+def _or_none(node: Json, key: str, value: str) -> dict[str, str | None]:
+    """Return the change of an annotation to a value; an empty value removes the annotation."""
+    if value:
+        return {key: value}
+    return {key: None} if key in annotations_of(node) else {}
+
+
+# ---- letting a node go --------------------------------------------------------------------------------------------
+
+
+def release_patch(node: Json, purpose: str, holders: t.Iterable[Holder]) -> Json | None:
+    """Return the patch that ends a purpose, or None if there is nothing to end.
+
+    The patch for the last purpose restores the node as it was, unless another maintainer needs the cordon. A node whose
+    cordon was left for others is uncordoned as soon as they do not need it any more.
+    """
+    hold = hold_of(node)
+    if hold.left_cordoned:
+        return _uncordon(node, {}) if not hold.unschedulable or not cordoned_for(node, holders) else None
     if purpose not in hold.purposes:
         return None
     annotations: dict[str, str | None] = {PURPOSE_PREFIX + purpose: None}
     if hold.purposes != (purpose,):
         return _patch(node, annotations, {})
-    spec = {} if hold.initially_cordoned else {"unschedulable": None}
-    return _patch(node, annotations | {INITIALLY_CORDONED: None}, spec)
+    if hold.initially_cordoned:
+        return _end(node, annotations, {})
+    left_for = cordoned_for(node, holders)
+    return _leave_cordoned(node, annotations, left_for) if left_for else _uncordon(node, annotations)
 
 
-def _patch(node: Json, annotations: t.Mapping[str, str | None], spec: Json) -> Json:
+def cordoned_for(node: Json, holders: t.Iterable[Holder]) -> list[Holder]:
+    """Return the other maintainers that need the cordon of a node."""
+    without_cordon = annotations_of(node).get(INITIAL_HOLDERS, "").split(",")
+    needing = (holder for holder in holders if holder.needs_cordon)
+    return [holder for holder in needing if holder.at_work or holder.owner not in without_cordon]
+
+
+def _uncordon(node: Json, annotations: dict[str, str | None]) -> Json:
+    return _end(node, {**annotations, **_forgotten(node)}, {"unschedulable": None})
+
+
+def _leave_cordoned(node: Json, annotations: dict[str, str | None], left_for: list[Holder]) -> Json:
+    """Return the patch that leaves the cordon to those who need it. If none of them lifts it, that is noted."""
+    made = {**annotations, **_forgotten(node)}
+    if is_cordoned(node) and not any(holder.lifts for holder in left_for):
+        made[LEFT_CORDONED] = ",".join(holder.owner for holder in left_for)
+    return _end(node, made, {})
+
+
+def leave_patch(node: Json, holders: t.Iterable[Holder]) -> Json | None:
+    """Return the patch that cordons a node again which was uncordoned a moment ago, or None if that is right.
+
+    A maintainer that records its work in another object may have found the node cordoned just before that. It believes
+    that the node still is.
+    """
+    hold = hold_of(node)
+    believers = [holder.owner for holder in holders if holder.needs_cordon and not holder.lifts]
+    if hold.purposes or hold.unschedulable or not believers:
+        return None
+    return _patch(node, {LEFT_CORDONED: ",".join(believers)}, {"unschedulable": True})
+
+
+def _forgotten(node: Json) -> dict[str, str | None]:
+    """Return the removal of the notes by which others remember our cordon: they would leave the node cordoned."""
+    return {key: None for key in FOUND_CORDONED if key in annotations_of(node)}
+
+
+def _end(node: Json, annotations: dict[str, str | None], spec: Json) -> Json:
+    """Return the patch that removes everything that the hold has written, and sets back labels."""
+    notes = annotations_of(node)
+    own = [INITIALLY_CORDONED, INITIAL_HOLDERS, LEFT_CORDONED, *INITIAL_LABELS.values()]
+    removed: dict[str, str | None] = {key: None for key in own if key in notes and key not in annotations}
+    labels = {key: notes[note] or None for key, note in INITIAL_LABELS.items() if note in notes}
+    return _patch(node, {**annotations, **removed}, spec, labels)
+
+
+# ---- patches ------------------------------------------------------------------------------------------------------
+
+
+def _patch(
+    node: Json, annotations: t.Mapping[str, str | None], spec: Json, labels: t.Mapping[str, str | None] | None = None
+) -> Json:
     """Return a merge patch that the API server accepts only for this version of the node."""
     metadata = {"annotations": dict(annotations), "resourceVersion": node["metadata"].get("resourceVersion")}
+    metadata |= {"labels": dict(labels)} if labels else {}
     return {"metadata": metadata, **({"spec": spec} if spec else {})}
 
 
 def patched(node: Json, patch: Json | None) -> Json:
-    """Return a node after a patch, with only the fields that `hold_of` reads."""
-    changes = {} if patch is None else patch["metadata"]["annotations"]
-    notes = {key: value for key, value in (annotations_of(node) | changes).items() if value is not None}
-    return {"metadata": {"annotations": notes}, "spec": node["spec"] | ((patch or {}).get("spec") or {})}
+    """Return a node after a patch."""
+    changes = (patch or {}).get("metadata") or {}
+    metadata = {
+        key: {name: value for name, value in (now | (changes.get(key) or {})).items() if value is not None}
+        for key, now in (("annotations", annotations_of(node)), ("labels", labels_of(node)))
+    }
+    spec = node["spec"] | ((patch or {}).get("spec") or {})
+    return {**node, "metadata": {**node["metadata"], **metadata}, "spec": spec}

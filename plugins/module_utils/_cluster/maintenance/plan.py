@@ -9,24 +9,33 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, hold
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import UPGRADE_IDLE, UPGRADE_STATE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import Holder
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import matches, selector_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import full_name, labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Options = t.Mapping[str, t.Any]
 MakePatch = t.Callable[[Json], "Json | None"]
 """Returns the patch for a node as it is now, or None if there is nothing to change."""
+HoldersOf = t.Callable[[Json], list[Holder]]
+"""Returns the other maintainers that have marked a node, according to the last look."""
 
 PURPOSE = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
-_MINIMA = (("timeout", 1), ("parallel", 1), ("max_in_maintenance", 1), ("grace_period", 0))
+_MINIMA = {
+    "timeout": 1,
+    "parallel": 1,
+    "max_in_maintenance": 1,
+    "grace_period": 0,
+    "lease": 1,
+    "skip_wait_for_delete_timeout": 1,
+}
 
 
 # ---- which nodes --------------------------------------------------------------------------------------------------
@@ -39,27 +48,36 @@ def check_options(options: Options) -> None:
             "purpose must be at most 40 lower-case letters, digits and dashes, without a dash at either end.",
             reason="Invalid",
         )
-    for name, minimum in _MINIMA:
-        if options[name] is not None and options[name] < minimum:
-            raise GpuOpsError(f"{name} must be at least {minimum}.", reason="Invalid")
+    refuse_below(options, **_MINIMA)
 
 
 def select(nodes: list[Json], options: Options) -> list[Json]:
-    """Return the nodes that the options choose. Without a choice, these are the nodes that are held for the purpose."""
+    """Return the nodes that the options choose.
+
+    Without a choice, these are the nodes that are held for the purpose, and those whose cordon was left for others.
+    """
     if options["nodes"] is not None:
-        return _by_name(nodes, list(dict.fromkeys(options["nodes"])))
+        return _by_name(nodes, options)
     if options["node_selector"] is not None:
         return _by_label(nodes, selector_of(options["node_selector"]))
-    return [node for node in nodes if options["purpose"] in hold.hold_of(node).purposes]
+    held = ((node, hold.hold_of(node)) for node in nodes)
+    return [node for node, its in held if options["purpose"] in its.purposes or its.left_cordoned]
 
 
-def _by_name(nodes: list[Json], names: list[str]) -> list[Json]:
-    by_name = {name_of(node): node for node in nodes}
-    missing = [name for name in names if name not in by_name]
-    if missing:
+def absent(nodes: list[Json], options: Options) -> list[str]:
+    """Return the named nodes that the cluster does not have."""
+    existing = set(map(name_of, nodes))
+    return [name for name in dict.fromkeys(options["nodes"] or []) if name not in existing]
+
+
+def _by_name(nodes: list[Json], options: Options) -> list[Json]:
+    missing = absent(nodes, options)
+    # A node that is gone has nothing to restore, and must not keep others out of service.
+    if missing and options["state"] != "restored":
         message = f"The cluster has no node {first_few(missing)}. Correct the option nodes."
         raise GpuOpsError(message, reason="NotFound")
-    return [by_name[name] for name in names]
+    by_name = {name_of(node): node for node in nodes}
+    return [by_name[name] for name in dict.fromkeys(options["nodes"]) if name in by_name]
 
 
 def _by_label(nodes: list[Json], selector: dict[str, str]) -> list[Json]:
@@ -70,22 +88,31 @@ def _by_label(nodes: list[Json], selector: dict[str, str]) -> list[Json]:
     return chosen
 
 
-def check_nodes(nodes: list[Json], chosen: list[Json], options: Options) -> None:
-    """Raise an error if the chosen nodes must not be held: the operator works on one, or there would be too many."""
+def check_nodes(nodes: list[Json], chosen: list[Json], claim: hold.Claim, options: Options, of: HoldersOf) -> None:
+    """Raise an error if the chosen nodes must not be held: others work on one, or there would be too many."""
     if options["state"] != "restored":
-        _check_upgrades(chosen)
+        elsewhere = [node for node in chosen if hold.is_held_elsewhere(node, claim)]
+        if elsewhere:
+            raise hold.held_elsewhere(elsewhere, claim.purpose)
+        if not options["allow_shared"]:
+            _check_holders(chosen, claim.purpose, of)
         _check_number(nodes, chosen, options["max_in_maintenance"])
 
 
-def _check_upgrades(chosen: list[Json]) -> None:
-    states = {name_of(node): labels_of(node).get(UPGRADE_STATE, "") for node in chosen}
-    busy = [f"{name} ({state})" for name, state in states.items() if state not in UPGRADE_IDLE]
-    if busy:
+def _check_holders(chosen: list[Json], purpose: str, of: HoldersOf) -> None:
+    busy = {name_of(node): _at_work(node, purpose, of) for node in chosen}
+    found = [f"{name} ({holder})" for name, holders in busy.items() for holder in holders]
+    if found:
         raise GpuOpsError(
-            f"A driver upgrade is in progress on {first_few(busy)}, and the operator would uncordon the node during "
-            "maintenance. Wait until it has finished, or set driver.upgradePolicy.autoUpgrade to false.",
-            reason="DriverUpgrade",
+            f"Other maintainers are at work on {first_few(found)}, and may uncordon a node during the maintenance. "
+            "Wait until they have finished, or set allow_shared: true.",
+            reason="NodesBusy",
         )
+
+
+def _at_work(node: Json, purpose: str, of: HoldersOf) -> list[Holder]:
+    """Return who else works on a node that is not held for the purpose yet."""
+    return [] if purpose in hold.hold_of(node).purposes else [holder for holder in of(node) if holder.at_work]
 
 
 def _check_number(nodes: list[Json], chosen: list[Json], limit: int | None) -> None:
@@ -112,8 +139,8 @@ class NodeChange:
     make_patch: MakePatch
     pods: list[Json]
     """The pods that must leave the node. Some may be ending already."""
-    purpose: str
-    stamp: str
+    claim: hold.Claim
+    holders_of: HoldersOf
 
     @property
     def name(self) -> str:
@@ -127,7 +154,7 @@ class NodeChange:
 
     @property
     def node_after(self) -> Json:
-        """The node after the patch, with only the fields that say how it is held."""
+        """The node after the patch."""
         return hold.patched(self.node, self.patch)
 
     @property
@@ -143,39 +170,48 @@ class NodeChange:
     @property
     def before(self) -> Json:
         """The node's part of the diff, before the call."""
-        return _diff_part(self.node, self.evictions)
+        return self._diff_part(self.node, self.evictions)
 
     @property
     def after(self) -> Json:
         """The node's part of the diff, after the call."""
-        return _diff_part(self.node_after, [])
+        return self._diff_part(self.node_after, [])
+
+    def _diff_part(self, node: Json, pods: list[Json]) -> Json:
+        held = hold.hold_of(node)
+        names = sorted(map(full_name, pods))
+        part = {"unschedulable": held.unschedulable, "purposes": list(held.purposes), "pods": names}
+        changed = ((self.patch or {}).get("metadata") or {}).get("labels") or {}
+        return part | ({"labels": {key: labels_of(node).get(key) for key in sorted(changed)}} if changed else {})
 
     def is_held_by_this_call(self, node: Json) -> bool:
         """Return whether this call holds the node, rather than an earlier call."""
-        return hold.has_stamp(node, self.purpose, self.stamp)
+        return hold.has_stamp(node, self.claim.purpose, self.claim.stamp)
 
     def undo_patch(self, node: Json) -> Json | None:
         """Return the patch that releases the node, or None if this call does not hold it."""
-        return hold.release_patch(node, self.purpose) if self.is_held_by_this_call(node) else None
+        held = self.is_held_by_this_call(node)
+        return hold.release_patch(node, self.claim.purpose, self.holders_of(node)) if held else None
 
 
-def _diff_part(node: Json, pods: list[Json]) -> Json:
-    held = hold.hold_of(node)
-    names = sorted(map(full_name, pods))
-    return {"unschedulable": held.unschedulable, "purposes": list(held.purposes), "pods": names}
-
-
-def plan(nodes: list[Json], pods: t.Mapping[str, list[Json]], options: Options, stamp: str) -> list[NodeChange]:
+def plan(
+    nodes: list[Json], pods: t.Mapping[str, list[Json]], options: Options, claim: hold.Claim, holders_of: HoldersOf
+) -> list[NodeChange]:
     """Return what the call changes on each of these nodes. Raises an error if a permission is missing.
 
     ``pods`` are the pods on each node that must leave it.
     """
-    purpose = options["purpose"]
-    if options["state"] == "restored":
-        make_patch = functools.partial(hold.release_patch, purpose=purpose)
-    else:
-        make_patch = functools.partial(hold.hold_patch, purpose=purpose, stamp=stamp)
-    changes = [NodeChange(node, make_patch, pods.get(name_of(node), []), purpose, stamp) for node in nodes]
+
+    def release(node: Json) -> Json | None:
+        return hold.release_patch(node, claim.purpose, holders_of(node))
+
+    def take(node: Json) -> Json | None:
+        if not options["allow_shared"]:
+            _check_holders([node], claim.purpose, holders_of)
+        return hold.hold_patch(node, claim, holders_of(node))
+
+    make_patch = release if options["state"] == "restored" else take
+    changes = [NodeChange(node, make_patch, pods.get(name_of(node), []), claim, holders_of) for node in nodes]
     found = [obstacle for change in changes for obstacle in eviction.obstacles(change.pods, options)]
     if found:
         raise eviction.pods_in_the_way(found)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold import hold_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import UNKNOWN, Holder
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -22,23 +23,41 @@ class NodeResult:
 
     node: str
     changed: bool = False
+    absent: bool = False
     unschedulable: bool = False
     purposes: list[str] = dataclasses.field(default_factory=list)
+    held_by: list[Json] = dataclasses.field(default_factory=list)
+    """The other maintainers of the node, as far as they have left marks."""
     evicted: list[str] = dataclasses.field(default_factory=list)
     left: dict[str, str] = dataclasses.field(default_factory=dict)
     """Pods that should have left the node, each with the reason why it did not."""
     failed: bool = False
     reason: str = ""
     seconds: float = 0.0
+    notes: list[str] = dataclasses.field(default_factory=list)
+    """What the user should know although the call has succeeded."""
 
-    def describe(self, node: Json) -> None:
-        """Set how the node is held."""
+    def describe(self, node: Json, holders: list[Holder]) -> None:
+        """Set how the node is held, and by whom else."""
         hold = hold_of(node)
         self.unschedulable, self.purposes = hold.unschedulable, list(hold.purposes)
+        anonymous = None if any(holder.needs_cordon for holder in holders) else _without_a_mark(node)
+        self.held_by = [holder.as_result() for holder in (*holders, anonymous) if holder]
+
+    def note(self, text: str) -> None:
+        """Add a note, once."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     def fail(self, reason: str) -> None:
         """Record that the node could not be brought to the state, and why."""
         self.failed, self.reason = True, reason
+
+
+def _without_a_mark(node: Json) -> Holder | None:
+    """Return whoever keeps a node cordoned besides us without a mark: a person, or a tool that leaves none."""
+    hold = hold_of(node)
+    return UNKNOWN if hold.unschedulable and (hold.initially_cordoned or not hold.purposes) else None
 
 
 def report(results: list[NodeResult]) -> Json:

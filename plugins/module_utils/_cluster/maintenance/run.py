@@ -37,6 +37,9 @@ LATE_PODS_S = 1.0
 EVICTION_RETRY_S = 5.0
 """How long to leave a pod alone after its eviction was requested."""
 
+HOLD_CHECK_S = 5.0
+"""How often to look whether a node that is being drained is still held and cordoned."""
+
 
 # ---- the module's one call ----------------------------------------------------------------------------------------
 
@@ -47,22 +50,48 @@ def maintain(cluster: Cluster, options: t.Mapping[str, t.Any]) -> tuple[Json, li
     Return the module's result, and warnings about pods that cannot be evicted now.
     """
     plan.check_options(options)
-    fleet = Fleet(cluster, options)
+    with signals.noted() as interruption:
+        return _maintain(Fleet(cluster, options, interruption), options, cluster.check_mode)
+
+
+def _maintain(fleet: Fleet, options: t.Mapping[str, t.Any], check_mode: bool) -> tuple[Json, list[str]]:
     nodes = fleet.nodes()
+    fleet.look_elsewhere()
+    claim = _claim(fleet, options)
     chosen = plan.select(nodes, options)
-    plan.check_nodes(nodes, chosen, options)
-    changes = plan.plan(chosen, fleet.pods(chosen), options, hold.new_stamp())
+    plan.check_nodes(nodes, chosen, claim, options, fleet.holders_of)
+    changes = plan.plan(chosen, fleet.pods(chosen), options, claim, fleet.holders_of)
     diff = {
         "before": {change.name: change.before for change in changes},
         "after": {change.name: change.after for change in changes},
     }
-    results = predict(fleet, changes) if cluster.check_mode else apply(fleet, changes)
-    warnings = [
+    absent = [NodeResult(name, absent=True) for name in plan.absent(nodes, options)]
+    results = predict(fleet, changes) if check_mode else apply(fleet, changes, absent)
+    return {**report([*results, *absent]), "diff": diff}, _warnings(fleet, results, check_mode)
+
+
+def _claim(fleet: Fleet, options: t.Mapping[str, t.Any]) -> hold.Claim:
+    return hold.Claim(
+        purpose=options["purpose"],
+        stamp=hold.new_stamp(fleet.now),
+        now=fleet.now,
+        lease_s=options["lease"],
+        take_over=options["take_over"],
+        pause_nvsentinel=options["pause_nvsentinel"],
+    )
+
+
+def _warnings(fleet: Fleet, results: list[NodeResult], check_mode: bool) -> list[str]:
+    """Return what the user should know although the call has succeeded."""
+    unread = [f"This user may not list {what}: they were not considered." for what in fleet.unread]
+    notes = [f"Node {result.node}: {note}" for result in results for note in result.notes]
+    forbidden = [
         f"Pod {pod} on {result.node} cannot be evicted now: {why}. A run would request it again until timeout."
         for result in results
         for pod, why in result.left.items()
+        if check_mode
     ]
-    return {**report(results), "diff": diff}, warnings
+    return [*unread, *notes, *forbidden]
 
 
 def predict(fleet: Fleet, changes: list[NodeChange]) -> list[NodeResult]:
@@ -70,20 +99,38 @@ def predict(fleet: Fleet, changes: list[NodeChange]) -> list[NodeResult]:
     dummy, errors = fleet.patch_all({change.name: change.make_patch for change in changes if change.patch})
     if errors:
         raise next(iter(errors.values()))
-    return [_predict_node(change, fleet.each(fleet.evict, change.evictions)) for change in changes]
+    return [_predict_node(fleet, change, fleet.each(fleet.evict, change.evictions)) for change in changes]
 
 
-def _predict_node(change: NodeChange, answers: list[str | None]) -> NodeResult:
+def _predict_node(fleet: Fleet, change: NodeChange, answers: list[str | None]) -> NodeResult:
     result = NodeResult(change.name, changed=change.changed, evicted=sorted(map(full_name, change.evictions)))
-    result.describe(change.node_after)
+    _describe(fleet, result, change.node_after)
+    _note_uncordoned(result, change.node)
     result.left = {full_name(pod): answer for pod, answer in zip(change.evictions, answers) if answer}
     return result
 
 
-def apply(fleet: Fleet, changes: list[NodeChange]) -> list[NodeResult]:
+def _describe(fleet: Fleet, result: NodeResult, node: Json) -> None:
+    """Set in a result how a node is held, and say for whom it stays cordoned after it was released."""
+    holders = fleet.holders_of(node)
+    result.describe(node, holders)
+    held = hold.hold_of(node)
+    left_for = hold.cordoned_for(node, holders)
+    if held.unschedulable and not held.purposes and left_for:
+        never = ", which will not uncordon it: run this again when it has finished" if held.left_cordoned else ""
+        result.note(f"It stays cordoned for {first_few(list(map(str, left_for)))}{never}.")
+
+
+def _note_uncordoned(result: NodeResult, node: Json) -> None:
+    held = hold.hold_of(node)
+    if held.purposes and not held.unschedulable:
+        result.note("Somebody else uncordoned it while it was held.")
+
+
+def apply(fleet: Fleet, changes: list[NodeChange], absent: t.Sequence[NodeResult] = ()) -> list[NodeResult]:
     """Make the changes. If this fails, the error contains the result for each node."""
     if fleet.options["state"] == "restored":
-        return _restore(fleet, changes)
+        return _restore(fleet, changes, absent)
     run = Run(fleet, changes)
     try:
         run.hold_nodes()
@@ -97,18 +144,42 @@ def apply(fleet: Fleet, changes: list[NodeChange]) -> list[NodeResult]:
     return run.results
 
 
-def _restore(fleet: Fleet, changes: list[NodeChange]) -> list[NodeResult]:
-    done, errors = fleet.patch_all({change.name: change.make_patch for change in changes})
-    results = [NodeResult(change.name) for change in changes]
-    for result in results:
-        if result.node in errors:
-            result.fail(errors[result.node].msg)
-        else:
-            node, result.changed = done[result.node]
-            result.describe(node)
-    if errors:
-        raise failure(results, "Run it again; it does not repeat what is done.")
-    return results
+def _restore(fleet: Fleet, changes: list[NodeChange], absent: t.Sequence[NodeResult]) -> list[NodeResult]:
+    done, errors = release(fleet, {change.name: change.make_patch for change in changes})
+    results = {change.name: NodeResult(change.name) for change in changes}
+    for change in changes:
+        _note_uncordoned(results[change.name], change.node)
+    for name, (node, changed) in done.items():
+        results[name].changed = changed
+        _describe(fleet, results[name], node)
+    for name, error in errors.items():
+        results[name].absent = error.reason == "NodeDeleted"
+        if not results[name].absent:
+            results[name].fail(error.msg)
+    rows = list(results.values())
+    if any(row.failed for row in rows):
+        raise failure([*rows, *absent], "Run it again; it does not repeat what is done.")
+    return rows
+
+
+def release(
+    fleet: Fleet, patches: t.Mapping[str, plan.MakePatch]
+) -> tuple[dict[str, tuple[Json, bool]], dict[str, GpuOpsError]]:
+    """Release nodes. Return the nodes with whether they were changed, and errors, by node.
+
+    Some maintainers record in another object that they found a node cordoned. The uncordon may have come between that
+    and our look, so a second look follows, and such a node is cordoned again.
+    """
+    done, errors = fleet.patch_all(patches)
+    uncordoned = [name for name, (node, changed) in done.items() if changed and not hold.hold_of(node).unschedulable]
+    if uncordoned and fleet.can_appear_elsewhere:
+        fleet.look_elsewhere()
+        again, failed = fleet.patch_all(
+            dict.fromkeys(uncordoned, lambda node: hold.leave_patch(node, fleet.holders_of(node)))
+        )
+        done |= {name: (node, True) for name, (node, changed) in again.items() if changed}
+        errors |= failed
+    return done, errors
 
 
 # ---- the drain ----------------------------------------------------------------------------------------------------
@@ -124,8 +195,14 @@ class _Drain:
     """The time after which no new pods appear on the node."""
     refused: dict[str, str] = dataclasses.field(default_factory=dict)
     retry_at: dict[str, float] = dataclasses.field(default_factory=dict)
+    node: Json | None = None
+    """The node at the last look at it."""
+    check_at: float = 0.0
+    """When to look at the node again."""
+    lost: str = ""
+    """Why the node cannot be drained any more, if somebody else has deleted or released it."""
     pods: list[Json] = dataclasses.field(default_factory=list)
-    """The pods that the last look found."""
+    """The pods that the last look found, without those that are given up."""
 
     @property
     def name(self) -> str:
@@ -175,19 +252,18 @@ class Run:
         In both cases, this releases the nodes that it has cordoned, unless restore_on_failure is false.
         """
         complete = False
-        with signals.as_exceptions():
-            try:
-                waiting.until(
-                    self._step,
-                    poll_s=lambda: DRAIN_POLL_S if self._active else 0,
-                    patience_ends=self._next_deadline,
-                    on_outage=lambda error: self._report(error.msg),
-                )
-                complete = not self.has_failed
-            finally:
-                if not complete and self._options["restore_on_failure"]:
-                    with signals.ignored():
-                        self._release()
+        try:
+            waiting.until(
+                self._step,
+                poll_s=lambda: DRAIN_POLL_S if self._active else 0,
+                patience_ends=self._next_deadline,
+                on_outage=lambda error: self._report(error.msg),
+            )
+            complete = not self.has_failed
+        finally:
+            if not complete and self._options["restore_on_failure"]:
+                self._fleet.interruption.disregard()
+                self._release()
 
     def _step(self) -> bool | None:
         """Cordon nodes, evict pods, and look at what is left. Return True when the run is over.
@@ -232,7 +308,7 @@ class Run:
         return min(map(self._deadline, self._active.values()), default=math.inf)
 
     def _cordon(self, result: NodeResult) -> None:
-        """Cordon a node. This runs in its own thread, so that an interruption cannot lose the answer to a request."""
+        """Cordon a node."""
         change = self._changes[result.node]
         try:
             node, changed = self._fleet.patch(result.node, change.make_patch)
@@ -241,12 +317,14 @@ class Run:
                 raise
             result.fail(e.msg)
         else:
-            result.describe(node)
+            _note_uncordoned(result, change.node)
+            _describe(self._fleet, result, node)
             # An answer may have been lost: if the node has this call's stamp, this call has changed it.
             result.changed = changed or change.is_held_by_this_call(node)
             if self._options["state"] == "drained":
                 now = time.monotonic()
-                self._cordoned.append(_Drain(result, now, now + (LATE_PODS_S if result.changed else 0)))
+                settled = now + (LATE_PODS_S if result.changed else 0)
+                self._cordoned.append(_Drain(result, now, settled, node=node, check_at=now + HOLD_CHECK_S))
         del self._schedulable[result.node]
 
     def _start_drains(self) -> None:
@@ -256,7 +334,37 @@ class Run:
             self._active[drain.name] = drain
 
     def _look(self, drain: _Drain) -> None:
-        drain.pods = self._fleet.pods_on(drain.name)
+        """Look at the pods on a node, and at the node itself now and then, and before its drain ends."""
+        pods = self._fleet.pods_on(drain.name)
+        try:
+            if not pods or time.monotonic() >= drain.check_at:
+                self._keep(drain)
+        except GpuOpsError as e:
+            if e.reason not in ("NodeDeleted", "NodeReleased"):
+                raise
+            drain.lost = e.msg
+        given_up = {full_name(pod): self._why_given_up(drain, pod) for pod in pods}
+        drain.result.left = {name: why for name, why in given_up.items() if why}
+        drain.pods = [pod for pod in pods if not given_up[full_name(pod)]]
+
+    def _keep(self, drain: _Drain) -> None:
+        """Cordon a node again if somebody else has uncordoned it. Raises an error if it is held no more."""
+        change = self._changes[drain.name]
+
+        def keep(node: Json) -> Json | None:
+            if change.claim.purpose not in hold.hold_of(node).purposes:
+                raise GpuOpsError("Another call has ended its maintenance in the meantime.", reason="NodeReleased")
+            return change.make_patch(node)
+
+        drain.node, was_uncordoned = self._fleet.patch(drain.name, keep)
+        drain.check_at = time.monotonic() + HOLD_CHECK_S
+        if was_uncordoned:
+            drain.result.note("Somebody else uncordoned it while it was held. It is cordoned again.")
+        _describe(self._fleet, drain.result, drain.node)
+
+    def _why_given_up(self, drain: _Drain, pod: Json) -> str:
+        skip_s = self._options["skip_wait_for_delete_timeout"]
+        return eviction.given_up(pod, drain.node, self._fleet.now, skip_s) if drain.node else ""
 
     def _evict(self, drains: list[_Drain]) -> None:
         due = [(drain, pod) for drain in drains for pod in drain.pods if drain.is_due(pod)]
@@ -280,11 +388,13 @@ class Run:
         now = time.monotonic()
         if drain.result.failed:
             return
-        if not drain.pods and now >= drain.settled:
+        if drain.lost:
+            self._fail(drain, drain.lost)
+        elif not drain.pods and now >= drain.settled:
             drain.result.seconds = round(now - drain.since, 1)
             del self._active[drain.name]
         elif drain.pods and now >= self._deadline(drain):
-            drain.result.left = self._why_left(drain)
+            drain.result.left |= self._why_left(drain)
             self._fail(drain, eviction.explain_left(drain.result.left, self._options["timeout"]))
 
     def _why_left(self, drain: _Drain) -> dict[str, str]:
@@ -304,11 +414,13 @@ class Run:
     def _release(self) -> None:
         """Release every node that this call holds."""
         self._fleet.finish()
-        done, errors = self._fleet.patch_all({name: change.undo_patch for name, change in self._changes.items()})
+        with contextlib.suppress(GpuOpsError):  # Without a new look, the last one counts.
+            self._fleet.look_elsewhere()
+        done, errors = release(self._fleet, {name: change.undo_patch for name, change in self._changes.items()})
         self._not_released = {name: error.msg for name, error in errors.items() if error.reason != "NodeDeleted"}
         for name, (node, dummy) in done.items():
             result = self._results[name]
-            result.describe(node)
+            _describe(self._fleet, result, node)
             result.changed = bool(result.evicted)
             result.reason = result.reason or "The call failed, and this node was put back as it was."
         for name, why in self._not_released.items():

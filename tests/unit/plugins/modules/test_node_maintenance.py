@@ -246,7 +246,7 @@ def test_bare_pods_are_evicted_with_permission(maintain: t.Callable, api: FakeAp
         ({"state": "drained"}, "nodes, node_selector"),
         ({"state": "drained", "nodes": ["gpu-0000"], "node_selector": {"a": "b"}}, "mutually exclusive"),
         ({"state": "drained", "nodes": ["gpu-0000"], "purpose": "No!"}, "purpose must be"),
-        ({"state": "drained", "nodes": ["gpu-0000"], "timeout": 0}, "timeout must be at least 1"),
+        ({"state": "drained", "nodes": ["gpu-0000"], "timeout": 0}, "timeout is 0: give 1 or more"),
         ({"state": "cordoned", "nodes": ["gpu-0000", "gpu-0001"], "max_in_maintenance": 1}, "max_in_maintenance is 1"),
     ],
 )
@@ -508,10 +508,29 @@ def test_a_node_that_changes_constantly_is_an_error(maintain: t.Callable, api: F
     assert "changes faster than it can be patched" in maintain(state="cordoned", nodes=["gpu-0000"]).result["msg"]
 
 
-@pytest.mark.parametrize("state", ["cordoned", "restored"])
-def test_a_node_that_is_deleted_in_the_meantime_is_named(maintain: t.Callable, api: FakeApi, state: str) -> None:
+def test_a_node_that_is_deleted_in_the_meantime_is_named(maintain: t.Callable, api: FakeApi) -> None:
     maintain(state="cordoned", nodes=["gpu-0001"])
     api.answer = lambda method, path: refusal(404, "gone") if path.endswith("gpu-0000") else None
-    run = maintain(state=state, nodes=["gpu-0000", "gpu-0001"])
+    run = maintain(state="cordoned", nodes=["gpu-0000", "gpu-0001"])
     assert run.rc == 1 and "Node gpu-0000 was deleted in the meantime" in run.result["msg"]
-    assert cordoned(api, 1) is (state == "cordoned"), "An earlier call cordoned it."
+    assert cordoned(api, 1), "An earlier call cordoned it."
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_nodes_that_are_gone_are_listed_as_absent(maintain: t.Callable, api: FakeApi, check_mode: bool) -> None:
+    maintain(state="cordoned", nodes=["gpu-0000", "gpu-0001"])
+    # One is gone at the first look, and one when it is patched.
+    api.answer = lambda method, path: refusal(404, "gone") if path.endswith("gpu-0000") and not check_mode else None
+    run = maintain(state="restored", nodes=["gone", "gpu-0000", "gpu-0001"], _ansible_check_mode=check_mode)
+    assert run.rc == 0 and run.result["changed"] is True and run.result["summary"]["failed"] == 0
+    absent = [item["node"] for item in run.result["nodes"] if item["absent"]]
+    assert absent == (["gone"] if check_mode else ["gpu-0000", "gone"])
+    assert cordoned(api, 1) is check_mode
+
+
+def test_a_node_that_is_gone_is_listed_beside_one_that_fails(maintain: t.Callable, api: FakeApi) -> None:
+    maintain(state="cordoned", nodes=["gpu-0000"])
+    api.answer = lambda method, path: refusal(403, "no", "Forbidden") if method == "PATCH" else None
+    run = maintain(state="restored", nodes=["gone", "gpu-0000"])
+    assert run.rc == 1 and "gpu-0000: No permission" in run.result["msg"]
+    assert [(item["node"], item["absent"]) for item in run.result["nodes"]] == [("gpu-0000", False), ("gone", True)]

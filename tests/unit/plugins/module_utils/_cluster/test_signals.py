@@ -30,14 +30,23 @@ def test_a_second_signal_does_not_disturb_the_clean_up() -> None:
     assert cleaned_up
 
 
-def test_a_block_that_ignores_signals_is_not_interrupted() -> None:
-    with signals.ignored():
-        for number in signals.ENDING:
-            os.kill(os.getpid(), number)
+def test_a_noted_signal_is_raised_only_where_the_block_asks_for_it() -> None:
+    """An exception between any two instructions can leave the lock of a thread pool taken for ever."""
+    with signals.noted() as interruption:
+        interruption.check()
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGHUP)
+        with pytest.raises(KeyboardInterrupt, match="^SIGTERM$"):
+            interruption.check()
+        with pytest.raises(KeyboardInterrupt, match="^SIGTERM$"):
+            interruption.check()
+        interruption.disregard()
+        interruption.check()
 
 
 def test_the_previous_handlers_are_restored() -> None:
     before = [signal.getsignal(number) for number in signals.ENDING]
-    with signals.as_exceptions(), signals.ignored():
-        assert [signal.getsignal(number) for number in signals.ENDING] == [signal.SIG_IGN] * len(signals.ENDING)
-    assert [signal.getsignal(number) for number in signals.ENDING] == before
+    for block in (signals.as_exceptions, signals.noted):
+        with block():
+            assert not {signal.getsignal(number) for number in signals.ENDING} & set(before)
+        assert [signal.getsignal(number) for number in signals.ENDING] == before

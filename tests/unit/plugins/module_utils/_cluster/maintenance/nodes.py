@@ -11,6 +11,8 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold import (
     INITIALLY_CORDONED,
     PURPOSE_PREFIX,
+    Claim,
+    Stamp,
 )
 from ansible_collections.gpuops.nvidia.plugins.modules.node_maintenance import OPTIONS
 
@@ -20,6 +22,15 @@ DEFAULTS: dict[str, t.Any] = {name: option.get("default") for name, option in OP
     "state": "drained",
     "purpose": "reboot",
 }
+
+
+NOW = 1_795_255_200.0
+"""2026-11-21T10:00:00Z, when the run of these tests has begun."""
+MINE = Stamp("2026-11-21T10:00:00Z", "bastion", "00000001")
+
+
+def claim(purpose: str = "reboot", **changes: t.Any) -> Claim:
+    return Claim(**{"purpose": purpose, "stamp": MINE, "now": NOW, "lease_s": 3600.0, **changes})
 
 
 def options(**changes: t.Any) -> dict[str, t.Any]:

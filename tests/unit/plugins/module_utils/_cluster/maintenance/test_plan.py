@@ -4,19 +4,29 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import plan
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import marks, plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold import release_patch
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import full_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes.stack import node, workload
-from tests.unit.plugins.module_utils._cluster.maintenance.nodes import held, options
+from tests.unit.plugins.module_utils._cluster.maintenance.nodes import MINE, claim, held, options
+
+
+def nobody(node: dict) -> list:
+    return []
+
+
+def check(nodes: list[dict], chosen: list[dict], **changes: t.Any) -> None:
+    plan.check_nodes(nodes, chosen, claim(), options(**changes), lambda node: marks.holders(node, {}))
 
 
 def test_only_a_node_that_this_call_holds_is_released_after_a_failure() -> None:
-    mine = plan.plan([held(cordoned=False, initially=None)], {}, options(), "me")[0]
-    assert mine.undo_patch(held(reboot="me")) == release_patch(held(reboot="me"), "reboot")
+    mine = plan.plan([held(cordoned=False, initially=None)], {}, options(), claim(), nobody)[0]
+    assert mine.undo_patch(held(reboot=str(MINE))) == release_patch(held(reboot=str(MINE)), "reboot", ())
     assert mine.undo_patch(held(reboot="somebody else")) is None and mine.undo_patch(node()) is None
 
 
@@ -37,6 +47,12 @@ def test_a_node_that_does_not_exist_is_named_with_the_option() -> None:
         plan.select([node(0)], options(nodes=["gone", "gpu-0000", "gpu-9"]))
 
 
+def test_nodes_that_are_gone_do_not_keep_others_from_coming_back() -> None:
+    chosen = options(state="restored", nodes=["gone", "gpu-0000", "gone"])
+    assert names(plan.select([node(0)], chosen)) == ["gpu-0000"]
+    assert plan.absent([node(0)], chosen) == ["gone"] and plan.absent([node(0)], options(state="restored")) == []
+
+
 def test_nodes_are_selected_by_label() -> None:
     other = node(1)
     other["metadata"]["labels"]["rack"] = "7"
@@ -46,40 +62,76 @@ def test_nodes_are_selected_by_label() -> None:
 
 
 def test_without_a_selection_the_nodes_held_for_the_purpose_are_used() -> None:
-    nodes = [held(0, reboot="x"), held(1, repair="x"), node(2)]
-    assert names(plan.select(nodes, options(state="restored"))) == ["gpu-0000"]
+    left = node(3)
+    left["metadata"]["annotations"] = {"gpuops.nvidia/left-cordoned": "kured"}
+    nodes = [held(0, reboot="x"), held(1, repair="x"), node(2), left]
+    assert names(plan.select(nodes, options(state="restored"))) == ["gpu-0000", "gpu-0003"]
 
 
-@pytest.mark.parametrize(
-    ("state", "fine"),
-    [("upgrade-required", True), ("upgrade-failed", True), ("upgrade-done", True), ("drain-required", False)],
-)
-def test_a_node_whose_driver_is_being_upgraded_is_refused(state: str, fine: bool) -> None:
+@pytest.mark.parametrize("state", ["upgrade-required", "upgrade-failed", "upgrade-done"])
+def test_a_node_whose_driver_is_not_being_upgraded_is_taken(state: str) -> None:
+    idle = node(0)
+    idle["metadata"]["labels"]["nvidia.com/gpu-driver-upgrade-state"] = state
+    check([idle], [idle])
+
+
+def test_a_node_on_which_others_are_at_work_is_taken_only_with_permission() -> None:
+    upgraded, removed, fine = node(0), node(1), node(2)
+    upgraded["metadata"]["labels"]["nvidia.com/gpu-driver-upgrade-state"] = "drain-required"
+    removed["spec"]["taints"] = [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]
+    with pytest.raises(GpuOpsError) as e:
+        check([upgraded, removed, fine], [fine, upgraded, removed])
+    assert e.value.msg == (
+        "Other maintainers are at work on gpu-0000 (gpu-operator (label nvidia.com/gpu-driver-upgrade-state="
+        "drain-required)), gpu-0001 (karpenter (taint karpenter.sh/disrupted)), and may uncordon a node during the "
+        "maintenance. Wait until they have finished, or set allow_shared: true."
+    )
+    assert e.value.reason == "NodesBusy"
+    check([upgraded, removed], [upgraded, removed], allow_shared=True)
+    check([upgraded], [upgraded], state="restored")
+
+
+def test_a_node_that_is_held_already_is_resumed_although_others_are_at_work() -> None:
+    busy = held(0, reboot="2026-11-21T09:59:00Z bastion 00000000")
+    busy["spec"]["taints"] = [{"key": "medik8s.io/drain", "effect": "NoSchedule"}]
+    check([busy], [busy])
+
+
+def test_others_that_come_between_the_look_and_the_patch_are_noticed() -> None:
     busy = node(0)
-    busy["metadata"]["labels"]["nvidia.com/gpu-driver-upgrade-state"] = state
-    plan.check_nodes([busy], [busy], options(state="restored"))
-    if fine:
-        plan.check_nodes([busy], [busy], options())
-    else:
-        with pytest.raises(
-            GpuOpsError, match=r"driver upgrade is in progress on gpu-0000 \(drain-required\).*Wait until"
-        ):
-            plan.check_nodes([busy], [busy], options())
+    busy["spec"]["taints"] = [{"key": "medik8s.io/drain", "effect": "NoSchedule"}]
+    (change,) = plan.plan([node(0)], {}, options(), claim(), lambda node: marks.holders(node, {}))
+    with pytest.raises(GpuOpsError, match=r"medik8s \(taint medik8s.io/drain\)"):
+        change.make_patch(busy)
+    (change,) = plan.plan([busy], {}, options(allow_shared=True), claim(), lambda node: marks.holders(node, {}))
+    assert change.patch
+
+
+def test_a_node_that_another_machine_holds_for_the_same_purpose_is_refused() -> None:
+    other = held(0, reboot="2026-11-21T09:30:00Z awx-7 00000000")
+    with pytest.raises(GpuOpsError) as e:
+        check([other], [other])
+    assert e.value.msg == (
+        "Another machine holds gpu-0000 (by awx-7 since 2026-11-21T09:30:00Z) for the purpose reboot, and may still be "
+        "at work. Wait for it, or set take_over: true if it has ended."
+    )
+    assert e.value.reason == "HeldElsewhere"
+    check([other], [other], state="restored")
 
 
 def test_no_more_nodes_in_maintenance_than_permitted() -> None:
     nodes = [held(0, repair="x"), node(1), node(2), node(3)]
-    plan.check_nodes(nodes, nodes[1:3], options(max_in_maintenance=3))
-    plan.check_nodes(nodes, nodes[:1], options(max_in_maintenance=1))
-    plan.check_nodes([held(0, reboot="x"), held(1, reboot="x")], [held(1, reboot="x")], options(max_in_maintenance=1))
+    check(nodes, nodes[1:3], max_in_maintenance=3)
+    check(nodes, nodes[:1], max_in_maintenance=1)
+    check([held(0, reboot="x"), held(1, reboot="x")], [held(1, reboot="x")], max_in_maintenance=1)
     with pytest.raises(
         GpuOpsError,
         match=r"^4 nodes would be in maintenance at once; 1 of them already are \(gpu-0000\), and "
         r"max_in_maintenance is 3",
     ):
-        plan.check_nodes(nodes, nodes[1:], options(max_in_maintenance=3))
+        check(nodes, nodes[1:], max_in_maintenance=3)
     with pytest.raises(GpuOpsError, match=r"^3 nodes would be in maintenance at once, and max_in_maintenance is 2"):
-        plan.check_nodes(nodes[1:], nodes[1:], options(max_in_maintenance=2))
+        check(nodes[1:], nodes[1:], max_in_maintenance=2)
 
 
 @pytest.mark.parametrize("purpose", ["", "Reboot", "a/b", "-a", "a-", "a" * 41])
@@ -90,8 +142,15 @@ def test_a_purpose_must_fit_into_an_annotation(purpose: str) -> None:
 
 def test_a_negative_grace_period_is_refused() -> None:
     plan.check_options(options(purpose="a" * 40, grace_period=0))
-    with pytest.raises(GpuOpsError, match="grace_period must be at least 0"):
+    with pytest.raises(GpuOpsError, match="grace_period is -1: give 0 or more"):
         plan.check_options(options(grace_period=-1))
+
+
+@pytest.mark.parametrize("name", ["timeout", "parallel", "max_in_maintenance", "lease", "skip_wait_for_delete_timeout"])
+def test_impossible_numbers_are_refused(name: str) -> None:
+    plan.check_options(options(**{name: 1}))
+    with pytest.raises(GpuOpsError, match=f"^{name} is 0: give 1 or more"):
+        plan.check_options(options(**{name: 0}))
 
 
 def test_obstacles_stop_the_plan_and_a_few_are_named() -> None:
@@ -100,14 +159,14 @@ def test_obstacles_stop_the_plan_and_a_few_are_named() -> None:
         GpuOpsError,
         match=r"^Pods are in the way: default/bare-0 .*default/bare-4 on .*; and 2 more\. Set these options",
     ) as caught:
-        plan.plan([node(0)], {"gpu-0000": pods}, options(), "me")
+        plan.plan([node(0)], {"gpu-0000": pods}, options(), claim(), nobody)
     assert caught.value.reason == "PodsInTheWay" and "bare-5" not in caught.value.msg
 
 
 def test_a_plan_says_what_changes() -> None:
     going = workload("going", deletionTimestamp="2026-11-21T10:00:00Z")
     pods = {"gpu-0000": [workload("b"), going, workload("a")]}
-    (change,) = plan.plan([held(cordoned=False, initially=None)], pods, options(), "me")
+    (change,) = plan.plan([held(cordoned=False, initially=None)], pods, options(), claim(), nobody)
     assert change.changed and [full_name(pod) for pod in change.evictions] == ["default/b", "default/a"]
     assert change.before == {"unschedulable": False, "purposes": [], "pods": ["default/a", "default/b"]}
     assert change.after == {"unschedulable": True, "purposes": ["reboot"], "pods": []}
@@ -115,6 +174,6 @@ def test_a_plan_says_what_changes() -> None:
 
 def test_a_plan_is_empty_when_nothing_is_left_to_do() -> None:
     drained, restored = held(reboot="x"), held(cordoned=False, initially=None)
-    assert not plan.plan([drained], {}, options(), "me")[0].changed
-    assert not plan.plan([restored], {}, options(state="restored"), "me")[0].changed
-    assert plan.plan([drained], {}, options(state="restored"), "me")[0].changed
+    assert not plan.plan([drained], {}, options(), claim(), nobody)[0].changed
+    assert not plan.plan([restored], {}, options(state="restored"), claim(), nobody)[0].changed
+    assert plan.plan([drained], {}, options(state="restored"), claim(), nobody)[0].changed

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import Holder
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.result import (
     NodeResult,
     failure,
@@ -15,8 +16,34 @@ from tests.unit.plugins.module_utils._cluster.maintenance.nodes import held
 
 def test_a_result_says_how_the_node_is_held() -> None:
     result = NodeResult("gpu-0000")
-    result.describe(held(reboot="x", repair="y"))
-    assert result.unschedulable and result.purposes == ["reboot", "repair"]
+    result.describe(held(reboot="x", repair="y"), [])
+    assert result.unschedulable and result.purposes == ["reboot", "repair"] and result.held_by == []
+
+
+def test_a_result_names_the_others_that_hold_the_node() -> None:
+    kured = Holder("kured", "lock on DaemonSet kured")
+    karpenter = Holder("karpenter", "taint karpenter.sh/disrupted", needs_cordon=False)
+    somebody = {"owner": "unknown", "mark": "cordon", "at_work": False}
+
+    def owners(node: dict, *holders: Holder) -> list[str]:
+        result = NodeResult("gpu-0000")
+        result.describe(node, list(holders))
+        assert result.held_by[-1:] in ([somebody], [holder.as_result() for holder in holders[-1:]])
+        return [item["owner"] for item in result.held_by]
+
+    assert owners(held(reboot="x"), kured) == ["kured"]
+    assert owners(held(reboot="x", initially="true"), kured) == ["kured"]
+    assert owners(held(reboot="x", initially="true")) == ["unknown"]
+    assert owners(held(reboot="x", initially="true"), karpenter) == ["karpenter", "unknown"]
+    assert owners(held(initially=None)) == ["unknown"] and owners(held(initially=None, cordoned=False)) == []
+
+
+def test_a_note_is_made_once() -> None:
+    result = NodeResult("gpu-0000")
+    result.note("a")
+    result.note("b")
+    result.note("a")
+    assert result.notes == ["a", "b"]
 
 
 def test_the_report_counts_nodes_and_each_evicted_pod_once() -> None:

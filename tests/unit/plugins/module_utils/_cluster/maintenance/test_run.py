@@ -9,14 +9,15 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import signals, waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, run
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import Holder, holders
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import NodeChange, plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.support.clock import Clock
 from tests.unit.fakes.stack import node, workload
-from tests.unit.plugins.module_utils._cluster.maintenance.nodes import options
+from tests.unit.plugins.module_utils._cluster.maintenance.nodes import NOW, claim, options
 
 Json = dict[str, t.Any]
 
@@ -38,7 +39,11 @@ class FakeFleet:
         self.all_pods = {"gpu-0000": [workload("a")], "gpu-0001": [workload("b", 1)]}
         self.look = look
         self.refusal: str | None = ""
-        self.now = 0.0
+        self.now = NOW
+        self.interruption = signals.Noted()
+        self.can_appear_elsewhere = False
+        self.elsewhere: dict[str, tuple[Holder, ...]] = {}
+        self.looks_elsewhere = 0
 
     def each(self, ask: t.Callable[[t.Any], t.Any], items: t.Iterable[t.Any]) -> list[t.Any]:
         return [ask(item) for item in items]
@@ -74,13 +79,19 @@ class FakeFleet:
     def finish(self) -> None:
         pass
 
+    def look_elsewhere(self) -> None:
+        self.looks_elsewhere += 1
+
+    def holders_of(self, item: Json) -> list[Holder]:
+        return holders(item, self.elsewhere)
+
     @property
     def cordoned(self) -> list[str]:
         return [name for name, item in self.all_nodes.items() if item["spec"].get("unschedulable")]
 
 
 def changes(fleet: FakeFleet) -> list[NodeChange]:
-    return plan(list(fleet.all_nodes.values()), fleet.all_pods, fleet.options, "this run")
+    return plan(list(fleet.all_nodes.values()), fleet.all_pods, fleet.options, claim(), fleet.holders_of)
 
 
 class Outage:
