@@ -26,15 +26,17 @@ attributes:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.tolerance
 options:
   name:
-    description: Name of the ClusterPolicy.
+    description: Name of the ClusterPolicy. If it is empty, the oldest one is meant, which the operator serves.
     type: str
-    default: cluster-policy
+    default: ""
   namespace:
-    description: Namespace of the operator, where the operands run.
+    description:
+      - Namespace of the operator, where the operands run. If it is empty, the one that the ClusterPolicy's status names.
     type: str
-    default: gpu-operator
+    default: ""
   wait:
     description: Wait until the stack is ready, and fail with the verdict if it does not become ready.
     type: bool
@@ -138,14 +140,16 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import report
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 OPTIONS: dict[str, t.Any] = {
-    "name": {"type": "str", "default": "cluster-policy"},
-    "namespace": {"type": "str", "default": "gpu-operator"},
+    "name": {"type": "str", "default": ""},
+    "namespace": {"type": "str", "default": ""},
     "wait": {"type": "bool", "default": False},
     "wait_timeout": {"type": "int", "default": 1800},
     "progress_path": {"type": "path"},
+    **tolerance.OPTIONS,
 }
 
 

@@ -24,15 +24,17 @@ attributes:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.tolerance
 options:
   name:
-    description: Name of the ClusterPolicy.
+    description: Name of the ClusterPolicy. If it is empty, the oldest one is meant, which the operator serves.
     type: str
-    default: cluster-policy
+    default: ""
   namespace:
-    description: Namespace of the operator, where the operands run.
+    description:
+      - Namespace of the operator, where the operands run. If it is empty, the one that the ClusterPolicy's status names.
     type: str
-    default: gpu-operator
+    default: ""
   allocated:
     description:
       - Also count the GPUs that pods hold. This reads all pods outside the operator's namespace, which takes a while in
@@ -62,6 +64,9 @@ nodes:
     - C(waiting_for) maps each operand that is not ready on the node to the status of its pod, for example C(driver) to
       C(CrashLoopBackOff). A node can run new GPU pods if C(waiting_for) is empty, C(ready) is true,
       C(cordoned) is false, and C(allocatable) contains GPUs.
+    - C(left_out) is the code of the reason why the node is not judged, for example C(OperandsSwitchedOff), or null.
+      The page of the verdict's reasons explains the codes.
+    - C(replicas) is the number of pods that share each GPU.
     - A value that the stack has not reported yet is null.
   returned: success
   type: list
@@ -70,6 +75,7 @@ nodes:
     - name: gpu-0000
       product: NVIDIA-H100-80GB-HBM3
       gpus: 8
+      replicas: 1
       memory_mib: 81559
       driver: 595.91.07
       mig: {capable: true, strategy: single, config: all-disabled, state: success}
@@ -84,6 +90,7 @@ nodes:
       taints: []
       upgrade_state: upgrade-done
       waiting_for: {}
+      left_out: null
 operands:
   description: Rollout of each operand's DaemonSet, in numbers of nodes.
   returned: success
@@ -98,6 +105,16 @@ operands:
       updated: 4
       available: 4
       images: ["nvcr.io/nvidia/driver:595.91.07-ubuntu24.04"]
+policy:
+  description: Name of the ClusterPolicy, or null if it does not exist.
+  returned: success
+  type: str
+  sample: cluster-policy
+namespace:
+  description: Namespace of the operator.
+  returned: success
+  type: str
+  sample: gpu-operator
 summary:
   description: Totals of the fleet. C(gpus) maps each resource name to its totals.
   returned: success
@@ -123,13 +140,14 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import fleet
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import fleet, tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 OPTIONS: dict[str, t.Any] = {
-    "name": {"type": "str", "default": "cluster-policy"},
-    "namespace": {"type": "str", "default": "gpu-operator"},
+    "name": {"type": "str", "default": ""},
+    "namespace": {"type": "str", "default": ""},
     "allocated": {"type": "bool", "default": True},
+    **tolerance.OPTIONS,
 }
 
 

@@ -9,11 +9,10 @@
 from __future__ import annotations
 
 import typing as t
-from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes, objects, operands, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -21,15 +20,26 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 def fleet_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     """Read the fleet once; return the result of gpu_stack_info."""
-    namespace = options["namespace"]
-    with ThreadPoolExecutor(1) as executor:
-        gpu_pods = executor.submit(pods.gpu_pods, cluster, namespace) if options["allocated"] else None
-        observation = observe.observe(cluster, namespace, options["name"])
-        allocated = _allocated(gpu_pods.result()) if gpu_pods else {}
-    waiting_for = _waiting_for(observation)
-    gpu_nodes = (node for node in observation.nodes if nodes.is_gpu_node(node))
-    rows = [_row(node, allocated, waiting_for) for node in sorted(gpu_nodes, key=objects.name_of)]
-    return {"nodes": rows, "summary": _summary(rows), **judge.judge(observation).as_result()}
+    limits = tolerance.of_options(options)
+    observation = observe.observe(cluster, options["namespace"], options["name"], limits)
+    allocated = _allocated(pods.gpu_pods(cluster, observation.namespace)) if options["allocated"] else {}
+    waiting_for, left_out = _waiting_for(observation), _left_out(judge.scope_of(observation, limits))
+    gpu_nodes = sorted(filter(nodes.is_gpu_node, observation.nodes), key=objects.name_of)
+    rows = [
+        {**_row(node, allocated, waiting_for), "left_out": left_out.get(objects.name_of(node))} for node in gpu_nodes
+    ]
+    return {
+        "policy": objects.name_of(observation.policy) if observation.policy else None,
+        "namespace": observation.namespace,
+        "nodes": rows,
+        "summary": _summary(rows),
+        **judge.judge(observation, limits).as_result(),
+    }
+
+
+def _left_out(scope: tolerance.Scope) -> dict[str, str]:
+    """Return the code of the reason why a node is not judged, by name."""
+    return {objects.name_of(node): code for code, found in scope.left_out.items() for node in found}
 
 
 def _allocated(gpu_pods: t.Iterable[pods.GpuPod]) -> dict[str, dict[str, int]]:
@@ -59,6 +69,7 @@ def _row(node: Json, allocated: t.Mapping[str, Json], waiting_for: t.Mapping[str
         "name": name,
         "product": labels.get(names.GPU_PRODUCT),
         "gpus": whole_number(labels.get(names.GPU_COUNT)),
+        "replicas": whole_number(labels.get(names.GPU_REPLICAS)),
         "memory_mib": whole_number(labels.get(names.GPU_MEMORY)),
         "driver": driver_version(labels),
         "mig": {

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 
-from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, NODES, FakeApi, refusal
+from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, NODES, POLICIES, FakeApi, refusal
 from tests.unit.fakes.stack import cpu_node
 
 Run = t.Callable[..., t.Any]
@@ -34,6 +34,7 @@ def test_the_fleet(api: FakeApi, module: Run) -> None:
         "name": "gpu-0000",
         "product": "NVIDIA-H100-80GB-HBM3",
         "gpus": 8,
+        "replicas": None,
         "memory_mib": 81559,
         "driver": "595.91.07",
         "mig": {"capable": True, "strategy": None, "config": None, "state": None},
@@ -48,7 +49,9 @@ def test_the_fleet(api: FakeApi, module: Run) -> None:
         "taints": [],
         "upgrade_state": "upgrade-done",
         "waiting_for": {},
+        "left_out": None,
     }
+    assert (result["policy"], result["namespace"]) == ("cluster-policy", "gpu-operator")
     second = result["nodes"][1]
     assert (second["cordoned"], second["taints"], second["allocated"]) == (
         True,
@@ -90,3 +93,25 @@ def test_no_permission(api: FakeApi, module: Run) -> None:
     api.answer = lambda method, path: refusal(403, "pods is forbidden") if path == ALL_PODS else None
     run = module()
     assert run.rc == 1 and run.result["reason"] == "Forbidden"
+
+
+def test_a_node_that_is_left_out_says_why(api: FakeApi, module: Run) -> None:
+    api.lists[NODES][1]["status"]["conditions"][0]["status"] = "Unknown"
+    assert module().result["verdict"]["state"] == "progressing"
+    result = module(exclude_nodes=["gpu-0001"]).result
+    assert result["verdict"]["state"] == "ready"
+    assert [row["left_out"] for row in result["nodes"]] == [None, "NodesExcluded"]
+    result = module(max_unready="50%").result
+    assert result["verdict"]["state"] == "ready"
+    assert [row["left_out"] for row in result["nodes"]] == [None, "NodesTolerated"]
+
+
+def test_a_tolerance_without_a_meaning_is_refused(module: Run) -> None:
+    failed = module(max_unready="some").result
+    assert failed["failed"] and failed["reason"] == "Invalid" and "max_unready is 'some'" in failed["msg"]
+
+
+def test_without_a_policy_there_is_no_name(api: FakeApi, module: Run) -> None:
+    api.lists[POLICIES].clear()
+    result = module().result
+    assert result["policy"] is None and result["verdict"]["reasons"][0]["code"] == "NoClusterPolicy"
