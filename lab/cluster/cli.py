@@ -16,6 +16,7 @@ from lab.cluster import faults, recorder
 from lab.cluster.controlplane import toolchain
 from lab.cluster.faults import commands as fault_commands
 from lab.cluster.lab import Lab
+from lab.cluster.nodes import bulk
 from lab.cluster.state import Options
 from lab.errors import LabError
 
@@ -35,6 +36,8 @@ def add_commands(commands: t.Any) -> None:
     recorder.add_options(
         _command(commands, "record", _record, "Record what an operator changes, as one JSON line per change.")
     )
+    copied = "End the simulated life, and copy a ready node and its pods until there are N nodes."
+    _command(commands, "multiply", _multiply, copied).add_argument("nodes", type=int, metavar="N")
     tools = "Build the lab's tools if they do not exist."
     commands.add_parser("tools", help=tools, description=tools).set_defaults(run=_tools)
 
@@ -141,6 +144,12 @@ def _fault(arguments: argparse.Namespace) -> int:
 
 def _record(arguments: argparse.Namespace) -> int:
     recorder.record(Lab(arguments.name), arguments.seconds, arguments.output)
+    return 0
+
+
+def _multiply(arguments: argparse.Namespace) -> int:
+    written = bulk.multiply(Lab(arguments.name), arguments.nodes)
+    _say(f"{written} objects are written. Nothing reacts to changes any more.")
     return 0
 
 

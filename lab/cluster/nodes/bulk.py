@@ -5,8 +5,8 @@
 """Thousands of nodes as large as real ones, with their operands' pods, written into etcd without simulated life.
 
 A lab that has a ready stack on a few nodes is the pattern. `multiply` ends everything that would react, and writes
-copies of what the API server stored for a node and for its pods. The names have the same length as those of the pattern,
-so they can be replaced in the API server's binary format.
+copies of what the API server stored for a node and for its pods. The new names are as long as those of the pattern, so
+they can be replaced in the API server's binary format.
 """
 
 from __future__ import annotations

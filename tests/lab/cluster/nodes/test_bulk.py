@@ -1,0 +1,77 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A lab whose nodes are multiplied without simulated life."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+
+from lab import cli
+from lab.cluster import Lab, LabError, Options
+from lab.cluster.api import Api, Json
+from lab.cluster.nodes import bulk
+from tests.support.labs import running_lab
+
+
+@pytest.fixture(scope="module")
+def lab() -> t.Iterator[Lab]:
+    with running_lab("bulk", Options(nodes=1, pods="instant")) as lab:
+        lab.deploy()
+        given = cli.parser().parse_args(["cluster", "multiply", "--name", lab.name, "30"])
+        assert given.run(given) == 0
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def api(lab: Lab) -> Api:
+    return Api(str(lab.kubeconfig))
+
+
+def size(item: Json) -> int:
+    return len(json.dumps(item, separators=(",", ":")))
+
+
+def test_the_nodes_are_as_large_as_real_ones_and_differ(api: Api) -> None:
+    nodes = api.list("/api/v1/nodes", resourceVersion=0)
+    assert [node["metadata"]["name"] for node in nodes] == [f"gpu-{number:04d}" for number in range(30)]
+    assert len({node["metadata"]["uid"] for node in nodes}) == 30
+    assert [node for node in nodes if not 21_000 < size(node) < 24_000] == []
+    last = nodes[-1]
+    assert last["metadata"]["labels"]["kubernetes.io/hostname"] == "gpu-0029"
+    assert len(last["status"]["images"]) == 50
+    assert {"kubelet", "nfd-master"} <= {entry["manager"] for entry in last["metadata"]["managedFields"]}
+    assert last["status"]["allocatable"]["nvidia.com/gpu"] == "8"
+
+
+def test_every_node_has_its_pods(api: Api) -> None:
+    pods = api.list("/api/v1/namespaces/gpu-operator/pods", resourceVersion=0)
+    assert len({pod["metadata"]["uid"] for pod in pods}) == len(pods)
+    mine = [pod for pod in pods if pod["spec"]["nodeName"] == "gpu-0029"]
+    assert sorted(pod["metadata"]["name"] for pod in mine) == [
+        "gpu-feature-discovery-00029",
+        "gpu-operator-node-feature-discovery-worker-00029",
+        "nvidia-container-toolkit-daemonset-00029",
+        "nvidia-dcgm-exporter-00029",
+        "nvidia-device-plugin-daemonset-00029",
+        "nvidia-driver-daemonset-00029",
+        "nvidia-mig-manager-00029",
+        "nvidia-operator-validator-00029",
+    ]
+    for daemonset in api.list("/apis/apps/v1/namespaces/gpu-operator/daemonsets"):
+        number = len([pod for pod in pods if pod["metadata"]["labels"].get("app") == daemonset["metadata"]["name"]])
+        if number:
+            assert (number, daemonset["status"]["numberReady"]) == (30, 30)
+
+
+def test_nothing_reacts_any_more(lab: Lab) -> None:
+    assert lab.status().running == ("etcd", "kube-apiserver")
+
+
+def test_a_number_that_makes_no_sense(lab: Lab) -> None:
+    with pytest.raises(LabError, match="more than 30 and at most 10000"):
+        bulk.multiply(lab, 30)
