@@ -81,8 +81,8 @@ options:
     default: 5m0s
   break_lock:
     description:
-      - Remove the lock of a Helm operation that is a minute older than O(helm_timeout) by the API server's clock, which
-        a Helm process leaves behind when it is killed.
+      - Remove the lock of a Helm operation that is half a minute older than O(helm_timeout) by the API server's clock,
+        which a Helm process leaves behind when it is killed.
       - Without this permission, and for a younger lock, the module fails.
     type: bool
     default: false

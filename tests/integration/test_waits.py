@@ -181,9 +181,9 @@ def test_ctrl_c(lab: Lab, ansible: Playbook) -> None:
     assert "Traceback" not in output, output
 
 
-@pytest.mark.usefixtures("finishes", "clean")
+@pytest.mark.usefixtures("clean")
 def test_helm_that_was_killed(lab: Lab, ansible: Playbook) -> None:
-    """Its lock on the release is removed after a while. Otherwise every later run would fail."""
+    """Its lock on the release is removed with permission, and not while Helm could still be running."""
     options = ["--namespace=gpu-operator", "--create-namespace", "--wait", f"--kubeconfig={lab.kubeconfig}"]
     helm = [str(lab.helm), "install", "gpu-operator", lab.chart, *options]
     selector = "--selector=owner=helm,status=pending-install"
@@ -194,6 +194,13 @@ def test_helm_that_was_killed(lab: Lab, ansible: Playbook) -> None:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         assert lab.kubectl(*pending)
+    killed = time.monotonic()
+    not_ready(ansible.run(OPERATOR, operator_break_lock=True), "pending-install of revision 1 began", "Wait until it ends")
+    time.sleep(max(0.0, killed + 33 - time.monotonic()))
+    not_ready(ansible.run(OPERATOR, operator_helm_timeout="1s"), "Set break_lock: true")
+    assert lab.kubectl(*pending)
+    works(ansible.run(OPERATOR, operator_helm_timeout="1s", operator_break_lock=True))
+    assert lab.kubectl(*pending) == ""
 
 
 def test_the_api_dies_during_a_wait() -> None:

@@ -18,7 +18,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-LOCK_MARGIN_S = 60.0
+LOCK_MARGIN_S = 30.0
 """Time beyond Helm's own time-out in which a Helm that gave up still writes its record."""
 
 _OLM_PACKAGES = "gpu-operator"

@@ -78,13 +78,13 @@ def test_only_the_newest_revision_locks(found: list[Revision]) -> None:
     assert guards.stale_lock(found, 9999.0, 300.0, may_break=True) is None
 
 
-def test_a_lock_is_stale_a_minute_after_helms_timeout() -> None:
-    assert guards.stale_lock(PENDING, 1360.0, 300.0, may_break=True) == PENDING[0]
+def test_a_lock_is_stale_half_a_minute_after_helms_timeout() -> None:
+    assert guards.stale_lock(PENDING, 1330.0, 300.0, may_break=True) == PENDING[0]
     with pytest.raises(GpuOpsError) as e:
-        guards.stale_lock(PENDING, 1359.0, 300.0, may_break=True)
+        guards.stale_lock(PENDING, 1329.0, 300.0, may_break=True)
     assert e.value.msg == (
-        "Helm's operation pending-upgrade of revision 2 began 359 s ago and has not ended. "
-        "Wait until it ends; its lock counts as left behind when it is older than 360 s."
+        "Helm's operation pending-upgrade of revision 2 began 329 s ago and has not ended. "
+        "Wait until it ends; its lock counts as left behind when it is older than 330 s."
     )
     assert e.value.reason == "ReleaseLocked"
 
