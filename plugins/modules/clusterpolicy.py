@@ -13,8 +13,10 @@ version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Writes the ClusterPolicy with server-side apply and strict field validation, so that a misspelled field is an error
-    instead of a setting that silently does nothing. Only the given fields are changed; a field that was given before
-    and is no longer given goes back to its default.
+    instead of a setting that silently does nothing. Only the given fields are changed. All others stay as they are,
+    whoever has set them, unless O(purge=true).
+  - Recognises a change that interrupts GPU workloads, because it makes the operator replace the driver, evict pods or
+    restart container runtimes. Such a change needs O(allow_disruption=true) if GPU pods run on the nodes concerned.
   - Refuses settings that the API server accepts but the operator ignores or fails on, and names the right field.
   - Waits for more than the status field. The stack is ready when every operand runs its newest revision on every node
     that should have it, and when the GPUs are allocatable. If waiting cannot help, the module fails at once
@@ -23,19 +25,22 @@ attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
     support: full
-    details: The prediction comes from the API server (a dry run). Before the CRD is installed, it is the given spec.
+    details:
+      - The prediction comes from the API server (a dry run). Before the CRD is installed, it is the given spec.
+      - A change that interrupts GPU workloads is a warning, and RV(disruption) names it.
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: full
     details:
       - Shows the spec, the labels, the annotations and the fields that this collection owns, never the status.
-      - Secrets in environment variables are hidden.
+      - Secrets in environment variables and credentials in URLs are hidden.
   idempotent:
     description: A second run with the same options changes nothing.
     support: full
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.tolerance
 options:
   name:
     description: Name of the ClusterPolicy. The operator acts on only one ClusterPolicy in a cluster.
@@ -54,7 +59,7 @@ options:
   spec:
     description:
       - Fields of the spec in the API's spelling, for everything that has no option in this module.
-      - They are merged with the options.
+      - They are merged with the options. A null gives up a field that was given before; it goes back to its default.
     type: dict
     default: {}
   labels:
@@ -224,6 +229,32 @@ options:
       rolling_update:
         description: Settings of the rolling update, in the API's spelling (C(maxUnavailable)).
         type: dict
+  purge:
+    description:
+      - Reset every field, label and annotation that this collection has set before and that is not given now.
+      - Use it where one task describes the whole ClusterPolicy. Fields that others have set stay as they are.
+      - A field that another manager owns too cannot be reset. A warning names the field and the manager.
+    type: bool
+    default: false
+  adopt:
+    description:
+      - Take the ClusterPolicy over from Helm. The fields that Helm owns become this collection's own, so that those that
+        are not given later leave the object, and Helm's marks on the object are removed.
+      - Use it after the Helm release no longer contains the ClusterPolicy (C(clusterPolicy.deployCR=false)). It acts
+        only once, and never on the fields of other managers.
+    type: bool
+    default: false
+  schema:
+    description:
+      - Schema of the CRD that will be installed before the run (C(openAPIV3Schema)), for check mode. The prediction then
+        follows this schema instead of that of the installed CRD. Without check mode, it has no effect.
+      - M(gpuops.nvidia.operator_crds) returns it.
+    type: dict
+  operator_version:
+    description:
+      - Version of the operator that will act on the change, if it is not the one that runs now. An operator older than
+        v26.7 evicts GPU pods for changes that a newer one makes in place.
+    type: str
   force:
     description: Take over fields that another manager (Helm, kubectl) owns and has set to another value.
     type: bool
@@ -242,7 +273,9 @@ options:
       - Without this option, the controller prints these lines if it runs the module itself (connection V(local)).
     type: path
   allow_disruption:
-    description: Allow the deletion of the ClusterPolicy while pods use GPUs. These pods lose their driver.
+    description:
+      - Allow a change that interrupts running GPU pods, or the deletion of the ClusterPolicy while pods use GPUs.
+      - Nodes without GPU pods need no permission.
     type: bool
     default: false
 seealso:
@@ -269,6 +302,30 @@ EXAMPLES = r"""
         repository: registry.example.com/nvidia
         image: gpu-operator
         version: v26.7.0
+
+- name: Set one field, and leave all others as they are
+  gpuops.nvidia.clusterpolicy:
+    dcgm_exporter:
+      env:
+        - name: DCGM_EXPORTER_INTERVAL
+          value: "15000"
+
+- name: Set the whole ClusterPolicy, and reset what an earlier run has set and this one does not
+  gpuops.nvidia.clusterpolicy:
+    spec: "{{ chart.clusterpolicy.spec }}"
+    purge: true
+
+- name: Give a field up, so that it goes back to its default
+  gpuops.nvidia.clusterpolicy:
+    spec:
+      dcgmExporter:
+        env: null
+
+- name: Change the driver, although the operator evicts GPU pods for that
+  gpuops.nvidia.clusterpolicy:
+    driver:
+      version: 595.91.07
+    allow_disruption: true
 
 - name: Remove the stack although pods use GPUs
   gpuops.nvidia.clusterpolicy:
@@ -314,6 +371,31 @@ operands:
       updated: 4
       available: 4
       images: ["nvcr.io/nvidia/driver:595.91.07-ubuntu24.04"]
+disruption:
+  description:
+    - What interrupts running GPU pods, with at most 20 of these pods and of their nodes by name.
+    - RV(disruption.pods_total) is null if this user may not list pods.
+  returned: with O(state=present)
+  type: dict
+  sample:
+    changes:
+      - field: driver.version
+        before: 580.126.20
+        after: 595.91.07
+        effect: the operator evicts GPU pods and replaces the driver, node by node
+        operand: driver
+    pods: [ml/train-0]
+    pods_total: 1
+    nodes: [gpu-0000]
+    nodes_total: 1
+conflicts:
+  description: The fields that other managers own with other values, each with its manager.
+  returned: if O(force=true) would be needed
+  type: list
+  elements: dict
+  sample:
+    - field: spec.driver.version
+      manager: kubectl-edit
 gpu_pods:
   description: Number of running pods outside the operator's namespace that use a GPU.
   returned: with O(state=absent), if the ClusterPolicy existed
@@ -325,8 +407,10 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import apply, changes, spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import apply, spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import secrets_in
 
 OPTIONS: dict[str, t.Any] = {
     "name": {"type": "str", "default": "cluster-policy"},
@@ -336,23 +420,26 @@ OPTIONS: dict[str, t.Any] = {
     "labels": {"type": "dict", "default": {}},
     "annotations": {"type": "dict", "default": {}},
     **spec.BLOCK_OPTIONS,
+    "purge": {"type": "bool", "default": False},
+    "adopt": {"type": "bool", "default": False},
+    "schema": {"type": "dict"},
+    "operator_version": {"type": "str"},
     "force": {"type": "bool", "default": False},
     "wait": {"type": "bool", "default": True},
     "wait_timeout": {"type": "int", "default": 1800},
     "progress_path": {"type": "path"},
     "allow_disruption": {"type": "bool", "default": False},
+    **tolerance.OPTIONS,
 }
 
 
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    module.no_log_values.update(changes.secrets_in(module.params))
+    module.no_log_values.update(secrets_in(module.params))
     try:
-        result = apply.ensure(Cluster(module.params, module.check_mode), module.params)
+        result = apply.ensure(Cluster(module.params, module.check_mode), module.params, module.warn)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
-    for warning in result.pop("warnings", []):
-        module.warn(warning)
     module.exit_json(**result)
 
 

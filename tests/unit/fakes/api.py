@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import http.server
 import json
 import re
@@ -88,6 +89,10 @@ class FakeApi:
     def _one(self, method: str, collection: str, name: str, query: dict[str, str], body: Json | None) -> Reply:
         existing = next((item for item in self.lists[collection] if item["metadata"]["name"] == name), None)
         dry = query.get("dryRun") == "All"
+        if method == "PATCH" and isinstance(body, list):
+            return self._json_patch(collection, existing, body)
+        if method == "PUT" and existing is not None and body is not None and dry:
+            return 200, body
         if method == "PATCH" and body is not None and "force" not in query:
             return self._merge_patch(collection, existing, body, dry)
         if method == "PATCH" and body is not None:
@@ -134,6 +139,24 @@ class FakeApi:
         made["metadata"]["resourceVersion"] = str(version + 1)
         if not dry:
             self.lists[collection] = [made if item is existing else item for item in self.lists[collection]]
+        return 200, made
+
+    def _json_patch(self, collection: str, existing: Json | None, patch: list[Json]) -> Reply:
+        """Apply a JSON patch of the metadata that replaces and removes."""
+        if existing is None:
+            return refusal(404, "not found")
+        made = copy.deepcopy(existing)
+        for step in patch:
+            *path, last = [part.replace("~1", "/").replace("~0", "~") for part in step["path"].split("/")[1:]]
+            parent = functools.reduce(lambda value, key: value[key], path, made)
+            if last == "resourceVersion" and parent.get(last, "1") != step["value"]:
+                return refusal(409, "the object has been modified", "Conflict")
+            if step["op"] == "remove":
+                del parent[last]
+            else:
+                parent[last] = step["value"]
+        made["metadata"]["resourceVersion"] = str(int(made["metadata"].get("resourceVersion", 1)) + 1)
+        self.lists[collection] = [made if item is existing else item for item in self.lists[collection]]
         return 200, made
 
     def _evict(self, body: Json) -> Reply:
@@ -220,7 +243,7 @@ def _handler(api: FakeApi) -> type[http.server.BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names that http.server calls
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names that http.server calls
 
         def date_time_string(self, timestamp: float | None = None) -> str:
             return super().date_time_string(time.time() + api.skew_s)

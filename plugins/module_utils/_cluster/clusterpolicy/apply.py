@@ -4,41 +4,46 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Applying and deleting the ClusterPolicy, and the wait that follows."""
+"""Applying the ClusterPolicy, and the wait that follows."""
 
 from __future__ import annotations
 
 import json
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, pods, waiting
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import (
     changes,
     mistakes,
-    refusals,
+    ownership,
+    permission,
+    prediction,
+    removal,
     spec,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, wait
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, tolerance, wait
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-CRD = namespaced("apiextensions.k8s.io/v1", None, "customresourcedefinitions", names.CLUSTERPOLICY_CRD)
+Warn = t.Callable[[str], None]
+
+ADOPTION_ATTEMPTS = 5
+"""How often an adoption is tried while others, such as the operator with its status, write to the object."""
 
 
-def ensure(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+def ensure(cluster: Cluster, options: t.Mapping[str, t.Any], warn: Warn) -> Json:
     """Bring the ClusterPolicy into the state that the options ask for; return the result of the module."""
-    return _present(cluster, options) if options["state"] == "present" else _absent(cluster, options)
+    refuse_below(options, wait_timeout=0)
+    return _present(cluster, options, warn) if options["state"] == "present" else removal.remove(cluster, options)
 
 
-# Present
-
-
-def _present(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+def _present(cluster: Cluster, options: t.Mapping[str, t.Any], warn: Warn) -> Json:
     """Apply the ClusterPolicy and wait."""
-    desired = spec.desired_spec(options)
-    mistakes.refuse_wrong_fields(desired)
+    tolerance.of_options(options)  # refused before anything is written
+    given = spec.desired_spec(options)
+    mistakes.refuse_wrong_fields(given)
     policies = observe.read_policies(cluster)
     if policies is None and not cluster.check_mode:
         raise GpuOpsError(
@@ -48,13 +53,15 @@ def _present(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
         )
     _refuse_second_policy(options["name"], policies or [])
     _refuse_gpucluster(cluster)
-    result = _write(cluster, options, desired, policies)
+    result = _write(cluster, options, _request(cluster, options, given, policies), warn)
     if cluster.check_mode:
         return result
     try:
         return {**result, **_verdict(cluster, options)}
     except GpuOpsError as e:
-        raise GpuOpsError(e.msg, **{**result, **e.details}) from e
+        # A person reads this: the reasons, without the object and the table of operands.
+        details = {key: value for key, value in e.details.items() if key != "operands"}
+        raise GpuOpsError(e.msg, changed=result["changed"], **details) from e
 
 
 def _refuse_second_policy(name: str, policies: list[Json]) -> None:
@@ -68,7 +75,7 @@ def _refuse_second_policy(name: str, policies: list[Json]) -> None:
 
 
 def _refuse_gpucluster(cluster: Cluster) -> None:
-    gpuclusters = cluster.list(observe.GPUCLUSTERS_PATH) or []
+    gpuclusters = cluster.list_readable(observe.GPUCLUSTERS_PATH).items
     if gpuclusters:
         raise GpuOpsError(
             f"A GPUCluster ({objects.name_of(gpuclusters[0])}) exists, and the operator serves neither it nor a "
@@ -77,104 +84,86 @@ def _refuse_gpucluster(cluster: Cluster) -> None:
         )
 
 
-def _write(cluster: Cluster, options: t.Mapping[str, t.Any], desired: Json, policies: list[Json] | None) -> Json:
-    """Apply the ClusterPolicy if it changes. ``policies`` is None in check mode before the CRD is installed."""
+def _request(
+    cluster: Cluster, options: t.Mapping[str, t.Any], given: Json, policies: list[Json] | None
+) -> prediction.Request:
+    """Return the apply that the options ask for. ``policies`` is None in check mode before the CRD is installed."""
     existing = next((item for item in policies or [] if objects.name_of(item) == options["name"]), None)
-    manifest = spec.manifest(options, desired, existing, FIELD_MANAGER)
-    predicted = manifest if policies is None else _apply(cluster, manifest, options["force"], dry_run=True)
+    adopts = bool(options["adopt"]) and ownership.belongs_to_helm(existing)
+    own = ownership.adopted(existing, FIELD_MANAGER) if adopts and existing else existing
+    return prediction.Request(
+        manifest=spec.manifest(options, given, own, FIELD_MANAGER),
+        existing=existing,
+        is_served=policies is not None,
+        adopts=adopts,
+        force=options["force"],
+        next_schema=options["schema"] if cluster.check_mode else None,
+    )
+
+
+def _write(cluster: Cluster, options: t.Mapping[str, t.Any], request: prediction.Request, warn: Warn) -> Json:
+    """Apply the ClusterPolicy if that changes it, and if what it interrupts is allowed."""
+    predicted, notes = prediction.predict(cluster, request)
     mistakes.refuse_contradictions(predicted["spec"])
-    warnings = mistakes.warnings(predicted["spec"])
-    if policies is None:
-        warnings.append("The ClusterPolicy CRD is not installed yet, so its fields could not be checked.")
-    change = changes.between(existing, predicted, FIELD_MANAGER)
-    is_written = change.changed and not cluster.check_mode
-    final = _apply(cluster, manifest, options["force"]) if is_written else predicted
+    disrupted = permission.disruption_of(cluster, options, request.existing, predicted)
+    if not options["allow_disruption"] and not cluster.check_mode:
+        permission.refuse(disrupted)
+    change = changes.between(request.existing, predicted, FIELD_MANAGER)
+    for sentence in (*notes, *mistakes.warnings(predicted["spec"]), *_what_stays(request, predicted)):
+        warn(sentence)
+    if cluster.check_mode and disrupted.pods:
+        warn(disrupted.message() + ("" if options["allow_disruption"] else " A run needs allow_disruption: true."))
+    final = _apply(cluster, request) if change.changed and not cluster.check_mode else predicted
     return {
         "changed": change.changed,
         "clusterpolicy": changes.strip_managed(final),
-        "warnings": warnings,
+        "disruption": disrupted.as_result(),
         "diff": change.diff,
     }
 
 
-def _apply(cluster: Cluster, manifest: Json, force: bool, dry_run: bool = False) -> Json:
-    path = f"{observe.CLUSTERPOLICIES_PATH}/{objects.name_of(manifest)}"
+def _what_stays(request: prediction.Request, predicted: Json) -> t.Iterator[str]:
+    """Yield a warning about fields that we give up and that stay, because other managers own them too."""
+    left = ownership.left_with_others(request.existing, predicted, FIELD_MANAGER)
+    for field, managers in left.items():
+        yield f"{field} is no longer given, but it stays as it is, because {' and '.join(managers)} also owns it."
+
+
+def _apply(cluster: Cluster, request: prediction.Request) -> Json:
+    if request.adopts and request.existing is not None:
+        _adopt(cluster, request.path, request.existing)
     try:
-        return cluster.apply(path, manifest, force=force, dry_run=dry_run)
+        return cluster.apply(request.path, request.manifest, force=request.force)
     except GpuOpsError as e:
-        schema = _schema(cluster) if e.reason in ("Invalid", "ServerError") else None
-        raise refusals.explain(e, schema) from e
+        raise prediction.explained(cluster, e) from e
 
 
-def _schema(cluster: Cluster) -> Json | None:
-    """Return the CRD's schema of the spec, for suggestions; None if the user may not read it."""
-    try:
-        crd = cluster.get(CRD) or {}
-    except GpuOpsError:
-        return None
-    versions = (crd.get("spec") or {}).get("versions") or []
-    schema = versions[0]["schema"]["openAPIV3Schema"] if versions else {}
-    return t.cast("Json | None", (schema.get("properties") or {}).get("spec"))
+def _adopt(cluster: Cluster, path: str, seen: Json) -> None:
+    """Make Helm's fields ours. If the run ends before the apply, the next one finds them as our own."""
+    for attempt in range(ADOPTION_ATTEMPTS):
+        item = (cluster.get(path) if attempt else seen) or {"metadata": {}}
+        if item["metadata"].get("generation") != seen["metadata"].get("generation"):
+            break
+        patch = json.dumps(ownership.adoption_patch(item, FIELD_MANAGER))
+        try:
+            cluster.ask("PATCH", path, {"fieldManager": FIELD_MANAGER}, patch, "application/json-patch+json")
+        except GpuOpsError as e:
+            if e.reason != "Conflict":
+                raise
+        else:
+            return
+    raise GpuOpsError(
+        f"ClusterPolicy {objects.name_of(seen)} was changed by somebody else while it was taken over from Helm. "
+        "Run it again.",
+        reason="Conflict",
+    )
 
 
 def _verdict(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
-    namespace, name = options["namespace"], options["name"]
+    namespace, name, limits = options["namespace"], options["name"], tolerance.of_options(options)
     if options["wait"]:
-        verdict = wait.until_ready(cluster, namespace, name, options["wait_timeout"], options["progress_path"])[1]
+        timeout_s, progress_path = options["wait_timeout"], options["progress_path"]
+        verdict = wait.until_ready(cluster, namespace, name, timeout_s, progress_path, limits)[1]
     else:
-        verdict = judge.judge(observe.observe(cluster, namespace, name))
+        verdict = judge.judge(observe.observe(cluster, namespace, name, limits), limits)
     return verdict.as_result()
-
-
-# Absent
-
-
-def _absent(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
-    """Delete the ClusterPolicy, only with permission if pods use GPUs, and wait until its operands are gone."""
-    path = f"{observe.CLUSTERPOLICIES_PATH}/{options['name']}"
-    existing = cluster.get(path)
-    change = changes.between(existing, None, FIELD_MANAGER)
-    if existing is None:
-        return {"changed": False, "clusterpolicy": {}, "diff": change.diff}
-    gpu_pods = pods.gpu_pods(cluster, options["namespace"])
-    if gpu_pods and not options["allow_disruption"]:
-        examples = first_few([f"{pod.namespace}/{pod.name}" for pod in gpu_pods])
-        raise GpuOpsError(
-            f"{len(gpu_pods)} running pods use a GPU ({examples}) "
-            "and would lose their driver. Drain them first, or set allow_disruption: true.",
-            reason="Disruption",
-            gpu_pods=len(gpu_pods),
-        )
-    cluster.delete(path)
-    if options["wait"] and not cluster.check_mode:
-        _wait_until_gone(cluster, existing, options["namespace"], options["wait_timeout"])
-    return {"changed": True, "clusterpolicy": {}, "gpu_pods": len(gpu_pods), "diff": change.diff}
-
-
-def _wait_until_gone(cluster: Cluster, policy: Json, namespace: str, timeout_s: float) -> None:
-    left = ""
-
-    def look() -> bool | None:
-        nonlocal left
-        left = _remains(cluster, policy, namespace)
-        return None if left else True
-
-    if waiting.until(look, timeout_s) is None:
-        raise GpuOpsError(
-            f"Not removed after {timeout_s} s: {left}. See `kubectl -n {namespace} get pods` for what holds them.",
-            reason="TimedOut",
-        )
-
-
-def _remains(cluster: Cluster, policy: Json, namespace: str) -> str:
-    """Return what is left of a deleted ClusterPolicy, or an empty string: its DaemonSets, or else the object itself."""
-    daemonsets = cluster.list(namespaced("apps/v1", namespace, "daemonsets")) or []
-    left = [objects.name_of(item) for item in daemonsets if _is_owned_by(policy, item)]
-    name = objects.name_of(policy)
-    if left or cluster.get(f"{observe.CLUSTERPOLICIES_PATH}/{name}") is None:
-        return ", ".join(left)
-    return f"ClusterPolicy {name} (finalizers: {json.dumps(policy['metadata'].get('finalizers') or [])})"
-
-
-def _is_owned_by(owner: Json, item: Json) -> bool:
-    return any(each["uid"] == owner["metadata"]["uid"] for each in item["metadata"].get("ownerReferences") or [])

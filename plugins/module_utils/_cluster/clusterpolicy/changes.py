@@ -4,21 +4,15 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""What an apply changes in a ClusterPolicy, who owns each field, and which values are secret. Pure."""
+"""What an apply changes in a ClusterPolicy. Pure."""
 
 from __future__ import annotations
 
 import dataclasses
-import re
-import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
+from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import mask
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
-
-MASK = "VALUE_HIDDEN"
-_SECRET_NAME = re.compile(r"(?i)(token|password|passwd|secret|credential|api_?key)")
-
-SECRET_LENGTH = 6
-"""Shorter secrets are not hidden throughout a result, because that would also hide ordinary words."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,34 +45,8 @@ def _our_part(item: Json | None, manager: str) -> Json:
         "metadata": metadata,
         "spec": item.get("spec") or {},
         # Taking over a field with the same value is also a change: from then on, we maintain the value.
-        f"fields owned by {manager}": sorted(path for path, owners in owners_of(item).items() if manager in owners),
+        f"fields owned by {manager}": ownership.owned_by(item, manager),
     }
-
-
-# Owners
-
-
-def owners_of(item: Json) -> dict[str, list[str]]:
-    """Return the managers of each leaf field, from managedFields, for example ``{"spec.driver.version": ["helm"]}``."""
-    owners: dict[str, list[str]] = {}
-    for entry in item["metadata"].get("managedFields") or []:
-        if not entry.get("subresource"):
-            for path in _leaves(entry.get("fieldsV1") or {}):
-                owners.setdefault(path, []).append(str(entry.get("manager")))
-    return owners
-
-
-def _leaves(fields: Json, path: str = "") -> t.Iterator[str]:
-    """Yield the paths of a ``fieldsV1`` tree. Its keys are ``f:<field>``, ``k:<key of an item>`` and ``.`` (itself)."""
-    for key, children in fields.items():
-        if key == ".":
-            continue
-        kind, dummy, name = key.partition(":")
-        where = f"{path}[{name}]" if kind != "f" else f"{path}.{name}" if path else name
-        if children.keys() - {"."}:
-            yield from _leaves(children, where)
-        else:
-            yield where
 
 
 def strip_managed(item: Json) -> Json:
@@ -86,33 +54,3 @@ def strip_managed(item: Json) -> Json:
     metadata = {key: value for key, value in item["metadata"].items() if key != "managedFields"}
     stripped: Json = mask({**item, "metadata": metadata})
     return stripped
-
-
-# Secrets
-
-
-def mask(value: t.Any) -> t.Any:
-    """Hide the values of environment variables whose names say that they are secret."""
-    if isinstance(value, list):
-        return [mask(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if _is_secret(value):
-        return {**value, "value": MASK}
-    return {key: mask(item) for key, item in value.items()}
-
-
-def _is_secret(entry: Json) -> bool:
-    name = entry.get("name")
-    return isinstance(name, str) and bool(entry.get("value")) and bool(_SECRET_NAME.search(name))
-
-
-def secrets_in(value: t.Any) -> t.Iterator[str]:
-    """Yield the values that `mask` hides, except very short ones."""
-    if isinstance(value, dict):
-        if _is_secret(value) and len(str(value["value"])) >= SECRET_LENGTH:
-            yield str(value["value"])
-        value = list(value.values())
-    if isinstance(value, list):
-        for item in value:
-            yield from secrets_in(item)

@@ -111,10 +111,14 @@ def _of_driver_pods(before: Json, after: Json, operator: Operator) -> Changes:
         yield _change(before, after, "driver.upgradePolicy.autoUpgrade", EVICTS)
     always_evicts = min(operator.running or (0, 0), operator.acting or (0, 0)) < IN_PLACE
     if always_evicts and operator.running and operator.acting and operator.running != operator.acting:
-        yield Change("operator", *(f"v{major}.{minor}" for major, minor in (operator.running, operator.acting)), EVICTS)
+        yield Change("operator", _line(operator.running), _line(operator.acting), EVICTS)
     for field in _differing(before, after, _DRIVER_BLOCKS):
         if _is_in_driver_pods(field, before, after) and (always_evicts or not _starts_with(field, _COSMETIC)):
             yield _change(before, after, field, EVICTS)
+
+
+def _line(found: Version) -> str:
+    return f"v{found[0]}.{found[1]}"
 
 
 def _is_in_driver_pods(field: str, before: Json, after: Json) -> bool:
@@ -181,6 +185,7 @@ _DEFAULTS: Json = {
     "driver.kernelModuleType": "auto",
     "cdi.enabled": True,
     "operator.runtimeClass": "nvidia",
+    "operator.defaultRuntime": "docker",
     "toolkit.installDir": "/usr/local/nvidia",
     "hostPaths.rootFS": "/",
     "hostPaths.driverInstallDir": "/run/nvidia/driver",

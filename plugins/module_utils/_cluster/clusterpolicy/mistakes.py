@@ -129,7 +129,7 @@ def _images(spec: Json) -> t.Iterator[str]:
         if missing:
             yield (
                 f"{key}: repository, image and version go together (or image alone with its whole path); "
-                f"{' and '.join(missing)} is missing."
+                f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing."
             )
 
 

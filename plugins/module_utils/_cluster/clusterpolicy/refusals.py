@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import re
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -27,10 +28,33 @@ def explain(error: GpuOpsError, schema: Json | None) -> GpuOpsError:
         return error
     fields = _unknown_fields(error.msg)
     if fields:
-        hint = _suggestion(fields[0], schema) if schema else ""
-        message = f"The ClusterPolicy CRD has no field {', '.join(fields)}.{hint}"
-        return GpuOpsError(message, reason="Invalid", fields=fields)
+        return unknown(fields, schema)
     return _wrong_values(error, mistyped)
+
+
+def unknown(fields: list[str], schema: Json | None) -> GpuOpsError:
+    """Return the error for fields that the CRD does not have."""
+    hint = _suggestion(fields[0], schema) if schema else ""
+    message = f"The ClusterPolicy CRD has no field {', '.join(fields)}.{hint}"
+    return GpuOpsError(message, reason="Invalid", fields=fields)
+
+
+def refused_fields(error: GpuOpsError) -> list[str]:
+    """Return the fields that an explained error is about: unknown ones, or those with a wrong value."""
+    causes: list[Json] = error.details.get("causes") or []
+    found = error.details.get("fields") or [cause["field"] for cause in causes if cause.get("field")]
+    return list(dict.fromkeys(str(field) for field in found))
+
+
+def without_helm(error: GpuOpsError) -> GpuOpsError | None:
+    """Return a refusal without the conflicts with Helm, or None if Helm alone was in the way."""
+    if error.reason != "Conflict":
+        return error
+    causes: list[Json] = error.details.get("causes") or []
+    others = [cause for cause in causes if not ownership.is_helm(_manager(cause))]
+    if causes and not others:
+        return None
+    return GpuOpsError(error.msg, **{**error.details, "causes": others})
 
 
 def _mistyped(message: str) -> str | None:

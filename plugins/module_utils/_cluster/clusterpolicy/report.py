@@ -11,20 +11,20 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import changes
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, wait
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import changes, ownership
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, tolerance, wait
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation, Verdict
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
 def clusterpolicy_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     """Read and judge the ClusterPolicy, after a wait if the options request one. Return the module's result."""
-    namespace, name = options["namespace"], options["name"]
+    namespace, name, limits = options["namespace"], options["name"], tolerance.of_options(options)
     if options["wait"] and not cluster.check_mode:
-        found = wait.until_ready(cluster, namespace, name, options["wait_timeout"], options["progress_path"])
-        return _describe(*found)
-    observation = observe.observe(cluster, namespace, name)
-    return _describe(observation, judge.judge(observation))
+        timeout_s, progress_path = options["wait_timeout"], options["progress_path"]
+        return _describe(*wait.until_ready(cluster, namespace, name, timeout_s, progress_path, limits))
+    observation = observe.observe(cluster, namespace, name, limits)
+    return _describe(observation, judge.judge(observation, limits))
 
 
 def _describe(observation: Observation, verdict: Verdict) -> Json:
@@ -33,7 +33,7 @@ def _describe(observation: Observation, verdict: Verdict) -> Json:
     return {
         "exists": policy is not None,
         "clusterpolicy": changes.strip_managed(policy) if policy else {},
-        "owners": changes.owners_of(policy) if policy else {},
+        "owners": ownership.owners_of(policy) if policy else {},
         "state": status.get("state", ""),
         "conditions": status.get("conditions") or [],
         "versions": {rollout.operand: version_of(rollout.images[0]) for rollout in verdict.operands if rollout.images},

@@ -12,7 +12,7 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import changes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -144,10 +144,17 @@ _DEFAULTS: Json = {
 """A field with its default for some required blocks. For the other required blocks, this is ``enabled: true``."""
 
 
-def manifest(options: t.Mapping[str, t.Any], spec: Json, existing: Json | None, manager: str) -> Json:
-    """Return the object to apply, with the blocks that the API requires."""
-    metadata = {"name": options["name"]}
-    metadata.update({key: dict(options[key]) for key in ("labels", "annotations") if options[key]})
+def manifest(options: t.Mapping[str, t.Any], given: Json, existing: Json | None, manager: str) -> Json:
+    """Return the object to apply: what is given, what the manager set earlier unless it purges, and required blocks.
+
+    Server-side apply resets a field that its owner applied earlier and now leaves out.
+    """
+    kept = {} if options["purge"] or existing is None else ownership.applied_by(existing, manager)
+    spec = ownership.merged(kept.get("spec") or {}, given)
+    metadata: Json = {"name": options["name"]}
+    for key in ("labels", "annotations"):
+        values = ownership.merged((kept.get("metadata") or {}).get(key) or {}, options[key])
+        metadata.update({key: values} if values else {})
     return {
         "apiVersion": names.CLUSTERPOLICY_API,
         "kind": "ClusterPolicy",
@@ -162,7 +169,7 @@ def _empty_blocks(spec: Json, existing: Json | None, manager: str) -> Json:
     If all fields of a block are ours and none is given any longer, server-side apply turns the block into null, and
     then refuses null.
     """
-    owners = changes.owners_of(existing) if existing else {}
+    owners = ownership.owners_of(existing) if existing else {}
     live = (existing or {}).get("spec") or {}
     blocks = {}
     for key in REQUIRED_BLOCKS:

@@ -10,11 +10,11 @@ import copy
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.apply import CRD
 
 from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, GPUCLUSTERS, POLICIES, FakeApi, refusal
 from tests.unit.fakes.stack import Json, policy
 
+CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusterpolicies.nvidia.com"
 SPEC = {"dcgmExporter": {"env": [{"name": "NGC_API_KEY", "value": "nvapi-very-secret"}]}}
 Run = t.Callable[..., t.Any]
 
@@ -83,8 +83,11 @@ def test_a_failed_wait_keeps_the_change(api: FakeApi, module: Run) -> None:
     api.lists[POLICIES][0]["status"]["state"] = "notReady"
     run = module(mig={"strategy": "single"}, wait_timeout=0)
     assert run.rc == 1 and run.result["reason"] == "TimedOut" and "not ready after 0 s" in run.result["msg"]
-    assert run.result["changed"] is True and run.result["clusterpolicy"]["spec"]["mig"] == {"strategy": "single"}
+    assert run.result["changed"] is True and api.lists[POLICIES][0]["spec"]["mig"] == {"strategy": "single"}
     assert run.result["verdict"]["reasons"][0]["code"] == "StateNotReady"
+    # Ansible prints a failed result as a whole, and a warning in it is a deprecated way to warn.
+    assert not run.result.keys() & {"clusterpolicy", "operands", "diff", "warnings"}
+    assert len(str({key: value for key, value in run.result.items() if key != "invocation"})) < 1500
 
 
 def test_without_the_crd(api: FakeApi, module: Run) -> None:
@@ -208,6 +211,112 @@ def test_no_access(api: FakeApi, module: Run, status: int, words: str) -> None:
 def test_unreachable(run_module: Run) -> None:
     run = run_module("clusterpolicy", host="http://127.0.0.1:1", api_key="x", spec={})
     assert run.rc == 1 and run.result["reason"] == "Unreachable" and "127.0.0.1" in run.result["msg"]
+
+
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_a_negative_timeout_is_refused(api: FakeApi, module: Run, state: str) -> None:
+    run = module(state=state, wait_timeout=-1)
+    assert run.rc == 1 and run.result["msg"] == "wait_timeout is -1: give 0 or more." and api.log == []
+
+
+def test_credentials_of_a_proxy_are_in_no_result(api: FakeApi, module: Run) -> None:
+    env = [{"name": "HTTPS_PROXY", "value": "http://ann:hunter22@proxy:3128"}]
+    run = module(toolkit={"env": env}, wait=False, _ansible_diff=True)
+    assert run.rc == 0 and "hunter22" not in str(run.result)
+    assert api.lists[POLICIES][0]["spec"]["toolkit"]["env"] == env
+    say(api, "PATCH", 400, "spec.toolkit.env: Invalid value: http://ann:hunter22@proxy:3128")
+    assert "hunter22" not in str(module(toolkit={"env": env}).result)
+
+
+# Ownership
+
+
+def own(api: FakeApi, *managers: str, **blocks: Json) -> None:
+    """Let managers have set these blocks."""
+    fields = {f"f:{block}": {f"f:{key}": {} for key in value} for block, value in blocks.items()}
+    entries = [{"manager": name, "operation": "Apply", "fieldsV1": {"f:spec": fields}} for name in managers]
+    api.lists[POLICIES] = [policy(**blocks)]
+    api.lists[POLICIES][0]["metadata"]["managedFields"] = entries
+
+
+def applied(api: FakeApi) -> list[str]:
+    """The fields that the last apply owns."""
+    entries = api.lists[POLICIES][0]["metadata"]["managedFields"]
+    fields = next(entry for entry in entries if entry["manager"] == "gpuops.nvidia")["fieldsV1"]["f:spec"]
+    return sorted(f"{block[2:]}.{key[2:]}" for block, keys in fields.items() for key in keys)
+
+
+def test_without_purge_a_task_sets_its_fields_and_keeps_those_of_earlier_tasks(api: FakeApi, module: Run) -> None:
+    own(api, "gpuops.nvidia", mig={"strategy": "mixed"}, driver={"image": "x/y"})
+    assert module(gfd={"enabled": True}, wait=False).result["changed"] is True
+    assert applied(api) == ["driver.image", "gfd.enabled", "mig.strategy"]
+
+
+def test_with_purge_a_task_owns_only_its_fields(api: FakeApi, module: Run) -> None:
+    own(api, "gpuops.nvidia", mig={"strategy": "mixed"}, driver={"image": "x/y"})
+    module(gfd={"enabled": True}, purge=True, wait=False, allow_disruption=True)
+    assert applied(api) == ["driver.enabled", "gfd.enabled"]
+
+
+def test_a_field_that_another_manager_keeps_is_a_warning(api: FakeApi, module: Run) -> None:
+    own(api, "gpuops.nvidia", "argocd-controller", mig={"strategy": "mixed"})
+    run = module(gfd={"enabled": True}, purge=True, wait=False)
+    assert run.warnings == [
+        "spec.mig.strategy is no longer given, but it stays as it is, because argocd-controller also owns it."
+    ]
+
+
+# Disruption
+
+
+AUTO = {
+    "repository": "nvcr.io/nvidia",
+    "image": "driver",
+    "version": "580",
+    "upgradePolicy": {"autoUpgrade": True, "waitForCompletion": {}, "podDeletion": {}, "drain": {}},
+}
+
+
+def test_a_new_driver_under_gpu_pods_needs_permission(api: FakeApi, module: Run) -> None:
+    api.lists[POLICIES] = [policy(driver=AUTO)]
+    api.lists[ALL_PODS] = [gpu_pod()]
+    run = module(driver={"version": "595"}, wait=False)
+    assert run.rc == 1 and run.result["reason"] == "Disruption" and "driver.version" in run.result["msg"]
+    assert "1 GPU pod (ml/train-0) on 1 node (gpu-0000)" in run.result["msg"]
+    assert run.result["disruption"]["pods"] == ["ml/train-0"] and ("PATCH", False) not in writes(api)
+    run = module(driver={"version": "595"}, wait=False, allow_disruption=True)
+    assert run.result["changed"] is True and run.result["disruption"]["pods_total"] == 1 and run.warnings == []
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_check_mode_predicts_a_disruption(api: FakeApi, module: Run, allowed: bool) -> None:
+    api.lists[POLICIES] = [policy(driver=AUTO)]
+    api.lists[ALL_PODS] = [gpu_pod()]
+    run = module(driver={"version": "595"}, _ansible_check_mode=True, allow_disruption=allowed)
+    assert run.rc == 0 and run.result["disruption"]["changes"][0]["field"] == "driver.version"
+    assert run.warnings[0].startswith("Changing driver.version interrupts 1 GPU pod (ml/train-0)")
+    assert run.warnings[0].endswith("allow_disruption: true.") is not allowed
+
+
+def test_a_new_driver_without_gpu_pods_needs_none(api: FakeApi, module: Run) -> None:
+    api.lists[POLICIES] = [policy(driver=AUTO)]
+    run = module(driver={"version": "595"}, wait=False)
+    assert run.rc == 0 and run.result["disruption"]["pods_total"] == 0 and run.warnings == []
+
+
+# The schema of the next CRD
+
+
+def test_the_next_schema_counts_in_check_mode_only(api: FakeApi, module: Run) -> None:
+    api.lists[POLICIES] = []
+    blocks: Json = {block: {} for block in ("fresh", *policy()["spec"])}
+    schema = {"properties": {"spec": {"properties": blocks}}}
+    run = module(spec={"fresh": {}}, schema=schema, _ansible_check_mode=True)
+    assert run.rc == 1 and "has no field spec.daemonsets, spec.nodeStatusExporter, spec.operator" in run.result["msg"]
+    blocks.update(daemonsets={}, nodeStatusExporter={}, operator={})
+    run = module(spec={"fresh": {}}, schema=schema, _ansible_check_mode=True)
+    assert run.rc == 0 and run.result["clusterpolicy"]["spec"]["fresh"] == {} and run.warnings == []
+    assert module(spec={"stale": {}}, schema=schema, wait=False).rc == 0
 
 
 # Absent

@@ -50,6 +50,8 @@ COMPLETE = {"autoUpgrade": True, "waitForCompletion": {}, "podDeletion": {}, "dr
             "gdrcopy.enabled does not work with driver.usePrecompiled",
         ),
         ({"toolkit": {"version": "v1", "image": "x"}}, "toolkit: repository, image and version go together"),
+        ({"toolkit": {"version": "v1", "repository": "r"}}, "whole path); image is missing."),
+        ({"toolkit": {"version": "v1"}}, "whole path); repository and image are missing."),
     ],
 )
 def test_contradictions_name_the_field(spec: Json, named: str) -> None:
@@ -66,6 +68,9 @@ def test_contradictions_name_the_field(spec: Json, named: str) -> None:
         {"driver": {"upgradePolicy": {"autoUpgrade": False}}},
         {"cdi": {"nriPluginEnabled": True}},
         {"driver": {"usePrecompiled": True}, "gds": {"enabled": False}},
+        {"driver": {"usePrecompiled": False}, "gds": {"enabled": True}},
+        {"gds": {"enabled": True}, "gdrcopy": {"enabled": True}},
+        {"aFlagOfTomorrow": True},
         {"toolkit": {"image": "registry/x@sha256:1"}},
         {"toolkit": {"version": "v1", "enabled": False}},
     ],
@@ -85,4 +90,9 @@ def test_warnings() -> None:
         "nvidia.com/gpu:NoSchedule"
         in mistakes.warnings({"daemonsets": {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}})[0]
     )
+    assert mistakes.warnings({"driver": {"usePrecompiled": True, "version": "595"}}) == []
+    assert mistakes.warnings({"driver": {"usePrecompiled": True}}) == []
+    assert mistakes.warnings({"driver": {"version": "595.91.07"}}) == []
+    assert mistakes.warnings({"daemonsets": {"tolerations": [{"key": "nvidia.com/gpu"}]}}) == []
+    assert mistakes.warnings({"daemonsets": {"tolerations": [{"key": "", "operator": "Exists"}]}}) == []
     assert "branch alone" in mistakes.warnings({"driver": {"usePrecompiled": True, "version": "595.91.07"}})[0]

@@ -78,6 +78,35 @@ def test_a_conflict_names_manager_and_field() -> None:
     assert found.details["conflicts"][0] == {"field": "spec.mig.strategy", "manager": "helm"}
 
 
+def test_a_suggestion_also_looks_into_blocks_and_survives_an_unknown_one() -> None:
+    assert refusals.unknown(["spec.dirver.version"], SCHEMA).msg == (
+        "The ClusterPolicy CRD has no field spec.dirver.version."
+    )
+    assert refusals.unknown(["spec.drivr", "spec.x"], SCHEMA).msg.endswith(
+        "spec.drivr, spec.x. Did you mean spec.driver?"
+    )
+
+
+def test_the_fields_that_a_refusal_is_about() -> None:
+    assert refusals.refused_fields(refusals.unknown(["spec.a", "spec.a", "spec.b"], None)) == ["spec.a", "spec.b"]
+    causes = [{"field": "spec.mig.strategy", "message": "?"}, {"message": "no field"}]
+    error = refusals.explain(GpuOpsError("long story", reason="Invalid", causes=causes), None)
+    assert refusals.refused_fields(error) == ["spec.mig.strategy"]
+    assert refusals.refused_fields(GpuOpsError("x", reason="Forbidden")) == []
+
+
+def test_conflicts_with_helm_alone_are_none() -> None:
+    helm = {"field": ".spec.a", "message": 'conflict with "helm" using nvidia.com/v1'}
+    person = {"field": ".spec.b", "message": 'conflict with "kubectl-edit" using nvidia.com/v1'}
+    assert refusals.without_helm(GpuOpsError("x", reason="Conflict", causes=[helm, helm])) is None
+    left = refusals.without_helm(GpuOpsError("x", reason="Conflict", causes=[helm, person]))
+    assert left is not None and left.reason == "Conflict" and left.details["causes"] == [person]
+    unnamed = GpuOpsError("x", reason="Conflict", causes=[])
+    assert refusals.without_helm(unnamed) is not None
+    other = GpuOpsError("x", reason="Forbidden")
+    assert refusals.without_helm(other) is other
+
+
 @pytest.mark.parametrize("reason", ["Conflict", "Forbidden", "ServerError"])
 def test_other_refusals_are_not_changed(reason: str) -> None:
     error = GpuOpsError("as it was", reason=reason)

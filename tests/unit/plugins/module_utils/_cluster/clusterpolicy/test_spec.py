@@ -17,7 +17,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 def options(**given: t.Any) -> Json:
     """Return the module's options as AnsibleModule passes them: None means not given."""
     blocks = dict.fromkeys(spec.BLOCK_OPTIONS)
-    return {"name": "cluster-policy", "spec": {}, "labels": {}, "annotations": {}, **blocks, **given}
+    own: Json = {"name": "cluster-policy", "purge": True, "spec": {}, "labels": {}, "annotations": {}}
+    return {**own, **blocks, **given}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_manifest() -> None:
 
 def live(blocks: Json, fields: Json) -> Json:
     """Return a ClusterPolicy in which ``us`` owns these fields."""
-    managed = [{"manager": "us", "fieldsV1": {"f:spec": fields}}]
+    managed = [{"manager": "us", "operation": "Apply", "fieldsV1": {"f:spec": fields}}]
     return {"metadata": {"name": "cluster-policy", "managedFields": managed}, "spec": blocks}
 
 
@@ -93,6 +94,7 @@ def test_a_block_that_loses_its_last_field_keeps_a_default() -> None:
         "dcgm": {"version": "1"},
         "operator": {"a": 1},
         "daemonsets": {"labels": {}, "by": 1},
+        "nodeStatusExporter": {"enabled": True},
     }
     owned = {
         "f:toolkit": {"f:version": {}},
@@ -100,11 +102,39 @@ def test_a_block_that_loses_its_last_field_keeps_a_default() -> None:
         "f:dcgm": {},
         "f:operator": {"f:a": {}},
         "f:daemonsets": {"f:labels": {}},
+        "f:nodeStatusExporter": {"f:enabled": {}},
     }
     desired = {"gfd": {"version": "2"}, "operator": {}}
     made = spec.manifest(options(), desired, live(blocks, owned), "us")["spec"]
     assert made["toolkit"] == {"enabled": True} and made["operator"] == {"runtimeClass": "nvidia"}
+    assert made["nodeStatusExporter"] == {"enabled": False}
     # A block is not emptied if it is given, if another manager owns it, or if one of its fields has no owner.
     assert made["gfd"] == {"version": "2"} and made["dcgm"] == {} and made["daemonsets"] == {}
     of_others = live({"toolkit": {"version": "1"}}, owned)
     assert spec.manifest(options(), {}, of_others, "them")["spec"]["toolkit"] == {}
+
+
+def test_daemonsets_that_lose_their_last_field_keep_a_field_that_they_have() -> None:
+    owned = {"f:daemonsets": {"f:priorityClassName": {}}}
+    made = spec.manifest(options(), {}, live({"daemonsets": {"priorityClassName": "x"}}, owned), "us")
+    assert made["spec"]["daemonsets"] == {"updateStrategy": "RollingUpdate"}
+
+
+def test_without_purge_what_was_set_earlier_is_applied_again() -> None:
+    owned = {"f:driver": {"f:version": {}, "f:env": {}}, "f:mig": {"f:strategy": {}}}
+    blocks = {
+        "driver": {"version": "580", "env": [{"name": "A"}], "image": "of somebody else"},
+        "mig": {"strategy": "mixed"},
+    }
+    existing = live(blocks, owned)
+    existing["metadata"]["labels"] = {"team": "ml", "theirs": "x"}
+    existing["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"] = {"f:labels": {"f:team": {}}}
+    given = {"driver": {"env": [{"name": "B"}]}, "mig": {"strategy": None}}
+    made = spec.manifest(options(purge=False, labels={"site": "b"}), given, existing, "us")
+    assert made["spec"]["driver"] == {"version": "580", "env": [{"name": "B"}]}
+    assert made["spec"]["mig"] == {}
+    assert made["metadata"] == {"name": "cluster-policy", "labels": {"team": "ml", "site": "b"}}
+    purged = spec.manifest(options(purge=True, labels={"site": "b"}), given, existing, "us")
+    assert purged["spec"]["driver"] == {"env": [{"name": "B"}]}
+    assert purged["metadata"] == {"name": "cluster-policy", "labels": {"site": "b"}}
+    assert spec.manifest(options(purge=False), {}, None, "us")["spec"]["driver"] == {}

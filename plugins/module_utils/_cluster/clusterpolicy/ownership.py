@@ -1,0 +1,270 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Which manager owns which field of an object, and how fields change hands. Pure.
+
+The API server keeps the owners in ``metadata.managedFields``, as trees whose keys are ``f:<field>``, ``k:<key of a list
+item>``, ``v:<list item>`` and ``.`` (the value itself). Server-side apply removes a field when its last owner no longer
+applies it.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, labels_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+# Owners
+
+
+def owners_of(item: Json) -> dict[str, list[str]]:
+    """Return the managers of each leaf field, from managedFields, for example ``{"spec.driver.version": ["helm"]}``."""
+    owners: dict[str, list[str]] = {}
+    for entry in _entries(item):
+        for path in leaves(entry.get("fieldsV1") or {}):
+            owners.setdefault(path, []).append(str(entry.get("manager")))
+    return owners
+
+
+def owned_by(item: Json, manager: str) -> list[str]:
+    """Return the leaf fields that a manager owns, sorted."""
+    return sorted(path for path, owners in owners_of(item).items() if manager in owners)
+
+
+def leaves(fields: Json, path: str = "") -> t.Iterator[str]:
+    """Yield the paths of a ``fieldsV1`` tree."""
+    for key, children in fields.items():
+        if key == ".":
+            continue
+        kind, dummy, name = key.partition(":")
+        where = f"{path}[{name}]" if kind != "f" else f"{path}.{name}" if path else name
+        if children.keys() - {"."}:
+            yield from leaves(children, where)
+        else:
+            yield where
+
+
+def _entries(item: Json) -> list[Json]:
+    return [entry for entry in item["metadata"].get("managedFields") or [] if not entry.get("subresource")]
+
+
+# What a manager has applied
+
+
+def applied_by(item: Json, manager: str) -> Json:
+    """Return the part of an object that a manager has applied, with the values that its fields have now."""
+    return _picked(item, _applied_fields(item, manager))
+
+
+def _applied_fields(item: Json, manager: str) -> Json:
+    fields: Json = {}
+    for entry in _entries(item):
+        if entry.get("manager") == manager and entry.get("operation") == "Apply":
+            fields = _united(fields, entry.get("fieldsV1") or {})
+    return fields
+
+
+def _picked(value: Json, fields: Json) -> Json:
+    named = {key[2:]: children for key, children in fields.items() if key.startswith("f:")}
+    return {name: _picked_value(value[name], children) for name, children in named.items() if name in value}
+
+
+def _picked_value(value: t.Any, fields: Json) -> t.Any:
+    if isinstance(value, dict):
+        return _picked(value, fields)
+    if isinstance(value, list) and fields.keys() - {"."}:
+        return list(_picked_items(value, fields))
+    return value
+
+
+def _picked_items(items: list[t.Any], fields: Json) -> t.Iterator[t.Any]:
+    """Yield the manager's items of a list that several managers share (a set, or a list with keys)."""
+    for key, children in fields.items():
+        kind, dummy, text = key.partition(":")
+        if kind == "v":
+            yield json.loads(text)
+        elif kind == "k":
+            identity = json.loads(text)
+            found = [item for item in items if isinstance(item, dict) and identity.items() <= item.items()]
+            yield from ({**identity, **_picked(item, children)} for item in found)
+
+
+def merged(applied: Json, given: Json) -> Json:
+    """Return what was applied earlier with what is given now. A null gives a field up; a list replaces a list."""
+    made = dict(applied)
+    for key, value in given.items():
+        if value is None:
+            made.pop(key, None)
+        elif isinstance(value, dict):
+            earlier = made.get(key)
+            made[key] = merged(earlier if isinstance(earlier, dict) else {}, value)
+        else:
+            made[key] = value
+    return made
+
+
+def left_with_others(before: Json | None, after: Json, manager: str) -> dict[str, list[str]]:
+    """Return the fields that a manager has given up and that stay, each with the managers that still own it."""
+    if before is None:
+        return {}
+    owners = owners_of(after)
+    given_up = set(owned_by(before, manager)) - set(owned_by(after, manager))
+    return {path: owners[path] for path in sorted(given_up) if path in owners}
+
+
+# Adoption from Helm
+
+_KEPT_FROM_HELM = "helm.sh/resource-policy"
+"""The annotation that keeps Helm from deleting the object. It stays, in case Helm's release still has the object."""
+
+_MANAGED_BY = "app.kubernetes.io/managed-by"
+
+
+def is_helm(manager: str) -> bool:
+    """Return whether a field manager is Helm: its command writes as ``helm``, with Update or (Helm 4) with Apply."""
+    return manager.lower() == "helm" or manager.startswith("terraform-provider-helm")
+
+
+def belongs_to_helm(item: Json | None) -> bool:
+    """Return whether Helm owns fields of an object, or has left its marks on it."""
+    if item is None:
+        return False
+    return any(is_helm(str(entry.get("manager"))) for entry in _entries(item)) or bool(_marks_of_helm(item))
+
+
+def _marks_of_helm(item: Json) -> list[tuple[str, str]]:
+    """Return Helm's marks, each as its place in the metadata and its key."""
+    annotations, labels = annotations_of(item), labels_of(item)
+    marks = [("annotations", key) for key in (names.HELM_RELEASE, names.HELM_RELEASE_NAMESPACE) if key in annotations]
+    return [*marks, *([("labels", _MANAGED_BY)] if labels.get(_MANAGED_BY) == "Helm" else [])]
+
+
+def adopted(item: Json, manager: str) -> Json:
+    """Return an object after its adoption: Helm's fields are the manager's own, as if it had applied them itself.
+
+    Without this, server-side apply makes both of them owners, and a field that is later given up stays with Helm.
+    """
+    made = copy.deepcopy(item)
+    metadata = made["metadata"]
+    marks = _marks_of_helm(item)
+    for place, key in marks:
+        del metadata[place][key]
+    metadata["managedFields"] = _with_fields_of_helm(item, manager, [*marks, ("annotations", _KEPT_FROM_HELM)])
+    return made
+
+
+def _with_fields_of_helm(item: Json, manager: str, left_out: list[tuple[str, str]]) -> list[Json]:
+    """Return managedFields with the entries of Helm and of the manager united into one."""
+    others: list[Json] = []
+    united: list[Json] = []
+    for entry in item["metadata"].get("managedFields") or []:
+        is_own = entry.get("manager") == manager and entry.get("operation") == "Apply"
+        is_united = not entry.get("subresource") and (is_own or is_helm(str(entry.get("manager"))))
+        (united if is_united else others).append(entry)
+    fields: Json = {}
+    for entry in united:
+        fields = _united(fields, entry.get("fieldsV1") or {})
+    for place, key in left_out:
+        _leave_out(fields, ["f:metadata", f"f:{place}", f"f:{key}"])
+    if not united:
+        return others
+    return [{**united[-1], "manager": manager, "operation": "Apply", "fieldsV1": fields}, *others]
+
+
+def _united(one: Json, other: Json) -> Json:
+    made = dict(one)
+    for key, children in other.items():
+        made[key] = _united(made.get(key) or {}, children)
+    return made
+
+
+def _leave_out(fields: Json, path: list[str]) -> None:
+    """Remove a path from a tree of fields, and whatever is empty then."""
+    head, *rest = path
+    if head not in fields:
+        return
+    if rest:
+        _leave_out(fields[head], rest)
+    if not rest or not fields[head].keys() - {"."}:
+        del fields[head]
+
+
+def adoption_patch(item: Json, manager: str) -> list[Json]:
+    """Return the JSON patch that adopts an object. The API server refuses it if the object has changed since."""
+    after = adopted(item, manager)["metadata"]
+    return [
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": item["metadata"]["resourceVersion"]},
+        {"op": "replace", "path": "/metadata/managedFields", "value": after["managedFields"]},
+        *({"op": "remove", "path": f"/metadata/{place}/{_escaped(key)}"} for place, key in _marks_of_helm(item)),
+    ]
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+# Prediction of an adoption
+
+
+def without_given_up(item: Json, before: Json, manifest: Json, manager: str) -> Json:
+    """Return an object without the fields that a manager owns alone in ``before`` and no longer applies.
+
+    Empty blocks go with their last field, as they do in server-side apply.
+    """
+    others: Json = {}
+    for entry in _entries(before):
+        if not (entry.get("manager") == manager and entry.get("operation") == "Apply"):
+            others = _united(others, entry.get("fieldsV1") or {})
+    return _reduced(item, _applied_fields(before, manager), manifest, others)
+
+
+def without_helm(item: Json) -> Json:
+    """Return an object without Helm's marks and without Helm's entries in managedFields."""
+    made = copy.deepcopy(item)
+    for place, key in _marks_of_helm(item):
+        del made["metadata"][place][key]
+    entries = made["metadata"].get("managedFields") or []
+    made["metadata"]["managedFields"] = [entry for entry in entries if not is_helm(str(entry.get("manager")))]
+    return made
+
+
+def as_applied(item: Json, manifest: Json, manager: str) -> Json:
+    """Return an object in whose managedFields a manager has applied exactly the manifest."""
+    others = [
+        entry
+        for entry in item["metadata"].get("managedFields") or []
+        if not (entry.get("manager") == manager and entry.get("operation") == "Apply")
+    ]
+    metadata = {key: value for key, value in manifest["metadata"].items() if key != "name"}
+    fields = {**_tree({"metadata": metadata} if metadata else {}), **_tree({"spec": manifest["spec"]})}
+    own = {"manager": manager, "operation": "Apply", "fieldsV1": fields}
+    return {**item, "metadata": {**item["metadata"], "managedFields": [own, *others]}}
+
+
+def _tree(value: t.Any) -> Json:
+    return {f"f:{key}": _tree(item) for key, item in value.items()} if isinstance(value, dict) else {}
+
+
+def _reduced(value: Json, owned: Json, applied: Json, others: Json) -> Json:
+    made = {}
+    for name, item in value.items():
+        key = f"f:{name}"
+        if key not in owned:
+            made[name] = item
+            continue
+        is_applied, is_shared = name in applied, key in others
+        if isinstance(item, dict) and owned[key].keys() - {"."}:
+            inner = applied.get(name) if is_applied else {}
+            reduced = _reduced(item, owned[key], inner if isinstance(inner, dict) else {}, others.get(key) or {})
+            if reduced or is_applied or is_shared:
+                made[name] = reduced
+        elif is_applied or is_shared:
+            made[name] = item
+    return made

@@ -1,0 +1,71 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Deleting the ClusterPolicy, and the wait until its operands are gone."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects, pods, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import changes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+
+def remove(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+    """Delete the ClusterPolicy, only with permission if pods use GPUs, and wait until its operands are gone."""
+    path = f"{observe.CLUSTERPOLICIES_PATH}/{options['name']}"
+    existing = cluster.get(path)
+    change = changes.between(existing, None, FIELD_MANAGER)
+    if existing is None:
+        return {"changed": False, "clusterpolicy": {}, "diff": change.diff}
+    gpu_pods = pods.gpu_pods(cluster, options["namespace"])
+    if gpu_pods and not options["allow_disruption"]:
+        examples = first_few([f"{pod.namespace}/{pod.name}" for pod in gpu_pods])
+        raise GpuOpsError(
+            f"{len(gpu_pods)} running pods use a GPU ({examples}) "
+            "and would lose their driver. Drain them first, or set allow_disruption: true.",
+            reason="Disruption",
+            gpu_pods=len(gpu_pods),
+        )
+    cluster.delete(path)
+    if options["wait"] and not cluster.check_mode:
+        _wait_until_gone(cluster, existing, options["namespace"], options["wait_timeout"])
+    return {"changed": True, "clusterpolicy": {}, "gpu_pods": len(gpu_pods), "diff": change.diff}
+
+
+def _wait_until_gone(cluster: Cluster, policy: Json, namespace: str, timeout_s: float) -> None:
+    left = ""
+
+    def look() -> bool | None:
+        nonlocal left
+        left = _remains(cluster, policy, namespace)
+        return None if left else True
+
+    if waiting.until(look, timeout_s) is None:
+        raise GpuOpsError(
+            f"Not removed after {timeout_s} s: {left}. See `kubectl -n {namespace} get pods` for what holds them.",
+            reason="TimedOut",
+        )
+
+
+def _remains(cluster: Cluster, policy: Json, namespace: str) -> str:
+    """Return what is left of a deleted ClusterPolicy, or an empty string: its DaemonSets, or else the object itself."""
+    daemonsets = cluster.list(namespaced("apps/v1", namespace, "daemonsets")) or []
+    left = [objects.name_of(item) for item in daemonsets if _is_owned_by(policy, item)]
+    name = objects.name_of(policy)
+    if left or cluster.get(f"{observe.CLUSTERPOLICIES_PATH}/{name}") is None:
+        return ", ".join(left)
+    return f"ClusterPolicy {name} (finalizers: {json.dumps(policy['metadata'].get('finalizers') or [])})"
+
+
+def _is_owned_by(owner: Json, item: Json) -> bool:
+    return any(each["uid"] == owner["metadata"]["uid"] for each in item["metadata"].get("ownerReferences") or [])

@@ -1,0 +1,255 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which manager owns which field, and how fields change hands."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+STATUS = {
+    "manager": "operator",
+    "operation": "Update",
+    "subresource": "status",
+    "fieldsV1": {"f:status": {"f:state": {}}},
+}
+
+
+def entry(manager: str, fields: Json, operation: str = "Apply", metadata: Json | None = None) -> Json:
+    own = {"f:metadata": metadata} if metadata else {}
+    return {"manager": manager, "operation": operation, "fieldsV1": {**own, "f:spec": fields}}
+
+
+def item(spec: Json, *entries: Json, **metadata: t.Any) -> Json:
+    return {"metadata": {"name": "cluster-policy", "managedFields": [*entries, STATUS], **metadata}, "spec": spec}
+
+
+# Owners
+
+
+def test_owners_of_fields() -> None:
+    fields = {"f:driver": {".": {}, "f:version": {}, "f:env": {'k:{"name":"A"}': {".": {}, "f:value": {}}}}}
+    owned = item({}, entry("us", fields), entry("them", {"f:driver": {"f:version": {}}}, "Update"))
+    assert ownership.owners_of(owned) == {
+        "spec.driver.version": ["us", "them"],
+        'spec.driver.env[{"name":"A"}].value': ["us"],
+    }
+    assert ownership.owned_by(owned, "them") == ["spec.driver.version"]
+    assert ownership.owners_of({"metadata": {}}) == {}
+
+
+# What a manager has applied
+
+
+def test_applied_fields_come_with_the_values_that_they_have_now() -> None:
+    fields = {
+        "f:driver": {".": {}, "f:version": {}, "f:env": {}, "f:gone": {}},
+        "f:toolkit": {},
+        "f:mig": {"f:strategy": {}},
+    }
+    live = {
+        "driver": {"version": "595", "env": [{"name": "A"}], "image": "theirs"},
+        "toolkit": {"version": "theirs"},
+        "mig": {"strategy": "mixed"},
+    }
+    metadata = {"f:labels": {".": {}, "f:team": {}}}
+    of_us = item(live, entry("us", fields, metadata=metadata), labels={"team": "ml", "site": "b"})
+    assert ownership.applied_by(of_us, "us") == {
+        "metadata": {"labels": {"team": "ml"}},
+        "spec": {
+            "driver": {"version": "595", "env": [{"name": "A"}]},
+            "toolkit": {},
+            "mig": {"strategy": "mixed"},
+        },
+    }
+    assert ownership.applied_by(of_us, "them") == {}
+
+
+def test_what_was_set_by_an_update_was_not_applied() -> None:
+    assert ownership.applied_by(item({"a": 1}, entry("us", {"f:a": {}}, "Update")), "us") == {}
+
+
+def test_of_a_list_that_managers_share_only_the_own_items_are_picked() -> None:
+    fields = {
+        "f:env": {'k:{"name":"A"}': {".": {}, "f:name": {}, "f:value": {}}, 'k:{"name":"gone"}': {}},
+        "f:set": {'v:"x"': {}},
+    }
+    live = {"env": [{"name": "A", "value": "1", "note": "theirs"}, {"name": "B"}], "set": ["x", "y"]}
+    assert ownership.applied_by(item(live, entry("us", fields)), "us")["spec"] == {
+        "env": [{"name": "A", "value": "1"}],
+        "set": ["x"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("applied", "given", "made"),
+    [
+        ({"a": 1}, {"b": 2}, {"a": 1, "b": 2}),
+        ({"a": 1}, {"a": 2}, {"a": 2}),
+        ({"a": {"x": 1, "y": 1}}, {"a": {"y": 2}}, {"a": {"x": 1, "y": 2}}),
+        ({"a": [1, 2]}, {"a": [3]}, {"a": [3]}),
+        ({"a": {"x": 1, "y": 1}}, {"a": {"x": None}}, {"a": {"y": 1}}),
+        ({"a": {"x": 1}}, {"a": None, "b": None}, {}),
+        ({"a": 1}, {"a": {"x": 1, "y": None}}, {"a": {"x": 1}}),
+    ],
+)
+def test_what_is_given_is_merged_into_what_was_applied(applied: Json, given: Json, made: Json) -> None:
+    before = copy.deepcopy(applied)
+    assert ownership.merged(applied, given) == made
+    assert applied == before
+
+
+def test_a_field_that_was_given_up_may_stay_with_others() -> None:
+    before = item({}, entry("us", {"f:a": {}, "f:b": {}, "f:c": {}}), entry("argocd", {"f:b": {}, "f:c": {}}))
+    after = item({}, entry("us", {"f:c": {}}), entry("argocd", {"f:b": {}, "f:c": {}}))
+    assert ownership.left_with_others(before, after, "us") == {"spec.b": ["argocd"]}
+    assert ownership.left_with_others(None, after, "us") == {}
+
+
+# Adoption from Helm
+
+
+HELM_METADATA = {
+    "f:annotations": {".": {}, "f:meta.helm.sh/release-name": {}, "f:meta.helm.sh/release-namespace": {}},
+    "f:labels": {"f:app.kubernetes.io/managed-by": {}, "f:helm.sh/chart": {}},
+}
+MARKS = {
+    "annotations": {"meta.helm.sh/release-name": "gpu-operator", "meta.helm.sh/release-namespace": "gpu-operator"},
+    "labels": {"app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": "gpu-operator-v26.7.0"},
+    "resourceVersion": "41",
+}
+
+
+@pytest.mark.parametrize(
+    ("manager", "is_helm"),
+    [
+        ("helm", True),
+        ("Helm", True),
+        ("terraform-provider-helm_v2.17.0_x5", True),
+        ("helm-controller", False),
+        ("kubectl-edit", False),
+        ("gpuops.nvidia", False),
+    ],
+)
+def test_managers_that_are_helm(manager: str, is_helm: bool) -> None:
+    assert ownership.is_helm(manager) is is_helm
+
+
+def test_an_object_belongs_to_helm_by_its_fields_or_its_marks() -> None:
+    assert ownership.belongs_to_helm(item({}, entry("helm", {"f:a": {}}, "Update")))
+    assert ownership.belongs_to_helm(item({}, annotations={"meta.helm.sh/release-name": "x"}))
+    assert ownership.belongs_to_helm(item({}, labels={"app.kubernetes.io/managed-by": "Helm"}))
+    assert not ownership.belongs_to_helm(item({}, entry("us", {"f:a": {}})))
+    others = {"labels": {"app.kubernetes.io/managed-by": "argocd"}, "annotations": {"helm.sh/resource-policy": "keep"}}
+    assert not ownership.belongs_to_helm(item({}, **others))
+    assert not ownership.belongs_to_helm(None)
+
+
+@pytest.mark.parametrize("operation", ["Update", "Apply"])
+def test_an_adoption_makes_the_fields_of_helm_our_own(operation: str) -> None:
+    metadata = copy.deepcopy(HELM_METADATA)
+    metadata["f:annotations"]["f:helm.sh/resource-policy"] = {}
+    helm = entry("helm", {"f:driver": {"f:version": {}}, "f:toolkit": {"f:env": {}}}, operation, metadata)
+    ours = entry("us", {"f:driver": {"f:image": {}}})
+    person = entry("kubectl-edit", {"f:mig": {"f:strategy": {}}}, "Update")
+    marks = copy.deepcopy(MARKS)
+    marks["annotations"]["helm.sh/resource-policy"] = "keep"
+    before = item({"toolkit": {}}, helm, person, ours, **marks)
+    original = copy.deepcopy(before)
+    after = ownership.adopted(before, "us")
+    own = entry("us", {"f:driver": {"f:version": {}, "f:image": {}}, "f:toolkit": {"f:env": {}}})
+    own["fieldsV1"]["f:metadata"] = {"f:labels": {"f:helm.sh/chart": {}}}
+    assert after["metadata"]["managedFields"] == [own, person, STATUS]
+    assert after["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert after["metadata"]["labels"] == {"helm.sh/chart": "gpu-operator-v26.7.0"}
+    assert not ownership.belongs_to_helm(after)
+    assert before == original
+
+
+def test_marks_without_fields_of_helm_only_leave() -> None:
+    marked = item({}, entry("kubectl-edit", {"f:a": {}}, "Update"), **copy.deepcopy(MARKS))
+    after = ownership.adopted(marked, "us")
+    assert after["metadata"]["managedFields"] == marked["metadata"]["managedFields"]
+    assert not ownership.belongs_to_helm(after)
+
+
+def test_the_patch_of_an_adoption_is_refused_if_the_object_has_changed() -> None:
+    helm = entry("helm", {"f:driver": {"f:version": {}}}, metadata=HELM_METADATA)
+    own = entry("us", {"f:driver": {"f:version": {}}})
+    own["fieldsV1"]["f:metadata"] = {"f:labels": {"f:helm.sh/chart": {}}}
+    assert ownership.adoption_patch(item({}, helm, **copy.deepcopy(MARKS)), "us") == [
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": "41"},
+        {"op": "replace", "path": "/metadata/managedFields", "value": [own, STATUS]},
+        {"op": "remove", "path": "/metadata/annotations/meta.helm.sh~1release-name"},
+        {"op": "remove", "path": "/metadata/annotations/meta.helm.sh~1release-namespace"},
+        {"op": "remove", "path": "/metadata/labels/app.kubernetes.io~1managed-by"},
+    ]
+
+
+# Prediction
+
+
+def test_fields_that_we_own_alone_and_no_longer_apply_leave_with_their_empty_blocks() -> None:
+    fields = {
+        "f:driver": {"f:version": {}, "f:repoConfig": {"f:configMapName": {}}, "f:env": {}},
+        "f:toolkit": {"f:env": {}, "f:version": {}},
+        "f:mig": {"f:strategy": {}},
+        "f:gfd": {"f:enabled": {}},
+        "f:dcgm": {"f:enabled": {}},
+    }
+    others = {"f:toolkit": {"f:version": {}}, "f:dcgm": {"f:image": {}}}
+    live = {
+        "driver": {"version": "595", "repoConfig": {"configMapName": "x"}, "env": [], "image": "nobody's"},
+        "toolkit": {"env": [1], "version": "v1"},
+        "mig": {"strategy": "mixed"},
+        "gfd": {"enabled": True},
+        "dcgm": {"enabled": True},
+        "validator": {"version": "nobody's"},
+    }
+    before = item(live, entry("us", fields), entry("kubectl-edit", others, "Update"))
+    manifest = {"metadata": {"name": "cluster-policy"}, "spec": {"driver": {"version": "595"}, "gfd": {}}}
+    assert ownership.without_given_up(before, before, manifest, "us")["spec"] == {
+        "driver": {"version": "595", "image": "nobody's"},
+        "toolkit": {"version": "v1"},
+        "gfd": {},
+        "dcgm": {},
+        "validator": {"version": "nobody's"},
+    }
+
+
+def test_labels_that_we_no_longer_apply_leave_and_other_metadata_stays() -> None:
+    metadata = {"f:labels": {"f:team": {}, "f:site": {}}}
+    before = item({}, entry("us", {}, metadata=metadata), labels={"team": "ml", "site": "b", "x": "y"}, uid="1")
+    manifest = {"metadata": {"name": "cluster-policy", "labels": {"site": "b"}}, "spec": {}}
+    after = ownership.without_given_up(before, before, manifest, "us")["metadata"]
+    assert after["labels"] == {"site": "b", "x": "y"} and after["uid"] == "1"
+
+
+def test_a_prediction_without_helm() -> None:
+    before = item({}, entry("helm", {"f:a": {}}), entry("us", {"f:a": {}}), **copy.deepcopy(MARKS))
+    after = ownership.without_helm(before)
+    assert [one["manager"] for one in after["metadata"]["managedFields"]] == ["us", "operator"]
+    assert after["metadata"]["annotations"] == {} and after["metadata"]["labels"] == {
+        "helm.sh/chart": "gpu-operator-v26.7.0"
+    }
+    assert ownership.belongs_to_helm(before)
+
+
+def test_the_fields_of_a_manifest() -> None:
+    manifest = {"metadata": {"name": "x", "labels": {"a": "b"}}, "spec": {"driver": {"env": [{"a": 1}]}, "gfd": {}}}
+    before = item({}, entry("us", {"f:old": {}}), entry("us", {"f:by": {}}, "Update"))
+    after = ownership.as_applied(before, manifest, "us")
+    own = {"f:metadata": {"f:labels": {"f:a": {}}}, "f:spec": {"f:driver": {"f:env": {}}, "f:gfd": {}}}
+    assert after["metadata"]["managedFields"] == [
+        {"manager": "us", "operation": "Apply", "fieldsV1": own},
+        entry("us", {"f:by": {}}, "Update"),
+        STATUS,
+    ]
+    bare = ownership.as_applied({"metadata": {}}, {"metadata": {"name": "x"}, "spec": {}}, "us")
+    assert bare["metadata"]["managedFields"][0]["fieldsV1"] == {"f:spec": {}}
