@@ -32,7 +32,7 @@ options:
     default: ""
   namespace:
     description:
-      - Namespace of the operator, where the operands run. If it is empty, the one that the ClusterPolicy's status names.
+      - Namespace of the operator, where the operands run. If it is empty, the one in the ClusterPolicy's status.
     type: str
     default: ""
   allocated:
