@@ -238,16 +238,16 @@ options:
     default: false
   adopt:
     description:
-      - Take the ClusterPolicy over from Helm. The fields that Helm owns become this collection's own, so that those that
-        are not given later leave the object, and Helm's marks on the object are removed.
+      - Take the ClusterPolicy over from Helm. The fields that Helm owns become this collection's own, so that those
+        that are not given later leave the object, and Helm's marks on the object are removed.
       - Use it after the Helm release no longer contains the ClusterPolicy (C(clusterPolicy.deployCR=false)). It acts
         only once, and never on the fields of other managers.
     type: bool
     default: false
   schema:
     description:
-      - Schema of the CRD that will be installed before the run (C(openAPIV3Schema)), for check mode. The prediction then
-        follows this schema instead of that of the installed CRD. Without check mode, it has no effect.
+      - Schema of the CRD that will be installed before the run (C(openAPIV3Schema)), for check mode. The prediction
+        then follows this schema instead of that of the installed CRD. Without check mode, it has no effect.
       - M(gpuops.nvidia.operator_crds) returns it.
     type: dict
   operator_version:

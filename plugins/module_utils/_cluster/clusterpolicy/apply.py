@@ -20,6 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
     permission,
     prediction,
     removal,
+    report,
     spec,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, tolerance, wait
@@ -59,9 +60,7 @@ def _present(cluster: Cluster, options: t.Mapping[str, t.Any], warn: Warn) -> Js
     try:
         return {**result, **_verdict(cluster, options)}
     except GpuOpsError as e:
-        # A person reads this: the reasons, without the object and the table of operands.
-        details = {key: value for key, value in e.details.items() if key != "operands"}
-        raise GpuOpsError(e.msg, changed=result["changed"], **details) from e
+        raise report.for_a_person(e, changed=result["changed"]) from e
 
 
 def _refuse_second_policy(name: str, policies: list[Json]) -> None:

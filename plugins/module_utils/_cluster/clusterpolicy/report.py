@@ -14,15 +14,21 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import changes, ownership
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, tolerance, wait
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation, Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
 def clusterpolicy_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     """Read and judge the ClusterPolicy, after a wait if the options request one. Return the module's result."""
+    refuse_below(options, wait_timeout=0)
     namespace, name, limits = options["namespace"], options["name"], tolerance.of_options(options)
     if options["wait"] and not cluster.check_mode:
         timeout_s, progress_path = options["wait_timeout"], options["progress_path"]
-        return _describe(*wait.until_ready(cluster, namespace, name, timeout_s, progress_path, limits))
+        try:
+            return _describe(*wait.until_ready(cluster, namespace, name, timeout_s, progress_path, limits))
+        except GpuOpsError as e:
+            raise for_a_person(e) from e
     observation = observe.observe(cluster, namespace, name, limits)
     return _describe(observation, judge.judge(observation, limits))
 
@@ -39,6 +45,12 @@ def _describe(observation: Observation, verdict: Verdict) -> Json:
         "versions": {rollout.operand: version_of(rollout.images[0]) for rollout in verdict.operands if rollout.images},
         **verdict.as_result(),
     }
+
+
+def for_a_person(error: GpuOpsError, **more: t.Any) -> GpuOpsError:
+    """Return a failed wait with its reasons and without the table of operands: Ansible prints the whole result."""
+    details = {key: value for key, value in error.details.items() if key != "operands"}
+    return GpuOpsError(error.msg, **more, **details)
 
 
 def version_of(image: str) -> str:

@@ -54,7 +54,12 @@ def test_a_wait_that_times_out_says_why(api: FakeApi, module: Run) -> None:
     api.lists[POLICIES] = []
     run = module(wait=True, wait_timeout=0)
     assert run.rc == 1 and run.result["reason"] == "TimedOut" and run.result["verdict"]["state"] == "progressing"
+    assert not run.result.keys() & {"clusterpolicy", "operands"}
     assert module(wait=True, wait_timeout=0, _ansible_check_mode=True).rc == 0
+
+
+def test_a_negative_timeout_is_refused(api: FakeApi, module: Run) -> None:
+    assert module(wait_timeout=-5).result["msg"] == "wait_timeout is -5: give 0 or more." and api.log == []
 
 
 def test_no_permission(api: FakeApi, module: Run) -> None:

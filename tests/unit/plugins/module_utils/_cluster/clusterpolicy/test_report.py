@@ -2,12 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The images in the result of clusterpolicy_info."""
+"""The images and the failures in the result of clusterpolicy_info."""
 
 from __future__ import annotations
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import report
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 
 @pytest.mark.parametrize(
@@ -20,3 +21,10 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
 )
 def test_the_version_in_an_image(image: str, version: str) -> None:
     assert report.version_of(image) == version
+
+
+def test_a_failed_wait_keeps_its_reasons_and_leaves_out_the_table_of_operands() -> None:
+    error = GpuOpsError("too late", reason="TimedOut", verdict={"reasons": []}, operands=[{"operand": "driver"}])
+    made = report.for_a_person(error, changed=True)
+    assert made.msg == "too late"
+    assert made.details == {"reason": "TimedOut", "verdict": {"reasons": []}, "changed": True}
