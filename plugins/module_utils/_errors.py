@@ -26,6 +26,7 @@ Reason = t.Literal[
     "BadConnectionSettings",
     "CRDMissing",
     "ChartNotFound",
+    "ClaimsUnreadable",
     "Disruption",
     "GPUClusterPresent",
     "HeldElsewhere",

@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import is_gpu_resource
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import quantity
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 DRA_DRIVER = "gpu.nvidia.com"
@@ -62,9 +63,16 @@ def is_running(row: t.Mapping[str, t.Any]) -> bool:
     return row["status"] == "Running" and ready == total
 
 
+# ---- GPUs ---------------------------------------------------------------------------------------------------------
+
+
 @dataclasses.dataclass(frozen=True)
 class GpuPod:
-    """A pod that holds GPUs: ``gpus`` maps resource names to numbers."""
+    """A pod that holds GPUs: ``gpus`` maps resource names to numbers.
+
+    Devices of Dynamic Resource Allocation stand under the name of their driver. Of several pods that share a claim, the
+    first one has its devices.
+    """
 
     namespace: str
     name: str
@@ -73,19 +81,66 @@ class GpuPod:
 
 
 def gpu_pods(cluster: Cluster, operator_namespace: str) -> list[GpuPod]:
-    """Return the scheduled, unfinished pods outside the operator's namespace that hold GPUs.
-
-    The operands request no GPU, and most pods of a large fleet are operands, so the request excludes their
-    namespace. The other pods are read in pages.
-    """
-    selector = f"metadata.namespace!={operator_namespace},status.phase!=Succeeded,status.phase!=Failed"
+    """Return the scheduled, unfinished pods that hold GPUs, except operands."""
+    claims = GpuClaims(cluster)
+    counted: set[Claim] = set()
     found = []
-    for pod in cluster.pages(namespaced("v1", None, "pods"), fieldSelector=selector):
+    for pod in _candidates(cluster, operator_namespace):
         gpus = requested_gpus(pod["spec"])
+        held = claims.devices_of(pod)
         node = pod["spec"].get("nodeName")
-        if gpus and node:
+        if (gpus or held) and node:
+            devices = sum(number for claim, number in held.items() if claim not in counted)
+            counted |= set(held)
+            gpus |= {DRA_DRIVER: devices} if devices else {}
             found.append(GpuPod(pod["metadata"]["namespace"], pod["metadata"]["name"], node, gpus))
     return found
+
+
+def _candidates(cluster: Cluster, operator_namespace: str) -> t.Iterator[Json]:
+    """Yield the unfinished pods that may hold GPUs, in pages.
+
+    Most pods of a large fleet are operands, and hold none. They are left out by the API server: they are pods of
+    DaemonSets (which all have the label below) in the operator's namespace.
+    """
+    unfinished = "status.phase!=Succeeded,status.phase!=Failed"
+    if not operator_namespace:
+        yield from cluster.pages(namespaced("v1", None, "pods"), fieldSelector=unfinished)
+        return
+    elsewhere = f"metadata.namespace!={operator_namespace},{unfinished}"
+    yield from cluster.pages(namespaced("v1", None, "pods"), fieldSelector=elsewhere)
+    path = namespaced("v1", operator_namespace, "pods")
+    for pod in cluster.pages(path, fieldSelector=unfinished, labelSelector=f"!{DAEMONSET_POD}"):
+        if not _is_operand(pod):
+            yield pod
+    for item in cluster.list(namespaced("apps/v1", operator_namespace, "daemonsets")) or []:
+        spec = item["spec"]["template"]["spec"]
+        if not _is_operand(item) and (requested_gpus(spec) or spec.get("resourceClaims")):
+            labels = item["spec"]["selector"].get("matchLabels") or {}
+            chosen = ",".join([DAEMONSET_POD, *(f"{key}={value}" for key, value in labels.items())])
+            yield from cluster.pages(path, fieldSelector=unfinished, labelSelector=chosen)
+
+
+DAEMONSET_POD = "pod-template-generation"
+"""A label of every pod of a DaemonSet. Source: kubernetes/pkg/controller/daemon/util/daemonset_util.go."""
+
+
+def _is_operand(item: Json) -> bool:
+    """Return whether a custom resource of the operator owns this object: a DaemonSet, or a pod of the validator."""
+    owners = item["metadata"].get("ownerReferences") or []
+    return any(str(owner.get("apiVersion")).partition("/")[0] == OPERATOR_GROUP for owner in owners)
+
+
+OPERATOR_GROUP = "nvidia.com"
+
+
+# ---- claims on devices --------------------------------------------------------------------------------------------
+
+Claim = tuple[str, str]
+"""The namespace and the name of a claim."""
+
+CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1")
+"""Versions of resource.k8s.io, newest first. Kubernetes 1.32 serves v1beta1 only, and v1 came with 1.34."""
 
 
 class GpuClaims:
@@ -93,22 +148,33 @@ class GpuClaims:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._holds: dict[tuple[str, str], bool] = {}
+        self._devices: dict[Claim, int] = {}
 
     def held_by(self, pod: Json) -> bool:
         """Return whether one of the pod's claims has a GPU allocated."""
-        namespace = pod["metadata"]["namespace"]
-        claims = [(namespace, name) for name in _claims(pod)]
-        if any(claim not in self._holds for claim in claims):
-            self._holds = dict.fromkeys(claims, False) | self._read()
-        return any(self._holds.get(claim) for claim in claims)
+        return bool(self.devices_of(pod))
 
-    def _read(self) -> dict[tuple[str, str], bool]:
-        listed = self._cluster.get(namespaced("resource.k8s.io/v1", None, "resourceclaims")) or {}
-        return {
-            (item["metadata"]["namespace"], item["metadata"]["name"]): _is_gpu(item)
-            for item in listed.get("items") or []
-        }
+    def devices_of(self, pod: Json) -> dict[Claim, int]:
+        """Return the claims of a pod that have GPUs allocated, each with the number of devices."""
+        namespace = pod["metadata"]["namespace"]
+        claims = [(namespace, name) for name in sorted(_claims(pod))]
+        if any(claim not in self._devices for claim in claims):
+            # The newest answer counts. A claim that is gone holds nothing, and is not looked for again.
+            self._devices = dict.fromkeys(claims, 0) | self._read()
+        return {claim: number for claim in claims if (number := self._devices.get(claim, 0))}
+
+    def _read(self) -> dict[Claim, int]:
+        for version in CLAIM_VERSIONS:
+            listed = self._cluster.get(namespaced(f"resource.k8s.io/{version}", None, "resourceclaims"))
+            if listed is not None:
+                items = listed.get("items") or []
+                return {(item["metadata"]["namespace"], item["metadata"]["name"]): _devices(item) for item in items}
+        raise GpuOpsError(
+            f"Pods have resource claims, but the cluster serves none of {', '.join(CLAIM_VERSIONS)} of "
+            "resource.k8s.io, so nobody knows which of them hold a GPU. Use a version of this collection that supports "
+            "this Kubernetes, or drain nodes with evict: all.",
+            reason="ClaimsUnreadable",
+        )
 
 
 def _claims(pod: Json) -> set[str]:
@@ -117,24 +183,41 @@ def _claims(pod: Json) -> set[str]:
     return (named | made) - {None}
 
 
-def _is_gpu(claim: Json) -> bool:
-    """Return whether a claim has a GPU allocated. Admin access does not count, because it is for monitoring."""
+def _devices(claim: Json) -> int:
+    """Return how many GPUs a claim has allocated. Admin access does not count, because it is for monitoring."""
     devices = ((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}
-    return any(
-        result["driver"] == DRA_DRIVER and not result.get("adminAccess") for result in devices.get("results") or []
-    )
+    results = devices.get("results") or []
+    return sum(result["driver"] == DRA_DRIVER and not result.get("adminAccess") for result in results)
+
+
+# ---- requests -----------------------------------------------------------------------------------------------------
 
 
 def requested_gpus(spec: Json) -> dict[str, int]:
-    """Return the GPUs that a pod holds: the sum of its containers, or more if an init container needs more."""
-    total: dict[str, int] = {}
-    for container in spec.get("containers") or []:
-        for name, number in _limits(container).items():
-            total[name] = total.get(name, 0) + number
+    """Return the GPUs that a pod holds.
+
+    They are the sum of its containers and sidecars, or more if another init container needs more beside the sidecars
+    that have been started before it.
+    """
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
     for container in spec.get("initContainers") or []:
-        for name, number in _limits(container).items():
-            total[name] = max(total.get(name, 0), number)
-    return total
+        if container.get("restartPolicy") == "Always":
+            sidecars = _added(sidecars, _limits(container))
+        else:
+            peak = _larger(peak, _added(sidecars, _limits(container)))
+    total = sidecars
+    for container in spec.get("containers") or []:
+        total = _added(total, _limits(container))
+    return _larger(total, peak)
+
+
+def _added(one: t.Mapping[str, int], other: t.Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+
+
+def _larger(one: t.Mapping[str, int], other: t.Mapping[str, int]) -> dict[str, int]:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
 
 
 def _limits(container: Json) -> dict[str, int]:

@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 Json = dict[str, t.Any]
 
@@ -21,6 +22,34 @@ def test_how_many_gpus_a_pod_holds() -> None:
         "nvidia.com/gpu": 4
     }
     assert pods.requested_gpus({"containers": [container("0"), container("1", "requests")]}) == {"nvidia.com/gpu": 1}
+    assert pods.requested_gpus({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("init", "containers", "gpus"),
+    [
+        ([("2", True)], ["1"], 3),
+        ([("1", True), ("1", True)], [], 2),
+        ([("1", True), ("4", False)], ["1"], 5),
+        ([("4", False), ("1", True)], ["1"], 4),
+        ([("2", False), ("1", True)], ["2"], 3),
+        ([("1", True), ("1", False)], ["3"], 4),
+    ],
+)
+def test_sidecars_hold_gpus_beside_the_containers(
+    init: list[tuple[str, bool]], containers: list[str], gpus: int
+) -> None:
+    """Kubernetes adds up sidecars, and an init container has the sidecars that were started before it beside it."""
+
+    def container(number: str, always: bool = False) -> Json:
+        policy = {"restartPolicy": "Always"} if always else {}
+        return {"resources": {"limits": {"nvidia.com/gpu": number}}, **policy}
+
+    spec = {
+        "initContainers": [container(*each) for each in init],
+        "containers": [container(each) for each in containers],
+    }
+    assert pods.requested_gpus(spec) == {"nvidia.com/gpu": gpus}
 
 
 @pytest.mark.parametrize(
@@ -88,23 +117,31 @@ def test_a_container_in_another_state_may_start(state: str) -> None:
     assert not pods.never_starts(state, NOT_FOUND, 10_000)
 
 
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+ALL, OWN = "/api/v1/pods", "/api/v1/namespaces/ns/pods"
+
+
 class FakeCluster:
-    """The pods of all namespaces, and resource claims."""
+    """The pods of all namespaces but the operator's, and its own pods and DaemonSets. ``claims`` are by API version."""
 
-    def __init__(self, listed: list[Json], claims: list[Json] | None = None) -> None:
-        self.listed = listed
-        self.claims = claims
-        self.reads = 0
+    def __init__(self, listed: t.Sequence[Json] = (), claims: dict[str, list[Json]] | None = None) -> None:
+        self.pods: dict[tuple[str, str], list[Json]] = {(ALL, ""): list(listed)}
+        self.daemonsets: list[Json] = []
+        self.claims = claims or {}
+        self.reads: list[str] = []
 
-    def pages(self, path: str, **query: str) -> t.Iterator[Json]:
-        assert path == "/api/v1/pods"
-        assert query["fieldSelector"] == "metadata.namespace!=ns,status.phase!=Succeeded,status.phase!=Failed"
-        yield from self.listed
+    def pages(self, path: str, fieldSelector: str, labelSelector: str = "") -> t.Iterator[Json]:  # noqa: N803
+        assert fieldSelector == {ALL: f"metadata.namespace!=ns,{UNFINISHED}", OWN: UNFINISHED}[path]
+        yield from self.pods.get((path, labelSelector), [])
+
+    def list(self, path: str) -> list[Json]:
+        assert path == "/apis/apps/v1/namespaces/ns/daemonsets"
+        return self.daemonsets
 
     def get(self, path: str) -> Json | None:
-        assert path == "/apis/resource.k8s.io/v1/resourceclaims"
-        self.reads += 1
-        return None if self.claims is None else {"items": self.claims}
+        version = path.removeprefix("/apis/resource.k8s.io/").removesuffix("/resourceclaims")
+        self.reads.append(version)
+        return {"items": self.claims[version]} if version in self.claims else None
 
 
 def pod(name: str, gpus: str = "0", node: str | None = "gpu-0", **spec: t.Any) -> Json:
@@ -115,33 +152,94 @@ def pod(name: str, gpus: str = "0", node: str | None = "gpu-0", **spec: t.Any) -
     }
 
 
+def owned(item: Json, kind: str = "ClusterPolicy", group: str = "nvidia.com/v1") -> Json:
+    item["metadata"]["ownerReferences"] = [{"apiVersion": group, "kind": kind, "name": "x"}]
+    return item
+
+
+def daemonset(template: Json, app: str) -> Json:
+    spec = {"template": {"spec": template["spec"]}, "selector": {"matchLabels": {"app": app}}}
+    return {"metadata": {"name": app}, "spec": spec}
+
+
+def found(cluster: FakeCluster) -> dict[str, Json]:
+    return {item.name: dict(item.gpus) for item in pods.gpu_pods(cluster, "ns")}
+
+
 def test_gpu_pods_are_those_that_hold_a_gpu_on_a_node() -> None:
     cluster = FakeCluster([pod("train", "2"), pod("web"), pod("pending", "1", None)])
     assert pods.gpu_pods(cluster, "ns") == [pods.GpuPod("default", "train", "gpu-0", {"nvidia.com/gpu": 2})]
+    assert cluster.reads == []
 
 
-def claim(name: str, **result: t.Any) -> Json:
-    allocation = {"devices": {"results": [result]}}
+def test_gpu_pods_in_the_operators_namespace_are_found_and_operands_are_not() -> None:
+    cluster = FakeCluster()
+    validator = owned(pod("nvidia-device-plugin-validator", "1"))
+    cluster.pods[OWN, "!pod-template-generation"] = [
+        pod("job", "1"),
+        owned(pod("deployed", "1"), group="apps/v1"),
+        validator,
+    ]
+    cluster.daemonsets = [
+        owned(daemonset(pod("operand", "1"), "operand")),
+        daemonset(pod("monitor"), "monitor"),
+        daemonset(pod("burn", "1"), "burn"),
+        daemonset(pod("claimer", resourceClaims=[{"name": "x"}]), "claimer"),
+    ]
+    for app in ("operand", "monitor", "burn", "claimer"):
+        cluster.pods[OWN, f"pod-template-generation,app={app}"] = [pod(f"{app}-1", "1")]
+    assert list(found(cluster)) == ["job", "deployed", "burn-1", "claimer-1"]
+
+
+def test_without_an_operator_all_pods_are_read() -> None:
+    class AllPods(FakeCluster):
+        def pages(self, path: str, **selectors: str) -> t.Iterator[Json]:
+            assert (path, selectors) == (ALL, {"fieldSelector": UNFINISHED})
+            yield pod("train", "1")
+
+    assert [item.name for item in pods.gpu_pods(AllPods(), "")] == ["train"]
+
+
+def test_devices_of_a_claim_count_once_and_every_pod_that_shares_it_is_found() -> None:
+    shared = [{"name": "a", "resourceClaimName": "pair"}]
+    listed = [
+        pod("first", resourceClaims=shared),
+        pod("second", "1", resourceClaims=shared),
+        pod("third", resourceClaims=shared),
+    ]
+    two = [{"driver": "gpu.nvidia.com"}, {"driver": "gpu.nvidia.com"}]
+    assert found(FakeCluster(listed, {"v1": [claim("pair", *two)]})) == {
+        "first": {"gpu.nvidia.com": 2},
+        "second": {"nvidia.com/gpu": 1},
+        "third": {},
+    }
+
+
+def claim(name: str, *results: Json) -> Json:
+    allocation = {"devices": {"results": list(results)}}
     return {"metadata": {"namespace": "default", "name": name}, "status": {"allocation": allocation}}
 
 
-def test_a_claim_holds_a_gpu_unless_it_only_monitors() -> None:
+@pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
+def test_a_claim_holds_a_gpu_unless_it_only_monitors(version: str) -> None:
     claims = [
-        claim("gpu", driver=pods.DRA_DRIVER),
-        claim("nic", driver="dra.net"),
-        claim("admin", driver=pods.DRA_DRIVER, adminAccess=True),
+        claim("gpu", {"driver": "gpu.nvidia.com"}),
+        claim("nic", {"driver": "dra.net"}),
+        claim("admin", {"driver": "gpu.nvidia.com", "adminAccess": True}),
     ]
-    cluster = FakeCluster([], claims)
+    cluster = FakeCluster([], {version: claims})
     holders = pods.GpuClaims(cluster)
     held = {
         name: holders.held_by(pod("x", resourceClaims=[{"name": "a", "resourceClaimName": name}]))
-        for name in ("gpu", "nic", "admin")
+        for name in ("gpu", "nic", "admin", "gone")
     }
-    assert held == {"gpu": True, "nic": False, "admin": False}
-    assert cluster.reads == 1
-    assert not holders.held_by(pod("x")) and cluster.reads == 1
+    assert held == {"gpu": True, "nic": False, "admin": False, "gone": False}
+    assert cluster.reads.count(version) == 2 and not holders.held_by(pod("x")) and cluster.reads.count(version) == 2
 
 
-def test_a_cluster_without_resource_claims_holds_none() -> None:
+def test_claims_that_no_known_version_shows_are_an_error() -> None:
     named = pod("x", resourceClaims=[{"name": "a", "resourceClaimName": "gpu"}])
-    assert not pods.GpuClaims(FakeCluster([])).held_by(named)
+    cluster = FakeCluster([])
+    with pytest.raises(GpuOpsError, match=r"serves none of v1, v1beta2, v1beta1 of resource\.k8s\.io") as e:
+        pods.GpuClaims(cluster).held_by(named)
+    assert e.value.reason == "ClaimsUnreadable" and cluster.reads == ["v1", "v1beta2", "v1beta1"]
