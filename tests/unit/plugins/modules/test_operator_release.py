@@ -8,6 +8,7 @@ import json
 import typing as t
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Listed
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules import operator_release
 
@@ -36,6 +37,9 @@ class FakeCluster:
 
     def list(self, path: str, **selectors: str) -> list[dict]:
         return []
+
+    def list_readable(self, path: str) -> Listed:
+        return Listed([])
 
     def pages(self, path: str, **selectors: str) -> t.Iterator[dict]:
         limits = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}

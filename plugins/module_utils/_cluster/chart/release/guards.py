@@ -37,7 +37,7 @@ def refuse_olm(cluster: Cluster, deployments: t.Iterable[Json]) -> None:
     owned = [item for item in deployments if names.OLM_OWNER in objects.labels_of(item)]
     found = [f"Deployment {objects.full_name(item)}" for item in owned] or [
         f"Subscription {objects.full_name(item)}"
-        for item in cluster.list(namespaced("operators.coreos.com/v1alpha1", None, "subscriptions")) or []
+        for item in cluster.list_readable(namespaced("operators.coreos.com/v1alpha1", None, "subscriptions")).items
         if str((item.get("spec") or {}).get("name")).startswith(_OLM_PACKAGES)
     ]
     if found:

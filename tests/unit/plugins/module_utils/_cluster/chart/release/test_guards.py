@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Listed
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import guards
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release.record import Revision
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -31,13 +32,16 @@ class FakeCluster:
         self.check_mode = check_mode
 
     def list(self, path: str, **selectors: str) -> list[dict] | None:
-        if path == "/apis/apps/v1/deployments":
-            assert selectors == {"fieldSelector": "metadata.name=gpu-operator"}
-            other = operator()
-            other["spec"]["template"]["metadata"]["labels"] = {"app": "other"}
-            return [operator(), other]
+        assert path == "/apis/apps/v1/deployments"
+        assert selectors == {"fieldSelector": "metadata.name=gpu-operator"}
+        other = operator()
+        other["spec"]["template"]["metadata"]["labels"] = {"app": "other"}
+        return [operator(), other]
+
+    def list_readable(self, path: str) -> Listed:
+        """Answer like an API server; without Subscriptions, OLM's kinds do not exist, or the user may not read them."""
         assert path == "/apis/operators.coreos.com/v1alpha1/subscriptions"
-        return self.subscriptions
+        return Listed(self.subscriptions or [], refusal="" if self.subscriptions else "may not")
 
 
 def subscription(package: str) -> dict:

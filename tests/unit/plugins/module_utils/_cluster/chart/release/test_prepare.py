@@ -9,6 +9,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Listed
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import drift, guards, prepare, record
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules.operator_release import OPTIONS
@@ -51,6 +52,9 @@ class FakeCluster:
 
     def list(self, path: str, **selectors: str) -> list[dict] | None:
         return self.gpuclusters if path == GPUCLUSTERS else []
+
+    def list_readable(self, path: str) -> Listed:
+        return Listed([])
 
     def merge(self, path: str, body: dict) -> None:
         self.writes.append(f"merge {path} {json.dumps(body)}")
