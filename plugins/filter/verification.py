@@ -84,10 +84,10 @@ def verification(
     min_nodes: int = 1,
 ) -> list[Check]:
     """Return every check with its result."""
-    if not isinstance(stack, dict) or not {"nodes", "verdict"} <= stack.keys():
+    if not isinstance(stack, dict) or not {"nodes", "operands", "verdict"} <= stack.keys():
         raise AnsibleFilterError("gpuops.nvidia.verification needs the result of gpuops.nvidia.gpu_stack_info.")
     smoke, dcgm = smoke or {}, dcgm or {}
-    left_out = {node["name"]: _LEFT_OUT.get(node.get("left_out"), "") for node in stack["nodes"]}
+    left_out = {node["name"]: _why_left_out(node["left_out"]) for node in stack["nodes"]}
     judged = sum(not reason for reason in left_out.values())
     return [
         _check("stack", "operands", _operands(stack["verdict"])),
@@ -99,6 +99,10 @@ def verification(
     ]
 
 
+def _why_left_out(code: str | None) -> str:
+    return _LEFT_OUT.get(code, f"The node is left out ({code}).") if code else ""
+
+
 def _check(classname: str, name: str, failure: str = "", skipped: str = "", **more: t.Any) -> Check:
     return {"classname": classname, "name": name, "failure": failure, "skipped": skipped, **more}
 
@@ -107,7 +111,8 @@ def _excused(check: Check, excuse: str) -> Check:
     """Return the check, skipped instead of failed if there is an excuse for its node."""
     if not excuse or not check["failure"]:
         return check
-    return {**check, "failure": "", "skipped": f"{excuse} {check['failure']}"}
+    is_tolerated = excuse == _LEFT_OUT[tolerance.TOLERATED]
+    return {**check, "failure": "", "skipped": f"{excuse} {check['failure']}" if is_tolerated else excuse}
 
 
 # ---- the stack ----------------------------------------------------------------------------------------------------
@@ -152,14 +157,14 @@ def _allocatable(node: Json, wanted: int | None) -> str:
     found = _whole_gpus(offered)
     if wanted is not None:
         return "" if found == int(wanted) else f"Pods can get {found} GPUs, but {wanted} are expected."
-    if str(node.get("product")).endswith("-MIG-INVALID"):
+    if str(node["product"]).endswith("-MIG-INVALID"):
         return "The node's MIG devices do not fit the MIG strategy single. Correct the label nvidia.com/mig.config."
     log = "See the log of the device plugin's pod on the node."
     for name, number in sorted(capacity.items()):
         if name.startswith(names.MIG_RESOURCE_PREFIX) and offered.get(name, 0) < number:
             return f"Pods can get {offered.get(name, 0)} of {number} {name}. {log}"
     has_mig_devices = sum(offered.values()) > found
-    counted = (node["gpus"] or 0) * (node.get("replicas") or 1)
+    counted = (node["gpus"] or 0) * (node["replicas"] or 1)
     present = max(0 if has_mig_devices else counted, _whole_gpus(capacity))
     if found >= present and (found or has_mig_devices):
         return ""
@@ -215,7 +220,7 @@ def _exporters(dcgm: Json, left_out: dict[str, str], is_off: bool) -> t.Iterator
 
 
 def _exporter_is_off(stack: Json) -> bool:
-    states = [row["state"] for row in stack.get("operands") or [] if row["operand"] == operands.DCGM_EXPORTER.name]
+    states = [row["state"] for row in stack["operands"] if row["operand"] == operands.DCGM_EXPORTER.name]
     return states == ["disabled"]
 
 

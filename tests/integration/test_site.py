@@ -97,7 +97,7 @@ def test_verify_writes_junit(ansible: Playbook, tmp_path: Path) -> None:
     run = ansible.run(ROOT / "playbooks" / "verify.yml", verify_junit_path=str(report))
     assert run.status == 0, run.output
     suite = ET.parse(report).getroot()
-    assert (suite.get("failures"), suite.get("tests")) == ("0", "14"), report.read_text()
+    assert (suite.get("failures"), suite.get("tests")) == ("0", "15"), report.read_text()
 
 
 @pytest.mark.usefixtures("stack")

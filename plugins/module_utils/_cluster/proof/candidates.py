@@ -71,7 +71,8 @@ def too_few_tested(verdicts: t.Iterable[Verdict], countable: int, min_tested: st
     tested = sum(not verdict.skipped for verdict in verdicts)
     if tested >= wanted:
         return ""
-    skipped = [f"{verdict.node}: {verdict.code}" for verdict in verdicts if verdict.skipped]
+    countable_ones = (verdict for verdict in verdicts if verdict.skipped and verdict.code not in NOT_FOR_PODS)
+    skipped = [f"{verdict.node}: {verdict.code}" for verdict in countable_ones]
     return (
         f"Only {tested} of {countable} nodes were tested, but at least {wanted} must be ({first_few(skipped)}). "
         "Run the test when GPUs are free, or lower min_tested."
@@ -126,7 +127,7 @@ def _without_pod(name: str, node: Json | None, resource: str | None, options: Op
     is_ready = nodes.is_ready(node)
     kept_out = None if is_ready and resource else _not_for_pods(node)
     if not kept_out and nodes.is_cordoned(node) and options["nodes"] is None:
-        kept_out = "Cordoned", "The node is cordoned. Uncordon it, or name it in the option nodes to test it as it is."
+        kept_out = "Cordoned", "The node is cordoned. Uncordon it to test it."
     if kept_out:
         return Verdict(name, skipped=True, code=kept_out[0], reason=kept_out[1])
     if not is_ready:
@@ -161,6 +162,6 @@ def _offers_too_little(name: str, node: Json, options: Options) -> Verdict:
     what = ", ".join(f"{number} {key}" for key, number in sorted(offered.items())) or "no GPU"
     if wanted and offered and wanted not in offered and options["nodes"] is None:
         return Verdict(name, skipped=True, code="OtherResource", reason=f"The node offers {what}, and no {wanted}.")
-    needs = f"{count} {wanted}" if wanted else f"{count} of one resource"
+    needs = f"{count} {wanted or 'GPU'}" if wanted or count == 1 else f"{count} of one resource"
     reason = f"The node offers {what}, but the test needs {needs}. Check the node's device plugin."
     return Verdict(name, reason=reason)

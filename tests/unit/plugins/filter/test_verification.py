@@ -16,7 +16,7 @@ READY = {"state": "ready", "message": "Ready.", "reasons": []}
 def node(name: str = "gpu-0000", gpus: int | None = 8, capacity: int = 8, **allocatable: int) -> dict[str, t.Any]:
     offered = {f"nvidia.com/{key.replace('_', '-')}": value for key, value in allocatable.items()}
     row = {"name": name, "gpus": gpus, "capacity": {"nvidia.com/gpu": capacity}, "allocatable": offered}
-    return {**row, "product": "NVIDIA-H100-80GB-HBM3", "replicas": None, "left_out": ""}
+    return {**row, "product": "NVIDIA-H100-80GB-HBM3", "replicas": None, "left_out": None}
 
 
 def smoked(name: str, *, passed: bool = True, skipped: bool = False, reason: str = "") -> dict[str, t.Any]:
@@ -30,7 +30,7 @@ def metered(name: str, reason: str = "") -> dict[str, t.Any]:
 def skips(stack: dict[str, t.Any], **other: t.Any) -> dict[str, str]:
     return {
         f"{check['classname']} {check['name']}": check["skipped"]
-        for check in verification(stack, **other)
+        for check in verification({"operands": [], **stack}, **other)
         if check["skipped"]
     }
 
@@ -38,13 +38,13 @@ def skips(stack: dict[str, t.Any], **other: t.Any) -> dict[str, str]:
 def failures(stack: dict[str, t.Any], **other: t.Any) -> dict[str, str]:
     return {
         f"{check['classname']} {check['name']}": check["failure"]
-        for check in verification(stack, **other)
+        for check in verification({"operands": [], **stack}, **other)
         if check["failure"]
     }
 
 
 def test_a_complete_stack_passes_with_one_check_of_each_kind_for_each_node() -> None:
-    stack = {"verdict": READY, "nodes": [node(gpu=8), node("gpu-0001", gpu=8)]}
+    stack = {"verdict": READY, "operands": [], "nodes": [node(gpu=8), node("gpu-0001", gpu=8)]}
     names = ["gpu-0000", "gpu-0001"]
     smoke = {"results": [smoked(name) for name in names], "too_few_tested": ""}
     checks = verification(stack, smoke, {"reason": "", "results": [metered(name) for name in names]})
@@ -152,6 +152,7 @@ def test_too_few_tested_nodes_are_a_failure() -> None:
         ("VirtualMachineNodes", "The node's GPUs are for virtual machines."),
         ("NodesExcluded", "The node is excluded."),
         ("NodesNotSelected", "The node selector does not select the node."),
+        ("AnotherCode", "The node is left out (AnotherCode)."),
         ("NodesTolerated", "The node is not ready, and as many unready nodes are tolerated."),
     ],
 )
@@ -164,7 +165,7 @@ def test_a_node_that_is_left_out_is_skipped_with_the_reason(code: str, excuse: s
     found = skips(stack, smoke=smoke, dcgm=dcgm)
     assert found.keys() == {"gpus off", "smoke off", "dcgm off"}
     assert all(reason.startswith(excuse) for reason in found.values())
-    assert found["smoke off"].endswith(" The node is not Ready.")
+    assert found["smoke off"].endswith(" The node is not Ready.") is (code == "NodesTolerated")
     without = skips(stack, smoke={"results": [smoked("gpu-0000")]}, dcgm={"results": [metered("gpu-0000")]})
     assert without.keys() == found.keys() and without["dcgm off"].startswith(excuse)
 
@@ -227,7 +228,7 @@ def test_in_check_mode_no_workload_has_run() -> None:
 
 
 def test_a_check_that_was_not_asked_for_has_no_entry() -> None:
-    stack = {"verdict": READY, "nodes": [node(gpu=8)]}
+    stack = {"verdict": READY, "operands": [], "nodes": [node(gpu=8)]}
     checks = verification(stack, smoke={"skipped": True}, dcgm={"skipped": True})
     assert [check["classname"] for check in checks] == ["stack", "stack", "gpus"]
 

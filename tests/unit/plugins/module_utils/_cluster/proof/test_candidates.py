@@ -121,7 +121,9 @@ def test_a_node_that_should_run_a_workload_and_cannot_has_failed() -> None:
         "none": "The node offers no GPU, but the test needs 4 of one resource. Check the node's device plugin.",
         "gone": "There is no such node.",
     }
-    assert failed(select(nodes[3:], options())).keys() == {"none"}
+    assert failed(select(nodes[3:], options())) == {
+        "none": "The node offers no GPU, but the test needs 1 GPU. Check the node's device plugin."
+    }
 
 
 OFF = {"nvidia.com/gpu.deploy.operands": "false"}
@@ -158,6 +160,7 @@ def test_a_cordoned_node_that_is_down_is_out_of_service() -> None:
 
 TESTED, BROKEN = Verdict("t", passed=True), Verdict("f", reason="broken")
 BUSY, CORDONED = Verdict("b", skipped=True, code="Busy"), Verdict("c", skipped=True, code="Cordoned")
+OFF_VERDICT = Verdict("o", skipped=True, code="OperandsSwitchedOff")
 
 
 @pytest.mark.parametrize(
@@ -180,7 +183,7 @@ def test_the_number_of_tested_nodes(verdicts: list[Verdict], countable: int, min
 
 
 def test_too_few_tested_nodes_are_named_with_the_reason() -> None:
-    assert too_few_tested([BUSY, CORDONED], 2, "100%") == (
+    assert too_few_tested([BUSY, CORDONED, OFF_VERDICT], 2, "100%") == (
         "Only 0 of 2 nodes were tested, but at least 2 must be (b: Busy, c: Cordoned). "
         "Run the test when GPUs are free, or lower min_tested."
     )
