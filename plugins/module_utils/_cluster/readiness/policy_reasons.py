@@ -45,21 +45,33 @@ def about_policy(observation: Observation) -> Reasons:
 
 
 def _about_others(policy: Json, policies: list[Json]) -> Reasons:
-    """Yield a reason if there is a second ClusterPolicy: the operator serves only the oldest."""
+    """Yield a reason if there is a second ClusterPolicy: the operator serves only one."""
     name = objects.name_of(policy)
-    served = min(policies, key=lambda item: (item["metadata"]["creationTimestamp"], objects.name_of(item)))
+    served = _served(policies)
     if served is not policy:
-        oldest = objects.name_of(served)
+        other = objects.name_of(served)
         yield Reason(
             "failed",
             "NotInCharge",
-            f"The operator ignores ClusterPolicy {name}: {oldest} is older, and only one is served.",
-            f"Delete {name}, or delete {oldest} if its drivers may be removed.",
+            f"The operator ignores ClusterPolicy {name}: it serves only one, and that is {other}.",
+            f"Delete {name}, or delete {other} if its drivers may be removed.",
         )
     elif len(policies) > 1:
         others = ", ".join(sorted(objects.name_of(item) for item in policies if item is not policy))
         message = f"The operator ignores another ClusterPolicy: {others}."
         yield Reason("note", "IgnoredClusterPolicy", message, "Delete it.")
+
+
+def _served(policies: list[Json]) -> Json:
+    """Return the ClusterPolicy that the operator serves.
+
+    Before v26.7, that is the first one that it has looked at since it started; it writes no status into others. From
+    v26.7 on, it is the oldest one.
+    """
+    with_status = [item for item in policies if (item.get("status") or {}).get("state")]
+    if len(with_status) == 1:
+        return with_status[0]
+    return min(policies, key=lambda item: (item["metadata"]["creationTimestamp"], objects.name_of(item)))
 
 
 def _about_operator(observation: Observation) -> Reasons:

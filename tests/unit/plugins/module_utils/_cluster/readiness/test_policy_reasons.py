@@ -35,7 +35,18 @@ def test_an_older_clusterpolicy_is_in_charge() -> None:
     stack.policies.append(policy("older"))
     stack.policies[0]["metadata"]["creationTimestamp"] = stamp(60)
     found = verdict(stack)
-    assert found.state == "failed" and found.reasons[0].code == "NotInCharge" and "older" in found.message
+    assert found.state == "failed" and found.reasons[0].code == "NotInCharge"
+    assert "The operator ignores ClusterPolicy cluster-policy: it serves only one, and that is older." in found.message
+
+
+def test_the_one_with_a_status_is_in_charge_whatever_its_age() -> None:
+    """An operator before v26.7 serves the first one that it has looked at."""
+    stack = ready()
+    stack.policies.append(policy("older") | {"status": {}})
+    stack.policies[0]["metadata"]["creationTimestamp"] = stamp(60)
+    assert codes(verdict(stack)) == ["IgnoredClusterPolicy"]
+    stack.policies[0]["status"], stack.policies[1]["status"] = {}, {"state": "ready"}
+    assert verdict(stack).reasons[0].code == "NotInCharge"
 
 
 def test_a_younger_clusterpolicy_is_ignored() -> None:
