@@ -208,8 +208,7 @@ def test_one_file_opens_a_connection_to_kubernetes() -> None:
         for path in python_files(PLUGINS)
         if any(name.startswith(THEIR_COLLECTION) for name in imports(path))
     }
-    # The action plugins pass on the names of the connection options.
-    assert beside == {relative(KUBERNETES_DOOR), "plugins/plugin_utils/_progress.py"}
+    assert beside == {relative(KUBERNETES_DOOR)}
 
 
 def test_action_plugins_do_not_load_the_kubernetes_client() -> None:

@@ -2,14 +2,35 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""When a stack is ready, and the order of the reasons if it is not."""
+"""When a stack is ready, the order of the reasons if it is not, and what holds for every stack."""
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import OPERANDS
+import json
+import typing as t
 
-from tests.unit.fakes.stack import cpu_node, daemonset, progress, ready
-from tests.unit.plugins.module_utils._cluster.readiness.judged import edited, roll, row, set_labels, troubled, verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import OPERANDS
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Tolerance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
+    Leader,
+    Marks,
+    Observation,
+    Refusal,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.fakes.stack import DEPLOYED, NOW, Json, Stack, cpu_node, daemonset, progress, ready
+from tests.unit.plugins.module_utils._cluster.readiness.judged import (
+    edited,
+    observed,
+    roll,
+    row,
+    set_labels,
+    troubled,
+    verdict,
+)
 
 DRIVER = "nvidia-driver-daemonset"
 EXPORTER = "nvidia-dcgm-exporter"
@@ -72,3 +93,237 @@ def test_a_cause_comes_before_its_consequences() -> None:
     rows = tuple(row(EXPORTER, number, "ImagePullBackOff") for number in range(2))
     found = verdict(stack, troubled=waits | {EXPORTER: rows})
     assert found.state == "failed" and found.reasons[0].operand == "dcgm-exporter"
+
+
+# What holds for every stack
+
+quick = settings(
+    max_examples=120,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+counts = st.integers(0, 4)
+ages = st.sampled_from([0.0, 2.0, 9.0, 29.0, 31.0, 59.0, 61.0, 179.0, 181.0, 4000.0])
+messages = st.sampled_from(
+    ["", "429 Too Many Requests", "x: not found", "manifest unknown", "invalid reference format"]
+)
+statuses = st.sampled_from(
+    [
+        "Pending",
+        "Running",
+        "Terminating",
+        "Init:0/1",
+        "ContainerCreating",
+        "ErrImagePull",
+        "Init:ImagePullBackOff",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+        "CrashLoopBackOff",
+        "Error",
+    ]
+)
+TAINT = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
+
+
+def taint(node: Json) -> None:
+    node["spec"]["taints"] = [TAINT]
+
+
+def switch_off(node: Json) -> None:
+    kept = {key: value for key, value in labels(node).items() if "gpu.deploy." not in key}
+    node["metadata"]["labels"] = kept | {"nvidia.com/gpu.deploy.operands": "false"}
+
+
+def labels(node: Json) -> dict[str, str]:
+    return node["metadata"]["labels"]
+
+
+NODE_TROUBLES: dict[str, t.Callable[[Json], t.Any]] = {
+    "none": lambda node: None,
+    "bare": lambda node: (node.pop("status"), node.pop("spec"), node["metadata"].pop("labels")),
+    "down": lambda node: node["status"].update(conditions=[{"type": "Ready", "status": "Unknown"}]),
+    "tainted": taint,
+    "cordoned": lambda node: node["spec"].update(unschedulable=True),
+    "off": switch_off,
+    "unlabelled": lambda node: node["metadata"].update(
+        labels={"nvidia.com/gpu.present": "true", "nvidia.com/gpu.count": "many"}
+    ),
+    "no driver": lambda node: labels(node).update({"nvidia.com/gpu.deploy.driver": "pre-installed"}),
+    "paused": lambda node: labels(node).update({"nvidia.com/gpu.deploy.dcgm": "paused-for-driver-upgrade"}),
+    "no GPUs": lambda node: node["status"].update(allocatable={}),
+    "few GPUs": lambda node: node["status"].update(allocatable={"nvidia.com/gpu": "1"}),
+    "upgrading": lambda node: labels(node).update({"nvidia.com/gpu-driver-upgrade-state": "cordon-required"}),
+    "failed": lambda node: labels(node).update({"nvidia.com/gpu-driver-upgrade-state": "upgrade-failed"}),
+    "MIG": lambda node: labels(node).update({"nvidia.com/mig.config.state": "failed"}),
+}
+SPECS: tuple[Json, ...] = (
+    {},
+    {"driver": {"useNvidiaDriverCRD": True}},
+    {"driver": {"upgradePolicy": {"autoUpgrade": True}}},
+    {"driver": {"repository": "nvcr.io/nvidia", "image": "driver", "version": "595.91.07"}},
+    {"devicePlugin": {"enabled": False}},
+    {"dcgmExporter": {"enabled": False}, "nodeStatusExporter": {"enabled": True}},
+    {"sandboxWorkloads": {"enabled": True, "defaultWorkload": "vm-passthrough"}},
+    {"daemonsets": None, "driver": None},
+)
+STATES: tuple[Json, ...] = (
+    {},
+    {"state": "notReady"},
+    {"state": "ready"},
+    {"state": "ready", "conditions": [{"type": "Error", "status": "True", "reason": "ReconcileFailed"}]},
+    {"state": "notReady", "conditions": [{"type": "Error", "status": "True", "reason": "Other", "message": "m"}]},
+)
+
+
+@st.composite
+def rows(draw: st.DrawFn, name: str) -> tuple[t.Any, ...]:
+    """Return some pods of a controller that are in trouble."""
+    return tuple(
+        row(
+            name,
+            number,
+            draw(statuses),
+            draw(counts),
+            current=draw(st.booleans()),
+            message=draw(messages),
+            cause=draw(messages),
+            age_s=draw(ages),
+            stuck_s=draw(ages),
+        )
+        for number in range(draw(st.integers(0, 3)))
+    )
+
+
+@st.composite
+def stacks(draw: st.DrawFn) -> Stack:
+    """Return a stack with any number of troubles."""
+    stack = edited(ready(draw(counts), **draw(st.sampled_from(SPECS))), draw(ages))
+    for node in stack.nodes:
+        NODE_TROUBLES[draw(st.sampled_from(["none", "none", *NODE_TROUBLES]))](node)
+    for name in sorted(stack.daemonsets):
+        if draw(st.integers(0, 3)):
+            continue
+        item = stack.daemonsets[name]
+        item["status"] = draw(st.just({}) | st.builds(progress, counts, counts, counts, counts))
+        item["status"]["observedGeneration"] = draw(st.integers(0, 2))
+        item["spec"]["updateStrategy"]["type"] = draw(st.sampled_from(["OnDelete", "RollingUpdate"]))
+        if not draw(st.integers(0, 5)):
+            del stack.daemonsets[name]
+    stack.policies[0]["status"] = draw(st.sampled_from([*STATES, STATES[2], STATES[2]]))
+    stack.operators[0]["status"] = draw(st.sampled_from([stack.operators[0]["status"], {}, {"availableReplicas": 1}]))
+    return stack
+
+
+@st.composite
+def observations(draw: st.DrawFn) -> Observation:
+    """Return any observation, also of a cluster without a ClusterPolicy, and one that contradicts itself."""
+    stack = draw(stacks())
+    names = sorted(stack.daemonsets)
+    return observed(
+        stack,
+        policies=draw(st.sampled_from([stack.policies, stack.policies, stack.policies, [], None])),
+        operators=draw(st.sampled_from([stack.operators, stack.operators, []])),
+        troubled={name: draw(rows(name)) for name in names if not draw(st.integers(0, 2))},
+        others={"gpu-operator": draw(rows("gpu-operator"))},
+        refusals={
+            name: Refusal(draw(st.sampled_from(["x is forbidden: quota", "timeout"])), draw(ages), draw(ages))
+            for name in ["gpu-operator", *names]
+            if not draw(st.integers(0, 3))
+        },
+        outdated={name: frozenset({"gpu-0001"}) for name in names if not draw(st.integers(0, 3))},
+        before=draw(st.none() | st.builds(Marks, st.integers(0, 1), st.just({}))),
+        leader=draw(st.none() | st.builds(Leader, ages.map(lambda age: NOW - age), ages.map(lambda age: NOW - age))),
+        waited_s=draw(ages),
+        error_lasts_s=draw(ages),
+    )
+
+
+limits = st.builds(
+    Tolerance,
+    node_selector=st.sampled_from(["", "nvidia.com/gpu.present=true", "pool=none"]),
+    exclude_nodes=st.sampled_from([(), ("gpu-0000",)]),
+    max_unready=st.sampled_from(["0", "1", "50%", "100%"]),
+    min_nodes=st.integers(0, 2),
+)
+
+
+@quick
+@given(observations(), limits)
+def test_every_observation_has_a_verdict(observation: Observation, tolerated: Tolerance) -> None:
+    found = judge.judge(observation, tolerated)
+    levels = {reason.level for reason in found.reasons}
+    expected = "failed" if "failed" in levels else "progressing" if "progressing" in levels else "ready"
+    assert found.state == expected
+    assert [reason.level for reason in found.reasons] == sorted(
+        (reason.level for reason in found.reasons), key=["failed", "progressing", "note"].index
+    )
+    for text in (found.message, *(reason.message for reason in found.reasons)):
+        assert text and "None" not in text.replace("None of", "") and text.isprintable()
+    json.dumps(found.as_result())
+
+
+def wanted_on(stack: Stack, operand: str) -> int:
+    """Return how many nodes should run an operand: by the labels that the operator sets, and the taints."""
+    return sum(
+        1
+        for node in stack.nodes
+        if node["metadata"].get("labels", {}).get(f"nvidia.com/gpu.deploy.{operand}") == "true"
+        and not node["spec"].get("taints")
+    )
+
+
+COUNTERS = ("desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable")
+
+
+@st.composite
+def nearly_ready(draw: st.DrawFn) -> tuple[Stack, bool]:
+    """Return a stack whose nodes may be out of service, and whether the pods of at most one operand are as wanted."""
+    stack = ready(draw(st.integers(1, 4)))
+    for node in stack.nodes[1:]:
+        NODE_TROUBLES[draw(st.sampled_from(["none", "cordoned", "tainted", "off", "no driver"]))](node)
+    for operand in DEPLOYED:
+        wanted = wanted_on(stack, operand.name)
+        stack.daemonsets[operand.daemonset]["status"].update(progress(wanted, wanted, wanted, wanted))
+    operand = draw(st.sampled_from(DEPLOYED))
+    item, wanted = stack.daemonsets[operand.daemonset], wanted_on(stack, operand.name)
+    item["status"].update({key: draw(st.sampled_from([wanted, wanted, wanted - 1])) for key in COUNTERS})
+    item["metadata"]["generation"] = draw(st.sampled_from([1, 1, 1, 2]))
+    is_complete = all(item["status"][key] == wanted for key in COUNTERS) and item["metadata"]["generation"] == 1
+    return stack, is_complete
+
+
+@quick
+@given(nearly_ready(), st.data())
+def test_never_ready_while_a_wanted_pod_of_the_newest_revision_is_missing(
+    generated: tuple[Stack, bool], data: st.DataObject
+) -> None:
+    stack, is_complete = generated
+    pods = {name: data.draw(rows(name)) for name in data.draw(st.sets(st.sampled_from(sorted(stack.daemonsets))))}
+    assert (verdict(stack).state == "ready") is is_complete
+    assert is_complete or verdict(stack, troubled=pods).state != "ready"
+
+
+@quick
+@given(st.integers(1, 4), st.sampled_from(sorted(item.daemonset for item in DEPLOYED)), statuses, messages, st.data())
+def test_a_single_young_pod_ends_no_wait(nodes: int, name: str, status: str, message: str, data: st.DataObject) -> None:
+    stack = edited(ready(nodes), data.draw(ages))
+    updated = data.draw(st.integers(1, nodes))
+    roll(stack, name, nodes, nodes, updated, nodes - 1)
+    stack.daemonsets[name]["spec"]["updateStrategy"]["type"] = "RollingUpdate"
+    pod = row(
+        name,
+        0,
+        status,
+        data.draw(st.integers(0, 2)),
+        message=message,
+        age_s=data.draw(st.floats(0, 29)),
+        stuck_s=data.draw(st.floats(0, 29)),
+    )
+    found = verdict(stack, troubled={name: (pod,)}, waited_s=data.draw(ages))
+    assert found.state == "progressing"
