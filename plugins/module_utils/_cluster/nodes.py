@@ -184,6 +184,35 @@ def matches(selector: t.Mapping[str, str] | None, node: Json) -> bool:
     return all(labels.get(key) == value for key, value in (selector or {}).items())
 
 
+def fits_affinity(affinity: Json, node: Json) -> bool:
+    """Return whether a nodeAffinity allows this node: what it requires. Of several terms, one is enough."""
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return required is None or any(_fits_term(term, node) for term in required.get("nodeSelectorTerms") or [])
+
+
+def _fits_term(term: Json, node: Json) -> bool:
+    """Return whether a term of a nodeAffinity selects a node. An empty term selects none, as in Kubernetes."""
+    by_label, by_field = term.get("matchExpressions") or [], term.get("matchFields") or []
+    labels, fields = labels_of(node), {"metadata.name": node["metadata"]["name"]}
+    tests = [_fits_expression(item, labels) for item in by_label]
+    return bool(by_label or by_field) and all([*tests, *(_fits_expression(item, fields) for item in by_field)])
+
+
+def _fits_expression(expression: Json, labels: t.Mapping[str, str]) -> bool:
+    """Return whether labels satisfy one expression, by the scheduler's rule."""
+    value, values = labels.get(expression["key"]), expression.get("values") or []
+    if expression["operator"] in ("Gt", "Lt"):
+        sign = 1 if expression["operator"] == "Gt" else -1
+        return value is not None and value.lstrip("-").isdecimal() and sign * (int(value) - int(values[0])) > 0
+    answers = {
+        "In": value in values,
+        "NotIn": value not in values,
+        "Exists": value is not None,
+        "DoesNotExist": value is None,
+    }
+    return answers[expression["operator"]]
+
+
 def selector_of(option: t.Mapping[str, t.Any]) -> dict[str, str]:
     """Return a selector option with strings as values, as in labels: YAML reads ``true`` and ``7`` as other types."""
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in option.items()}

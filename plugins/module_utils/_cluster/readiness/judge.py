@@ -18,6 +18,7 @@ import dataclasses
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import nodes, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import (
+    drivers,
     node_reasons,
     operand_reasons,
     policy_reasons,
@@ -87,6 +88,8 @@ def _reasons(observation: Observation, found: list[Rollout], scope: Scope, limit
         yield from node_reasons.about_scope(observation, scope, limits)
         yield from node_reasons.reasons(node_reasons.about_nodes(observation, gpu_nodes), gpu_nodes)
         yield from operand_reasons.about_operands(observation, found, gpu_nodes)
+        yield from drivers.about_drivers(observation)
+        yield from node_reasons.reasons(drivers.about_nodes(observation, gpu_nodes), gpu_nodes)
         yield from node_reasons.reasons(node_reasons.about_state(observation, gpu_nodes), gpu_nodes)
         yield from policy_reasons.about_state(observation)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import Operand
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import rollouts
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import drivers, rollouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
     Observation,
     PodRow,
@@ -82,7 +82,7 @@ def _about_rollout(observation: Observation, operand: Operand, rollout: Rollout,
         desired, expected = rollout.desired, rollout.expected
         yield Reason("progressing", "NotScheduled", message, operand=operand.name, count=desired, total=expected)
     elif rollout.state != "ready":
-        yield _outdated(observation.spec, operand, rollout, daemonset)
+        yield _outdated(observation, operand, rollout, daemonset)
 
 
 def _refused(observation: Observation, operand: Operand, rollout: Rollout, refusal: Refusal) -> Reason:
@@ -122,13 +122,13 @@ def _name(image: str) -> str:
     return image.rpartition("/")[2]
 
 
-def _outdated(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -> Reason:
+def _outdated(observation: Observation, operand: Operand, rollout: Rollout, daemonset: Json) -> Reason:
     """Return the reason for a rollout with outdated or unavailable pods that are not in trouble."""
     done, what = rollout.available, "an available pod"
     if rollout.updated < rollout.desired:
         done, what = rollout.updated, "the new revision"
     message = f"{operand.name}: {done} of {rollout.expected} nodes run {what}."
-    if not _stays_outdated(spec, operand, rollout, daemonset):
+    if not _stays_outdated(observation, operand, rollout, daemonset):
         total = rollout.expected
         return Reason("progressing", "RollingOut", message, operand=operand.name, count=done, total=total)
     remedy = "Set daemonsets.updateStrategy to RollingUpdate, or delete the pods node by node."
@@ -140,21 +140,16 @@ def _outdated(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -
     return Reason("failed", "PodsOutdated", message, remedy, operand.name, count=done, total=rollout.expected)
 
 
-def _stays_outdated(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -> bool:
+def _stays_outdated(observation: Observation, operand: Operand, rollout: Rollout, daemonset: Json) -> bool:
     """Return whether there are pods of an old revision that nothing replaces."""
     # Pods that do not exist yet also count as not updated, but they need no deletion.
     status = daemonset.get("status") or {}
     outside = int(status.get("desiredNumberScheduled", 0)) - rollout.desired
     has_old_pods = int(status.get("currentNumberScheduled", 0)) - outside > rollout.updated
     is_manual = daemonset["spec"]["updateStrategy"]["type"] == "OnDelete"
-    return has_old_pods and is_manual and not _replaces_pods(operand, spec)
-
-
-def _replaces_pods(operand: Operand, spec: Json) -> bool:
-    """Return whether the operator deletes outdated OnDelete pods: only its upgrade controller does, for the driver."""
-    driver = spec.get("driver") or {}
-    upgrades = bool((driver.get("upgradePolicy") or {}).get("autoUpgrade")) or bool(driver.get("useNvidiaDriverCRD"))
-    return operand is operands.DRIVER and upgrades
+    # Only the operator's upgrade controller deletes outdated OnDelete pods, and only those of the driver.
+    is_replaced = operand is operands.DRIVER and drivers.replaces_pods(observation, daemonset)
+    return has_old_pods and is_manual and not is_replaced
 
 
 def _about_pods(operand: Operand, rollout: Rollout, rows: tuple[PodRow, ...]) -> Reasons:

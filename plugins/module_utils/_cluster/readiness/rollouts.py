@@ -54,8 +54,8 @@ def _rollout(
     left_out: t.Sequence[Json],
 ) -> Rollout:
     name, template = objects.name_of(daemonset), daemonset["spec"]["template"]["spec"]
-    expected = [node for node in gpu_nodes if _should_run_on(node, template)]
-    outside = {objects.name_of(node): node for node in left_out if _should_run_on(node, template)}
+    expected = nodes_of(daemonset, gpu_nodes)
+    outside = {objects.name_of(node): node for node in nodes_of(daemonset, left_out)}
     skipped = {objects.name_of(node) for node in expected if operand is operands.DRIVER and nodes.skips_upgrades(node)}
     desired, updated, available = _numbers(observation, daemonset, outside, skipped)
     is_ready = _is_observed(daemonset) and desired == updated == available == len(expected)
@@ -100,9 +100,17 @@ def _numbers(
     return inside, inside - max(outdated, 0), available
 
 
+def nodes_of(daemonset: Json, gpu_nodes: t.Iterable[Json]) -> list[Json]:
+    """Return the nodes on which pods of a DaemonSet should run."""
+    template = daemonset["spec"]["template"]["spec"]
+    return [node for node in gpu_nodes if _should_run_on(node, template)]
+
+
 def _should_run_on(node: Json, template: Json) -> bool:
     tolerations = template.get("tolerations") or []
-    return nodes.matches(template.get("nodeSelector"), node) and not nodes.untolerated(node, tolerations)
+    if not nodes.matches(template.get("nodeSelector"), node) or nodes.untolerated(node, tolerations):
+        return False
+    return nodes.fits_affinity((template.get("affinity") or {}).get("nodeAffinity") or {}, node)
 
 
 def is_complete(daemonset: Json) -> bool:

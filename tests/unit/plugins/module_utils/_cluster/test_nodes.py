@@ -250,3 +250,48 @@ def test_equal_texts_of_slim_nodes_are_one() -> None:
 
 def test_the_state_of_an_upgrade() -> None:
     assert nodes.upgrade_state(node()) == "upgrade-done" and nodes.upgrade_state(cpu_node()) == ""
+
+
+def expression(key: str, operator: str, *values: str) -> Json:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+def term(*expressions: Json, fields: tuple[Json, ...] = ()) -> Json:
+    return {"matchExpressions": list(expressions), "matchFields": list(fields)}
+
+
+def affinity(*terms: Json) -> Json:
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+
+
+@pytest.mark.parametrize(
+    ("given", "fits"),
+    [
+        ({}, True),
+        ({"preferredDuringSchedulingIgnoredDuringExecution": []}, True),
+        (affinity(), False),
+        (affinity({}), False),
+        (affinity(term(expression("pool", "In", "a", "b"))), True),
+        (affinity(term(expression("pool", "In", "b"))), False),
+        (affinity(term(expression("pool", "NotIn", "b"))), True),
+        (affinity(term(expression("pool", "NotIn", "a"))), False),
+        (affinity(term(expression("spot", "NotIn", "a"))), True),
+        (affinity(term(expression("pool", "Exists"))), True),
+        (affinity(term(expression("spot", "Exists"))), False),
+        (affinity(term(expression("spot", "DoesNotExist"))), True),
+        (affinity(term(expression("pool", "DoesNotExist"))), False),
+        (affinity(term(expression("gpus", "Gt", "7"))), True),
+        (affinity(term(expression("gpus", "Gt", "8"))), False),
+        (affinity(term(expression("gpus", "Lt", "9"))), True),
+        (affinity(term(expression("gpus", "Lt", "8"))), False),
+        (affinity(term(expression("pool", "Gt", "1"))), False),
+        (affinity(term(expression("spot", "Lt", "1"))), False),
+        (affinity(term(expression("pool", "In", "a"), expression("gpus", "Gt", "8"))), False),
+        (affinity(term(expression("pool", "In", "b")), term(expression("gpus", "Gt", "7"))), True),
+        (affinity(term(fields=(expression("metadata.name", "In", "gpu-0000"),))), True),
+        (affinity(term(fields=(expression("metadata.name", "NotIn", "gpu-0000"),))), False),
+    ],
+)
+def test_a_nodeaffinity_selects_as_in_kubernetes(given: Json, fits: bool) -> None:
+    item = {"metadata": {"name": "gpu-0000", "labels": {"pool": "a", "gpus": "8"}}}
+    assert nodes.fits_affinity(given, item) is fits

@@ -1,0 +1,170 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Reasons why the stack is not ready: NVIDIADriver objects, and driver images for another operating system.
+
+The ClusterPolicy stays ready while NVIDIADrivers conflict: the operator then freezes all of them, and no new driver is
+rolled out. Source: NVIDIA GPU Operator v26.7.0, ``internal/nvidiadriver`` and ``controllers``.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes, objects, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import rollouts
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.node_reasons import Finding, Findings
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
+    Level,
+    Observation,
+    Reason,
+    Reasons,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+KIND = "NVIDIADriver"
+SETTLED_S = 60
+"""How long a wait must see an NVIDIADriver's error before it counts: an edit corrects one within seconds."""
+
+_OS_TAG = re.compile(r"-(ubuntu|rhel|rhcos|ol|rocky|sles|sl-micro|debian)(\d+(?:\.\d+)*)$")
+"""The end of a driver image's tag: the operating system that it is for."""
+
+
+def delegated(spec: Json) -> bool:
+    """Return whether the ClusterPolicy leaves the driver to NVIDIADriver objects, whatever ``driver.enabled`` says."""
+    return bool((spec.get("driver") or {}).get("useNvidiaDriverCRD"))
+
+
+# NVIDIADriver objects
+
+
+def about_drivers(observation: Observation) -> Reasons:
+    """Yield what the NVIDIADrivers report, and whether they run the images that they ask for."""
+    if not observation.nvidiadrivers:
+        return
+    if not delegated(observation.spec):
+        found = first_few([objects.name_of(item) for item in observation.nvidiadrivers])
+        message = f"The operator ignores the NVIDIADrivers ({found}), because driver.useNvidiaDriverCRD is not true."
+        yield Reason("note", "IgnoredNVIDIADrivers", message, "Delete them, or set driver.useNvidiaDriverCRD: true.")
+        return
+    for driver in observation.nvidiadrivers:
+        yield from _about_status(driver, observation.waited_s)
+        yield from _about_image(driver, observation.daemonsets)
+
+
+def _about_status(driver: Json, waited_s: float) -> Reasons:
+    name, status = objects.name_of(driver), driver.get("status") or {}
+    conditions = status.get("conditions") or []
+    error: Json = next((item for item in conditions if item["type"] == "Error" and item["status"] == "True"), {})
+    code, cause = error.get("reason") or "", error.get("message") or f"state is {status.get('state') or 'not set yet'}"
+    if code == "ConflictingNodeSelector" or "multiple default" in cause:
+        message = f"NVIDIADriver {name}: {cause}. As long as they conflict, the operator rolls out none of them."
+        remedy = "Let each node match the nodeSelector of one NVIDIADriver only, and set default: true in at most one."
+        yield Reason(_settled(waited_s), "ConflictingNodeSelector", message, remedy, operands.DRIVER.name)
+    elif code == "ReconcileFailed":
+        message = f"The operator cannot reconcile NVIDIADriver {name}: {cause}."
+        yield Reason(_settled(waited_s), "DriverNotReconciled", message, "Correct what it names.", operands.DRIVER.name)
+    elif status.get("state") != "ready":
+        message = f"The operator does not report NVIDIADriver {name} as ready: {cause}."
+        yield Reason("progressing", "DriverNotReady", message, operand=operands.DRIVER.name)
+
+
+def _settled(waited_s: float) -> Level:
+    return "failed" if waited_s > SETTLED_S else "progressing"
+
+
+def _about_image(driver: Json, daemonsets: list[Json]) -> Reasons:
+    """Yield a reason for each DaemonSet of the driver with a different image from that in its spec."""
+    name, wanted = objects.name_of(driver), operands.image_of(driver["spec"])
+    for daemonset in daemonsets:
+        running = _image(daemonset) if owner_of(daemonset) == name else ""
+        is_wanted = running == wanted or _name(running).startswith(f"{_name(wanted or '')}-")
+        if wanted and running and not is_wanted:
+            message = f"NVIDIADriver {name}: the operator still runs {running} instead of {wanted}."
+            yield Reason("progressing", "OldImage", message, operand=operands.DRIVER.name)
+
+
+def _name(image: str) -> str:
+    """Return an image without its registry and folders, which a mirror may replace."""
+    return image.rpartition("/")[2]
+
+
+def owner_of(daemonset: Json) -> str | None:
+    """Return the name of the NVIDIADriver to which a DaemonSet belongs, or None."""
+    owners = daemonset["metadata"].get("ownerReferences") or []
+    return next((str(owner["name"]) for owner in owners if owner.get("kind") == KIND), None)
+
+
+def replaces_pods(observation: Observation, daemonset: Json) -> bool:
+    """Return whether the operator replaces outdated pods of this driver DaemonSet. Nothing else does (``OnDelete``).
+
+    From v26.7 on, when ``default`` was added, an NVIDIADriver has its own upgradePolicy, which is on unless it is
+    switched off. Before, the ClusterPolicy's was used. Virtual machines in the cluster switch all upgrades off.
+    """
+    spec = observation.spec
+    if (spec.get("sandboxWorkloads") or {}).get("enabled"):
+        return False
+    owner = owner_of(daemonset)
+    driver: Json = next((item["spec"] for item in observation.nvidiadrivers if objects.name_of(item) == owner), {})
+    policy = driver.get("upgradePolicy")
+    if policy is not None or "default" in driver:
+        return bool((policy or {}).get("autoUpgrade", True))
+    return bool(((spec.get("driver") or {}).get("upgradePolicy") or {}).get("autoUpgrade"))
+
+
+# Nodes
+
+
+def about_nodes(observation: Observation, gpu_nodes: list[Json]) -> Findings:
+    """Yield the nodes that no NVIDIADriver selects, and those whose driver image is for another system."""
+    if delegated(observation.spec) and observation.nvidiadrivers:
+        uncovered = [node for node in gpu_nodes if _wants_driver(node) and not _is_covered(node, observation)]
+        what = "no NVIDIADriver selects them, so they get no driver"
+        remedy = "Create an NVIDIADriver whose nodeSelector they match, or one with default: true."
+        yield Finding("progressing", "NodesWithoutDriver", uncovered, what, remedy, operands.DRIVER.name)
+    for daemonset in observation.daemonsets:
+        if operands.operand_name(daemonset) == operands.DRIVER.name:
+            yield from _about_system(daemonset, rollouts.nodes_of(daemonset, gpu_nodes))
+
+
+def _wants_driver(node: Json) -> bool:
+    return objects.labels_of(node).get(operands.DRIVER.deploy_label) == "true"
+
+
+def _is_covered(node: Json, observation: Observation) -> bool:
+    """Return whether an NVIDIADriver selects the node. One without a selector takes all, or as default the others."""
+    return any(nodes.matches(item["spec"].get("nodeSelector"), node) for item in observation.nvidiadrivers)
+
+
+def _about_system(daemonset: Json, on: list[Json]) -> Findings:
+    image = _image(daemonset)
+    found = _OS_TAG.search(image)
+    misfits = [node for node in on if found and not _fits(found[1], found[2], node)]
+    if found and misfits:
+        system = "".join(nodes.os_of(misfits[0]))
+        what = f"driver image {image} is for {found[1]}{found[2]}, but {objects.name_of(misfits[0])} runs {system}"
+        remedy = (
+            "Give each operating system its own NVIDIADriver (driver.useNvidiaDriverCRD: true), "
+            "or install the driver on these hosts."
+        )
+        yield Finding("failed", "DriverImageMisfit", misfits, what, remedy, operands.DRIVER.name)
+
+
+def _fits(system: str, version: str, node: Json) -> bool:
+    """Return whether an image for a system fits a node. A major release is enough, except for Ubuntu's."""
+    node_system, node_version = nodes.os_of(node)
+    if names.OS_ID not in objects.labels_of(node):
+        return True
+    majors = (version.split(".", maxsplit=1)[0], node_version.split(".")[0])
+    return system == node_system and (version == node_version or (system != "ubuntu" and majors[0] == majors[1]))
+
+
+def _image(daemonset: Json) -> str:
+    """Return the image of a driver DaemonSet's own container, or an empty string."""
+    containers: t.Iterable[Json] = daemonset["spec"]["template"]["spec"]["containers"]
+    return next((str(item["image"]) for item in containers if item["name"] == operands.DRIVER.container), "")
