@@ -24,6 +24,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
     spec,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, tolerance, wait
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -54,11 +55,11 @@ def _present(cluster: Cluster, options: t.Mapping[str, t.Any], warn: Warn) -> Js
         )
     _refuse_second_policy(options["name"], policies or [])
     _refuse_gpucluster(cluster)
-    result = _write(cluster, options, _request(cluster, options, given, policies), warn)
+    result, before = _write(cluster, options, _request(cluster, options, given, policies), warn)
     if cluster.check_mode:
         return result
     try:
-        return {**result, **_verdict(cluster, options)}
+        return {**result, **_verdict(cluster, options, before)}
     except GpuOpsError as e:
         raise report.for_a_person(e, changed=result["changed"]) from e
 
@@ -100,8 +101,13 @@ def _request(
     )
 
 
-def _write(cluster: Cluster, options: t.Mapping[str, t.Any], request: prediction.Request, warn: Warn) -> Json:
-    """Apply the ClusterPolicy if that changes it, and if what it interrupts is allowed."""
+def _write(
+    cluster: Cluster, options: t.Mapping[str, t.Any], request: prediction.Request, warn: Warn
+) -> tuple[Json, Marks | None]:
+    """Apply the ClusterPolicy if that changes it, and if what it interrupts is allowed.
+
+    Return the result, and what shows later whether the operator has acted on a change.
+    """
     predicted, notes = prediction.predict(cluster, request)
     mistakes.refuse_contradictions(predicted["spec"])
     disrupted = permission.disruption_of(cluster, options, request.existing, predicted)
@@ -112,13 +118,16 @@ def _write(cluster: Cluster, options: t.Mapping[str, t.Any], request: prediction
         warn(sentence)
     if cluster.check_mode and disrupted.pods:
         warn(disrupted.message() + ("" if options["allow_disruption"] else " A run needs allow_disruption: true."))
-    final = _apply(cluster, request) if change.changed and not cluster.check_mode else predicted
-    return {
+    is_written = change.changed and not cluster.check_mode
+    before = wait.read_marks(cluster, options["namespace"], request.existing) if is_written else None
+    final = _apply(cluster, request) if is_written else predicted
+    result = {
         "changed": change.changed,
         "clusterpolicy": changes.strip_managed(final),
         "disruption": disrupted.as_result(),
         "diff": change.diff,
     }
+    return result, before
 
 
 def _what_stays(request: prediction.Request, predicted: Json) -> t.Iterator[str]:
@@ -158,11 +167,11 @@ def _adopt(cluster: Cluster, path: str, seen: Json) -> None:
     )
 
 
-def _verdict(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+def _verdict(cluster: Cluster, options: t.Mapping[str, t.Any], before: Marks | None) -> Json:
     namespace, name, limits = options["namespace"], options["name"], tolerance.of_options(options)
     if options["wait"]:
         timeout_s, progress_path = options["wait_timeout"], options["progress_path"]
-        verdict = wait.until_ready(cluster, namespace, name, timeout_s, progress_path, limits)[1]
+        verdict = wait.until_ready(cluster, namespace, name, timeout_s, progress_path, limits, before)[1]
     else:
         verdict = judge.judge(observe.observe(cluster, namespace, name, limits), limits)
     return verdict.as_result()

@@ -130,3 +130,25 @@ def test_an_interrupted_adoption_is_completed_by_the_next_run(helms: FakeApi) ->
     assert ensure(helms, mig={"strategy": "single"})["changed"]
     assert helms.lists[POLICIES][0]["spec"]["mig"] == {"strategy": "single"}
     assert ensure(helms, mig={"strategy": "single"})["changed"] is False
+
+
+def marks_of(api: FakeApi, monkeypatch: pytest.MonkeyPatch, **options: t.Any) -> t.Any:
+    """Return with which marks from before its edit an apply waits."""
+    given: list[t.Any] = []
+
+    def until_ready(*arguments: t.Any) -> t.NoReturn:
+        given.append(arguments[-1])
+        raise GpuOpsError("enough", reason="TimedOut")
+
+    monkeypatch.setattr(apply.wait, "until_ready", until_ready)
+    with pytest.raises(GpuOpsError, match="enough"):
+        apply.ensure(Cluster(api.connection), {**OPTIONS, "wait": True, **options}, lambda warning: None)
+    return given[0]
+
+
+def test_the_wait_knows_what_was_before_the_edit(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.lists[POLICIES][0]["metadata"]["generation"] = 3
+    found = marks_of(api, monkeypatch, adopt=False, spec={"mig": {"strategy": "mixed"}})
+    assert found.generation == 3 and "nvidia-driver-daemonset" in found.hashes
+    # A second run changes nothing. An edit a moment ago may still have to be acted on.
+    assert marks_of(api, monkeypatch, adopt=False, spec={"mig": {"strategy": "mixed"}}) is None
