@@ -87,12 +87,11 @@ def _conflict(error: GpuOpsError) -> GpuOpsError:
     if not conflicts:
         return error
     owned = ", ".join(f"{conflict['field']} ({conflict['manager']})" for conflict in conflicts)
-    return GpuOpsError(
-        f"Another manager owns fields with other values: {owned}. Leave them out, change them where they are managed, "
-        "or set force: true to take them over.",
-        reason="Conflict",
-        conflicts=conflicts,
-    )
+    remedy = "Leave them out, change them where they are managed, or set force: true to take them over."
+    if all(ownership.is_helm(conflict["manager"]) for conflict in conflicts):
+        remedy = "Change them in the Helm values, or set adopt: true once the release has no ClusterPolicy any more."
+    message = f"Another manager owns fields with other values: {owned}. {remedy}"
+    return GpuOpsError(message, reason="Conflict", conflicts=conflicts)
 
 
 def _manager(cause: Json) -> str:

@@ -95,6 +95,12 @@ def test_the_fields_that_a_refusal_is_about() -> None:
     assert refusals.refused_fields(GpuOpsError("x", reason="Forbidden")) == []
 
 
+def test_a_conflict_with_helm_alone_points_to_the_adoption() -> None:
+    helm = {"field": ".spec.a", "message": 'conflict with "helm" using nvidia.com/v1'}
+    said = refusals.explain(GpuOpsError("x", reason="Conflict", causes=[helm]), None).msg
+    assert "spec.a (helm). Change them in the Helm values, or set adopt: true" in said and "force" not in said
+
+
 def test_conflicts_with_helm_alone_are_none() -> None:
     helm = {"field": ".spec.a", "message": 'conflict with "helm" using nvidia.com/v1'}
     person = {"field": ".spec.b", "message": 'conflict with "kubectl-edit" using nvidia.com/v1'}
