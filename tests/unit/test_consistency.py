@@ -60,12 +60,13 @@ def codes_of_the_judge() -> set[str]:
     """Return every code that a reason of the judge can have, read from the source."""
     files = Path(judge.__file__).parent.glob("*.py")
     calls = [node for path in files for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-    makers = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id in ("Reason", "_about")]
+    makers = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id in ("Reason", "Finding")]
     given = [
         node for call in makers for node in [*call.args[1:2], *(k.value for k in call.keywords if k.arg == "code")]
     ]
     literal = {node.value for node in given if isinstance(node, ast.Constant)}
-    # The codes of pods, and the code of the operator's own Error condition.
+    # The codes of nodes that are left out, the codes of pods, and the code of the operator's own Error condition.
+    literal |= {"VirtualMachineNodes", "NodesNotSelected", "NodesExcluded", "OperandsSwitchedOff", "NodesTolerated"}
     return literal | set(pods.NEVER_STARTS) | {"CrashLoopBackOff", "PodsNotReady", "ReconcileFailed"}
 
 
@@ -86,7 +87,7 @@ def requirements_of(module: str) -> set[str]:
     for fragment in stated.get("extends_documentation_fragment", []):
         if fragment.startswith("gpuops.nvidia."):
             file = importlib.import_module(f"{FRAGMENTS}.{fragment.rpartition('.')[2]}")
-            required |= set(yaml.safe_load(file.ModuleDocFragment.DOCUMENTATION)["requirements"])
+            required |= set(yaml.safe_load(file.ModuleDocFragment.DOCUMENTATION).get("requirements", []))
     return required
 
 
