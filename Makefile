@@ -130,6 +130,11 @@ integration: setup lab-tools ## Run the tests on the lab
 molecule: setup lab-tools ## Run the molecule scenario on the lab
 	$(BIN)/molecule test
 
+mutation: setup ## Measure how many changes of the logic the unit tests notice (MUTATION="FILE..." for some files)
+	@test -x build/mutation/venv/bin/pip || $(BIN)/python -m venv build/mutation/venv
+	@build/mutation/venv/bin/pip --quiet install --requirement requirements/mutation.txt
+	@build/mutation/venv/bin/python scripts/mutation.py $(MUTATION)
+
 bench: setup lab-tools ## Run the benchmarks; each prints one JSON line
 	$(BIN)/python -m benchmarks
 
@@ -148,7 +153,7 @@ publish: setup ## Publish build/archive to Galaxy, with the token in GALAXY_TOKE
 
 lock: ## Resolve requirements/*.in into requirements/*.txt
 	$(PYTHON_ANY) -m venv build/uv && build/uv/bin/pip --quiet install uv
-	for name in dev importer; do \
+	for name in dev importer mutation; do \
 	  build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --no-header --upgrade \
 	    requirements/$$name.in -o requirements/$$name.txt; \
 	done
@@ -161,4 +166,4 @@ clean: ## Remove everything that the targets made, except the lab's tools in the
 
 .PHONY: help setup demo test lab-up lab-status lab-down lab-tools host-tools host-vm host-containers check ruff \
 	codespell vulture mypy yamllint reuse changelog-lint docs-lint ansible-lint docs sanity import-check unit test-oldest \
-	short-way integration molecule bench release release-check publish lock format clean
+	short-way integration molecule mutation bench release release-check publish lock format clean
