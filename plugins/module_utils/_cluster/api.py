@@ -56,9 +56,6 @@ FIELD_MANAGER = "gpuops.nvidia"
 PAGE = 500
 """Objects per page of a list that can be large. A page of pods is about 5 MB."""
 
-PIECE = 1 << 18
-"""Bytes of a large list that are parsed at a time."""
-
 WATCH_S = 1
 """How long to listen for changes. The API server sends those that have happened already at once."""
 
@@ -307,7 +304,7 @@ class Cluster:
         reader = objects.ListReader()
         reply = self._reply("GET", path, {"resourceVersion": "0"}, {"Accept": "application/json"}, whole=False)
         try:
-            kept = [keep(item) for item in reader.objects(reply.stream(PIECE, decode_content=True))]
+            kept = [keep(item) for item in reader.objects(reply.stream(objects.PIECE, decode_content=True))]
         except urllib3.exceptions.HTTPError as e:
             raise _unreachable(e, self.host) from e
         except ValueError as e:

@@ -83,7 +83,7 @@ class ListReader:
     def objects(self, pieces: t.Iterable[bytes]) -> t.Iterator[Json]:
         """Yield the objects of the list that these pieces make up. Raises ValueError if they are not a whole list."""
         decoder, is_inside = codecs.getincrementaldecoder("utf-8")(), False
-        for piece in pieces:
+        for piece in _large(pieces):
             self._text += decoder.decode(piece)
             is_inside = is_inside or self._begin()
             if is_inside:
@@ -112,3 +112,20 @@ class ListReader:
                 break
             yield item
         self._text = self._text[position:]
+
+
+PIECE = 1 << 18
+"""Bytes that are parsed at a time. The API server sends smaller pieces, most of which end within an object."""
+
+
+def _large(pieces: t.Iterable[bytes]) -> t.Iterator[bytes]:
+    """Yield the same bytes in pieces of `PIECE` or a little more."""
+    waiting: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= PIECE:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    yield b"".join(waiting)

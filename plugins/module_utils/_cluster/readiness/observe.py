@@ -109,13 +109,14 @@ class NodeReader:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._slim = node_objects.Slimmer()
         self._known: dict[str, Json] = {}
         self._version = ""
 
     def read(self) -> list[Json]:
         """Return the parts of all nodes that this collection reads."""
         if not self._version or not self._follow():
-            listed, self._version = self._cluster.large_list(NODES_PATH, node_objects.slim)
+            listed, self._version = self._cluster.large_list(NODES_PATH, self._slim)
             self._known = {objects.name_of(node): node for node in listed}
         return list(self._known.values())
 
@@ -131,7 +132,7 @@ class NodeReader:
             if kind == "DELETED":
                 self._known.pop(objects.name_of(node), None)
             else:
-                self._known[objects.name_of(node)] = node_objects.slim(node)
+                self._known[objects.name_of(node)] = self._slim(node)
         return True
 
 

@@ -216,7 +216,7 @@ def test_a_slim_node_answers_every_question_as_the_whole_node_does() -> None:
     whole["status"] |= {"images": [{"names": ["a"]}], "addresses": []}
     whole["status"]["conditions"] = [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": "True"}]
     whole["status"]["nodeInfo"]["swap"] = {"capacity": 1}
-    slim = nodes.slim(whole)
+    slim = nodes.Slimmer()(whole)
     assert slim == {
         "metadata": {
             "name": "gpu-0000",
@@ -238,12 +238,13 @@ def test_a_slim_node_answers_every_question_as_the_whole_node_does() -> None:
 
 
 def test_a_node_without_a_status_can_be_slimmed() -> None:
-    slim = nodes.slim({"metadata": {"name": "gpu-0000"}})
+    slim = nodes.Slimmer()({"metadata": {"name": "gpu-0000"}})
     assert not nodes.is_ready(slim) and nodes.gpu_quantities(slim, "capacity") == {} and slim["spec"] == {}
 
 
 def test_equal_texts_of_slim_nodes_are_one() -> None:
-    first, second = (nodes.slim(json.loads(json.dumps(node(number)))) for number in range(2))
+    slim = nodes.Slimmer()
+    first, second = (slim(json.loads(json.dumps(node(number)))) for number in range(2))
     key = "nvidia.com/gpu.product"
     assert first["metadata"]["labels"][key] is second["metadata"]["labels"][key]
 

@@ -65,7 +65,9 @@ LIST = f'{{"kind":"NodeList","metadata":{{"resourceVersion":"42"}},"items":{ITEM
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
-def test_a_list_is_read_piece_by_piece(size: int) -> None:
+@pytest.mark.parametrize("parsed", [1, 20, 1 << 18])
+def test_a_list_is_read_piece_by_piece(size: int, parsed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "PIECE", parsed)
     reader = objects.ListReader()
     assert list(reader.objects(pieces(LIST, size))) == [{"a": "}]{", "b": [1, {"items": []}]}, {"c": "ä"}, {}]
     assert reader.envelope["metadata"] == {"resourceVersion": "42"} and reader.envelope["x"] == 1
@@ -86,7 +88,8 @@ def test_what_is_no_whole_list_is_an_error(text: str) -> None:
         list(objects.ListReader().objects(pieces(text, 4)))
 
 
-def test_objects_are_yielded_before_the_list_is_complete() -> None:
+def test_objects_are_yielded_before_the_list_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "PIECE", 10)
     found = objects.ListReader().objects(iter([b'{"items":[{"a":1},{"b"', b":2}]}"]))
     assert next(found) == {"a": 1}
 
