@@ -127,3 +127,70 @@ def test_a_log_that_may_not_be_read(tmp_path: Path) -> None:
     section = xid(*kernel_log(FakeHost(tmp_path, dmesg=denied)))
     assert section.facts is None
     assert section.sources[""] == {"source": None, "reason": denied.error}
+
+
+ACTIONS = {
+    None,
+    "CHECK_MECHANICALS",
+    "CHECK_UVM",
+    "CONTACT_SUPPORT",
+    "IGNORE",
+    "RESET_GPU",
+    "RESTART_APP",
+    "RESTART_BM",
+    "RESTART_VM",
+    "UPDATE_SWFW",
+    "WORKFLOW_NVLINK5_ERR",
+    "WORKFLOW_NVLINK_ERR",
+    "WORKFLOW_XID_45",
+    "WORKFLOW_XID_48",
+    "XID_154",
+}
+"""The words of the column "Resolution Bucket" in NVIDIA's catalog."""
+
+
+@pytest.mark.parametrize("code", sorted(XIDS))
+def test_each_code_has_a_meaning_and_an_action_of_nvidias_catalog(code: int) -> None:
+    meaning, action = XIDS[code]
+    assert len(meaning) > 5
+    assert action in ACTIONS
+
+
+LOADING = "[12.3] NVRM: The NVIDIA GPU 0000:07:00.0 (PCI ID: 10de:2330)\n"
+
+
+def test_another_message_about_a_gpu_is_no_lost_gpu() -> None:
+    unsupported = "NVRM: installed in this system is not supported by open nvidia.ko because it does not include GSP\n"
+    assert parse_log(LOADING + f"[12.3] {unsupported}") == []
+    gone = "[99.0] NVRM: has fallen off the bus and is not responding to commands.\n"
+    assert [(event.gpu, event.code) for event in parse_log(LOADING + gone)] == [("0000:07:00.0", 79)]
+
+
+def test_a_log_that_begins_in_the_middle_of_a_message_names_no_gpu() -> None:
+    rest = "[99.0] NVRM: has fallen off the bus and is not responding to commands.\n"
+    assert parse_log(rest) == []
+    assert [event.code for event in parse_log(rest + "[99.1] NVRM: Xid (PCI:0000:9b:00): 48, pid=1, DBE\n")] == [48]
+
+
+def test_a_lost_gpu_is_reported_once() -> None:
+    gone = "[99.0] NVRM: has fallen off the bus and is not responding to commands.\n"
+    assert len(parse_log(LOADING + gone + gone)) == 1
+
+
+def test_only_messages_since_the_boot_are_read(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, dmesg="")
+    kernel_log(host)
+    assert host.ran == [
+        [
+            "journalctl",
+            "--dmesg",
+            "--boot",
+            "--grep=NVRM|SXid",
+            "--lines=5000",
+            "--output=short-iso",
+            "--no-hostname",
+            "--no-pager",
+            "--quiet",
+        ],
+        ["dmesg", "--time-format=iso"],
+    ]

@@ -65,3 +65,74 @@ def test_dashes_and_underscores_in_a_name_are_the_same() -> None:
         "vfio_pci.ids",
         "quiet",
     }
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "BOOT_IMAGE=/vmlinuz",
+        "init=/bin/sh",
+        "initrd=/initrd.img",
+        "rd.luks.uuid=1",
+        "rd.lvm.lv=rhel/root",
+        "resume=/dev/sda2",
+        "ro",
+        "rw",
+        "root=/dev/sda1",
+        "single",
+    ],
+)
+def test_what_the_host_needs_to_boot_belongs_to_nobody(argument: str) -> None:
+    (problem,) = argument_rules.problems([argument])
+    assert problem.startswith(f"{argument} belongs to the boot loader or the installer")
+
+
+# The values that the kernel's own list of parameters names (Documentation/admin-guide/kernel-parameters.txt).
+DOCUMENTED = {
+    "intel_iommu": "on off igfx_off forcedac strict sp_off sm_on sm_off tboot_noforce",
+    "amd_iommu": "fullflush off force_isolation force_enable pgtbl_v1 pgtbl_v2 irtcachedis nohugepages v2_pgsizes_only",
+    "iommu": "off force noforce biomerge panic nopanic merge nomerge soft pt nopt",
+    "iommu.passthrough": "0 1",
+    "iommu.strict": "0 1",
+    "init_on_alloc": "0 1",
+    "init_on_free": "0 1",
+    "numa_balancing": "enable disable",
+    "nouveau.modeset": "-1 0 1 2",
+    "hugepagesz": "2M 1G 16M 16G 64K 512M 32M 2G",
+    "default_hugepagesz": "2M 1G 16M 16G 64K 512M 32M 2G",
+    "transparent_hugepage": "always madvise never",
+}
+
+
+@pytest.mark.parametrize(
+    "argument", [f"{name}={value}" for name, values in DOCUMENTED.items() for value in values.split()]
+)
+def test_a_value_that_the_kernel_documents_is_accepted(argument: str) -> None:
+    assert argument_rules.problems([argument]) == []
+
+
+@pytest.mark.parametrize("name", sorted(DOCUMENTED))
+def test_a_value_that_the_kernel_ignores_is_refused(name: str) -> None:
+    (problem,) = argument_rules.problems([f"{name}=bogus"])
+    assert f"{name}=bogus has no effect: {name} takes " in problem
+
+
+@pytest.mark.parametrize(
+    ("mode", "vendor", "wanted"),
+    [
+        ("enabled", "intel", ["intel_iommu=on"]),
+        ("enabled", "amd", []),
+        ("enabled", "arm", []),
+        ("passthrough", "intel", ["intel_iommu=on", "iommu=pt"]),
+        ("passthrough", "amd", ["iommu=pt"]),
+        ("passthrough", "arm", ["iommu.passthrough=1"]),
+    ],
+)
+def test_each_mode_of_the_iommu_has_its_arguments(mode: str, vendor: str, wanted: list[str]) -> None:
+    assert argument_rules.IOMMU[mode][vendor] == wanted
+
+
+def test_several_sizes_of_huge_pages_may_have_the_same_number() -> None:
+    pages = ["hugepagesz=1G", "hugepages=4", "hugepagesz=2M", "hugepages=4"]
+    assert argument_rules.problems(pages) == []
+    assert argument_rules.problems(["hugepagesz=1G", "hugepagesz=1G"]) == ["hugepagesz=1G is given twice."]

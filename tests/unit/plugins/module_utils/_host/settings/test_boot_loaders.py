@@ -38,3 +38,14 @@ def test_each_family_has_its_boot_loader(tmp_path: Path) -> None:
     )
     with pytest.raises(GpuOpsError, match="No boot loader was found"):
         boot_loaders.boot_loader(FakeHost(tmp_path / "other"), "gpuops")
+
+
+@pytest.mark.parametrize("missing", ["update-grub", "/etc/default/grub"])
+def test_grub_needs_its_command_and_its_defaults(tmp_path: Path, missing: str) -> None:
+    host = debian(tmp_path)
+    if missing == "update-grub":
+        del host.commands["update-grub"]
+    else:
+        host.remove("/etc/default/grub")
+    with pytest.raises(GpuOpsError, match="No boot loader was found that this module can change"):
+        boot_loaders.boot_loader(host, "gpuops")

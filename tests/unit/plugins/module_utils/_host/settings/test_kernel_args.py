@@ -244,3 +244,42 @@ def test_bad_options_are_refused(tmp_path: Path) -> None:
         apply(debian(tmp_path), owner="../x")
     with pytest.raises(GpuOpsError, match=r"intel_iommu=yes has no effect.*quiet is given twice"):
         apply(debian(tmp_path), "intel_iommu=yes", "quiet", "quiet")
+
+
+def test_a_run_that_was_killed_after_grubby_is_completed_or_taken_back(tmp_path: Path) -> None:
+    host = redhat(tmp_path)
+    grubby = host.commands["grubby"]
+
+    def killed(command: list[str]) -> str:
+        answer = grubby(command)
+        if "--info=ALL" not in command:
+            raise KeyboardInterrupt
+        return str(answer)
+
+    host.commands["grubby"] = killed
+    with pytest.raises(KeyboardInterrupt):
+        apply(host, "iommu=pt", "nokaslr")
+    host.commands["grubby"] = grubby
+    assert json.loads(host.read("/etc/gpuops/kernel_args/gpuops.json") or "") == {
+        "args": ["iommu=pt", "nokaslr"],
+        "pending": True,
+        "replaced": ["iommu=off"],
+        "previous": [],
+    }
+    gone = four_steps(host, state="absent")
+    assert gone["changed"]
+    assert sorted(gone["configured"]) == ["crashkernel=1G", "iommu=off", "ro"]
+
+
+def test_the_result_names_the_arguments_of_the_running_kernel(tmp_path: Path) -> None:
+    host = debian(tmp_path)
+    first = apply(host, "iommu=pt")
+    assert first["running"] == ["BOOT_IMAGE=/vmlinuz-6.8.0-60-generic", "root=UUID=2f0c", "ro", "quiet"]
+    assert first["diff"] == {
+        "before": "",
+        "after": "iommu=pt\n",
+        "before_header": "/etc/default/grub.d/zz-gpuops.cfg",
+        "after_header": "/etc/default/grub.d/zz-gpuops.cfg",
+    }
+    second = apply(host, "nokaslr", "iommu=pt")
+    assert (second["diff"]["before"], second["diff"]["after"]) == ("iommu=pt\n", "nokaslr\niommu=pt\n")

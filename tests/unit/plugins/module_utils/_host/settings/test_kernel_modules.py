@@ -40,7 +40,9 @@ def put_image(host: FakeHost, path: str, content: bytes) -> None:
 def initramfs_tools(root: Path) -> FakeHost:
     host = FakeHost(root)
 
-    def update(_command: list[str]) -> str:
+    def update(command: list[str]) -> str:
+        # Without -k all, it would rebuild only the image of the newest kernel.
+        assert command == ["update-initramfs", "-u", "-k", "all"]
         for kernel in KERNELS:
             put_image(host, f"/boot/initrd.img-{kernel}", image_of(host))
         return ""
@@ -215,8 +217,11 @@ def test_if_an_image_cannot_be_built_the_old_one_and_the_files_stay(
 
     host.commands[command] = full
     before = {path: host.read_bytes(path) for path in host.glob("/boot/*")}
-    with pytest.raises(GpuOpsError, match=r"could not be built, and the old one is kept: .*No space left on device"):
+    with pytest.raises(
+        GpuOpsError, match=r"the old one is kept: No space left on device\. Remove kernels"
+    ) as full_disk:
         apply(host, **NOUVEAU)
+    assert full_disk.value.reason == "NoSpace"
     assert {path: host.read_bytes(path) for path in host.glob("/boot/*")} == before
     assert host.names("/etc/modprobe.d") == []
     host.commands[command] = working
@@ -301,3 +306,47 @@ def test_settings_that_take_effect_after_a_reboot(tmp_path: Path) -> None:
 def test_bad_options_are_refused(tmp_path: Path, options: dict[str, t.Any], sentence: str) -> None:
     with pytest.raises(GpuOpsError, match=re.escape(sentence)):
         apply(FakeHost(tmp_path), **options)
+
+
+@HOSTS
+def test_a_tool_that_fails_for_another_reason_than_space_says_so(
+    tmp_path: Path, make: t.Callable[[Path], FakeHost]
+) -> None:
+    host = make(tmp_path)
+
+    def broken(_command: list[str]) -> str:
+        raise OSError("mkinitramfs failure cpio 141 gzip 1")
+
+    host.commands["dracut" if "dracut" in host.commands else "update-initramfs"] = broken
+    with pytest.raises(GpuOpsError, match=r"the old one is kept: .*mkinitramfs failure cpio 141 gzip 1") as error:
+        apply(host, **NOUVEAU)
+    assert error.value.reason == "Initramfs"
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_modules_can_be_left_to_the_next_boot(tmp_path: Path, check: bool) -> None:
+    host = initramfs_tools(tmp_path)
+    done = apply(host, load=["vfio-pci"], load_now=False, check=check)
+    assert (done["changed"], done["loaded"]) == (True, [])
+    assert done["files"] == ["/etc/modules-load.d/gpuops.conf"]
+    assert host.ran == []
+
+
+def test_a_module_with_two_parameters_has_one_line(tmp_path: Path) -> None:
+    host = initramfs_tools(tmp_path)
+    apply(host, options={"nvidia": {"NVreg_OpenRmEnableUnsupportedGpus": 1, "NVreg_EnableGpuFirmware": 0}})
+    assert host.read("/etc/modprobe.d/gpuops.conf").splitlines()[1:] == [
+        "options nvidia NVreg_OpenRmEnableUnsupportedGpus=1 NVreg_EnableGpuFirmware=0"
+    ]
+
+
+def test_the_diff_shows_each_file_before_and_after(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    (first,) = apply(host, blacklist=["nouveau"])["diff"]
+    assert (first["before"], first["before_header"], first["after_header"]) == ("", FILE, FILE)
+    assert first["after"].splitlines()[1:] == ["blacklist nouveau"]
+    (second,) = apply(host, blacklist=["nvidiafb"])["diff"]
+    assert second["before"] == first["after"]
+    assert second["after"].splitlines()[1:] == ["blacklist nvidiafb"]
+    (third,) = apply(host, state="absent")["diff"]
+    assert (third["before"], third["after"]) == (second["after"], "")
