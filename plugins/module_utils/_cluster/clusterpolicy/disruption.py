@@ -87,7 +87,6 @@ _COSMETIC = (
     "gds.args",
     "gdrcopy.args",
     "daemonsets",
-    "hostPaths.kubeletRootDir",
 )
 """Fields in the template of the driver's pods with which the driver is not reloaded, from v26.7 on."""
 
@@ -204,12 +203,15 @@ def _leaves(before: t.Any, after: t.Any, path: str) -> t.Iterator[str]:
         old, new = (value if isinstance(value, dict) else {} for value in (before, after))
         for key in sorted({*old, *new}):
             yield from _leaves(old.get(key), new.get(key), f"{path}.{key}")
-    elif (before or _default(path, before)) != (after or _default(path, after)):
+    elif _meaning(path, before) != _meaning(path, after):
         yield path
 
 
-def _default(path: str, value: t.Any) -> t.Any:
-    return _DEFAULTS.get(path) if value is None else None
+def _meaning(path: str, value: t.Any) -> t.Any:
+    """Return a value, or None for one that means the same as an absent field. A number always means something."""
+    if value is None:
+        return _DEFAULTS.get(path)
+    return value if value or type(value) is int else None
 
 
 def _starts_with(field: str, prefixes: t.Iterable[str]) -> bool:

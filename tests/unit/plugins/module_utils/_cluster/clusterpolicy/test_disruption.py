@@ -106,13 +106,29 @@ def test_a_toolkit_that_is_updated_by_hand_does_not_restart_the_runtime() -> Non
         spec(daemonsets={"tolerations": [{"operator": "Exists"}]}),
         spec({"resources": {"limits": {"cpu": "1"}}}),
         spec({"startupProbe": {"periodSeconds": 5}}),
+        spec({"livenessProbe": {"periodSeconds": 5}}),
+        spec({"readinessProbe": {"periodSeconds": 5}}),
+        spec({"hostNetwork": True}),
+        spec({"imagePullSecrets": ["x"]}),
         spec({"manager": {"imagePullPolicy": "Always"}}),
+        spec({"manager": {"imagePullSecrets": ["x"]}}),
+        spec(daemonsets={"annotations": {"a": "b"}}),
+        spec(daemonsets={"priorityClassName": "x"}),
+        spec(daemonsets={"podSecurityContext": {"runAsUser": 0}}),
     ],
 )
 def test_before_v26_7_a_change_of_the_template_alone_evicts_gpu_pods(after: Json) -> None:
     assert len(disruption.disrupts(spec(), after, OLD)) == 1
     assert len(disruption.disrupts(spec(), after, Operator(None, (26, 7)))) == 1
     assert disruption.disrupts(spec(), after, NEW) == []
+
+
+@pytest.mark.parametrize("block", ["gds", "gdrcopy"])
+@pytest.mark.parametrize("field", ["args", "imagePullPolicy", "imagePullSecrets"])
+def test_a_module_beside_the_driver_is_reloaded_only_for_what_concerns_it(block: str, field: str) -> None:
+    before, after = spec(**{block: {"enabled": True}}), spec(**{block: {"enabled": True, field: ["x"]}})
+    assert disruption.disrupts(before, after, OLD) == [f"{block}.{field}"]
+    assert disruption.disrupts(before, after, NEW) == []
 
 
 def test_driver_pods_are_left_alone_without_automatic_upgrades() -> None:
