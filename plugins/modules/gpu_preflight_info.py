@@ -74,6 +74,15 @@ options:
         type: list
         elements: dict
         default: []
+  operations:
+    description:
+      - What the run will do. The check C(permissions) asks whether the user may do it.
+      - V(deploy) installs or upgrades the stack, and V(quota) also creates a ResourceQuota for critical pods, as GKE
+        needs. V(remove) removes the stack, V(verify) proves it, and V(drain) drains nodes.
+    type: list
+    elements: str
+    choices: [deploy, remove, quota, verify, drain]
+    default: [deploy, verify]
   skip:
     description: Checks to leave out.
     type: list
@@ -242,6 +251,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grants import KINDS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import CHECKS, preflight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.permissions import OPERATIONS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import secrets_in
@@ -259,6 +269,7 @@ OPTIONS: dict[str, t.Any] = {
     "values": {"type": "dict", "default": {}},
     "roles": {"type": "list", "elements": "dict", "default": [], "options": RBAC_ROLE},
     "wait_timeout": {"type": "int", "default": 0},
+    "operations": {"type": "list", "elements": "str", "choices": list(OPERATIONS), "default": ["deploy", "verify"]},
     "skip": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": []},
 }
 

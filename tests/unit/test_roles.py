@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -248,3 +249,24 @@ def test_a_wrong_source_of_the_driver_is_one_error_before_anything_else(tmp_path
     run = play_site(tmp_path / "wrong", plays[:1], gpuops_driver="Host")
     assert run.returncode == 2
     assert "value of gpuops_driver must be one of: container, host, got: Host" in run.stdout + run.stderr
+
+
+@pytest.mark.parametrize(
+    ("variables", "operations"),
+    [
+        ({}, ["deploy", "verify"]),
+        ({"operator_preset": "gke"}, ["deploy", "verify", "quota"]),
+        ({"operator_state": "absent", "host_reboot_allowed": True}, ["remove"]),
+        ({"operator_critical_pods": "100", "host_reboot_allowed": True}, ["deploy", "verify", "quota", "drain"]),
+        ({"host_reboot_allowed": True, "host_reboot_drain": False}, ["deploy", "verify"]),
+    ],
+)
+def test_the_preflight_asks_for_what_the_inventory_will_do(
+    tmp_path: Path, variables: dict[str, t.Any], operations: list[str]
+) -> None:
+    show = {"ansible.builtin.debug": {"msg": "they are {{ __preflight_operations | to_json }}"}}
+    read = {"ansible.builtin.include_vars": str(ROOT / "roles" / "preflight" / "vars" / "main.yml")}
+    plays = [{"hosts": "gpu-1", "gather_facts": False, "tasks": [read, show]}]
+    run = play_site(tmp_path, plays, **variables)
+    assert run.returncode == 0, run.stdout
+    assert f"they are {json.dumps(operations)}" in run.stdout.replace('\\"', '"'), run.stdout

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
-import dataclasses
-import json
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import grants
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import permissions
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.permissions import Permission
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
@@ -38,44 +38,6 @@ MISSING_SHOWN, GRANTS_SHOWN = 8, 4
 """How many missing permissions a message names, and how many of each role."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Permission:
-    """Verbs on one resource, cluster-wide or in the operator's namespace."""
-
-    group: str
-    resource: str
-    verbs: str
-    in_namespace: bool = False
-
-
-NEEDED = (
-    Permission("", "nodes", "get list"),
-    Permission("", "namespaces", "get create patch"),
-    Permission("", "pods", "list"),
-    Permission("apps", "daemonsets", "list"),
-    Permission("apps", "deployments", "list"),
-    Permission("apiextensions.k8s.io", "customresourcedefinitions", "get create patch"),
-    Permission("nvidia.com", "clusterpolicies", "get list create patch"),
-    Permission("nvidia.com", "gpuclusters", "list"),
-    Permission("nvidia.com", "nvidiadrivers", "get list create patch"),
-    Permission("rbac.authorization.k8s.io", "clusterroles", "get create patch"),
-    Permission("rbac.authorization.k8s.io", "clusterrolebindings", "get create patch"),
-    Permission("rbac.authorization.k8s.io", "roles", "get create patch", in_namespace=True),
-    Permission("rbac.authorization.k8s.io", "rolebindings", "get create patch", in_namespace=True),
-    Permission("", "serviceaccounts", "get create patch", in_namespace=True),
-    Permission("", "configmaps", "get create patch", in_namespace=True),
-    Permission("", "secrets", "get list create patch update", in_namespace=True),
-    Permission("apps", "daemonsets", "get create patch", in_namespace=True),
-    Permission("apps", "deployments", "get list create patch", in_namespace=True),
-    Permission("batch", "jobs", "get list create delete", in_namespace=True),
-    Permission("", "pods", "get list create delete", in_namespace=True),
-    Permission("", "pods/log", "get", in_namespace=True),
-    Permission("", "pods/portforward", "get create", in_namespace=True),
-    Permission("", "events", "list", in_namespace=True),
-)
-"""The permissions that deploying and verifying the stack needs, besides those that the chart's roles grant."""
-
-
 # ---- the checks ---------------------------------------------------------------------------------------------------
 
 
@@ -83,10 +45,13 @@ def check_permissions(snapshot: Snapshot, dummy: Intent) -> t.Iterator[Finding]:
     """Report the permissions that the user lacks."""
     missing = snapshot.missing_permissions
     if not missing:
-        yield Finding("permissions", "ok", "This user has all permissions that a deployment needs.")
+        yield Finding("permissions", "ok", "This user has all permissions that this run needs.")
         return
     message = f"This user may not: {first_few(missing, MISSING_SHOWN)}."
-    remedy = "Grant these permissions, or use a kubeconfig of a cluster administrator."
+    remedy = (
+        "Grant these permissions, for example with the ClusterRoles in roles/preflight/files of this collection, "
+        "or use a kubeconfig of a cluster administrator."
+    )
     yield Finding("permissions", "failure", message, remedy)
 
 
@@ -124,11 +89,11 @@ def check_pod_security(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding
 # ---- permissions --------------------------------------------------------------------------------------------------
 
 
-def missing_permissions(cluster: Cluster, namespace: str) -> list[str]:
-    """Return the permissions that the user lacks, for example ``create clusterpolicies.nvidia.com``."""
-    if _is_allowed(cluster, {"verb": "*", "group": "*", "resource": "*"}):
+def missing_permissions(cluster: Cluster, namespace: str, operations: t.Iterable[str]) -> list[str]:
+    """Return the permissions for these operations that the user lacks, such as ``create clusterpolicies.nvidia.com``."""
+    wanted = permissions.needed(operations)
+    if not wanted or _is_allowed(cluster, {"verb": "*", "group": "*", "resource": "*"}):
         return []
-    wanted = [(permission, verb) for permission in NEEDED for verb in permission.verbs.split()]
 
     def ask(item: tuple[Permission, str]) -> bool:
         permission, verb = item
@@ -147,8 +112,7 @@ def _is_allowed(cluster: Cluster, attributes: Json) -> bool:
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
-    answer = json.loads(cluster.request("POST", ACCESS_REVIEWS, body=review))
-    return bool(answer["status"].get("allowed"))
+    return bool(cluster.ask("POST", ACCESS_REVIEWS, body=review)["status"].get("allowed"))
 
 
 def _describe(permission: Permission, verb: str, namespace: str) -> str:
@@ -203,7 +167,7 @@ def _held(cluster: Cluster, namespace: str) -> list[Json]:
         "kind": "SelfSubjectRulesReview",
         "spec": {"namespace": namespace},
     }
-    status = json.loads(cluster.request("POST", RULES_REVIEWS, body=review))["status"]
+    status = cluster.ask("POST", RULES_REVIEWS, body=review)["status"]
     return [*(status.get("resourceRules") or []), *(status.get("nonResourceRules") or [])]
 
 

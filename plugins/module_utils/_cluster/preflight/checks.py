@@ -62,7 +62,8 @@ def preflight(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
         labels.wait_until_labelled(cluster, options["wait_timeout"])
     intent = Intent(options["namespace"], options["release_name"], options["operator_version"], options["values"])
     rbac_roles = [] if "role_grants" in skip else options["roles"]
-    snapshot = read.snapshot_of(cluster, intent.namespace, "permissions" not in skip, rbac_roles)
+    operations = [] if "permissions" in skip else options["operations"]
+    snapshot = read.snapshot_of(cluster, intent.namespace, operations, rbac_roles)
     return {**_findings.as_result(run_checks(snapshot, intent, skip)), "facts": facts.facts(snapshot)}
 
 

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, operands
@@ -61,21 +60,23 @@ class _Reader:
             return None
 
 
-def snapshot_of(cluster: Cluster, namespace: str, review: bool, rbac_roles: t.Sequence[Json] = ()) -> Snapshot:
+def snapshot_of(
+    cluster: Cluster, namespace: str, operations: t.Collection[str], rbac_roles: t.Sequence[Json] = ()
+) -> Snapshot:
     """Read everything that the checks need.
 
-    ``review`` also asks for the user's permissions. ``rbac_roles`` are the roles that Helm would create.
+    The user's permissions are asked for ``operations``. ``rbac_roles`` are the roles that Helm would create.
     """
     reader = _Reader(cluster)
     snapshot = Snapshot(
-        version=json.loads(cluster.request("GET", "/version"))["gitVersion"],
+        version=cluster.ask("GET", "/version")["gitVersion"],
         nodes=reader.list("v1", "nodes"),
         daemonsets=reader.list("apps/v1", "daemonsets"),
         operators=reader.operators(),
         clusterpolicies=reader.list(names.CLUSTERPOLICY_API, names.CLUSTERPOLICIES),
         gpuclusters=reader.list(names.GPUCLUSTER_API, names.GPUCLUSTERS),
         namespace=reader.namespace(namespace),
-        missing_permissions=access.missing_permissions(cluster, namespace) if review else [],
+        missing_permissions=access.missing_permissions(cluster, namespace, operations),
         ungranted=reader.ungranted(namespace, list(rbac_roles)),
     )
     return dataclasses.replace(snapshot, unreadable=frozenset(reader.unreadable))

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import CHECKS
@@ -152,30 +151,25 @@ class FakeCluster:
         self.forbidden = forbidden
         self.broken = broken
         self.reviews = 0
+        self.held_urls: list[dict] | None = None
+        """The user's rules for URLs of the API server."""
 
-    def request(self, method: str, path: str, body: dict | None = None) -> bytes:
-        if path == "/version":
-            return b'{"gitVersion": "v1.36.3"}'
-        if path == "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews":
+    def ask(self, method: str, path: str, body: dict | None = None) -> dict:
+        if (method, path) == ("GET", "/version"):
+            return {"gitVersion": "v1.36.3"}
+        assert method == "POST" and body is not None and body["apiVersion"] == "authorization.k8s.io/v1"
+        group, kind = path.removeprefix("/apis/authorization.k8s.io/v1/"), body["kind"]
+        if (group, kind) == ("selfsubjectrulesreviews", "SelfSubjectRulesReview"):
             if "rules" in self.forbidden:
                 raise GpuOpsError("No permission", reason="Forbidden")
-            namespace = body["spec"]["namespace"]
-            return json.dumps(
-                {
-                    "status": {
-                        "resourceRules": self.held.get("", []) + self.held.get(namespace, []),
-                        "nonResourceRules": None,
-                    }
-                }
-            ).encode()
-        assert (method, path) == ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
+            held = self.held.get("", []) + self.held.get(body["spec"]["namespace"], [])
+            return {"status": {"resourceRules": held, "nonResourceRules": self.held_urls}}
+        assert (group, kind) == ("selfsubjectaccessreviews", "SelfSubjectAccessReview")
         self.reviews += 1
         asked = body["spec"]["resourceAttributes"]
-        resource = "/".join(filter(None, (asked["resource"], asked.get("subresource")))) + (
-            f".{asked['group']}" if asked["group"] else ""
-        )
-        allowed = (asked["verb"], resource, asked.get("namespace")) in self.rules
-        return json.dumps({"status": {"allowed": allowed}}).encode()
+        resource = "/".join(filter(None, (asked["resource"], asked.get("subresource"))))
+        resource += f".{asked['group']}" if asked["group"] else ""
+        return {"status": {"allowed": (asked["verb"], resource, asked.get("namespace")) in self.rules}}
 
     def list(self, path: str, **query: str) -> list[dict] | None:
         plural = path.rsplit("/", 1)[-1]
@@ -192,7 +186,10 @@ class FakeCluster:
         if path.startswith("/apis/rbac.authorization.k8s.io/v1/"):
             if "roles" in self.forbidden:
                 raise GpuOpsError("No permission", reason="Forbidden")
+            if "away" in self.forbidden:
+                raise GpuOpsError("Cannot reach the API.", reason="Unreachable")
             return self.roles.get(path.removeprefix("/apis/rbac.authorization.k8s.io/v1/"))
         if "namespaces" in self.forbidden:
             raise GpuOpsError("No permission", reason="Forbidden")
+        assert path.startswith("/api/v1/namespaces/")
         return {"metadata": {"name": path.rsplit("/", 1)[-1]}}

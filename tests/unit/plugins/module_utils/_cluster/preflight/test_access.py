@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.access import (
-    NEEDED,
     missing_permissions,
     ungranted,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.plugins.module_utils._cluster.preflight.clusters import (
     ADMIN,
@@ -63,16 +63,30 @@ def test_pod_security(labels: dict | None, values: dict, level: str) -> None:
 
 def test_an_administrator_needs_one_review() -> None:
     cluster = FakeCluster(ADMIN)
-    assert missing_permissions(cluster, "ns") == []
+    assert missing_permissions(cluster, "ns", ["deploy"]) == []
     assert cluster.reviews == 1
 
 
 def test_missing_permissions_are_named() -> None:
-    missing = missing_permissions(FakeCluster(("list", "nodes", None), ("get", "pods/log", "ns")), "ns")
-    assert "list nodes" not in missing and "get nodes" in missing
-    assert "get pods/log in ns" not in missing and "create pods/portforward in ns" in missing
-    assert "create clusterpolicies.nvidia.com" in missing and "create deployments.apps in ns" in missing
-    assert len(missing) == sum(len(permission.verbs.split()) for permission in NEEDED) - 2
+    allowed = (("list", "pods", None), ("patch", "nodes", None))
+    assert missing_permissions(FakeCluster(*allowed), "ns", ["drain"]) == [
+        "get nodes",
+        "list nodes",
+        "create pods/eviction",
+        "list daemonsets.apps",
+    ]
+    cluster = FakeCluster(("get", "resourcequotas", "ns"))
+    assert missing_permissions(cluster, "ns", ["quota"]) == [
+        "create resourcequotas in ns",
+        "patch resourcequotas in ns",
+    ]
+    assert "create clusterpolicies.nvidia.com" in missing_permissions(cluster, "ns", ["deploy"])
+    assert "create deployments.apps in ns" in missing_permissions(cluster, "ns", ["deploy"])
+
+
+def test_a_run_that_does_nothing_needs_no_review() -> None:
+    cluster = FakeCluster()
+    assert missing_permissions(cluster, "ns", []) == [] and cluster.reviews == 0
 
 
 # ---- the chart's RBAC roles ---------------------------------------------------------------------------------------
@@ -106,3 +120,23 @@ def test_a_role_that_already_exists_with_the_same_rules_is_left_alone() -> None:
     cluster.roles = {"clusterroles/wide": {"rules": [READ_PODS]}, "namespaces/ns/roles/nfd": {"rules": []}}
     assert list(ungranted(cluster, "ns", RBAC_ROLES)) == ["Role narrow", "Role nfd"]
     assert len(ungranted(FakeCluster(forbidden=("roles",)), "ns", RBAC_ROLES)) == 3
+
+
+def test_a_role_of_another_namespace_is_compared_with_the_rights_there() -> None:
+    rbac_roles = [{"kind": "Role", "name": "nfd", "namespace": "other", "rules": [READ_PODS]}]
+    assert list(ungranted(FakeCluster(held={"ns": [READ_PODS]}), "ns", rbac_roles)) == ["Role nfd"]
+    assert ungranted(FakeCluster(held={"other": [READ_PODS]}), "ns", rbac_roles) == {}
+
+
+def test_a_role_on_urls_is_compared_with_the_rights_on_urls() -> None:
+    metrics = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
+    rbac_roles = [{"kind": "ClusterRole", "name": "scrape", "namespace": None, "rules": [metrics]}]
+    cluster = FakeCluster()
+    assert ungranted(cluster, "ns", rbac_roles) == {"ClusterRole scrape": ["get /metrics"]}
+    cluster.held_urls = [metrics]
+    assert ungranted(cluster, "ns", rbac_roles) == {}
+
+
+def test_an_api_server_that_is_away_is_no_missing_right() -> None:
+    with pytest.raises(GpuOpsError, match="Cannot reach the API"):
+        ungranted(FakeCluster(forbidden=("away",)), "ns", RBAC_ROLES)

@@ -1,0 +1,164 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+"""The permissions that each operation of this collection needs, and the ClusterRoles that grant them.
+
+The checks ask for the operations of this run. scripts/cluster_roles.py writes the ClusterRoles for the role preflight.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+
+@dataclasses.dataclass(frozen=True)
+class Permission:
+    """Verbs on one resource, in the whole cluster or in the operator's namespace."""
+
+    group: str
+    resource: str
+    verbs: str
+    in_namespace: bool = False
+    is_optional: bool = False
+    """Whether the operation also works without it, and only says less."""
+
+
+RBAC = "rbac.authorization.k8s.io"
+_WRITE = "get create patch"
+
+_VERDICT = (
+    Permission("", "nodes", "list"),
+    Permission("nvidia.com", "clusterpolicies", "list"),
+    Permission("apps", "daemonsets", "list", in_namespace=True),
+    Permission("apps", "deployments", "list", in_namespace=True),
+    Permission("", "pods", "get list", in_namespace=True),
+    Permission("nvidia.com", "gpuclusters", "list", is_optional=True),
+    Permission("nvidia.com", "nvidiadrivers", "list", is_optional=True),
+    Permission("", "events", "list", in_namespace=True, is_optional=True),
+    Permission("", "pods/log", "get", in_namespace=True, is_optional=True),
+    Permission("apps", "controllerrevisions", "list", in_namespace=True, is_optional=True),
+    Permission("coordination.k8s.io", "leases", "list", in_namespace=True, is_optional=True),
+    Permission("", "nodes", "watch", is_optional=True),
+)
+"""What the judge reads to say whether the stack is ready."""
+
+_GPU_PODS = (
+    Permission("", "pods", "list"),
+    Permission("resource.k8s.io", "resourceclaims", "list", is_optional=True),
+    Permission("resource.k8s.io", "resourceslices", "list", is_optional=True),
+)
+"""What finding the pods that use GPUs reads."""
+
+_IN_THE_CHART = (
+    Permission("", "serviceaccounts", _WRITE, in_namespace=True),
+    Permission("", "configmaps", _WRITE, in_namespace=True),
+    Permission("", "services", _WRITE, in_namespace=True, is_optional=True),
+    Permission("nfd.k8s-sigs.io", "nodefeaturerules", _WRITE, is_optional=True),
+    Permission("apps", "daemonsets", _WRITE, in_namespace=True),
+    Permission("apps", "deployments", _WRITE, in_namespace=True),
+    Permission(RBAC, "roles", _WRITE, in_namespace=True),
+    Permission(RBAC, "rolebindings", _WRITE, in_namespace=True),
+    Permission(RBAC, "clusterroles", _WRITE),
+    Permission(RBAC, "clusterrolebindings", _WRITE),
+)
+"""What Helm writes: the kinds of the objects in the charts of GPU Operator and Node Feature Discovery.
+
+The optional ones are in the charts with few values only.
+"""
+
+OPERATIONS: dict[str, tuple[Permission, ...]] = {
+    "deploy": (
+        *_VERDICT,
+        *_GPU_PODS,
+        *_IN_THE_CHART,
+        Permission("", "namespaces", _WRITE),
+        Permission("apps", "daemonsets", "list"),
+        Permission("apps", "deployments", "list"),
+        Permission("apiextensions.k8s.io", "customresourcedefinitions", _WRITE),
+        Permission("nvidia.com", "clusterpolicies", _WRITE),
+        Permission("", "secrets", "get list create update patch delete", in_namespace=True),
+        Permission("operators.coreos.com", "subscriptions", "list", is_optional=True),
+    ),
+    "remove": (
+        *_VERDICT,
+        *_GPU_PODS,
+        *(dataclasses.replace(each, verbs="get delete") for each in _IN_THE_CHART),
+        Permission("nvidia.com", "clusterpolicies", "get delete"),
+        Permission("nvidia.com", "gpuclusters", "delete", is_optional=True),
+        Permission("", "secrets", "get list update delete", in_namespace=True),
+    ),
+    "quota": (Permission("", "resourcequotas", _WRITE, in_namespace=True),),
+    "verify": (
+        *_VERDICT,
+        Permission("", "pods", "create delete", in_namespace=True),
+        Permission("batch", "jobs", "create get list delete", in_namespace=True, is_optional=True),
+        Permission("", "pods/log", "get", in_namespace=True),
+        Permission("", "pods/portforward", "get create", in_namespace=True),
+        Permission("", "pods", "list", is_optional=True),
+        Permission("scheduling.k8s.io", "priorityclasses", "list create get delete", is_optional=True),
+    ),
+    "drain": (
+        *_GPU_PODS,
+        Permission("", "nodes", "get list patch"),
+        Permission("", "pods/eviction", "create"),
+        Permission("", "pods", "delete", is_optional=True),
+        Permission("apps", "daemonsets", "list"),
+        Permission("maintenance.nvidia.com", "nodemaintenances", "list", is_optional=True),
+    ),
+}
+"""The permissions of each operation, besides those that the chart's roles grant."""
+
+READY: dict[str, tuple[str, ...]] = {
+    "deploy": ("deploy", "remove", "quota"),
+    "drain": ("drain",),
+    "verify": ("verify",),
+}
+"""The ClusterRoles that ship with the role preflight, and the operations that each allows."""
+
+_GRANTING = Permission(RBAC, "clusterroles roles", "escalate bind")
+"""Lets Helm create the chart's roles, which grant more than anybody but an administrator has."""
+
+
+def needed(operations: t.Iterable[str]) -> list[tuple[Permission, str]]:
+    """Return each permission without which one of the operations fails, with its verb, and without repeats."""
+    wanted = (each for operation in operations for each in OPERATIONS[operation] if not each.is_optional)
+    asked = {
+        (dataclasses.replace(permission, verbs=verb), verb): None
+        for permission in wanted
+        for verb in permission.verbs.split()
+    }
+    everywhere = {permission for permission, dummy in asked if not permission.in_namespace}
+    return [
+        (permission, verb)
+        for permission, verb in asked
+        if not (permission.in_namespace and dataclasses.replace(permission, in_namespace=False) in everywhere)
+    ]
+
+
+def cluster_roles(name: str) -> list[Json]:
+    """Return two ClusterRoles: one to bind in the whole cluster, and one to bind in the operator's namespace."""
+    permissions = [each for operation in READY[name] for each in OPERATIONS[operation]]
+    wide = [each for each in permissions if not each.in_namespace] + ([_GRANTING] if name == "deploy" else [])
+    narrow = [each for each in permissions if each.in_namespace]
+    roles = {f"gpuops-{name}": _rules(wide), f"gpuops-{name}-namespace": _rules(narrow)}
+    return [
+        {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": role}, "rules": rules}
+        for role, rules in roles.items()
+        if rules
+    ]
+
+
+def _rules(permissions: t.Iterable[Permission]) -> list[Json]:
+    """Return one rule for each resource, in alphabetical order."""
+    verbs: dict[tuple[str, str], set[str]] = {}
+    for each in permissions:
+        verbs.setdefault((each.group, each.resource), set()).update(each.verbs.split())
+    return [
+        {"apiGroups": [group], "resources": resource.split(), "verbs": sorted(found)}
+        for (group, resource), found in sorted(verbs.items())
+    ]
