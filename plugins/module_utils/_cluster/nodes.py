@@ -32,8 +32,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-ANNOTATION_LENGTH = 256
-"""Longer annotations of nodes are not kept: Node Feature Discovery lists all its labels in one."""
+_UNREAD_ANNOTATIONS = "nfd.node.kubernetes.io/"
+"""Annotations in which Node Feature Discovery lists all its labels once more."""
 
 _GPU_RESOURCES = (GPU_RESOURCE + ".", MIG_RESOURCE_PREFIX)
 
@@ -58,8 +58,8 @@ DAEMONSET_TOLERATIONS = tuple(
 class Slimmer:
     """Reduces nodes to the parts that this collection reads, about an eighth, in which equal texts are one.
 
-    The images, the managers of fields and long annotations are left out. Ansible replaces ``sys.intern`` with a slower
-    function, so the texts are kept here.
+    The images, the managers of fields and Node Feature Discovery's annotations are left out. Ansible replaces
+    ``sys.intern`` with a slower function, so the texts are kept here.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,9 @@ class Slimmer:
             "metadata": {
                 "name": metadata["name"],
                 "labels": self._shared(metadata.get("labels") or {}),
-                "annotations": {key: text for key, text in annotations.items() if len(text) <= ANNOTATION_LENGTH},
+                "annotations": {
+                    key: text for key, text in annotations.items() if not key.startswith(_UNREAD_ANNOTATIONS)
+                },
             },
             "spec": {key: spec[key] for key in ("unschedulable", "taints") if key in spec},
             "status": {

@@ -12,6 +12,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes, objects, operands, pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Scope, Tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
@@ -132,7 +133,9 @@ def about_nodes(observation: Observation, gpu_nodes: list[Json]) -> Findings:
     yield Finding("progressing", "NodesNotReady", down, what, "See `kubectl describe node`.")
     cordoned = [node for node in gpu_nodes if nodes.is_cordoned(node)]
     level: Level = "progressing" if len(cordoned) == len(gpu_nodes) else "note"
-    what = "cordoned, so no new pod can use their GPUs"
+    owners = sorted({holder.owner for node in cordoned for holder in marks.holders(node, {})})
+    by = f" (with marks of {first_few(owners)})" if owners else ""
+    what = f"cordoned{by}, so no new pod can use their GPUs"
     yield Finding(level, "NodesCordoned", cordoned, what, "Uncordon them when the maintenance is over.")
 
 

@@ -210,7 +210,7 @@ def test_a_slim_node_answers_every_question_as_the_whole_node_does() -> None:
     whole = node()
     whole["spec"] = {"unschedulable": True, "taints": [TAINT], "providerID": "x", "podCIDR": "10.0.0.0/24"}
     whole["metadata"] |= {
-        "annotations": {"kured": "reboot", "long": "x" * 257},
+        "annotations": {"kured": "reboot", "nfd.node.kubernetes.io/feature-labels": "x"},
         "managedFields": [{"manager": "kubelet"}],
     }
     whole["status"] |= {"images": [{"names": ["a"]}], "addresses": []}

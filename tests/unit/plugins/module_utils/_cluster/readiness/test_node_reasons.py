@@ -184,6 +184,9 @@ def test_cordoned_nodes_are_a_note_unless_there_is_no_other() -> None:
     assert found.state == "ready" and codes(found) == ["NodesCordoned"]
     assert "1 of 2 GPU nodes (gpu-0001): cordoned" in found.reasons[0].message
     stack.nodes[0]["spec"]["unschedulable"] = True
+    stack.nodes[0]["metadata"]["annotations"] = {"weave.works/kured-reboot-in-progress": "2026-01-01T00:00:00Z"}
+    assert "cordoned (with marks of kured), so no new pod" in verdict(stack).message
+    stack.nodes[0]["metadata"]["annotations"] = {}
     found = verdict(stack)
     assert found.state == "progressing" and "2 of 2 GPU nodes (gpu-0000, gpu-0001): cordoned" in found.message
 
