@@ -79,6 +79,15 @@ def too_few_tested(verdicts: t.Iterable[Verdict], countable: int, min_tested: st
     )
 
 
+def slim(node: Json) -> Json:
+    """Return the parts of a node that this file reads: those of `nodes.slim`, and why the node is not Ready."""
+    message = _why_not_ready(node)
+    kept = nodes.slim(node)
+    for condition in kept["status"]["conditions"]:
+        condition["message"] = message
+    return kept
+
+
 def _chosen(all_nodes: list[Json], options: Options) -> list[str]:
     if options["nodes"] is not None:
         return list(dict.fromkeys(options["nodes"]))

@@ -20,6 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands im
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import is_running
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import port_forward
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line, whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -42,9 +43,7 @@ class NodeMetrics:
 
 def exporter_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     """Ask the exporters and count the answers; return the module's result."""
-    for name in ("parallel", "timeout"):
-        if options[name] < 1:
-            raise GpuOpsError(f"{name} must be at least 1.", reason="Invalid")
+    refuse_below(options, parallel=1, timeout=1, port=1)
     rows = ask_all(cluster, options)
     good = sum(row.ok for row in rows)
     return {
@@ -120,13 +119,19 @@ def targets(nodes: t.Mapping[str, Json], pods: t.Iterable[Json], only: list[str]
     return {name: by_node.get(name) for name in chosen}
 
 
+def _slim(node: Json) -> Json:
+    """Return the parts of a node that this file reads: its name and labels."""
+    return {"metadata": {"name": name_of(node), "labels": labels_of(node)}}
+
+
 def _deploys(node: Json) -> bool:
     return labels_of(node).get(DCGM_EXPORTER.deploy_label) == "true"
 
 
 def ask_all(cluster: Cluster, options: t.Mapping[str, t.Any]) -> list[NodeMetrics]:
     """Ask the exporter of every chosen node, ``parallel`` at a time."""
-    nodes = {name_of(node): node for node in cluster.list(namespaced("v1", None, "nodes")) or []}
+    listed, _version = cluster.large_list(namespaced("v1", None, "nodes"), _slim)
+    nodes = {name_of(node): node for node in listed}
     pods = cluster.table(namespaced("v1", options["namespace"], "pods"), labelSelector=options["label_selector"])
     chosen = targets(nodes, pods, options["nodes"])
 

@@ -51,4 +51,8 @@ def test_no_exporter_at_all_is_not_ok(info: t.Callable) -> None:
 
 def test_errors_are_sentences(info: t.Callable) -> None:
     assert info(GpuOpsError("No permission: nodes.", reason="Forbidden")).result["msg"] == "No permission: nodes."
-    assert info([], parallel=0).result["msg"] == "parallel must be at least 1."
+
+
+@pytest.mark.parametrize("option", ["parallel", "timeout", "port"])
+def test_impossible_numbers_are_refused(info: t.Callable, option: str) -> None:
+    assert info([], **{option: 0}).result["msg"] == f"{option} is 0: give 1 or more."

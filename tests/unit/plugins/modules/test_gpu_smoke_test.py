@@ -27,13 +27,15 @@ class FakeCluster:
         return 1_800_000_000.0
 
     def list(self, path: str, **query: str) -> list[dict]:
-        if path != "/api/v1/nodes":
-            return list(self.pods.values()) if path.endswith("/pods") else []
+        return list(self.pods.values()) if path.endswith("/pods") else []
+
+    def large_list(self, path: str, keep: t.Callable[[dict], dict]) -> tuple[list[dict], str]:
         status = {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}
         labels = {"nvidia.com/gpu.present": "true"}
-        return [
+        nodes = [
             {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status} for name in ("gpu-1", "gpu-0")
         ]
+        return list(map(keep, nodes)), "7"
 
     def get(self, path: str, query: dict) -> dict:
         return {"items": list(self.pods.values())}

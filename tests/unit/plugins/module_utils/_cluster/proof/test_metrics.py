@@ -116,12 +116,13 @@ class FakeCluster:
         ),
     }
 
-    def list(self, path: str) -> list[dict]:
+    def large_list(self, path: str, keep: t.Callable[[dict], dict]) -> tuple[list[dict], str]:
         assert path == "/api/v1/nodes"
-        return [
-            {"metadata": {"name": name, "labels": {DEPLOY_LABEL: "true", "nvidia.com/gpu.count": "2"}}}
+        nodes = [
+            {"metadata": {"name": name, "labels": {DEPLOY_LABEL: "true", "nvidia.com/gpu.count": "2"}}, "status": {}}
             for name in ("good", "denied", "bare", "crashing")
         ]
+        return list(map(keep, nodes)), "7"
 
     def table(self, path: str, **query: str) -> list[dict]:
         assert (path, query) == ("/api/v1/namespaces/ns/pods", {"labelSelector": "app=x"})

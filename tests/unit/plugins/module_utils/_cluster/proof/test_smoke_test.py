@@ -75,9 +75,11 @@ class FakeCluster:
         if self.refuses_classes:
             raise GpuOpsError("No permission.", reason=t.cast(t.Any, self.refuses_classes))
 
+    def large_list(self, path: str, keep: t.Callable[[dict], dict]) -> tuple[list[dict], str]:
+        assert path == "/api/v1/nodes"
+        return list(map(keep, self.nodes)), "7"
+
     def list(self, path: str, **query: str) -> list[dict]:
-        if path == "/api/v1/nodes":
-            return self.nodes
         if path == CLASSES:
             self._refuse_classes()
             return self._matching(self.classes, query.get("labelSelector"))
@@ -134,6 +136,7 @@ def test_the_answer_of_the_module_has_an_entry_for_each_node() -> None:
     assert result["summary"] == {"nodes": 3, "passed": 1, "failed": 1, "skipped": 1}
     assert result["too_few_tested"].startswith("Only 2 of 3 nodes were tested, but at least 3 must be (b: Cordoned).")
     assert result["results"][0]["resource"] == "nvidia.com/gpu"
+    assert result["results"][2]["reason"] == "The node is not Ready: container runtime is down."
 
 
 def test_a_fleet_that_nobody_tested_has_not_passed() -> None:
