@@ -11,8 +11,8 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Verdict
 
+from tests.unit.fakes.judged import codes, reason, set_labels, verdict
 from tests.unit.fakes.stack import Json, Stack, progress, ready
-from tests.unit.plugins.module_utils._cluster.readiness.judged import codes, reason, set_labels, verdict
 
 IMAGE = "nvcr.io/nvidia/driver:595.91.07-ubuntu24.04"
 NAME = "nvidia-gpu-driver-ubuntu24.04-658cd9b8cf"

@@ -12,8 +12,8 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import edits
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Leader, Marks, Reason
 
+from tests.unit.fakes.judged import edited, observed, stamp, verdict
 from tests.unit.fakes.stack import NOW, Json, Stack, operator, ready
-from tests.unit.plugins.module_utils._cluster.readiness.judged import edited, observed, stamp, verdict
 
 EXPORTER = "nvidia-dcgm-exporter"
 HASH = "nvidia.com/last-applied-hash"

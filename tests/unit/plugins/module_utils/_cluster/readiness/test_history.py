@@ -12,8 +12,8 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.history import History
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation, Refusal
 
+from tests.unit.fakes.judged import observed, troubled
 from tests.unit.fakes.stack import ready
-from tests.unit.plugins.module_utils._cluster.readiness.judged import observed, troubled
 
 DRIVER = "nvidia-driver-daemonset"
 

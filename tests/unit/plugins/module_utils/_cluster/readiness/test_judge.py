@@ -21,8 +21,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.fakes.stack import DEPLOYED, NOW, Json, Stack, cpu_node, daemonset, progress, ready
-from tests.unit.plugins.module_utils._cluster.readiness.judged import (
+from tests.unit.fakes.judged import (
     edited,
     observed,
     roll,
@@ -31,6 +30,7 @@ from tests.unit.plugins.module_utils._cluster.readiness.judged import (
     troubled,
     verdict,
 )
+from tests.unit.fakes.stack import DEPLOYED, NOW, Json, Stack, cpu_node, daemonset, progress, ready
 
 DRIVER = "nvidia-driver-daemonset"
 EXPORTER = "nvidia-dcgm-exporter"

@@ -9,8 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Tolerance
 
-from tests.unit.fakes.stack import COMPONENT_LABELS, Stack, cpu_node, policy, progress, ready
-from tests.unit.plugins.module_utils._cluster.readiness.judged import (
+from tests.unit.fakes.judged import (
     codes,
     edited,
     reason,
@@ -19,6 +18,7 @@ from tests.unit.plugins.module_utils._cluster.readiness.judged import (
     troubled,
     verdict,
 )
+from tests.unit.fakes.stack import COMPONENT_LABELS, Stack, cpu_node, policy, progress, ready
 
 # How many nodes there are
 

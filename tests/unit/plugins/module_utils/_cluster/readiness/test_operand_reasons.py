@@ -12,8 +12,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands im
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import operand_reasons
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Refusal
 
+from tests.unit.fakes.judged import codes, reason, roll, row, troubled, verdict
 from tests.unit.fakes.stack import Json, daemonset, ready
-from tests.unit.plugins.module_utils._cluster.readiness.judged import codes, reason, roll, row, troubled, verdict
 
 DRIVER = "nvidia-driver-daemonset"
 EXPORTER = "nvidia-dcgm-exporter"

@@ -11,8 +11,8 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Refusal, Verdict
 
+from tests.unit.fakes.judged import codes, edited, stamp, troubled, verdict
 from tests.unit.fakes.stack import LONG_AGO, Json, Stack, policy, progress, ready
-from tests.unit.plugins.module_utils._cluster.readiness.judged import codes, edited, stamp, troubled, verdict
 
 
 def test_no_crd() -> None:

@@ -12,8 +12,8 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import rollouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import PodRow
 
+from tests.unit.fakes.judged import observed, roll, verdict
 from tests.unit.fakes.stack import Json, ready
-from tests.unit.plugins.module_utils._cluster.readiness.judged import observed, roll, verdict
 
 EXPORTER = "nvidia-dcgm-exporter"
 

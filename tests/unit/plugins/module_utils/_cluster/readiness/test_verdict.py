@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
+from tests.unit.fakes.judged import edited, observed, verdict
 from tests.unit.fakes.stack import ready
-from tests.unit.plugins.module_utils._cluster.readiness.judged import edited, observed, verdict
 
 
 def test_a_verdict_as_a_result() -> None:
