@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 sys.path.append(f"{sys.prefix}/share")
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import permissions  # noqa: E402
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import permissions
 
 FOLDER = Path(__file__).resolve().parent.parent / "roles" / "preflight" / "files"
 HEAD = """\

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -270,3 +271,36 @@ def test_the_preflight_asks_for_what_the_inventory_will_do(
     run = play_site(tmp_path, plays, **variables)
     assert run.returncode == 0, run.stdout
     assert f"they are {json.dumps(operations)}" in run.stdout.replace('\\"', '"'), run.stdout
+
+
+@pytest.mark.parametrize(
+    ("environment", "variables", "words"),
+    [
+        ({}, {}, "gpu-1 is rebooted without a drain: no cluster is configured on localhost."),
+        ({}, {"host_reboot_drain": False}, "gpu-1 is rebooted without a drain: host_reboot_drain is false."),
+        ({"K8S_AUTH_KUBECONFIG": "/nonexistent/kubeconfig"}, {}, None),
+        ({"K8S_AUTH_HOST": "http://127.0.0.1:1", "K8S_AUTH_API_KEY": "x"}, {}, None),
+    ],
+)
+def test_a_host_is_rebooted_without_a_drain_only_where_there_is_no_cluster(
+    tmp_path: Path, environment: dict[str, str], variables: dict[str, t.Any], words: str | None
+) -> None:
+    """Only the tasks before the drain run here."""
+    role = ROOT / "roles" / "host_reboot"
+    tasks = load(role / "tasks" / "reboot.yml")[:2]
+    settings = load(role / "defaults" / "main.yml") | load(role / "vars" / "main.yml") | variables
+    connection = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    play = {"hosts": "gpu-1", "gather_facts": False, "vars": settings, "tasks": tasks}
+    (tmp_path / "plays.yml").write_text(yaml.safe_dump([play], sort_keys=False))
+    hosts = {"all": {"hosts": {"gpu-1": {}, "localhost": {}}, "vars": connection}}
+    (tmp_path / "inventory.yml").write_text(yaml.safe_dump(hosts))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("K8S_AUTH_", "KUBE"))}
+    run = subprocess.run(
+        [ANSIBLE, "--inventory", tmp_path / "inventory.yml", tmp_path / "plays.yml"],
+        env=kept | {"HOME": str(tmp_path)} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.returncode == 0) is (words is not None), run.stdout
+    assert words is None or words in run.stdout, run.stdout
