@@ -48,12 +48,16 @@ def _masked(value: t.Any) -> t.Any:
 def _secret_keys(entry: Json) -> set[str]:
     """Return the keys of a mapping whose values are secret as a whole."""
     keys = {key for key, item in entry.items() if item and isinstance(item, str) and _SECRET_KEY.search(str(key))}
-    name = entry.get("name")
-    if entry.get("value") and isinstance(name, str) and _SECRET_VARIABLE.search(name):
+    if _is_secret_variable(entry):
         keys.add("value")
     if entry.get("kind") == "Secret":
         keys |= {key for key in ("data", "stringData") if entry.get(key)}
     return keys
+
+
+def _is_secret_variable(entry: Json) -> bool:
+    name = entry.get("name")
+    return bool(entry.get("value")) and isinstance(name, str) and bool(_SECRET_VARIABLE.search(name))
 
 
 def secrets_in(value: t.Any) -> t.Iterator[str]:

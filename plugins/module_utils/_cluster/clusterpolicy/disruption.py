@@ -109,11 +109,16 @@ def _of_driver_pods(before: Json, after: Json, operator: Operator) -> Changes:
     if operator.outdated and not _upgrades_itself(before):
         yield _change(before, after, "driver.upgradePolicy.autoUpgrade", EVICTS)
     always_evicts = min(operator.running or (0, 0), operator.acting or (0, 0)) < IN_PLACE
-    if always_evicts and operator.running and operator.acting and operator.running != operator.acting:
-        yield Change("operator", _line(operator.running), _line(operator.acting), EVICTS)
+    if always_evicts:
+        yield from _of_version(operator)
     for field in _differing(before, after, _DRIVER_BLOCKS):
         if _is_in_driver_pods(field, before, after) and (always_evicts or not _starts_with(field, _COSMETIC)):
             yield _change(before, after, field, EVICTS)
+
+
+def _of_version(operator: Operator) -> Changes:
+    if operator.running and operator.acting and operator.running != operator.acting:
+        yield Change("operator", _line(operator.running), _line(operator.acting), EVICTS)
 
 
 def _line(found: Version) -> str:

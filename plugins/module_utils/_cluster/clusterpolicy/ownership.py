@@ -64,11 +64,7 @@ def applied_by(item: Json, manager: str) -> Json:
 
 
 def _applied_fields(item: Json, manager: str) -> Json:
-    fields: Json = {}
-    for entry in _entries(item):
-        if entry.get("manager") == manager and entry.get("operation") == "Apply":
-            fields = _united(fields, entry.get("fieldsV1") or {})
-    return fields
+    return _fields_of(entry for entry in _entries(item) if _is_applied_by(entry, manager))
 
 
 def _picked(value: Json, fields: Json) -> Json:
@@ -103,8 +99,7 @@ def merged(applied: Json, given: Json) -> Json:
         if value is None:
             made.pop(key, None)
         elif isinstance(value, dict):
-            earlier = made.get(key)
-            made[key] = merged(earlier if isinstance(earlier, dict) else {}, value)
+            made[key] = merged(_mapping(made.get(key)), value)
         else:
             made[key] = value
     return made
@@ -136,7 +131,7 @@ def belongs_to_helm(item: Json | None) -> bool:
     """Return whether Helm owns fields of an object, or has left its marks on it."""
     if item is None:
         return False
-    return any(is_helm(str(entry.get("manager"))) for entry in _entries(item)) or bool(_marks_of_helm(item))
+    return any(map(_is_of_helm, _entries(item))) or bool(_marks_of_helm(item))
 
 
 def _marks_of_helm(item: Json) -> list[tuple[str, str]]:
@@ -162,20 +157,31 @@ def adopted(item: Json, manager: str) -> Json:
 
 def _with_fields_of_helm(item: Json, manager: str, left_out: list[tuple[str, str]]) -> list[Json]:
     """Return managedFields with the entries of Helm and of the manager united into one."""
-    others: list[Json] = []
-    united: list[Json] = []
-    for entry in item["metadata"].get("managedFields") or []:
-        is_own = entry.get("manager") == manager and entry.get("operation") == "Apply"
-        is_united = not entry.get("subresource") and (is_own or is_helm(str(entry.get("manager"))))
-        (united if is_united else others).append(entry)
-    fields: Json = {}
-    for entry in united:
-        fields = _united(fields, entry.get("fieldsV1") or {})
+    entries = item["metadata"].get("managedFields") or []
+    united = [entry for entry in entries if _is_applied_by(entry, manager) or _is_of_helm(entry)]
+    if not united:
+        return list(entries)
+    fields = _fields_of(united)
     for place, key in left_out:
         _leave_out(fields, ["f:metadata", f"f:{place}", f"f:{key}"])
-    if not united:
-        return others
-    return [{**united[-1], "manager": manager, "operation": "Apply", "fieldsV1": fields}, *others]
+    own = {**united[-1], "manager": manager, "operation": "Apply", "fieldsV1": fields}
+    return [own, *(entry for entry in entries if entry not in united)]
+
+
+def _fields_of(entries: t.Iterable[Json]) -> Json:
+    fields: Json = {}
+    for entry in entries:
+        fields = _united(fields, entry.get("fieldsV1") or {})
+    return fields
+
+
+def _is_applied_by(entry: Json, manager: str) -> bool:
+    is_apply = entry.get("operation") == "Apply" and not entry.get("subresource")
+    return is_apply and entry.get("manager") == manager
+
+
+def _is_of_helm(entry: Json) -> bool:
+    return is_helm(str(entry.get("manager"))) and not entry.get("subresource")
 
 
 def _united(one: Json, other: Json) -> Json:
@@ -218,10 +224,7 @@ def without_given_up(item: Json, before: Json, manifest: Json, manager: str) -> 
 
     Empty blocks go with their last field, as they do in server-side apply.
     """
-    others: Json = {}
-    for entry in _entries(before):
-        if not (entry.get("manager") == manager and entry.get("operation") == "Apply"):
-            others = _united(others, entry.get("fieldsV1") or {})
+    others = _fields_of(entry for entry in _entries(before) if not _is_applied_by(entry, manager))
     return _reduced(item, _applied_fields(before, manager), manifest, others)
 
 
@@ -237,11 +240,8 @@ def without_helm(item: Json) -> Json:
 
 def as_applied(item: Json, manifest: Json, manager: str) -> Json:
     """Return an object in whose managedFields a manager has applied exactly the manifest."""
-    others = [
-        entry
-        for entry in item["metadata"].get("managedFields") or []
-        if not (entry.get("manager") == manager and entry.get("operation") == "Apply")
-    ]
+    entries = item["metadata"].get("managedFields") or []
+    others = [entry for entry in entries if not _is_applied_by(entry, manager)]
     metadata = {key: value for key, value in manifest["metadata"].items() if key != "name"}
     fields = {**_tree({"metadata": metadata} if metadata else {}), **_tree({"spec": manifest["spec"]})}
     own = {"manager": manager, "operation": "Apply", "fieldsV1": fields}
@@ -256,15 +256,15 @@ def _reduced(value: Json, owned: Json, applied: Json, others: Json) -> Json:
     made = {}
     for name, item in value.items():
         key = f"f:{name}"
-        if key not in owned:
-            made[name] = item
-            continue
-        is_applied, is_shared = name in applied, key in others
-        if isinstance(item, dict) and owned[key].keys() - {"."}:
-            inner = applied.get(name) if is_applied else {}
-            reduced = _reduced(item, owned[key], inner if isinstance(inner, dict) else {}, others.get(key) or {})
-            if reduced or is_applied or is_shared:
+        stays = key not in owned or name in applied or key in others
+        if isinstance(item, dict) and owned.get(key, {}).keys() - {"."}:
+            reduced = _reduced(item, owned[key], _mapping(applied.get(name)), others.get(key) or {})
+            if reduced or stays:
                 made[name] = reduced
-        elif is_applied or is_shared:
+        elif stays:
             made[name] = item
     return made
+
+
+def _mapping(value: t.Any) -> Json:
+    return value if isinstance(value, dict) else {}

@@ -119,8 +119,10 @@ def with_defaults(value: t.Any, schema: Json) -> t.Any:
         return [with_defaults(item, schema.get("items") or {}) for item in value]
     if not isinstance(value, dict):
         return value
-    made = dict(value)
-    for key, known in (schema.get("properties") or {}).items():
-        if "default" in known and made.get(key) is None:
-            made[key] = known["default"]
+    made = {**_defaults(schema), **{key: item for key, item in value.items() if item is not None}}
     return {key: with_defaults(item, _of_key(schema, key) or {}) for key, item in made.items()}
+
+
+def _defaults(schema: Json) -> Json:
+    known = (schema.get("properties") or {}).items()
+    return {key: field["default"] for key, field in known if "default" in field}
