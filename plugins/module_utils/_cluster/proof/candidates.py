@@ -13,6 +13,7 @@ import math
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import Verdict
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
@@ -79,13 +80,15 @@ def too_few_tested(verdicts: t.Iterable[Verdict], countable: int, min_tested: st
     )
 
 
-def slim(node: Json) -> Json:
-    """Return the parts of a node that this file reads: those of `nodes.slim`, and why the node is not Ready."""
-    message = _why_not_ready(node)
-    kept = nodes.slim(node)
-    for condition in kept["status"]["conditions"]:
-        condition["message"] = message
-    return kept
+class Slimmer(nodes.Slimmer):
+    """Reduces nodes to the parts that this file reads: also why a node is not Ready."""
+
+    def __call__(self, node: Json) -> Json:
+        """Return the parts of a node."""
+        kept = super().__call__(node)
+        for condition in kept["status"]["conditions"]:
+            condition["message"] = _why_not_ready(node)
+        return kept
 
 
 def _chosen(all_nodes: list[Json], options: Options) -> list[str]:
@@ -136,7 +139,7 @@ def _without_pod(name: str, node: Json | None, resource: str | None, options: Op
     is_ready = nodes.is_ready(node)
     kept_out = None if is_ready and resource else _not_for_pods(node)
     if not kept_out and nodes.is_cordoned(node) and options["nodes"] is None:
-        kept_out = "Cordoned", "The node is cordoned. Uncordon it to test it."
+        kept_out = "Cordoned", _why_cordoned(node)
     if kept_out:
         return Verdict(name, skipped=True, code=kept_out[0], reason=kept_out[1])
     if not is_ready:
@@ -156,6 +159,12 @@ def _not_for_pods(node: Json) -> tuple[str, str] | None:
     if labels.get(DEPLOY_DRA) == "true":
         return "ResourceClaims", "The node gives GPUs through Dynamic Resource Allocation, and the test makes no claim."
     return None
+
+
+def _why_cordoned(node: Json) -> str:
+    """Return the reason, with the other maintainers that keep the node cordoned if they have marked it."""
+    holders = [str(holder) for holder in marks.holders(node, {}) if holder.needs_cordon]
+    return f"The node is cordoned{' for ' if holders else ''}{' and '.join(holders)}."
 
 
 def _why_not_ready(node: Json) -> str:

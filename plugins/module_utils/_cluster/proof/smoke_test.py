@@ -40,7 +40,7 @@ def smoke_test(cluster: Cluster, options: Options) -> Json:
     """Test the selected nodes; in check mode only select them. Return the module's result."""
     refuse_below(options, count=1, parallel=1, timeout=1, log_lines=1)
     candidates.too_few_tested([], 0, options["min_tested"])
-    nodes, _version = cluster.large_list(namespaced("v1", None, "nodes"), candidates.slim)
+    nodes, _version = cluster.large_list(namespaced("v1", None, "nodes"), candidates.Slimmer())
     selection = candidates.select(nodes, options)
     if options["priority_class_name"]:
         priority.check_given(cluster, options["priority_class_name"])

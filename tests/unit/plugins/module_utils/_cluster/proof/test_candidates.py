@@ -152,6 +152,15 @@ def test_a_node_with_a_device_plugin_is_not_taken_for_one_of_virtual_machines() 
     assert failed(select([node("a", {}, labels=both)], options())).keys() == {"a"}
 
 
+def test_a_cordoned_node_is_skipped_with_the_maintainer_that_wants_it_so() -> None:
+    upgrading = {"nvidia.com/gpu-driver-upgrade-state": "drain-required"}
+    nodes = [node("by-hand", cordoned=True), node("upgrading", cordoned=True, labels=upgrading)]
+    assert [verdict.reason for verdict in select(nodes, options()).verdicts] == [
+        "The node is cordoned.",
+        "The node is cordoned for gpu-operator (label nvidia.com/gpu-driver-upgrade-state=drain-required).",
+    ]
+
+
 def test_a_cordoned_node_that_is_down_is_out_of_service() -> None:
     assert codes(select([node("a", ready="False", cordoned=True)], options())) == {"a": "Cordoned"}
 
