@@ -92,13 +92,15 @@ def _about_operator(observation: Observation) -> Reasons:
 
 def _not_running(observation: Observation, deployment: Json) -> Reason:
     """Return why the operator's newest version does not run. An old one acts on the ClusterPolicy by its old rules."""
-    name, status = objects.name_of(deployment), deployment.get("status") or {}
-    code = "OperatorNotUpdated" if status.get("availableReplicas") else "OperatorNotAvailable"
-    what = "does not run its newest version" if status.get("availableReplicas") else "has no available pod"
+    name = objects.name_of(deployment)
     cause, is_failed = held_up(observation, name)
-    message = f"The operator Deployment {name} {what}, so the ClusterPolicy's status is stale{cause}."
+    level: Level = "failed" if is_failed else "progressing"
     remedy = f"See `kubectl -n {observation.namespace} describe deployment {name}`."
-    return Reason("failed" if is_failed else "progressing", code, message, remedy)
+    if (deployment.get("status") or {}).get("availableReplicas"):
+        message = f"The operator Deployment {name} does not run its newest version, and the old one still acts{cause}."
+        return Reason(level, "OperatorNotUpdated", message, remedy)
+    message = f"The operator Deployment {name} has no available pod, so the ClusterPolicy's status is stale{cause}."
+    return Reason(level, "OperatorNotAvailable", message, remedy)
 
 
 def about_discovery(observation: Observation) -> Reasons:

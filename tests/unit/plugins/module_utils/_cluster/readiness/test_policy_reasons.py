@@ -94,7 +94,7 @@ def test_the_operators_pod_says_why(message: str, stuck_s: float, state: str) ->
     rows = troubled("gpu-operator", "ImagePullBackOff", message=message, stuck_s=stuck_s)
     found = not_updated(others=rows)
     assert found.state == state
-    assert "stale: pod gpu-operator-abcd1 is ImagePullBackOff (container x: because)." in found.message
+    assert "still acts: pod gpu-operator-abcd1 is ImagePullBackOff (container x: because)." in found.message
 
 
 @pytest.mark.parametrize(("seen_s", "state"), [(59, "progressing"), (60, "failed")])
