@@ -45,6 +45,7 @@ def test_nfd(daemonsets: list[dict], enabled: bool, nodes: list[dict], level: st
             "failure",
         ),
         (daemonset("nvidia-driver-installer"), "driver", "failure"),
+        (daemonset("nvidia-container-toolkit"), "toolkit", "failure"),
         (daemonset("x", "nvcr.io/nvidia/k8s/dcgm-exporter:4"), "dcgmExporter", "warning"),
         (daemonset("gpu-feature-discovery"), "gfd", "failure"),
         (daemonset("mig-manager"), "migManager", "failure"),
