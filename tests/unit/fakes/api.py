@@ -90,9 +90,7 @@ class FakeApi:
         existing = next((item for item in self.lists[collection] if item["metadata"]["name"] == name), None)
         dry = query.get("dryRun") == "All"
         if method == "PATCH" and isinstance(body, list):
-            return self._json_patch(collection, existing, body)
-        if method == "PUT" and existing is not None and body is not None and dry:
-            return 200, body
+            return self._json_patch(collection, existing, body, dry)
         if method == "PATCH" and body is not None and "force" not in query:
             return self._merge_patch(collection, existing, body, dry)
         if method == "PATCH" and body is not None:
@@ -141,8 +139,8 @@ class FakeApi:
             self.lists[collection] = [made if item is existing else item for item in self.lists[collection]]
         return 200, made
 
-    def _json_patch(self, collection: str, existing: Json | None, patch: list[Json]) -> Reply:
-        """Apply a JSON patch of the metadata that replaces and removes."""
+    def _json_patch(self, collection: str, existing: Json | None, patch: list[Json], dry: bool) -> Reply:
+        """Apply a JSON patch that replaces and removes."""
         if existing is None:
             return refusal(404, "not found")
         made = copy.deepcopy(existing)
@@ -155,6 +153,8 @@ class FakeApi:
                 del parent[last]
             else:
                 parent[last] = step["value"]
+        if dry:
+            return 200, made
         made["metadata"]["resourceVersion"] = str(int(made["metadata"].get("resourceVersion", 1)) + 1)
         self.lists[collection] = [made if item is existing else item for item in self.lists[collection]]
         return 200, made
@@ -243,7 +243,7 @@ def _handler(api: FakeApi) -> type[http.server.BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names that http.server calls
+        do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names that http.server calls
 
         def date_time_string(self, timestamp: float | None = None) -> str:
             return super().date_time_string(time.time() + api.skew_s)

@@ -12,6 +12,7 @@ store, and fields that only the CRD of the next operator knows (check mode befor
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects
@@ -97,7 +98,8 @@ def _adopted(cluster: Cluster, request: Request, predicted: Json) -> Json:
     if reduced["spec"] == after["spec"]:
         return reduced
     # The API server fills in the defaults of the fields that leave.
-    answer = cluster.ask("PUT", request.path, DRY_RUN, reduced)
+    patch = json.dumps([{"op": "replace", "path": "/spec", "value": reduced["spec"]}])
+    answer = cluster.ask("PATCH", request.path, DRY_RUN, patch, "application/json-patch+json")
     return {**reduced, "spec": answer["spec"]}
 
 

@@ -87,7 +87,7 @@ def owned_by_helm(api: FakeApi) -> FakeApi:
 def test_helm_is_no_conflict_in_an_adoption(owned_by_helm: FakeApi) -> None:
     refuse(owned_by_helm, conflict("helm", "Helm"))
     predicted, dummy = predict(owned_by_helm, {"driver": {"version": "595"}}, adopts=True)
-    assert queries(owned_by_helm) == [("PATCH", "false"), ("PATCH", "true"), ("PUT", None)]
+    assert queries(owned_by_helm) == [("PATCH", "false"), ("PATCH", "true"), ("PATCH", None)]
     assert "toolkit" not in predicted["spec"] and predicted["spec"]["driver"] == {"version": "595"}
     assert predicted["metadata"]["annotations"] == {}
     assert [entry["manager"] for entry in predicted["metadata"]["managedFields"]] == ["gpuops.nvidia"]
