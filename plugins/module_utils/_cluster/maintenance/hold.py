@@ -51,7 +51,9 @@ INITIAL_LABELS = {
 """Labels that are ``false`` or ``true`` during a hold, and the annotations with their former values ("" if unset)."""
 
 LEFT_CORDONED = "gpuops.nvidia/left-cordoned"
-"""Annotation with the maintainers for which the cordon was left on a node, and which will not lift it."""
+"""Annotation with the maintainers for which our cordon was left on a node, and the time of the cordon."""
+
+_CORDON_TAINT = "node.kubernetes.io/unschedulable"
 
 
 # ---- what is written on a node ------------------------------------------------------------------------------------
@@ -65,7 +67,7 @@ class Hold:
     purposes: tuple[str, ...]
     initially_cordoned: bool
     left_cordoned: bool = False
-    """Whether the node is held no more, but its cordon was left for other maintainers that will not lift it."""
+    """Whether the node is held no more, and the note is still there that our cordon was left for others."""
 
 
 def hold_of(node: Json) -> Hold:
@@ -202,8 +204,7 @@ def _switches(node: Json, claim: Claim, hold: Hold) -> tuple[dict[str, str | Non
 
 def _initial_state(node: Json, hold: Hold, holders: t.Iterable[Holder]) -> dict[str, str | None]:
     """Return the annotations about what the node was like before it was held, or before its cordon was lifted."""
-    # A cordon that an earlier hold left for others is ours.
-    initially_cordoned = hold.unschedulable and not hold.left_cordoned
+    initially_cordoned = hold.unschedulable and not (hold.left_cordoned and _is_our_cordon(node))
     without_cordon = [] if hold.unschedulable else [holder.owner for holder in holders if not holder.at_work]
     annotations: dict[str, str | None] = {INITIALLY_CORDONED: "true" if initially_cordoned else "false"}
     annotations |= _or_none(node, INITIAL_HOLDERS, ",".join(dict.fromkeys(without_cordon)))
@@ -228,7 +229,7 @@ def release_patch(node: Json, purpose: str, holders: t.Iterable[Holder]) -> Json
     """
     hold = hold_of(node)
     if hold.left_cordoned:
-        return _uncordon(node, {}) if not hold.unschedulable or not cordoned_for(node, holders) else None
+        return _release_left(node, holders)
     if purpose not in hold.purposes:
         return None
     annotations: dict[str, str | None] = {PURPOSE_PREFIX + purpose: None}
@@ -247,16 +248,43 @@ def cordoned_for(node: Json, holders: t.Iterable[Holder]) -> list[Holder]:
     return [holder for holder in needing if holder.at_work or holder.owner not in without_cordon]
 
 
+def _release_left(node: Json, holders: t.Iterable[Holder]) -> Json | None:
+    """Return the patch for a node whose cordon was left for others, or None while they need it."""
+    if not is_cordoned(node) or not _is_our_cordon(node):
+        return _end(node, {}, {})
+    return None if cordoned_for(node, holders) else _uncordon(node, {})
+
+
 def _uncordon(node: Json, annotations: dict[str, str | None]) -> Json:
     return _end(node, {**annotations, **_forgotten(node)}, {"unschedulable": None})
 
 
 def _leave_cordoned(node: Json, annotations: dict[str, str | None], left_for: list[Holder]) -> Json:
-    """Return the patch that leaves the cordon to those who need it. If none of them lifts it, that is noted."""
+    """Return the patch that leaves the cordon to those who need it.
+
+    Whoever lifts the cordon may have done so already, before it was set again for our maintenance. So the note is
+    always made, and a later call lifts a cordon that nobody needs any more.
+    """
     made = {**annotations, **_forgotten(node)}
-    if is_cordoned(node) and not any(holder.lifts for holder in left_for):
-        made[LEFT_CORDONED] = ",".join(holder.owner for holder in left_for)
+    if is_cordoned(node):
+        made[LEFT_CORDONED] = _left_note([holder.owner for holder in left_for], _cordoned_since(node))
     return _end(node, made, {})
+
+
+def _left_note(owners: t.Iterable[str], since: str) -> str:
+    return f"{','.join(dict.fromkeys(owners))} {since}".rstrip()
+
+
+def _cordoned_since(node: Json) -> str:
+    """Return since when the node is cordoned, which Kubernetes writes into the taint for it, or an empty string."""
+    taints = (node.get("spec") or {}).get("taints") or []
+    return next((taint.get("timeAdded") or "" for taint in taints if taint["key"] == _CORDON_TAINT), "")
+
+
+def _is_our_cordon(node: Json) -> bool:
+    """Return whether the cordon is the one that was left, rather than a later one of somebody else."""
+    since = annotations_of(node)[LEFT_CORDONED].partition(" ")[2]
+    return not since or since == _cordoned_since(node)
 
 
 def leave_patch(node: Json, holders: t.Iterable[Holder]) -> Json | None:
@@ -269,7 +297,7 @@ def leave_patch(node: Json, holders: t.Iterable[Holder]) -> Json | None:
     believers = [holder.owner for holder in holders if holder.needs_cordon and not holder.lifts]
     if hold.purposes or hold.unschedulable or not believers:
         return None
-    return _patch(node, {LEFT_CORDONED: ",".join(believers)}, {"unschedulable": True})
+    return _patch(node, {LEFT_CORDONED: _left_note(believers, "")}, {"unschedulable": True})
 
 
 def _forgotten(node: Json) -> dict[str, str | None]:

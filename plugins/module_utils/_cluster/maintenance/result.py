@@ -49,6 +49,10 @@ class NodeResult:
         if text not in self.notes:
             self.notes.append(text)
 
+    def gone(self) -> None:
+        """Record that the node does not exist any more, so that nobody holds it."""
+        self.absent, self.unschedulable, self.purposes, self.held_by = True, False, [], []
+
     def fail(self, reason: str) -> None:
         """Record that the node could not be brought to the state, and why."""
         self.failed, self.reason = True, reason

@@ -117,7 +117,8 @@ def _describe(fleet: Fleet, result: NodeResult, node: Json) -> None:
     held = hold.hold_of(node)
     left_for = hold.cordoned_for(node, holders)
     if held.unschedulable and not held.purposes and left_for:
-        never = ", which will not uncordon it: run this again when it has finished" if held.left_cordoned else ""
+        lifts = any(holder.lifts for holder in left_for)
+        never = "" if lifts else ", which will not uncordon it: run this again when it has finished"
         result.note(f"It stays cordoned for {first_few(list(map(str, left_for)))}{never}.")
 
 
@@ -153,8 +154,9 @@ def _restore(fleet: Fleet, changes: list[NodeChange], absent: t.Sequence[NodeRes
         results[name].changed = changed
         _describe(fleet, results[name], node)
     for name, error in errors.items():
-        results[name].absent = error.reason == "NodeDeleted"
-        if not results[name].absent:
+        if error.reason == "NodeDeleted":
+            results[name].gone()
+        else:
             results[name].fail(error.msg)
     rows = list(results.values())
     if any(row.failed for row in rows):
@@ -417,7 +419,10 @@ class Run:
         with contextlib.suppress(GpuOpsError):  # Without a new look, the last one counts.
             self._fleet.look_elsewhere()
         done, errors = release(self._fleet, {name: change.undo_patch for name, change in self._changes.items()})
-        self._not_released = {name: error.msg for name, error in errors.items() if error.reason != "NodeDeleted"}
+        deleted = [name for name, error in errors.items() if error.reason == "NodeDeleted"]
+        self._not_released = {name: error.msg for name, error in errors.items() if name not in deleted}
+        for name in deleted:
+            self._results[name].gone()
         for name, (node, dummy) in done.items():
             result = self._results[name]
             _describe(self._fleet, result, node)

@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import signals, waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
@@ -119,3 +122,89 @@ def test_an_empty_answer_from_the_cache_is_verified() -> None:
     assert fleet.Fleet(cluster, options()).pods_on("gpu-0000") == []
     selector = {"fieldSelector": "spec.nodeName=gpu-0000"}
     assert cluster.reads == [{**selector, "resourceVersion": "0"}, selector]
+
+
+# ---- other maintainers, and interruptions -------------------------------------------------------------------------
+
+LOCK = '{"nodeID": "gpu-0000", "metadata": {"unschedulable": true}}'
+KURED = {"metadata": {"name": "kured", "annotations": {"weave.works/kured-node-lock": LOCK}}}
+
+
+class Others:
+    """What lists of other objects answer: objects, None for a kind that does not exist, or an error."""
+
+    def __init__(self, daemonsets: t.Any, maintenances: t.Any) -> None:
+        self.answers = {
+            "/apis/apps/v1/daemonsets": daemonsets,
+            "/apis/maintenance.nvidia.com/v1alpha1/nodemaintenances": maintenances,
+        }
+
+    def now(self) -> float:
+        return 0.0
+
+    def get(self, path: str) -> dict | None:
+        answer = self.answers[path]
+        if isinstance(answer, GpuOpsError):
+            raise answer
+        return None if answer is None else {"items": answer}
+
+
+def looked(daemonsets: t.Any, maintenances: t.Any) -> fleet.Fleet:
+    made = fleet.Fleet(Others(daemonsets, maintenances), options())
+    made.look_elsewhere()
+    return made
+
+
+def test_other_objects_say_who_works_on_a_node() -> None:
+    found = looked([KURED], [])
+    assert [str(holder) for holder in found.holders_of(node(0))] == ["kured (lock on DaemonSet kured)"]
+    assert found.holders_of(node(1)) == [] and found.unread == []
+
+
+def test_a_second_look_is_worth_while_only_if_such_a_maintainer_is_installed() -> None:
+    assert not looked([{"metadata": {"name": "calico"}}], None).can_appear_elsewhere
+    assert looked([{"metadata": {"name": "my-kured"}}], None).can_appear_elsewhere
+    assert looked([], []).can_appear_elsewhere and looked([KURED], None).can_appear_elsewhere
+
+
+def test_what_may_not_be_listed_is_named_and_other_errors_are_raised() -> None:
+    refused = GpuOpsError("No permission.", reason="Forbidden")
+    found = looked(refused, refused)
+    found.look_elsewhere()
+    assert (
+        found.unread
+        == [
+            "DaemonSets, and so not kured's lock",
+            "NodeMaintenances of maintenance.nvidia.com",
+        ]
+        and not found.can_appear_elsewhere
+    )
+    with pytest.raises(GpuOpsError):
+        looked(away(), None)
+
+
+def test_a_signal_in_the_middle_of_the_thread_pool_leaves_it_usable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler that raises there leaves a lock of the pool taken: its threads, and so the module, never end."""
+    real, sent, main = threading.Condition.__enter__, [], threading.get_ident()
+
+    def enter(self: threading.Condition) -> t.Any:
+        entered = real(self)
+        if threading.get_ident() == main and not sent:
+            sent.append(True)
+            os.kill(os.getpid(), signal.SIGINT)
+        return entered
+
+    with signals.noted() as interruption:
+        made = fleet.Fleet(FakeCluster(), options(), interruption)
+        assert made.each(abs, range(8)) == list(range(8))
+        monkeypatch.setattr(threading.Condition, "__enter__", enter)
+        with pytest.raises(KeyboardInterrupt, match="SIGINT"):
+            for dummy in range(2):
+                made.each(lambda item: item, range(8))
+        monkeypatch.undo()
+        interruption.disregard()
+        ended = threading.Thread(target=made.finish, daemon=True)
+        ended.start()
+        ended.join(10)
+        assert sent and not ended.is_alive()
+        assert made.each(lambda item: item + 1, [1, 2]) == [2, 3]

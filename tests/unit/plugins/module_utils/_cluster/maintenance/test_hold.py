@@ -9,7 +9,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
     INITIALLY_CORDONED,
     PURPOSE_PREFIX,
     Hold,
-    Stamp,
     has_stamp,
     hold_of,
     hold_patch,
@@ -203,7 +202,7 @@ def noted(node: dict, **notes: str) -> dict:
 def test_a_cordon_that_others_found_is_handed_over_to_them(note: str) -> None:
     node = noted(held(reboot="x"), **{note: "True"})
     own = {PURPOSE_PREFIX + "reboot": None, INITIALLY_CORDONED: None}
-    assert changes(release_patch(node, "reboot", [NVSENTINEL])) == ({**own, note: None}, {})
+    assert changes(release_patch(node, "reboot", [NVSENTINEL])) == ({**own, note: None, LEFT: "nvsentinel"}, {})
     assert changes(release_patch(node, "reboot", [])) == ({**own, note: None}, {"unschedulable": None})
     theirs = noted(held(reboot="x", initially="true"), **{note: "True"})
     assert changes(release_patch(theirs, "reboot", [NVSENTINEL])) == (own, {})
@@ -216,11 +215,28 @@ def test_a_cordon_is_left_for_those_who_do_not_lift_it_until_they_have_finished(
     assert release_patch(left, "any", [KURED]) is None
     assert changes(release_patch(left, "any", [])) == ({LEFT: None}, {"unschedulable": None})
     lifted = patched(left, {"spec": {"unschedulable": None}})
-    assert changes(release_patch(lifted, "any", [KURED])) == ({LEFT: None}, {"unschedulable": None})
+    assert changes(release_patch(lifted, "any", [KURED])) == ({LEFT: None}, {})
 
 
-def test_a_cordon_is_not_noted_as_left_if_one_of_them_lifts_it_or_nobody_needs_it() -> None:
-    assert LEFT not in changes(release_patch(held(reboot="x"), "reboot", [KURED, NVSENTINEL]))[0]
+def test_a_later_cordon_of_somebody_else_is_not_taken_for_the_one_that_was_left() -> None:
+    def cordoned(node: dict, since: str) -> dict:
+        node["spec"]["taints"] = [
+            {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": since}
+        ]
+        return node
+
+    node = cordoned(held(reboot="x"), "2026-11-21T09:00:00Z")
+    left = patched(node, release_patch(node, "reboot", [KURED]))
+    assert left["metadata"]["annotations"] == {LEFT: "kured 2026-11-21T09:00:00Z"}
+    assert changes(release_patch(left, "any", []))[1] == {"unschedulable": None}
+    theirs = cordoned(noted(held(initially=None), **{LEFT: "kured 2026-11-21T09:00:00Z"}), "2026-11-21T09:30:00Z")
+    assert changes(release_patch(theirs, "any", [])) == ({LEFT: None}, {})
+    assert changes(hold_patch(theirs, claim(), ()))[0][INITIALLY_CORDONED] == "true"
+
+
+def test_a_cordon_is_noted_as_left_only_if_somebody_needs_it() -> None:
+    """One that lifts the cordon may have done so before it was set again for us."""
+    assert changes(release_patch(held(reboot="x"), "reboot", [KURED, NVSENTINEL]))[0][LEFT] == "kured,nvsentinel"
     assert changes(release_patch(held(reboot="x"), "reboot", [KARPENTER]))[1] == {"unschedulable": None}
     assert LEFT not in changes(release_patch(held(reboot="x", cordoned=False), "reboot", [KURED]))[0]
 

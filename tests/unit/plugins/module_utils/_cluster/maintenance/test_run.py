@@ -202,3 +202,206 @@ def test_a_refused_pod_is_left_alone_for_a_while(clock: Clock) -> None:
     assert not drain.is_due(pod)
     clock.now_s += run.EVICTION_RETRY_S
     assert drain.is_due(pod) and not drain.is_due(workload("a", deletionTimestamp="2026-11-21T10:00:00Z"))
+
+
+# ---- other maintainers --------------------------------------------------------------------------------------------
+
+
+def refused_for(fleet: FakeFleet, looks: int) -> None:
+    """Let a budget forbid evictions for this many looks."""
+    left = [looks]
+
+    def look() -> None:
+        left[0] -= 1
+        fleet.refusal = "no" if left[0] > 0 else ""
+
+    fleet.look, fleet.refusal = look, "no"
+
+
+def uncordon(fleet: FakeFleet, name: str = "gpu-0000") -> None:
+    spec = {key: value for key, value in fleet.all_nodes[name]["spec"].items() if key != "unschedulable"}
+    fleet.all_nodes[name] = {**fleet.all_nodes[name], "spec": spec}
+
+
+def test_a_node_that_somebody_uncordons_during_its_drain_is_cordoned_again() -> None:
+    fleet = FakeFleet()
+    refused_for(fleet, 60)
+    real, seen = fleet.look, []
+
+    def look() -> None:
+        real()
+        seen.append(fleet.cordoned)
+        if len(seen) == 10:
+            uncordon(fleet)
+
+    fleet.look = look
+    first, second = run.apply(fleet, changes(fleet))
+    assert first.notes == ["Somebody else uncordoned it while it was held. It is cordoned again."]
+    assert second.notes == [] and fleet.cordoned == ["gpu-0000", "gpu-0001"]
+    # A drain looks at both nodes each second, and at the cordon every 5 seconds.
+    assert [len(nodes) for nodes in seen[10:22]].count(1) <= 10
+
+
+def test_a_node_is_looked_at_once_more_before_its_drain_ends() -> None:
+    fleet = FakeFleet()
+    uncordoned: list[bool] = []
+
+    def look() -> None:
+        if not fleet.all_pods["gpu-0000"] and not uncordoned:
+            uncordoned.append(True)
+            uncordon(fleet)
+
+    fleet.look = look
+    assert "cordoned again" in run.apply(fleet, changes(fleet))[0].notes[0]
+    assert fleet.cordoned == ["gpu-0000", "gpu-0001"]
+
+
+def test_a_node_whose_maintenance_another_call_has_ended_fails() -> None:
+    fleet = FakeFleet()
+    fleet.look = lambda: fleet.all_nodes["gpu-0000"]["metadata"].update(annotations={})
+    with pytest.raises(GpuOpsError, match=r"^gpu-0000: Another call has ended its maintenance in the meantime\. The"):
+        run.apply(fleet, changes(fleet))
+    assert fleet.cordoned == ["gpu-0000"], "It is no more ours."
+
+
+def test_a_failure_says_for_whom_a_node_stays_cordoned() -> None:
+    fleet = FakeFleet(timeout=30)
+    fleet.refusal = "no"
+    fleet.look = lambda: fleet.elsewhere.update({"gpu-0001": (Holder("kured", "lock", lifts=False),)})
+    with pytest.raises(GpuOpsError) as e:
+        run.apply(fleet, changes(fleet))
+    rows = e.value.details["nodes"]
+    assert rows[1]["notes"] == [
+        "It stays cordoned for kured (lock), which will not uncordon it: run this again when it has finished."
+    ]
+    assert rows[1]["held_by"] == [{"owner": "kured", "mark": "lock", "at_work": True}]
+    assert fleet.cordoned == ["gpu-0001"] and fleet.looks_elsewhere == 1
+
+
+def test_after_an_uncordon_a_second_look_finds_who_came_meanwhile() -> None:
+    fleet = FakeFleet(state="restored")
+    for name in fleet.all_nodes:
+        fleet.patch(name, changes(FakeFleet())[int(name[-1])].make_patch)
+    fleet.can_appear_elsewhere = True
+
+    def look_elsewhere() -> None:
+        fleet.elsewhere = {"gpu-0001": (Holder("kured", "lock", lifts=False),)}
+
+    fleet.look_elsewhere = look_elsewhere  # type: ignore[method-assign]
+    first, second = run.apply(fleet, changes(fleet))
+    assert first.changed and not first.unschedulable and first.notes == []
+    assert second.changed and second.unschedulable and "stays cordoned for kured" in second.notes[0]
+    assert fleet.all_nodes["gpu-0001"]["metadata"]["annotations"] == {"gpuops.nvidia/left-cordoned": "kured"}
+
+
+def test_without_a_maintainer_that_records_elsewhere_there_is_no_second_look() -> None:
+    fleet = FakeFleet(state="restored")
+    fleet.patch("gpu-0000", changes(FakeFleet())[0].make_patch)
+    run.apply(fleet, changes(fleet))
+    assert fleet.cordoned == [] and fleet.looks_elsewhere == 0
+
+
+def test_a_restore_says_that_somebody_uncordoned_the_node_before() -> None:
+    for act in (run.predict, run.apply):
+        fleet = FakeFleet(state="restored")
+        fleet.patch("gpu-0000", changes(FakeFleet())[0].make_patch)
+        uncordon(fleet)
+        notes = [result.notes for result in act(fleet, changes(fleet))]
+        assert notes == [["Somebody else uncordoned it while it was held."], []]
+
+
+def test_a_node_that_stays_cordoned_for_one_that_lifts_it_needs_no_further_call() -> None:
+    fleet = FakeFleet(state="restored")
+    fleet.patch("gpu-0000", changes(FakeFleet())[0].make_patch)
+    fleet.elsewhere = {"gpu-0000": (Holder("nodewright", "annotation x"),)}
+    (result, dummy) = run.apply(fleet, changes(fleet))
+    assert result.notes == ["It stays cordoned for nodewright (annotation x)."]
+
+
+# ---- interruptions, and nodes without a kubelet -------------------------------------------------------------------
+
+
+def test_after_a_signal_nothing_new_begins_and_the_clean_up_is_not_interrupted() -> None:
+    fleet = FakeFleet()
+
+    def look() -> None:
+        fleet.interruption.note(15, None)
+        fleet.interruption.check()
+
+    fleet.look = look
+    with pytest.raises(GpuOpsError) as e:
+        run.apply(fleet, changes(fleet))
+    assert e.value.reason == "Interrupted" and fleet.cordoned == []
+    fleet.interruption.check()
+
+
+def ending(since: str) -> Json:
+    return workload("a", deletionTimestamp=since)
+
+
+def dead(fleet: FakeFleet) -> None:
+    fleet.all_nodes["gpu-0000"]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    fleet.all_pods["gpu-0000"] = [ending("2026-11-21T09:58:00Z")]
+
+
+def test_a_pod_on_a_dead_node_is_given_up_only_with_permission() -> None:
+    fleet = FakeFleet(timeout=30)
+    dead(fleet)
+    with pytest.raises(GpuOpsError, match="its node is not Ready, so no kubelet can end it"):
+        run.apply(fleet, changes(fleet))
+    fleet = FakeFleet(timeout=30, skip_wait_for_delete_timeout=120)
+    dead(fleet)
+    first, second = run.apply(fleet, changes(fleet))
+    assert not first.failed and not second.failed and fleet.cordoned == ["gpu-0000", "gpu-0001"]
+    assert first.left == {
+        "default/a": "given up 120 s after its grace period, because its node is not Ready: it may still run there, "
+        "and ends when the kubelet is back or the node is deleted"
+    }
+
+
+@pytest.mark.parametrize("seconds", [121, 600])
+def test_a_pod_is_not_given_up_before_its_time(seconds: int) -> None:
+    fleet = FakeFleet(timeout=30, skip_wait_for_delete_timeout=seconds)
+    dead(fleet)
+    with pytest.raises(GpuOpsError, match="no kubelet can end it"):
+        run.apply(fleet, changes(fleet))
+
+
+# ---- what the results count ---------------------------------------------------------------------------------------
+
+
+def test_a_resumed_drain_that_evicts_has_changed_the_node() -> None:
+    fleet = FakeFleet()
+    for name in fleet.all_nodes:
+        fleet.patch(name, hold_earlier)
+    first, second = run.apply(fleet, changes(fleet))
+    assert first.changed and second.changed
+    assert not any(result.changed for result in run.apply(fleet, changes(fleet)))
+
+
+def hold_earlier(item: Json) -> Json:
+    annotations = {"gpuops.nvidia/maintenance.reboot": "2026-11-21T09:00:00Z bastion 00000000"}
+    return {"metadata": {"annotations": annotations}, "spec": {"unschedulable": True}}
+
+
+def test_a_failed_node_says_how_long_its_drain_took() -> None:
+    fleet = FakeFleet(timeout=30)
+    fleet.refusal = "no"
+    with pytest.raises(GpuOpsError) as e:
+        run.apply(fleet, changes(fleet))
+    assert [row["seconds"] for row in e.value.details["nodes"]] == [30, 30]
+
+
+def test_a_node_that_was_deleted_need_not_be_put_back() -> None:
+    fleet = FakeFleet(timeout=30)
+    fleet.refusal = "no"
+    real = fleet.patch_all
+
+    def patch_all(patches: t.Mapping[str, t.Any]) -> tuple[dict, dict]:
+        done, errors = real({name: patch for name, patch in patches.items() if name != "gpu-0001"})
+        gone = GpuOpsError("Node gpu-0001 was deleted in the meantime.", reason="NodeDeleted")
+        return done, errors | ({"gpu-0001": gone} if "gpu-0001" in patches else {})
+
+    fleet.patch_all = patch_all  # type: ignore[method-assign]
+    with pytest.raises(GpuOpsError, match=r"The nodes that this call cordoned are put back\.$"):
+        run.apply(fleet, changes(fleet))
