@@ -74,7 +74,7 @@ options:
     type: list
     elements: str
   node_selector:
-    description: Label selector of the GPU nodes to test, for example C(pool=a,zone in (x,y\),!spot).
+    description: Label selector of the GPU nodes to test, for example V(pool=a,tier!=test,!spot).
     type: str
   exclude_nodes:
     description: Names of GPU nodes to leave out.
