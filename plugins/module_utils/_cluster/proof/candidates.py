@@ -69,15 +69,22 @@ def too_few_tested(verdicts: t.Iterable[Verdict], countable: int, min_tested: st
     verdicts = list(verdicts)
     number, percent = tolerance.parse_limit(min_tested, "min_tested")
     wanted = math.ceil(countable * number / 100) if percent else min(number, countable)
-    tested = sum(not verdict.skipped for verdict in verdicts)
+    untested = [verdict for verdict in verdicts if not _was_tested(verdict)]
+    tested = len(verdicts) - len(untested)
     if tested >= wanted:
         return ""
-    countable_ones = (verdict for verdict in verdicts if verdict.skipped and verdict.code not in NOT_FOR_PODS)
-    skipped = [f"{verdict.node}: {verdict.code}" for verdict in countable_ones]
+    causes = [
+        f"{verdict.node}: {verdict.code or 'NotTestable'}" for verdict in untested if verdict.code not in NOT_FOR_PODS
+    ]
     return (
-        f"Only {tested} of {countable} nodes were tested, but at least {wanted} must be ({first_few(skipped)}). "
+        f"Only {tested} of {countable} nodes were tested, but at least {wanted} must be ({first_few(causes)}). "
         "Run the test when GPUs are free, or lower min_tested."
     )
+
+
+def _was_tested(verdict: Verdict) -> bool:
+    """Return whether a workload ran to a verdict. A node that is down has failed, but without a test."""
+    return verdict.passed or (verdict.phase is not None and not verdict.skipped)
 
 
 class Slimmer(nodes.Slimmer):

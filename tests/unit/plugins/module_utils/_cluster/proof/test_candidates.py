@@ -167,8 +167,9 @@ def test_a_cordoned_node_that_is_down_is_out_of_service() -> None:
 
 # ---- how many must be tested --------------------------------------------------------------------------------------
 
-TESTED, BROKEN = Verdict("t", passed=True), Verdict("f", reason="broken")
-BUSY, CORDONED = Verdict("b", skipped=True, code="Busy"), Verdict("c", skipped=True, code="Cordoned")
+TESTED, BROKEN = Verdict("t", passed=True), Verdict("f", phase="Failed", reason="broken")
+DOWN = Verdict("d", reason="The node is not Ready: down.")
+BUSY, CORDONED = Verdict("b", skipped=True, code="Busy", phase="Pending"), Verdict("c", skipped=True, code="Cordoned")
 OFF_VERDICT = Verdict("o", skipped=True, code="OperandsSwitchedOff")
 
 
@@ -179,6 +180,7 @@ OFF_VERDICT = Verdict("o", skipped=True, code="OperandsSwitchedOff")
         ([BROKEN, BUSY], 2, "1", False),
         ([BUSY, CORDONED], 2, "1", True),
         ([BUSY, CORDONED], 2, "0", False),
+        ([BUSY, DOWN], 2, "1", True),
         ([TESTED, TESTED], 2, "5", False),
         ([TESTED, BUSY], 2, "5", True),
         ([TESTED, BUSY, BUSY], 3, "33%", False),
@@ -192,8 +194,8 @@ def test_the_number_of_tested_nodes(verdicts: list[Verdict], countable: int, min
 
 
 def test_too_few_tested_nodes_are_named_with_the_reason() -> None:
-    assert too_few_tested([BUSY, CORDONED, OFF_VERDICT], 2, "100%") == (
-        "Only 0 of 2 nodes were tested, but at least 2 must be (b: Busy, c: Cordoned). "
+    assert too_few_tested([BUSY, CORDONED, OFF_VERDICT, DOWN], 3, "100%") == (
+        "Only 0 of 3 nodes were tested, but at least 3 must be (b: Busy, c: Cordoned, d: NotTestable). "
         "Run the test when GPUs are free, or lower min_tested."
     )
 

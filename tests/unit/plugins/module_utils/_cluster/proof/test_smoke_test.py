@@ -134,7 +134,9 @@ def test_the_answer_of_the_module_has_an_entry_for_each_node() -> None:
         ("c", False, False, ""),
     ]
     assert result["summary"] == {"nodes": 3, "passed": 1, "failed": 1, "skipped": 1}
-    assert result["too_few_tested"].startswith("Only 2 of 3 nodes were tested, but at least 3 must be (b: Cordoned).")
+    assert result["too_few_tested"].startswith(
+        "Only 1 of 3 nodes were tested, but at least 3 must be (b: Cordoned, c: NotTestable)."
+    )
     assert result["results"][0]["resource"] == "nvidia.com/gpu"
     assert result["results"][2]["reason"] == "The node is not Ready: container runtime is down."
 
