@@ -95,6 +95,33 @@ def test_a_cause_comes_before_its_consequences() -> None:
     assert found.state == "failed" and found.reasons[0].operand == "dcgm-exporter"
 
 
+def test_the_usual_taint_of_gpu_nodes_is_tolerated() -> None:
+    stack = ready(2)
+    for node in stack.nodes:
+        node["spec"]["taints"] = [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
+    found = verdict(stack)
+    assert (found.state, found.reasons) == ("ready", ())
+
+
+def test_a_tainted_node_without_gpus_keeps_nobody_waiting() -> None:
+    stack = ready(2)
+    stack.nodes[1]["spec"]["taints"] = [TAINT]
+    stack.nodes[1]["status"]["allocatable"] = {}
+    for item in stack.daemonsets.values():
+        item["status"].update(progress(1, 1, 1, 1))
+    found = verdict(stack)
+    assert (found.state, [item.code for item in found.reasons]) == ("ready", ["NodesTainted"])
+
+
+def test_without_a_device_plugin_its_label_says_nothing() -> None:
+    stack = set_labels(
+        ready(2, devicePlugin={"enabled": False}), 1, **{"nvidia.com__gpu.deploy.device-plugin": "false"}
+    )
+    del stack.daemonsets["nvidia-device-plugin-daemonset"]
+    found = verdict(stack)
+    assert (found.state, found.reasons) == ("ready", ())
+
+
 # What holds for every stack
 
 quick = settings(
