@@ -116,7 +116,7 @@ def _write(
     change = changes.between(request.existing, predicted, FIELD_MANAGER)
     for sentence in (*notes, *mistakes.warnings(predicted["spec"]), *_what_stays(request, predicted)):
         warn(sentence)
-    if cluster.check_mode and disrupted.pods:
+    if cluster.check_mode and disrupted.message():
         warn(disrupted.message() + ("" if options["allow_disruption"] else " A run needs allow_disruption: true."))
     is_written = change.changed and not cluster.check_mode
     before = wait.read_marks(cluster, options["namespace"], request.existing) if is_written else None

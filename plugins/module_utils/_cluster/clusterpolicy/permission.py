@@ -49,12 +49,16 @@ class Disruption:
         }
 
     def message(self) -> str:
-        """Return one sentence: which fields, which pods, which nodes, and what happens to them."""
+        """Return one sentence: which fields, which pods, which nodes, and what happens to them. Empty if harmless."""
         fields = first_few(list(dict.fromkeys(change.field for change in self.changes)))
+        if self.pods is None:
+            return f"Changing {fields} may interrupt GPU pods, and this user may not list pods in all namespaces."
+        if not self.pods:
+            return ""
         effects = ", and ".join(dict.fromkeys(change.effect for change in self.changes))
-        named = first_few([f"{pod.namespace}/{pod.name}" for pod in self.pods or ()])
+        named = first_few([f"{pod.namespace}/{pod.name}" for pod in self.pods])
         return (
-            f"Changing {fields} interrupts {_number(len(self.pods or ()), 'GPU pod')} ({named}) "
+            f"Changing {fields} interrupts {_number(len(self.pods), 'GPU pod')} ({named}) "
             f"on {_number(len(self.nodes), 'node')} ({first_few(self.nodes)}): {effects}."
         )
 
@@ -79,19 +83,11 @@ def disruption_of(
 def refuse(found: Disruption) -> None:
     """Raise if a change interrupts GPU pods, or if nobody knows whether it does."""
     if found.pods is None:
-        fields = first_few([change.field for change in found.changes])
-        raise GpuOpsError(
-            f"Changing {fields} may interrupt GPU pods, and this user may not list them. "
-            "Grant `list pods` in all namespaces, or set allow_disruption: true.",
-            reason="Forbidden",
-            disruption=found.as_result(),
-        )
+        message = f"{found.message()} Grant that permission, or set allow_disruption: true."
+        raise GpuOpsError(message, reason="Forbidden", disruption=found.as_result())
     if found.pods:
-        raise GpuOpsError(
-            f"{found.message()} Drain the nodes first, or set allow_disruption: true.",
-            reason="Disruption",
-            disruption=found.as_result(),
-        )
+        message = f"{found.message()} Drain the nodes first, or set allow_disruption: true."
+        raise GpuOpsError(message, reason="Disruption", disruption=found.as_result())
 
 
 # Reading the cluster

@@ -298,6 +298,15 @@ def test_check_mode_predicts_a_disruption(api: FakeApi, module: Run, allowed: bo
     assert run.warnings[0].endswith("allow_disruption: true.") is not allowed
 
 
+def test_check_mode_warns_if_nobody_knows_what_a_change_interrupts(api: FakeApi, module: Run) -> None:
+    api.lists[POLICIES] = [policy(driver=AUTO)]
+    api.answer = lambda method, path: refusal(403, "pods is forbidden") if path == ALL_PODS else None
+    run = module(driver={"version": "595"}, _ansible_check_mode=True)
+    assert run.rc == 0 and "may interrupt GPU pods" in run.warnings[0]
+    assert module(driver={"version": "595"}, wait=False).result["reason"] == "Forbidden"
+    assert module(driver={"version": "595"}, wait=False, allow_disruption=True).rc == 0
+
+
 def test_a_new_driver_without_gpu_pods_needs_none(api: FakeApi, module: Run) -> None:
     api.lists[POLICIES] = [policy(driver=AUTO)]
     run = module(driver={"version": "595"}, wait=False)

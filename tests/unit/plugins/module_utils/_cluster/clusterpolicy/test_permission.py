@@ -75,6 +75,7 @@ def test_long_lists_are_cut(api: FakeApi) -> None:
 def test_without_gpu_pods_no_permission_is_needed(api: FakeApi) -> None:
     found = assess(api, driver("580"), driver("595"))
     assert [change.field for change in found.changes] == ["driver.version"] and found.pods == ()
+    assert found.message() == "" and permission.Disruption().message() == ""
     permission.refuse(found)
     assert NODES not in [path for dummy, path, dummy in api.log]
 
@@ -161,10 +162,11 @@ def test_pods_that_may_not_be_listed_are_unknown_and_not_none(api: FakeApi) -> N
     api.answer = lambda method, path: refusal(403, "pods is forbidden") if path == ALL_PODS else None
     found = assess(api, driver("580"), driver("595"))
     assert found.as_result()["pods_total"] is None
-    with pytest.raises(
-        GpuOpsError, match=r"driver\.version may interrupt GPU pods, and this user may not list them"
-    ) as e:
+    message = "Changing driver.version may interrupt GPU pods, and this user may not list pods in all namespaces."
+    assert found.message() == message
+    with pytest.raises(GpuOpsError) as e:
         permission.refuse(found)
+    assert e.value.msg == f"{message} Grant that permission, or set allow_disruption: true."
     assert e.value.reason == "Forbidden"
 
 
