@@ -202,7 +202,7 @@ def _judge_end(status: Json) -> Verdict:
     code = ended.get("exitCode")
     why = status.get("reason") or ended.get("reason") or ""
     if code is None:
-        said = status.get("message") or ended.get("message") or "no message"
+        said = status.get("message") or "no message"
         reason = f"The node refused or ended the pod ({why or 'no reason given'}): {said}."
         return Verdict("", phase="Failed", reason=reason)
     named = f" ({why})" if why not in ("", "Error") else ""
