@@ -13,7 +13,12 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import nfd
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, full_name, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import (
+    annotations_of,
+    full_name,
+    labels_of,
+    name_of,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Level
@@ -105,7 +110,12 @@ def _failure(message: str, remedy: str) -> Finding:
 
 
 def _other_operators(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+    of_olm = [full_name(item) for item in snapshot.operators if names.OLM_OWNER in labels_of(item)]
+    if of_olm:
+        message = f"The Operator Lifecycle Manager has installed a GPU Operator ({', '.join(of_olm)})."
+        yield _failure(message, "Upgrade it with OLM, and change its ClusterPolicy with gpuops.nvidia.clusterpolicy.")
     others = [full_name(item) for item in snapshot.operators if not _is_ours(item, intent)]
+    others = [name for name in others if name not in of_olm]
     if others:
         message = f"Another GPU Operator is installed ({', '.join(others)})."
         yield _failure(message, "Set namespace and release_name to its installation, or uninstall it.")

@@ -33,6 +33,21 @@ def test_an_older_chart_cannot_leave_the_clusterpolicy_to_others(folder: Path) -
     assert not read_chart(str(folder)).supports_deploy_cr
 
 
+def test_a_chart_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(GpuOpsError, match=r"^Cannot read the chart at .*no-chart\.tgz: .* Fetch it again\.$") as e:
+        read_chart(str(tmp_path / "no-chart.tgz"))
+    assert e.value.reason == "ChartNotFound"
+
+
+def test_an_archive_with_damaged_data_is_an_error(tmp_path: Path, folder: Path) -> None:
+    content = bytearray(archive(folder).read_bytes())
+    content[40:60] = bytes(20)
+    broken = tmp_path / "damaged.tgz"
+    broken.write_bytes(content)
+    with pytest.raises(GpuOpsError, match="Cannot read the chart at"):
+        read_chart(str(broken))
+
+
 def test_a_path_without_a_chart_is_an_error(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(GpuOpsError, match=r"it has no Chart.yaml"):
         read_chart(str(tmp_path))

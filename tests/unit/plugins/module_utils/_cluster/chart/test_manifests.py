@@ -8,6 +8,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.manifests import (
     Rendered,
     images,
+    operator_image,
     parse_manifests,
 )
 
@@ -87,6 +88,45 @@ def test_driver_comes_from_nvidiadrivers_when_they_are_used() -> None:
 def test_sandbox_operands_need_sandbox_workloads() -> None:
     assert "r/vgpumanager:1" not in images(policy(vgpuManager={"enabled": True}))
     assert "r/vgpumanager:1" in images(policy(vgpuManager={"enabled": True}, sandboxWorkloads={"enabled": True}))
+
+
+@pytest.mark.parametrize("key", ["gds", "gdrcopy"])
+def test_kernel_modules_run_when_they_are_enabled(key: str) -> None:
+    block = {"repository": "r", "image": key, "version": "1"}
+    assert f"r/{key}:1" in images(policy(**{key: {**block, "enabled": True}}))
+    assert f"r/{key}:1" not in images(policy(**{key: block}))
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["vgpuManager", "vgpuDeviceManager", "vfioManager", "sandboxDevicePlugin", "kataSandboxDevicePlugin", "ccManager"],
+)
+def test_every_operand_of_virtual_machines_has_its_images(key: str) -> None:
+    parts = {
+        "enabled": True,
+        "repository": "r",
+        "image": "operand",
+        "version": "1",
+        "driverManager": {"repository": "r", "image": "helper", "version": "2"},
+    }
+    found = images(policy(sandboxWorkloads={"enabled": True}, **{key: parts}))
+    assert {"r/operand:1", "r/helper:2"} <= set(found)
+
+
+def test_a_clusterpolicy_without_a_spec_has_no_images_of_its_own() -> None:
+    assert images(Rendered({}, [{"kind": "ClusterPolicy"}])) == []
+
+
+def operator(name: str, image: str) -> dict:
+    containers = [{"name": "gpu-operator", "image": image}]
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": containers}}
+    return {"kind": "Deployment", "metadata": {"name": name}, "spec": {"template": template}}
+
+
+def test_the_operators_own_image() -> None:
+    rendered = Rendered({}, [operator("nfd-master", "nfd:1"), operator("gpu-operator", "r/gpu-operator:v26.7.0")])
+    assert operator_image(rendered) == "r/gpu-operator:v26.7.0"
+    assert operator_image(Rendered({}, [operator("nfd-master", "nfd:1")])) is None
 
 
 @pytest.mark.parametrize(

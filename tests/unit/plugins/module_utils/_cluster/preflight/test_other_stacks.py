@@ -95,6 +95,15 @@ def test_other_operators(changes: dict, values: dict, words: str) -> None:
     assert finding.level == "failure" and words in finding.message
 
 
+@pytest.mark.parametrize("namespace", ["gpu-operator", "nvidia-gpu-operator"])
+def test_an_operator_of_olm_is_left_to_it(namespace: str) -> None:
+    item = deployment(namespace)
+    item["metadata"]["labels"] = {"olm.owner": "gpu-operator-certified.v26.3.3"}
+    finding = only("other_stacks", snapshot(operators=[item]))
+    assert finding.level == "failure"
+    assert f"Lifecycle Manager has installed a GPU Operator ({namespace}/gpu-operator)" in finding.message
+
+
 @pytest.mark.parametrize("operators", [[deployment("gpu-operator", "gpu-operator")], [deployment("gpu-operator")]])
 def test_our_own_operator_is_fine(operators: list[dict]) -> None:
     assert only("other_stacks", snapshot(operators=operators, clusterpolicies=[named("cluster-policy")])).level == "ok"
