@@ -110,4 +110,5 @@ def _about_unseen(observation: Observation, age_s: float) -> Reasons:
             f"The ClusterPolicy was changed {int(age_s)} s ago, and no DaemonSet has changed since: the operator has "
             f"not acted yet, or the change concerns no operand. It counts as done after {UNSEEN_S} s."
         )
-        yield Reason("progressing", "JustChanged", message)
+        # A single look does not know what was before. A wait that does may have found the edit done a moment ago.
+        yield Reason("progressing" if observation.waits else "note", "JustChanged", message)

@@ -41,6 +41,7 @@ class History:
         refused_s = self._refusals.see(observation.refusals, now_s)
         return dataclasses.replace(
             observation,
+            waits=True,
             waited_s=now_s - self._began_s,
             error_lasts_s=max(lasts_s.values(), default=0.0),
             refusals={

@@ -147,9 +147,9 @@ class Observation:
     driver upgrades, by node. ``claimable`` names the nodes whose GPUs a driver for Dynamic Resource Allocation offers.
     ``unreadable`` has the kinds that this user may not list, so that their objects are unknown.
 
-    Only a wait knows how long something lasts: ``waited_s`` is its own length, ``error_lasts_s`` that of the same error
-    in the ClusterPolicy's status, and ``before`` is from before its own edit. A single look has none of them.
-    ``leader`` is read if it is not clear whether the operator has acted on the last edit.
+    Only a wait (``waits``) knows how long something lasts: ``waited_s`` is its own length, ``error_lasts_s`` that of
+    the same error in the ClusterPolicy's status, and ``before`` is from before its own edit. A single look has none of
+    them. ``leader`` is read if it is not clear whether the operator has acted on the last edit.
     """
 
     name: str
@@ -163,6 +163,7 @@ class Observation:
     troubled: t.Mapping[str, tuple[PodRow, ...]] = dataclasses.field(default_factory=dict)
     others: t.Mapping[str, tuple[PodRow, ...]] = dataclasses.field(default_factory=dict)
     refusals: t.Mapping[str, Refusal] = dataclasses.field(default_factory=dict)
+    waits: bool = False
     before: Marks | None = None
     leader: Leader | None = None
     waited_s: float = 0.0

@@ -32,7 +32,16 @@ def written(stack: Stack, seconds_ago: float, owner: str = "uid-of-cluster-polic
 
 
 def about(stack: Stack, **facts: t.Any) -> list[Reason]:
-    return [reason for reason in verdict(stack, **facts).reasons if reason.level != "note"]
+    """Return what a wait still has to wait for."""
+    return [reason for reason in verdict(stack, waits=True, **facts).reasons if reason.level != "note"]
+
+
+@pytest.mark.parametrize(("age_s", "state"), [(2, "progressing"), (3, "ready"), (59, "ready"), (60, "ready")])
+def test_a_single_look_only_mentions_an_edit_without_a_trace(age_s: float, state: str) -> None:
+    """A wait that has compared with before may just have found it done."""
+    found = verdict(edited(ready(), age_s))
+    assert found.state == state
+    assert [reason.code for reason in found.reasons] == ["JustChanged"] * (age_s < 60)
 
 
 @pytest.mark.parametrize(

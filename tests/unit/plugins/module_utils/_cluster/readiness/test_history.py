@@ -36,6 +36,7 @@ def with_pod(status: str, name: str = DRIVER) -> Observation:
 
 
 def test_the_wait_itself_has_an_age() -> None:
+    assert all(found.waits for found in ages([(100, observed(ready()))]))
     assert [found.waited_s for found in ages([(100, observed(ready())), (107, observed(ready()))])] == [0, 7]
 
 

@@ -139,7 +139,7 @@ def test_node_feature_discovery_that_works_is_no_reason() -> None:
 
 @pytest.mark.parametrize(("age", "state"), [(1, "progressing"), (59, "progressing"), (60, "ready")])
 def test_ready_does_not_count_right_after_an_edit(age: float, state: str) -> None:
-    assert verdict(edited(ready(), age)).state == state
+    assert verdict(edited(ready(), age), waits=True).state == state
 
 
 def set_error(stack: Stack, why: str, message: str, since: str) -> Stack:
