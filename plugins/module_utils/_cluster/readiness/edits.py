@@ -53,10 +53,12 @@ def _hashes(daemonsets: list[Json]) -> dict[str, str]:
 
 def elects_leader(operators: list[Json]) -> bool:
     """Return whether the operator holds a lease while it acts, as it does with the chart's arguments."""
-    specs = (operator["spec"]["template"].get("spec") or {} for operator in operators)
-    containers = [item for spec in specs for item in spec.get("containers") or []]
-    words = [word for item in containers for word in (*(item.get("command") or []), *(item.get("args") or []))]
-    return any(word in ("--leader-elect", "--leader-elect=true") for word in words)
+    return any(word in ("--leader-elect", "--leader-elect=true") for item in operators for word in _command(item))
+
+
+def _command(deployment: Json) -> list[str]:
+    containers = (deployment["spec"]["template"].get("spec") or {}).get("containers") or []
+    return [word for item in containers for field in ("command", "args") for word in item.get(field) or []]
 
 
 def leader(lease: Json) -> Leader | None:
