@@ -27,6 +27,7 @@ from lab.cluster.controlplane import pki
 from lab.cluster.lab import Lab
 
 _HOP = {"connection", "transfer-encoding", "content-length", "host", "keep-alive", "authorization"}
+_WITHOUT_BODY = (http.HTTPStatus.NO_CONTENT, http.HTTPStatus.NOT_MODIFIED)
 _EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. "
     "You can start a new list without the continue parameter."
@@ -138,6 +139,9 @@ def _handler(proxy: Proxy) -> type[http.server.BaseHTTPRequestHandler]:
                 reply = server.getresponse()
                 proxy.log.append((self.command, self.path, reply.status))
                 kept = {name: value for name, value in reply.getheaders() if name.lower() not in _HOP}
+                if reply.status in _WITHOUT_BODY:
+                    self._head(reply.status, kept)
+                    return
                 self._head(reply.status, {**kept, "Transfer-Encoding": "chunked"})
                 while chunk := reply.read1(65536):  # A watch yields its events as they come.
                     self.wfile.write(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")

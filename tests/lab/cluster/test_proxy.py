@@ -7,9 +7,13 @@
 from __future__ import annotations
 
 import email.utils
+import http.client
+import http.server
 import json
 import subprocess
+import threading
 import time
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -64,6 +68,32 @@ def test_a_page_in_the_middle_of_a_list_is_too_old(lab: Lab) -> None:
         first = Api(str(between.kubeconfig)).request("GET", "/api/v1/nodes", limit=2)
         with pytest.raises(ApiError, match=r"410: The provided continue parameter is too old"):
             Api(str(between.kubeconfig)).request("GET", "/api/v1/nodes", **{"continue": first["metadata"]["continue"]})
+
+
+class Unchanged(http.server.BaseHTTPRequestHandler):
+    """A server whose answer is what the client already has, as for a cached discovery."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.send_response(304)
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+def test_an_answer_without_a_body_leaves_the_connection_usable() -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Unchanged) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        with proxy.before(f"http://127.0.0.1:{server.server_port}") as between:
+            url = urlsplit(between.url)
+            connection = http.client.HTTPConnection(url.hostname or "", url.port)
+            for _ in range(2):
+                connection.request("GET", "/apis")
+                answer = connection.getresponse()
+                assert (answer.status, answer.read()) == (304, b"")
+        server.shutdown()
 
 
 def test_the_answers_look_like_the_real_ones() -> None:
