@@ -172,6 +172,22 @@ def test_an_adoption_makes_the_fields_of_helm_our_own(operation: str) -> None:
     assert before == original
 
 
+def test_an_adoption_copes_with_entries_that_say_nothing() -> None:
+    bare = {"metadata": {"name": "x", "annotations": {"meta.helm.sh/release-name": "y"}}}
+    assert ownership.adopted(bare, "us") == {"metadata": {"name": "x", "annotations": {}, "managedFields": []}}
+    silent = item({}, {"manager": "helm", "operation": "Apply"})
+    own = {"manager": "us", "operation": "Apply", "fieldsV1": {}}
+    assert ownership.adopted(silent, "us")["metadata"]["managedFields"] == [own, STATUS]
+
+
+def test_a_status_that_we_or_helm_applied_is_not_adopted() -> None:
+    ours = {**STATUS, "manager": "us", "operation": "Apply"}
+    helms = {**STATUS, "manager": "helm", "operation": "Apply"}
+    spec = entry("helm", {"f:a": {}})
+    after = ownership.adopted(item({}, ours, helms, spec), "us")["metadata"]["managedFields"]
+    assert after == [entry("us", {"f:a": {}}), ours, helms, STATUS]
+
+
 def test_marks_without_fields_of_helm_only_leave() -> None:
     marked = item({}, entry("kubectl-edit", {"f:a": {}}, "Update"), **copy.deepcopy(MARKS))
     after = ownership.adopted(marked, "us")
@@ -202,6 +218,7 @@ def test_fields_that_we_own_alone_and_no_longer_apply_leave_with_their_empty_blo
         "f:mig": {"f:strategy": {}},
         "f:gfd": {"f:enabled": {}},
         "f:dcgm": {"f:enabled": {}},
+        "f:gdrcopy": {"f:version": {}},
     }
     others = {"f:toolkit": {"f:version": {}}, "f:dcgm": {"f:image": {}}}
     live = {
@@ -210,6 +227,7 @@ def test_fields_that_we_own_alone_and_no_longer_apply_leave_with_their_empty_blo
         "mig": {"strategy": "mixed"},
         "gfd": {"enabled": True},
         "dcgm": {"enabled": True},
+        "gdrcopy": {"version": "1", "image": "nobody's"},
         "validator": {"version": "nobody's"},
     }
     before = item(live, entry("us", fields), entry("kubectl-edit", others, "Update"))
@@ -219,6 +237,7 @@ def test_fields_that_we_own_alone_and_no_longer_apply_leave_with_their_empty_blo
         "toolkit": {"version": "v1"},
         "gfd": {},
         "dcgm": {},
+        "gdrcopy": {"image": "nobody's"},
         "validator": {"version": "nobody's"},
     }
 

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import schema
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
+ENV: Json = {"name": {"type": "string"}, "value": {"type": "string", "default": ""}}
 SPEC: Json = {
     "type": "object",
     "properties": {
@@ -23,7 +24,7 @@ SPEC: Json = {
                 "kernelModuleType": {"type": "string", "enum": ["auto", "open"], "default": "auto"},
                 "maxUnavailable": {"x-kubernetes-int-or-string": True, "default": "25%"},
                 "retries": {"type": "integer"},
-                "env": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
+                "env": {"type": "array", "items": {"type": "object", "properties": ENV}},
             },
         },
         "daemonsets": {
@@ -104,7 +105,7 @@ def test_fields_can_be_set_aside_and_put_back() -> None:
                     "version": "1",
                     "kernelModuleType": "auto",
                     "maxUnavailable": "25%",
-                    "env": [{"name": "A"}, 1],
+                    "env": [{"name": "A", "value": ""}, 1],
                 },
                 "odd": 1,
                 "hostPaths": {"root": "/"},
