@@ -74,6 +74,8 @@ UPGRADE_FOUND_CORDONED = "nvidia.com/gpu-driver-upgrade.node-initial-state.unsch
 """An annotation by which the operator remembers that it found the node cordoned, and must leave it so."""
 UPGRADE_EVENT = "GPUDriverUpgrade"
 """The reason of the events about a node's driver upgrade."""
+UPGRADE_ENABLED = "nvidia.com/gpu-driver-upgrade-enabled"
+"""An annotation that is ``true`` while the operator upgrades drivers by itself."""
 UPGRADE_REQUIRED = "upgrade-required"
 UPGRADE_DONE = "upgrade-done"
 UPGRADE_FAILED = "upgrade-failed"

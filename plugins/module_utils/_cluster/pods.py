@@ -104,21 +104,26 @@ def _candidates(cluster: Cluster, operator_namespace: str) -> t.Iterator[Json]:
     DaemonSets (which all have the label below) in the operator's namespace.
     """
     unfinished = "status.phase!=Succeeded,status.phase!=Failed"
-    if not operator_namespace:
-        yield from cluster.pages(namespaced("v1", None, "pods"), fieldSelector=unfinished)
-        return
-    elsewhere = f"metadata.namespace!={operator_namespace},{unfinished}"
+    elsewhere = f"metadata.namespace!={operator_namespace},{unfinished}" if operator_namespace else unfinished
     yield from cluster.pages(namespaced("v1", None, "pods"), fieldSelector=elsewhere)
+    if operator_namespace:
+        yield from _candidates_in(cluster, operator_namespace, unfinished)
+
+
+def _candidates_in(cluster: Cluster, operator_namespace: str, unfinished: str) -> t.Iterator[Json]:
     path = namespaced("v1", operator_namespace, "pods")
     for pod in cluster.pages(path, fieldSelector=unfinished, labelSelector=f"!{DAEMONSET_POD}"):
         if not _is_operand(pod):
             yield pod
     for item in cluster.list(namespaced("apps/v1", operator_namespace, "daemonsets")) or []:
-        spec = item["spec"]["template"]["spec"]
-        if not _is_operand(item) and (requested_gpus(spec) or spec.get("resourceClaims")):
+        if not _is_operand(item) and _may_hold_gpus(item["spec"]["template"]["spec"]):
             labels = item["spec"]["selector"].get("matchLabels") or {}
             chosen = ",".join([DAEMONSET_POD, *(f"{key}={value}" for key, value in labels.items())])
             yield from cluster.pages(path, fieldSelector=unfinished, labelSelector=chosen)
+
+
+def _may_hold_gpus(spec: Json) -> bool:
+    return bool(requested_gpus(spec) or spec.get("resourceClaims"))
 
 
 DAEMONSET_POD = "pod-template-generation"

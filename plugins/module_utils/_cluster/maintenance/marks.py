@@ -21,6 +21,7 @@ from datetime import datetime
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import (
     DEPLOY_PREFIX,
     PAUSED,
+    UPGRADE_ENABLED,
     UPGRADE_FAILED,
     UPGRADE_FOUND_CORDONED,
     UPGRADE_IDLE,
@@ -114,7 +115,7 @@ def _entries(node: Json, kind: str) -> t.Mapping[str, str]:
     return {taint["key"]: taint.get("value") or "" for taint in (node.get("spec") or {}).get("taints") or []}
 
 
-MARKS = (
+MARKS_OF_OTHERS = (
     # The operator's driver upgrade cordons a node and lifts the cordon, unless it noted that the node was cordoned.
     # Source: NVIDIA/k8s-operator-libs, pkg/upgrade (consts.go, common_manager.go, upgrade_inplace.go).
     _Mark("gpu-operator", "label", UPGRADE_STATE, other_than=UPGRADE_IDLE),
@@ -152,7 +153,7 @@ def _driver_manager(node: Json) -> Holder | None:
     paused = [
         key for key, value in labels_of(node).items() if key.startswith(DEPLOY_PREFIX) and _DRIVER_PAUSED in value
     ]
-    if not paused or annotations_of(node).get("nvidia.com/gpu-driver-upgrade-enabled") == "true":
+    if not paused or annotations_of(node).get(UPGRADE_ENABLED) == "true":
         return None
     return Holder("k8s-driver-manager", f"label {paused[0]}={labels_of(node)[paused[0]]}")
 
@@ -224,5 +225,5 @@ def _node_maintenances(maintenances: t.Iterable[Json]) -> t.Iterator[tuple[str, 
 
 def holders(node: Json, others: Elsewhere) -> list[Holder]:
     """Return the other maintainers that have marked a node."""
-    on_node = [mark.found_on(node) for mark in MARKS]
+    on_node = [mark.found_on(node) for mark in MARKS_OF_OTHERS]
     return [holder for holder in (*on_node, _driver_manager(node), *others.get(name_of(node), ())) if holder]
