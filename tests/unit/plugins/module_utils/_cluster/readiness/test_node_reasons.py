@@ -353,3 +353,39 @@ def test_a_failed_upgrade_says_why() -> None:
         "nvidia.com/gpu-driver-upgrade-state=upgrade-required."
     )
     assert "see the log of the driver's pod on gpu-0000" in verdict(stack).message
+
+
+# Taints and the device plugin
+
+
+def test_the_taint_of_gpu_nodes_is_tolerated_by_default() -> None:
+    stack = ready(2)
+    for node in stack.nodes:
+        node["spec"]["taints"] = [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
+    assert verdict(stack).state == "ready" and codes(verdict(stack)) == []
+
+
+def test_a_tainted_node_need_not_offer_gpus() -> None:
+    stack = taint(ready(2), 1)
+    stack.nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] = "0"
+    assert codes(verdict(stack)) == ["NodesTainted"]
+
+
+def test_a_device_plugin_that_is_disabled_is_not_switched_off_as_well() -> None:
+    stack = without_device_plugin()
+    for node in stack.nodes:
+        node["metadata"]["labels"]["nvidia.com/gpu.deploy.device-plugin"] = "false"
+    assert "DevicePluginSwitchedOff" not in codes(verdict(stack))
+
+
+def test_an_absent_enabled_means_that_the_device_plugin_is_wanted() -> None:
+    stack = set_labels(ready(2, devicePlugin={}), 1, **{"nvidia.com__gpu.deploy.device-plugin": "false"})
+    roll(stack, "nvidia-device-plugin-daemonset", 1, 1, 1, 1)
+    assert codes(verdict(stack)) == ["DevicePluginSwitchedOff"]
+
+
+def test_upgrades_of_the_driver_replace_no_pods_of_other_operands() -> None:
+    stack = roll(ready(2, driver={"upgradePolicy": {"autoUpgrade": True}}), "nvidia-dcgm-exporter", 2, 2, 1, 2)
+    stack.daemonsets["nvidia-dcgm-exporter"]["spec"]["updateStrategy"]["type"] = "OnDelete"
+    found = verdict(stack)
+    assert found.state == "failed" and "PodsOutdated" in codes(found)
