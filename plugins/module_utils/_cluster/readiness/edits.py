@@ -23,7 +23,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-SETTLED_S = 3
+FRESH_EDIT_S = 3
 """Age of an edit before the status can refer to it. In recordings, the operator reacts within 0.3 s."""
 
 UNSEEN_S = 60
@@ -87,7 +87,7 @@ def _is_owned(item: Json, uid: str | None) -> bool:
 def about_edit(observation: Observation) -> Reasons:
     """Yield that the status may still be about the spec before the last edit."""
     age_s = observation.seconds_since_edit
-    if age_s < SETTLED_S:
+    if age_s < FRESH_EDIT_S:
         message = "The ClusterPolicy was changed a moment ago, so its status may still be about the old spec."
         yield Reason("progressing", "JustChanged", message)
     elif not has_acted(observation):
