@@ -397,7 +397,7 @@ conflicts:
     - field: spec.driver.version
       manager: kubectl-edit
 gpu_pods:
-  description: Number of running pods outside the operator's namespace that use a GPU.
+  description: Number of running pods that use a GPU. Null if this user may not list pods.
   returned: with O(state=absent), if the ClusterPolicy existed
   type: int
   sample: 0

@@ -112,18 +112,23 @@ def _version(deployment: Json) -> disruption.Version | None:
     return next((found for found in map(disruption.version, texts) if found), None)
 
 
-def _pods_on(
-    cluster: Cluster, options: t.Mapping[str, t.Any], changes: list[disruption.Change]
-) -> tuple[pods.GpuPod, ...] | None:
-    """Return the GPU pods on nodes that the changes concern, or None if this user may not list pods."""
+def running_gpu_pods(cluster: Cluster, namespace: str) -> list[pods.GpuPod] | None:
+    """Return the pods that use GPUs, or None if this user may not list pods."""
     try:
-        running = pods.gpu_pods(cluster, options["namespace"])
+        return pods.gpu_pods(cluster, namespace)
     except GpuOpsError as e:
         if e.reason != "Forbidden":
             raise
         return None
+
+
+def _pods_on(
+    cluster: Cluster, options: t.Mapping[str, t.Any], changes: list[disruption.Change]
+) -> tuple[pods.GpuPod, ...] | None:
+    """Return the GPU pods on nodes that the changes concern, or None if this user may not list pods."""
+    running = running_gpu_pods(cluster, options["namespace"])
     if not running:
-        return ()
+        return None if running is None else ()
     listed = cluster.ask("GET", namespaced("v1", None, "nodes"), {"resourceVersion": "0"}, accept=METADATA_ONLY)
     concerned = {
         objects.name_of(node)

@@ -357,11 +357,25 @@ def test_pods_that_would_lose_their_driver_need_permission(api: FakeApi, module:
     api.lists[DAEMONSETS] = []
     api.lists[ALL_PODS] = [gpu_pod(), {**gpu_pod(), "spec": {"containers": []}}]
     run = module(state="absent")
-    assert run.rc == 1 and run.result["gpu_pods"] == 1 and "1 running pods use a GPU (ml/train-0)" in run.result["msg"]
+    assert run.rc == 1 and run.result["gpu_pods"] == 1 and "1 running pod uses a GPU (ml/train-0)" in run.result["msg"]
     assert "allow_disruption: true" in run.result["msg"] and writes(api) == []
     selector = next(query["fieldSelector"] for dummy, path, query in api.log if path == ALL_PODS)
     assert selector == "metadata.namespace!=gpu-operator,status.phase!=Succeeded,status.phase!=Failed"
     assert module(state="absent", allow_disruption=True).result["gpu_pods"] == 1 and writes(api) == [("DELETE", False)]
+
+
+def test_a_removal_is_refused_if_nobody_knows_whether_pods_use_gpus(api: FakeApi, module: Run) -> None:
+    api.lists[DAEMONSETS] = []
+    api.answer = lambda method, path: refusal(403, "pods is forbidden") if path == ALL_PODS else None
+    run = module(state="absent")
+    assert run.result["reason"] == "Forbidden" and "may not list pods" in run.result["msg"] and writes(api) == []
+    assert module(state="absent", allow_disruption=True).result["gpu_pods"] is None
+    api.lists[POLICIES] = [policy()]
+    api.answer = lambda method, path: None
+    second = gpu_pod()
+    second["metadata"]["name"] = "train-1"
+    api.lists[ALL_PODS] = [gpu_pod(), second]
+    assert "2 running pods use a GPU" in module(state="absent").result["msg"]
 
 
 def test_operands_that_stay_are_named(api: FakeApi, module: Run) -> None:
