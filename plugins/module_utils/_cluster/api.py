@@ -29,7 +29,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 from ansible.module_utils.basic import missing_required_lib
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError, Reason
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line, whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
@@ -132,6 +132,7 @@ class Cluster:
     def __init__(self, options: t.Mapping[str, t.Any], check_mode: bool = False) -> None:
         if not HAS_KUBERNETES:
             raise GpuOpsError(missing_required_lib(f"kubernetes >= {MINIMUM_KUBERNETES}"), reason="LibraryMissing")
+        _assert_new_enough(str(kubernetes.__version__))
         self.check_mode = check_mode
         self._date: str | None = None
         auth = {name: options[name] for name in AUTH_ARG_SPEC if options.get(name) is not None}
@@ -499,6 +500,16 @@ def namespaced(group_version: str, namespace: str | None, plural: str, name: str
     root = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
     middle = f"/namespaces/{quote(namespace)}" if namespace else ""
     return f"{root}{middle}/{plural}" + (f"/{quote(name)}" if name else "")
+
+
+def _assert_new_enough(version: str) -> None:
+    major = whole_number(version.partition(".")[0])
+    if major is not None and major < int(MINIMUM_KUBERNETES.partition(".")[0]):
+        raise GpuOpsError(
+            f"The Python package kubernetes is {version} here, and this collection needs {MINIMUM_KUBERNETES} or "
+            "newer: pip install --upgrade kubernetes.",
+            reason="LibraryMissing",
+        )
 
 
 def _content(path: str | None) -> str | None:

@@ -456,6 +456,20 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert e.value.reason == "LibraryMissing"
 
 
+@pytest.mark.parametrize(
+    ("version", "is_old"), [("28.1.0", True), ("9.0", True), ("29.0.0", False), ("101.0", False), ("dev", False)]
+)
+def test_a_client_that_is_too_old_is_named(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch, version: str, is_old: bool
+) -> None:
+    monkeypatch.setattr(kubernetes, "__version__", version)
+    with pytest.raises(GpuOpsError) if is_old else contextlib.nullcontext() as e:
+        Cluster(api.connection)
+    if e is not None:
+        assert f"kubernetes is {version} here, and this collection needs 29.0.0 or newer" in e.value.msg
+        assert e.value.reason == "LibraryMissing"
+
+
 def test_large_collections_are_read_in_pages(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = [
         {"items": [workload("a"), workload("b")], "metadata": {"continue": "more"}},
