@@ -75,8 +75,8 @@ options:
     default: false
   lease:
     description:
-      - For how many seconds after its beginning a hold by another machine, for the same purpose, is respected.
-        O(state=restored) ends such a hold in any case.
+      - For how many seconds a hold by another machine, for the same purpose, is respected. The time counts from the
+        beginning of the hold. A drain renews it. O(state=restored) ends such a hold in any case.
     type: int
     default: 3600
   take_over:

@@ -96,8 +96,11 @@ class Stamp:
 
 def new_stamp(now: float) -> Stamp:
     """Return the stamp of one run. ``now`` is the API server's clock, which all machines share."""
-    since = datetime.fromtimestamp(now, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Stamp(since, socket.gethostname(), uuid.uuid4().hex[:8])
+    return Stamp(_moment(now), socket.gethostname(), uuid.uuid4().hex[:8])
+
+
+def _moment(now: float) -> str:
+    return datetime.fromtimestamp(now, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def stamp_of(node: Json, purpose: str) -> Stamp | None:
@@ -113,7 +116,8 @@ def stamp_of(node: Json, purpose: str) -> Stamp | None:
 
 def has_stamp(node: Json, purpose: str, stamp: Stamp) -> bool:
     """Return whether the run with this stamp holds the node for the purpose."""
-    return annotations_of(node).get(PURPOSE_PREFIX + purpose) == str(stamp)
+    found = stamp_of(node, purpose)
+    return found is not None and (found.machine, found.run) == (stamp.machine, stamp.run)
 
 
 # ---- taking a node ------------------------------------------------------------------------------------------------
@@ -129,6 +133,8 @@ class Claim:
     lease_s: float
     take_over: bool = False
     pause_nvsentinel: bool = False
+    renews: bool = False
+    """Whether the run is at work on nodes that it holds, and keeps their leases from running out."""
 
 
 def hold_patch(node: Json, claim: Claim, holders: t.Iterable[Holder]) -> Json | None:
@@ -161,7 +167,8 @@ def _stamp_to_write(node: Json, claim: Claim) -> Stamp | None:
         return claim.stamp
     other = stamp_of(node, claim.purpose)
     if other is None or other.machine == claim.stamp.machine:
-        return None
+        is_due = other is not None and claim.renews and other.age_s(claim.now) >= claim.lease_s / 2
+        return dataclasses.replace(other, since=_moment(claim.now)) if other and is_due else None
     if not claim.take_over and other.age_s(claim.now) < claim.lease_s:
         raise held_elsewhere([node], claim.purpose)
     return dataclasses.replace(claim.stamp, run=other.run)

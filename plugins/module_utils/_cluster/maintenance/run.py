@@ -350,15 +350,22 @@ class Run:
         drain.pods = [pod for pod in pods if not given_up[full_name(pod)]]
 
     def _keep(self, drain: _Drain) -> None:
-        """Cordon a node again if somebody else has uncordoned it. Raises an error if it is held no more."""
-        change = self._changes[drain.name]
+        """Cordon a node again if somebody else has uncordoned it, and renew its lease.
+
+        Raises an error if the node is held no more.
+        """
+        claim = dataclasses.replace(self._changes[drain.name].claim, now=self._fleet.now, renews=True)
+        was_uncordoned = False
 
         def keep(node: Json) -> Json | None:
-            if change.claim.purpose not in hold.hold_of(node).purposes:
+            nonlocal was_uncordoned
+            held = hold.hold_of(node)
+            if claim.purpose not in held.purposes:
                 raise GpuOpsError("Another call has ended its maintenance in the meantime.", reason="NodeReleased")
-            return change.make_patch(node)
+            was_uncordoned = not held.unschedulable
+            return hold.hold_patch(node, claim, self._fleet.holders_of(node))
 
-        drain.node, was_uncordoned = self._fleet.patch(drain.name, keep)
+        drain.node, dummy = self._fleet.patch(drain.name, keep)
         drain.check_at = time.monotonic() + HOLD_CHECK_S
         if was_uncordoned:
             drain.result.note("Somebody else uncordoned it while it was held. It is cordoned again.")

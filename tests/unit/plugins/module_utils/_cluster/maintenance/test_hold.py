@@ -130,6 +130,16 @@ def test_whoever_takes_over_is_named_and_still_did_not_take_the_node_first() -> 
     assert hold_patch(mine, claim(), ()) is None and not has_stamp(mine, "reboot", MINE)
 
 
+def test_a_lease_is_renewed_while_a_run_is_at_work() -> None:
+    node = held(reboot="2026-11-21T09:30:00Z bastion 00000000")
+    assert hold_patch(node, claim(), ()) is None and hold_patch(node, claim(renews=True, lease_s=3601.0), ()) is None
+    patch = hold_patch(node, claim(renews=True), ())
+    assert changes(patch)[0] == {PURPOSE_PREFIX + "reboot": "2026-11-21T10:00:00Z bastion 00000000"}
+    mine = held(reboot="2026-11-21T09:30:00Z bastion 00000001")
+    assert has_stamp(patched(mine, hold_patch(mine, claim(renews=True), ())), "reboot", MINE)
+    assert hold_patch(held(reboot="by hand"), claim(renews=True), ()) is None
+
+
 # ---- labels that are other than usual during a hold ----------------------------------------------------------------
 
 SKIP, SWITCH = "nvidia.com/gpu-driver-upgrade.skip", "k8saas.nvidia.com/ManagedByNVSentinel"

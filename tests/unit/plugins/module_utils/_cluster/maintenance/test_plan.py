@@ -27,7 +27,10 @@ def check(nodes: list[dict], chosen: list[dict], **changes: t.Any) -> None:
 def test_only_a_node_that_this_call_holds_is_released_after_a_failure() -> None:
     mine = plan.plan([held(cordoned=False, initially=None)], {}, options(), claim(), nobody)[0]
     assert mine.undo_patch(held(reboot=str(MINE))) == release_patch(held(reboot=str(MINE)), "reboot", ())
-    assert mine.undo_patch(held(reboot="somebody else")) is None and mine.undo_patch(node()) is None
+    assert (
+        mine.undo_patch(held(reboot="2026-11-21T10:00:00Z bastion 00000002")) is None
+        and mine.undo_patch(node()) is None
+    )
 
 
 def names(nodes: list[dict]) -> list[str]:

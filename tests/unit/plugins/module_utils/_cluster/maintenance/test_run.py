@@ -264,6 +264,21 @@ def test_a_node_whose_maintenance_another_call_has_ended_fails() -> None:
     assert fleet.cordoned == ["gpu-0000"], "It is no more ours."
 
 
+def test_a_long_drain_keeps_its_lease(clock: Clock) -> None:
+    fleet = FakeFleet(timeout=7200)
+    refused_for(fleet, 8000)
+    real, sinces = fleet.look, set()
+
+    def look() -> None:
+        real()
+        fleet.now = NOW + clock.now_s - 1000
+        sinces.add(fleet.all_nodes["gpu-0000"]["metadata"]["annotations"]["gpuops.nvidia/maintenance.reboot"][11:16])
+
+    fleet.look = look
+    assert [result.notes for result in run.apply(fleet, changes(fleet))] == [[], []]
+    assert sorted(sinces) == ["10:00", "10:30", "11:00"]
+
+
 def test_a_failure_says_for_whom_a_node_stays_cordoned() -> None:
     fleet = FakeFleet(timeout=30)
     fleet.refusal = "no"
