@@ -534,3 +534,47 @@ def test_a_node_that_is_gone_is_listed_beside_one_that_fails(maintain: t.Callabl
     run = maintain(state="restored", nodes=["gone", "gpu-0000"])
     assert run.rc == 1 and "gpu-0000: No permission" in run.result["msg"]
     assert [(item["node"], item["absent"]) for item in run.result["nodes"]] == [("gpu-0000", False), ("gone", True)]
+
+
+# ---- other maintainers -----------------------------------------------------------------------------------------------
+
+
+def test_the_others_that_hold_a_node_are_named(maintain: t.Callable, api: FakeApi) -> None:
+    node(api)["metadata"]["annotations"] = {"quarantineHealthEventIsCordoned": "True"}
+    node(api)["spec"]["unschedulable"] = True
+    node(api, 1)["spec"]["unschedulable"] = True
+    run = maintain(state="cordoned", nodes=["gpu-0000", "gpu-0001"])
+    quarantine = "annotation quarantineHealthEventIsCordoned=True"
+    assert row(run)["held_by"] == [{"owner": "nvsentinel", "mark": quarantine, "at_work": False}]
+    assert row(run, 1)["held_by"] == [{"owner": "unknown", "mark": "cordon", "at_work": False}]
+    assert run.warnings == []
+
+
+def test_a_node_that_others_need_stays_out_when_it_is_let_go(maintain: t.Callable, api: FakeApi) -> None:
+    maintain(state="cordoned", nodes=["gpu-0000"])
+    notes(api)["skyhook.nvidia.com/cordon_tuning"] = "true"
+    predicted = maintain(state="restored", _ansible_check_mode=True)
+    done = maintain(state="restored")
+    warning = "Node gpu-0000: It stays cordoned for nodewright (annotation skyhook.nvidia.com/cordon_tuning=true)."
+    assert predicted.warnings == done.warnings == [warning]
+    assert predicted.result["diff"] == done.result["diff"] and cordoned(api) and row(done)["purposes"] == []
+
+
+def test_what_the_user_may_not_list_is_a_warning(maintain: t.Callable, api: FakeApi) -> None:
+    api.answer = lambda method, path: (
+        refusal(403, "daemonsets is forbidden", "Forbidden") if path == "/apis/apps/v1/daemonsets" else None
+    )
+    run = maintain(state="cordoned", nodes=["gpu-0000"])
+    assert run.rc == 0 and run.warnings == [
+        "This user may not list DaemonSets, and so not kured's lock: they were not considered."
+    ]
+
+
+def test_labels_that_change_are_in_the_diff(maintain: t.Callable, api: FakeApi) -> None:
+    switch = "k8saas.nvidia.com/ManagedByNVSentinel"
+    run = maintain(state="cordoned", nodes=["gpu-0000"], pause_nvsentinel=True, _ansible_diff=True)
+    assert run.result["diff"]["before"]["gpu-0000"]["labels"] == {switch: None}
+    assert run.result["diff"]["after"]["gpu-0000"]["labels"] == {switch: "false"}
+    assert node(api)["metadata"]["labels"][switch] == "false"
+    maintain(state="restored")
+    assert switch not in node(api)["metadata"]["labels"]
