@@ -12,6 +12,7 @@ import re
 import signal
 import time
 import typing as t
+from pathlib import Path
 
 import pytest
 
@@ -173,12 +174,36 @@ def test_ctrl_c(lab: Lab, ansible: Playbook) -> None:
     process = ansible.start(OPERATOR, operator_values=broken("hang-init"))
     try:
         wait_for_policy(lab)
+        started = descendants(process.pid)
         os.killpg(process.pid, signal.SIGINT)
         output = process.communicate(timeout=30)[0]
     finally:
         process.kill()
     assert process.returncode != 0
     assert "Traceback" not in output, output
+    assert started, "The module's process was not found."
+    until(lambda: not started & running())
+
+
+def running() -> set[int]:
+    """Return the ids of all processes that have not ended."""
+    return {pid for pid, (state, dummy) in processes().items() if state != "Z"}
+
+
+def descendants(pid: int) -> set[int]:
+    """Return the ids of the processes that a process has started, and of those that these have started."""
+    children = {child for child, (dummy, parent) in processes().items() if parent == pid}
+    return children.union(*map(descendants, children))
+
+
+def processes() -> dict[int, tuple[str, int]]:
+    """Return the state and the parent of each process."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, parent = path.read_text().rpartition(")")[2].split()[:2]
+            found[int(path.parent.name)] = (state, int(parent))
+    return found
 
 
 @pytest.mark.usefixtures("clean")
@@ -195,7 +220,9 @@ def test_helm_that_was_killed(lab: Lab, ansible: Playbook) -> None:
         process.communicate()
         assert lab.kubectl(*pending)
     killed = time.monotonic()
-    not_ready(ansible.run(OPERATOR, operator_break_lock=True), "pending-install of revision 1 began", "Wait until it ends")
+    not_ready(
+        ansible.run(OPERATOR, operator_break_lock=True), "pending-install of revision 1 began", "Wait until it ends"
+    )
     time.sleep(max(0.0, killed + 33 - time.monotonic()))
     not_ready(ansible.run(OPERATOR, operator_helm_timeout="1s"), "Set break_lock: true")
     assert lab.kubectl(*pending)
@@ -217,7 +244,7 @@ def test_the_api_dies_during_a_wait() -> None:
 
 def wait_for_policy(lab: Lab) -> None:
     """Wait until a run has created the ClusterPolicy and waits for it."""
-    until(lambda: has_policy(lab))
+    until(lambda: has_policy(lab), 180)
     time.sleep(2)
 
 
