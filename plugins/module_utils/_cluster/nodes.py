@@ -28,7 +28,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names impor
     UPGRADE_STATE,
     WORKLOAD_CONFIG,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, quantity
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, labels_of, quantity
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -67,26 +67,29 @@ class Slimmer:
 
     def __call__(self, node: Json) -> Json:
         """Return the parts of a node."""
-        metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
-        annotations = metadata.get("annotations") or {}
-        conditions, info = status.get("conditions") or [], status.get("nodeInfo") or {}
+        metadata, spec = node["metadata"], node.get("spec") or {}
+        annotations = annotations_of(node)
         return {
             "metadata": {
                 "name": metadata["name"],
-                "labels": self._shared(metadata.get("labels") or {}),
+                "labels": self._shared(labels_of(node)),
                 "annotations": {
                     key: text for key, text in annotations.items() if not key.startswith(_UNREAD_ANNOTATIONS)
                 },
             },
             "spec": {key: spec[key] for key in ("unschedulable", "taints") if key in spec},
-            "status": {
-                "conditions": [
-                    {"type": "Ready", "status": item["status"]} for item in conditions if item["type"] == "Ready"
-                ],
-                "capacity": self._shared(status.get("capacity") or {}),
-                "allocatable": self._shared(status.get("allocatable") or {}),
-                "nodeInfo": self._shared({key: text for key, text in info.items() if isinstance(text, str)}),
-            },
+            "status": self._status(node.get("status") or {}),
+        }
+
+    def _status(self, status: Json) -> Json:
+        info, conditions = status.get("nodeInfo") or {}, status.get("conditions") or []
+        return {
+            "conditions": [
+                {"type": "Ready", "status": item["status"]} for item in conditions if item["type"] == "Ready"
+            ],
+            "capacity": self._shared(status.get("capacity") or {}),
+            "allocatable": self._shared(status.get("allocatable") or {}),
+            "nodeInfo": self._shared({key: text for key, text in info.items() if isinstance(text, str)}),
         }
 
     def _shared(self, texts: t.Mapping[str, str]) -> dict[str, str]:

@@ -58,10 +58,9 @@ def about_drivers(observation: Observation) -> Reasons:
 
 
 def _about_status(driver: Json, waited_s: float) -> Reasons:
-    name, status = objects.name_of(driver), driver.get("status") or {}
-    conditions = status.get("conditions") or []
-    error: Json = next((item for item in conditions if item["type"] == "Error" and item["status"] == "True"), {})
-    code, cause = error.get("reason") or "", error.get("message") or f"state is {status.get('state') or 'not set yet'}"
+    name, state = objects.name_of(driver), (driver.get("status") or {}).get("state")
+    code, cause = _error(driver)
+    cause = cause or f"state is {state or 'not set yet'}"
     if code == "ConflictingNodeSelector" or "multiple default" in cause:
         message = f"NVIDIADriver {name}: {cause}. As long as they conflict, the operator rolls out none of them."
         remedy = "Let each node match the nodeSelector of one NVIDIADriver only, and set default: true in at most one."
@@ -69,9 +68,16 @@ def _about_status(driver: Json, waited_s: float) -> Reasons:
     elif code == "ReconcileFailed":
         message = f"The operator cannot reconcile NVIDIADriver {name}: {cause}."
         yield Reason(_settled(waited_s), "DriverNotReconciled", message, "Correct what it names.", operands.DRIVER.name)
-    elif status.get("state") != "ready":
+    elif state != "ready":
         message = f"The operator does not report NVIDIADriver {name} as ready: {cause}."
         yield Reason("progressing", "DriverNotReady", message, operand=operands.DRIVER.name)
+
+
+def _error(driver: Json) -> tuple[str, str]:
+    """Return the reason and the message of an NVIDIADriver's error, or empty strings."""
+    conditions = (driver.get("status") or {}).get("conditions") or []
+    error: Json = next((item for item in conditions if item["type"] == "Error" and item["status"] == "True"), {})
+    return error.get("reason") or "", error.get("message") or ""
 
 
 def _settled(waited_s: float) -> Level:

@@ -236,24 +236,27 @@ def _about_gpus(observation: Observation, gpu_nodes: list[Json]) -> Findings:
     has_plugin = operands.enabled(operands.DEVICE_PLUGIN, spec)
     tolerations = operands.tolerations(spec.get("daemonsets"))
     serving = [node for node in gpu_nodes if not has_plugin or _has_device_plugin(node, tolerations)]
-    empty = [node for node in serving if not nodes.has_allocatable_gpus(node)]
-    missing = [node for node in empty if objects.name_of(node) not in observation.claimable]
-    what = f"no {names.GPU_RESOURCE} or {names.MIG_RESOURCE_PREFIX}* is allocatable"
-    remedy = "See the log of the device plugin's pod on the node."
-    if not has_plugin:
-        what += f", and no ResourceSlice of {pods.DRA_DRIVER} offers their GPUs"
-        remedy = "Set devicePlugin.enabled: true, or install what shall offer the GPUs instead of the device plugin."
-    yield Finding("progressing", "NoAllocatableGPUs", missing, what, remedy, operands.DEVICE_PLUGIN.name)
-
+    yield _without_gpus(serving, observation.claimable, has_plugin)
     reduced = [node for node in serving if nodes.missing_gpus(node)]
     if reduced:
-        example = reduced[0]
-        what = f"{objects.name_of(example)} lacks {nodes.missing_gpus(example)} of its GPUs for pods"
+        what = f"{objects.name_of(reduced[0])} lacks {nodes.missing_gpus(reduced[0])} of its GPUs for pods"
         remedy = (
             "The device plugin reports them as unhealthy or does not see them: look for Xid errors in the kernel log, "
             "and see the log of the device plugin's pod."
         )
         yield Finding("progressing", "UnhealthyGPUs", reduced, what, remedy, operands.DEVICE_PLUGIN.name)
+
+
+def _without_gpus(serving: list[Json], claimable: t.Container[str], has_plugin: bool) -> Finding:
+    """Return the finding about nodes whose GPUs neither the device plugin nor anything else offers."""
+    empty = [node for node in serving if not nodes.has_allocatable_gpus(node)]
+    missing = [node for node in empty if objects.name_of(node) not in claimable]
+    what = f"no {names.GPU_RESOURCE} or {names.MIG_RESOURCE_PREFIX}* is allocatable"
+    remedy = "See the log of the device plugin's pod on the node."
+    if not has_plugin:
+        what += f", and no ResourceSlice of {pods.DRA_DRIVER} offers their GPUs"
+        remedy = "Set devicePlugin.enabled: true, or install what shall offer the GPUs instead of the device plugin."
+    return Finding("progressing", "NoAllocatableGPUs", missing, what, remedy, operands.DEVICE_PLUGIN.name)
 
 
 def _has_device_plugin(node: Json, tolerations: t.Iterable[Json]) -> bool:
