@@ -39,6 +39,7 @@ class Operator:
         self._loops: dict[str, Loop] = {}
         self._caches: dict[str, Cache] = {}
         self._namespace: str | None = None
+        self._env: dict[str, str] = {}
         self._runs: dict[str, Run] = {}
 
     def run(self) -> t.NoReturn:
@@ -53,7 +54,7 @@ class Operator:
                 if self._active.is_set():
                     print("the operator has no available pod", flush=True)
                 self._active.clear()
-            elif not self._active.is_set():
+            elif not self._active.is_set() or _taken_over(found, self._env):
                 self._begin(found)
 
     def _begin(self, deployment: Json) -> None:
@@ -61,10 +62,7 @@ class Operator:
         print(f"the operator has an available pod in {namespace}", flush=True)
         if namespace != self._namespace:
             self._watch(namespace)
-        containers = deployment["spec"]["template"]["spec"]["containers"]
-        env = {
-            entry["name"]: entry.get("value", "") for container in containers for entry in container.get("env") or []
-        }
+        env = self._env = _environment(deployment)
         # Like a new process, the controllers do not remember earlier checks.
         self._runs = {
             "labels": Labeller(self._api, self._caches),
@@ -146,6 +144,22 @@ class Operator:
             self._wake("drivers", "policy")
         if any(old.get(key) != new.get(key) for key in (STATE, SKIP)):
             self._wake("upgrade")
+
+
+def _environment(deployment: Json) -> dict[str, str]:
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    return {entry["name"]: entry.get("value", "") for container in containers for entry in container.get("env") or []}
+
+
+def _taken_over(deployment: Json, env: dict[str, str]) -> bool:
+    """Return whether a new pod with another environment has taken the place of the old one.
+
+    As long as the new pod does not start, the old one goes on.
+    """
+    status = deployment.get("status") or {}
+    numbers = {status.get(key, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")}
+    observed = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+    return observed and len(numbers) == 1 and _environment(deployment) != env
 
 
 def _generation(item: Json | None) -> int | None:

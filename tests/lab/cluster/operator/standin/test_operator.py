@@ -1,0 +1,39 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which pod of the operator acts while its Deployment is rolled out."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from lab.cluster.operator.standin.operator import _taken_over
+
+
+def deployment(image: str, generation: int = 2, **status: int) -> dict[str, t.Any]:
+    env = [{"name": "DRIVER_IMAGE", "value": image}]
+    return {
+        "metadata": {"generation": generation},
+        "spec": {"template": {"spec": {"containers": [{"name": "gpu-operator", "env": env}]}}},
+        "status": {"observedGeneration": 2, **status},
+    }
+
+
+STUCK = {"replicas": 2, "updatedReplicas": 1, "availableReplicas": 1}
+DONE = {"replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}
+
+
+@pytest.mark.parametrize(
+    ("found", "taken_over"),
+    [
+        (deployment("new", **DONE), True),
+        (deployment("old", **DONE), False),
+        (deployment("new", **STUCK), False),
+        (deployment("new", generation=3, **DONE), False),
+    ],
+)
+def test_a_new_pod_takes_over_once_it_has_started(found: dict[str, t.Any], taken_over: bool) -> None:
+    assert _taken_over(found, {"DRIVER_IMAGE": "old"}) is taken_over
