@@ -174,21 +174,26 @@ def _environment(tree: Path) -> dict[str, str]:
 
 def _leave_out(work: WorkDB, module: ast.Module) -> None:
     """Skip the changes that do not concern the logic."""
-    annotations, functions = _spans(_annotations(module)), _spans(_functions(module))
+    left_out, functions = _spans([*_annotations(module), *_texts(module)]), _spans(_functions(module))
     skipped = WorkResult(output="not logic", worker_outcome=WorkerOutcome.SKIPPED)
     for item in list(work.pending_work_items):
-        if not _is_logic(item.mutations[0], annotations, functions):
+        if not _is_logic(item.mutations[0], left_out, functions):
             work.set_result(item.job_id, skipped)
 
 
 def _is_logic(
-    mutation: MutationSpec, annotations: list[tuple[Place, Place]], functions: list[tuple[Place, Place]]
+    mutation: MutationSpec, left_out: list[tuple[Place, Place]], functions: list[tuple[Place, Place]]
 ) -> bool:
     if not any(re.fullmatch(pattern, mutation.operator_name) for pattern in SETTINGS["operators"]):
         return False
     place = mutation.start_pos
     inside = any(start <= place < end for start, end in functions)
-    return inside and not any(start <= place < end for start, end in annotations)
+    return inside and not any(start <= place < end for start, end in left_out)
+
+
+def _texts(module: ast.Module) -> t.Iterator[ast.expr]:
+    """Yield the texts with values in them: they are messages, as a rule."""
+    yield from (node for node in ast.walk(module) if isinstance(node, ast.JoinedStr))
 
 
 def _annotations(module: ast.Module) -> t.Iterator[ast.expr]:

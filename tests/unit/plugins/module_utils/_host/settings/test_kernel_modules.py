@@ -350,3 +350,13 @@ def test_the_diff_shows_each_file_before_and_after(tmp_path: Path) -> None:
     assert second["after"].splitlines()[1:] == ["blacklist nvidiafb"]
     (third,) = apply(host, state="absent")["diff"]
     assert (third["before"], third["after"]) == (second["after"], "")
+
+
+def test_a_module_that_is_not_loaded_any_more_is_loaded_again(tmp_path: Path) -> None:
+    host = initramfs_tools(tmp_path)
+    host.commands["modprobe"] = ""
+    apply(host, load=["vfio-pci"])
+    host.ran.clear()
+    again = apply(host, load=["vfio-pci"])
+    assert (again["changed"], again["loaded"], again["diff"]) == (True, ["vfio-pci"], [])
+    assert host.ran == [["modprobe", "vfio-pci"]]
