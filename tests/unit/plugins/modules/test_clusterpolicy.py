@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 
-from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, GPUCLUSTERS, POLICIES, FakeApi, refusal
+from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, GPUCLUSTERS, NODES, POLICIES, FakeApi, refusal
 from tests.unit.fakes.stack import Json, policy
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusterpolicies.nvidia.com"
@@ -389,3 +389,15 @@ def test_a_finalizer_that_holds_it_is_named(api: FakeApi, module: Run) -> None:
     held["metadata"]["finalizers"] = ["example.com/hold"]
     api.answer = lambda method, path: (200, held) if path == f"{POLICIES}/cluster-policy" else None
     assert "example.com/hold" in module(state="absent", wait_timeout=0).result["msg"]
+
+
+def test_a_tolerance_without_a_meaning_is_refused_before_anything_is_written(api: FakeApi, module: Run) -> None:
+    run = module(mig={"strategy": "mixed"}, node_selector="pool=a,")
+    assert run.rc == 1 and run.result["reason"] == "Invalid" and "is not a label selector" in run.result["msg"]
+    assert writes(api) == []
+
+
+def test_the_wait_after_an_edit_tolerates_what_it_may(api: FakeApi, module: Run) -> None:
+    api.lists[NODES][1]["status"]["conditions"][0]["status"] = "Unknown"
+    assert module(wait=False).result["verdict"]["reasons"][0]["code"] == "NodesNotReady"
+    assert module(wait=False, max_unready="1").result["verdict"]["reasons"][0]["code"] != "NodesNotReady"

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 
-from tests.unit.fakes.api import POLICIES, FakeApi, refusal
+from tests.unit.fakes.api import NODES, POLICIES, FakeApi, refusal
 
 Run = t.Callable[..., t.Any]
 
@@ -65,3 +65,12 @@ def test_a_negative_timeout_is_refused(api: FakeApi, module: Run) -> None:
 def test_no_permission(api: FakeApi, module: Run) -> None:
     api.answer = lambda method, path: refusal(403, "nodes is forbidden") if path.endswith("/nodes") else None
     assert module().result["msg"].startswith("No permission: nodes is forbidden")
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_node_that_is_down_may_be_left_out(api: FakeApi, module: Run, wait: bool) -> None:
+    api.lists[NODES][1]["status"]["conditions"][0]["status"] = "Unknown"
+    assert module(wait=wait, wait_timeout=0).result["verdict"]["state"] == "progressing"
+    for tolerated in ({"exclude_nodes": ["gpu-0001"]}, {"max_unready": "1"}):
+        run = module(wait=wait, wait_timeout=0, **tolerated)
+        assert run.rc == 0 and run.result["verdict"]["state"] == "ready" and run.result["verdict"]["nodes_total"] == 1
