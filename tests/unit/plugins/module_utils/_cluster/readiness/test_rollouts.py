@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import itertools
 import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import rollouts
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import PodRow
 
 from tests.unit.fakes.judged import observed, roll, verdict
@@ -137,3 +139,28 @@ def test_pods_that_are_yet_to_be_created() -> None:
     stack = roll(ready(2), EXPORTER, 2, 1, 1, 1)
     assert rollouts.lacks_pods(stack.daemonsets[EXPORTER])
     assert not rollouts.lacks_pods(roll(stack, EXPORTER, 2, 2, 1, 1).daemonsets[EXPORTER])
+
+
+@pytest.mark.parametrize("left_out", [(), (0,), (0, 1), (1, 2)])
+def test_a_rollout_is_ready_when_every_pod_that_counts_is(left_out: tuple[int, ...]) -> None:
+    """Every combination of pods on four nodes: available, in trouble, missing, or of an old revision."""
+    name = "nvidia-dcgm"
+    for pods in itertools.product(("fine", "trouble", "old"), repeat=4):
+        stack = roll(ready(4), name, 4, 4, 4 - pods.count("old"), 4 - pods.count("trouble"))
+        rows = [PodRow(f"{name}-{n}", f"gpu-000{n}", "Pending", 0) for n, pod in enumerate(pods) if pod == "trouble"]
+        old = frozenset(f"gpu-000{n}" for n, pod in enumerate(pods) if pod == "old")
+        excluded = tuple(f"gpu-000{number}" for number in left_out)
+        found = verdict(
+            stack, Tolerance(exclude_nodes=excluded), troubled={name: tuple(rows)} if rows else {}, outdated={name: old}
+        )
+        rollout = next(item for item in found.operands if item.operand == "dcgm")
+        counted = [pod for number, pod in enumerate(pods) if number not in left_out]
+        assert (rollout.state == "ready") == (set(counted) == {"fine"}), pods
+        assert (rollout.expected, rollout.desired) == (len(counted), len(counted))
+        assert rollout.available == len(counted) - counted.count("trouble")
+        assert rollout.updated == len(counted) - counted.count("old")
+
+
+def test_a_pod_that_does_not_exist_is_taken_to_be_missing_on_a_node_that_counts() -> None:
+    stack = roll(ready(3), "nvidia-dcgm", 3, 2, 2, 2)
+    assert verdict(stack, Tolerance(exclude_nodes=("gpu-0000",))).state == "progressing"
