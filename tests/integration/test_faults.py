@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
-from lab.cluster import Lab
+from lab.cluster import Lab, faults
 from tests.support.ansible import SITE, Playbook, Run
 
 SECRET = "s3cret-that-nobody-may-see"
@@ -102,6 +103,21 @@ def test_bad_field(crds: None, ansible: Playbook, options: dict[str, object], wo
     refused(ansible.module("gpuops.nvidia.clusterpolicy", wait=False, **options), *words)
     info = ansible.module("gpuops.nvidia.clusterpolicy_info", name="cluster-policy")
     assert 'exists": false' in info.output, "A refused ClusterPolicy was created."
+
+
+def test_a_field_that_argo_cd_keeps(crds: None, lab: Lab, ansible: Playbook) -> None:
+    """It puts its fields back by force. A task with other fields gets along with it, and one with the same does not."""
+    policy = {"module": "gpuops.nvidia.clusterpolicy", "wait": False}
+    assert ansible.module(**policy, spec={}).status == 0
+    with faults.argocd(lab, {"mig": {"strategy": "none"}}) as healed:
+        refused(ansible.module(**policy, mig={"strategy": "single"}), "spec.mig.strategy (argocd-controller)", "force")
+        assert ansible.module(**policy, gfd={"enabled": False}).status == 0
+        assert ansible.module(**policy, mig={"strategy": "single"}, force=True).status == 0
+        assert healed.wait(10)
+        info = ansible.module("gpuops.nvidia.clusterpolicy_info", name="cluster-policy").output
+    assert ansible.module(**policy, state="absent").status == 0
+    owners = json.loads(info[info.index("{") :])["owners"]
+    assert owners["spec.mig.strategy"] == ["argocd-controller"] and owners["spec.gfd.enabled"] == ["gpuops.nvidia"]
 
 
 def test_chart_not_found(ansible: Playbook) -> None:
