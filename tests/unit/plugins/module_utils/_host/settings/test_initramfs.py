@@ -58,3 +58,20 @@ def test_an_image_may_be_older_than_a_file(host: FakeHost) -> None:
     newer = Path(host.path(PATH)).stat().st_mtime + 10
     os.utime(host.path(FILE), (newer, newer))
     assert Initramfs(host).older_than(FILE)
+
+
+def test_an_image_as_old_as_the_file_is_not_older(host: FakeHost) -> None:
+    host.put(FILE, TEXT)
+    for path in (FILE, PATH):
+        os.utime(host.path(path), (1_700_000_000, 1_700_000_000))
+    assert not Initramfs(host).older_than(FILE)
+
+
+def test_a_tenth_more_than_the_largest_image_is_room_enough(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "size", lambda path: 10 * 2**20)
+    monkeypatch.setattr(host, "free_bytes", lambda folder: 11 * 2**20)
+    Initramfs(host).assert_room()
+    monkeypatch.setattr(host, "free_bytes", lambda folder: 11 * 2**20 - 1)
+    with pytest.raises(GpuOpsError, match="/boot has 11 MiB free, and rebuilding an initramfs needs 11 MiB") as error:
+        Initramfs(host).assert_room()
+    assert error.value.reason == "NoSpace"
