@@ -42,6 +42,8 @@ class FakeCluster:
         return Listed([])
 
     def pages(self, path: str, **selectors: str) -> t.Iterator[dict]:
+        if path != "/api/v1/pods":
+            return
         limits = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
         yield {
             "metadata": {"name": "job", "namespace": "team"},

@@ -125,7 +125,8 @@ def _absent(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
 
     Without its operator, a GPUCluster could not be deleted any more.
     """
-    found = cluster.list(_GPUCLUSTERS) or []
+    read = cluster.list_readable(_GPUCLUSTERS)
+    found = read.items
     listed = [objects.name_of(item) for item in found]
     gpu_pods = pods.gpu_pods(cluster, options["release_namespace"]) if found else []
     if gpu_pods and not options["allow_disruption"]:
@@ -139,7 +140,8 @@ def _absent(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     if not cluster.check_mode:
         _wait_until_gone(cluster, listed, options["wait_timeout"])
     after = "".join(f"delete GPUCluster {name}\n" for name in listed)
-    return {"changed": bool(listed), "warnings": [], "diff": {"before": "", "after": after}}
+    warnings = [f"Whether there is a GPUCluster is not known. {read.refusal}"] if read.refusal else []
+    return {"changed": bool(listed), "warnings": warnings, "diff": {"before": "", "after": after}}
 
 
 def _wait_until_gone(cluster: Cluster, listed: list[str], timeout_s: float) -> None:

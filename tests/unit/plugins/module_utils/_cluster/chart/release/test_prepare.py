@@ -40,6 +40,7 @@ class FakeCluster:
     ) -> None:
         self.live, self.gpuclusters, self.check_mode = live, gpuclusters, check_mode
         self.writes: list[str] = []
+        self.refusal = ""
 
     def now(self) -> float:
         return 5000.0
@@ -51,10 +52,11 @@ class FakeCluster:
         return self.live
 
     def list(self, path: str, **selectors: str) -> list[dict] | None:
-        return self.gpuclusters if path == GPUCLUSTERS else []
+        assert path == "/apis/apps/v1/deployments"
+        return []
 
     def list_readable(self, path: str) -> Listed:
-        return Listed([])
+        return Listed(self.gpuclusters or [] if path == GPUCLUSTERS else [], refusal=self.refusal)
 
     def merge(self, path: str, body: dict) -> None:
         self.writes.append(f"merge {path} {json.dumps(body)}")
@@ -212,6 +214,13 @@ def test_without_a_gpucluster_there_is_nothing_to_remove(gpuclusters: list[dict]
     cluster = FakeCluster(gpuclusters=gpuclusters)
     result = prepare.ensure(cluster, options(state="absent"))
     assert (result["changed"], result["diff"]["after"], cluster.writes) == (False, "", [])
+
+
+def test_gpuclusters_that_may_not_be_read_are_a_warning() -> None:
+    cluster = FakeCluster()
+    cluster.refusal = "No permission: list gpuclusters."
+    result = prepare.ensure(cluster, options(state="absent"))
+    assert result["warnings"] == ["Whether there is a GPUCluster is not known. No permission: list gpuclusters."]
 
 
 @pytest.fixture
