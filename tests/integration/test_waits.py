@@ -133,6 +133,16 @@ def test_no_node_feature_discovery() -> None:
         not_ready(run, "Node Feature Discovery", "nfd.enabled")
 
 
+def test_the_first_run_refuses_what_the_second_run_refuses() -> None:
+    """Which nodes have GPUs, and that their systems differ, is known only when the release labels them."""
+    with running_lab("mixed", Options(fleet="mixed")) as lab:
+        ansible = on(lab)
+        first, second = ansible.run(SITE), ansible.run(SITE)
+        not_ready(first, "GPU nodes run different operating systems")
+        assert not has_policy(lab), "The ClusterPolicy should not have been applied."
+        not_ready(second, "GPU nodes run different operating systems")
+
+
 @pytest.mark.usefixtures("finishes")
 def test_an_edit_that_the_operator_has_not_seen(lab: Lab, ansible: Playbook) -> None:
     """While the operator is down, the status describes the previous spec."""
