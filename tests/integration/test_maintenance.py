@@ -222,3 +222,86 @@ def test_two_purposes_hold_a_node_together(own_lab: Lab) -> None:
     assert state(own_lab) == (True, ["gpuops.nvidia/initial-state.unschedulable", "gpuops.nvidia/maintenance.repair"])
     assert ansible.module(MODULE, state="restored", purpose="repair").status == 0
     assert state(own_lab) == FREE
+
+
+def on_another_machine(ansible: Playbook, **options: t.Any) -> subprocess.Popen[str]:
+    """Start a call as from another machine: the name of the machine is all that tells them apart."""
+    command = ["ansible", "localhost", "--module-name", MODULE, "--args", json.dumps(DRAIN | options)]
+    return ansible.command(["unshare", "--uts", "sh", "-c", 'hostname other && exec "$@"', "sh", *command])
+
+
+def test_a_second_machine_leaves_the_drain_of_the_first_alone(stuck: Lab) -> None:
+    ansible = on(stuck)
+    first = draining(ansible, stuck)
+    second = ansible.finish(on_another_machine(ansible, timeout=1), 120)
+    assert second.status == 2 and "HeldElsewhere" in second.output and "set take_over: true" in second.message, (
+        second.output
+    )
+    assert first.poll() is None and state(stuck) == HELD
+    release(stuck)
+    run = ansible.finish(first, 60)
+    assert run.status == 0 and state(stuck) == HELD, run.output
+    taken = ansible.finish(on_another_machine(ansible, take_over=True), 120)
+    assert taken.status == 0 and state(stuck) == HELD, taken.output
+
+
+def test_a_second_run_on_the_same_machine_does_not_put_the_node_of_the_first_back(stuck: Lab) -> None:
+    ansible = on(stuck)
+    first = draining(ansible, stuck)
+    second = ansible.module(MODULE, **DRAIN | {"timeout": 2})
+    assert second.status == 2 and "Nodes that an earlier call cordoned stay in maintenance" in second.message, (
+        second.output
+    )
+    assert first.poll() is None and state(stuck) == HELD
+    release(stuck)
+    assert ansible.finish(first, 60).status == 0 and state(stuck) == HELD
+
+
+def mark(lab: Lab, **metadata: t.Any) -> None:
+    lab.kubectl("patch", "node", "gpu-0000", "--type=merge", f"--patch={json.dumps({'metadata': metadata})}")
+
+
+def test_a_quarantine_that_begins_during_maintenance_outlasts_it(own_lab: Lab) -> None:
+    """NVSentinel only writes its marks on a node that is cordoned. Afterwards, the cordon is its own."""
+    ansible = on(own_lab)
+    options = {"state": "cordoned", "nodes": ["gpu-0000"], "purpose": "reboot", "pause_nvsentinel": True}
+    assert ansible.module(MODULE, **options).status == 0
+    found = "quarantineHealthEventCordonPreExisting"
+    mark(own_lab, annotations={"quarantineHealthEventIsCordoned": "True", found: "True"})
+    restored = ansible.module(MODULE, state="restored", purpose="reboot")
+    assert restored.status == 0 and "It stays cordoned for nvsentinel" in restored.output, restored.output
+    node = json.loads(own_lab.kubectl("get", "node", "gpu-0000", "--output=json"))
+    assert state(own_lab) == (True, ["gpuops.nvidia/left-cordoned"]) and found not in node["metadata"]["annotations"]
+    assert "k8saas.nvidia.com/ManagedByNVSentinel" not in node["metadata"]["labels"]
+    # The cordon is as old as Kubernetes says, so a later one is not taken for it.
+    assert re.fullmatch(r"nvsentinel 20\S+Z", node["metadata"]["annotations"]["gpuops.nvidia/left-cordoned"])
+    mark(own_lab, annotations={"quarantineHealthEventIsCordoned": None})
+    assert ansible.module(MODULE, state="restored", purpose="reboot").status == 0
+    assert state(own_lab) == FREE
+
+
+def test_kured_that_found_our_cordon_keeps_it_until_it_has_finished(own_lab: Lab) -> None:
+    ansible = on(own_lab)
+    lock = json.dumps({"nodeID": "gpu-0000", "metadata": {"unschedulable": True}, "created": "2026-01-01T00:00:00Z"})
+    container = {"name": "kured", "image": "example.com/kured"}
+    labels = {"app": "kured"}
+    pod = {"nodeSelector": {"none": "such"}, "containers": [container]}
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "kured", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},
+    }
+    own_lab.kubectl("create", "--filename=-", stdin=json.dumps(body))
+    cordon = {"state": "cordoned", "nodes": ["gpu-0000"], "purpose": "reboot"}
+    assert ansible.module(MODULE, **cordon).status == 0
+    own_lab.kubectl("annotate", "daemonset", "kured", f"weave.works/kured-node-lock={lock}")
+    assert "It stays cordoned for kured" in ansible.module(MODULE, state="restored", purpose="reboot").output
+    refused = ansible.module(MODULE, **cordon)
+    assert (
+        refused.status == 2 and "NodesBusy" in refused.output and "kured (lock on DaemonSet kured)" in refused.message
+    )
+    own_lab.kubectl("delete", "daemonset", "kured")
+    assert state(own_lab) == (True, ["gpuops.nvidia/left-cordoned"])
+    assert ansible.module(MODULE, state="restored", purpose="reboot").status == 0
+    assert state(own_lab) == FREE
