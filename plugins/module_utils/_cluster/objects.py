@@ -40,7 +40,7 @@ def annotations_of(item: Json) -> dict[str, str]:
 
 
 def last_write(item: Json) -> float:
-    """Return when an object's spec was last written, in seconds since the epoch. Others write status and annotations."""
+    """Return when an object's spec was last written, in seconds since the epoch, whoever wrote the rest later."""
     writes = [
         timestamp(entry.get("time"))
         for entry in item["metadata"].get("managedFields") or []

@@ -90,7 +90,7 @@ def check_pod_security(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding
 
 
 def missing_permissions(cluster: Cluster, namespace: str, operations: t.Iterable[str]) -> list[str]:
-    """Return the permissions for these operations that the user lacks, such as ``create clusterpolicies.nvidia.com``."""
+    """Return the permissions that the user lacks for these operations, such as ``list nodes``."""
     wanted = permissions.needed(operations)
     if not wanted or _is_allowed(cluster, {"verb": "*", "group": "*", "resource": "*"}):
         return []

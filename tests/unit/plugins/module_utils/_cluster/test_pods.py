@@ -79,7 +79,8 @@ THROTTLED = (
         "reading manifest 1 in nvcr.io/nvidia/driver: manifest unknown",
         "pull access denied, repository does not exist or may require authorization: server message: "
         "insufficient_scope: authorization failed",
-        "failed to fetch anonymous token: unexpected status from GET request to https://nvcr.io/proxy_auth: 401 Unauthorized",
+        "failed to fetch anonymous token: unexpected status from GET request to https://nvcr.io/proxy_auth: "
+        "401 Unauthorized",
         "unexpected status from HEAD request to https://mirror.example.com/v2/x/manifests/1: 403 Forbidden",
         "unable to retrieve auth token: invalid username/password: unauthorized: authentication required",
         'Back-off pulling image "x": ErrImagePull: no match for platform in manifest: not found',

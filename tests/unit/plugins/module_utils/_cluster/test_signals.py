@@ -36,9 +36,9 @@ def test_a_noted_signal_is_raised_only_where_the_block_asks_for_it() -> None:
         interruption.check()
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGHUP)
-        with pytest.raises(KeyboardInterrupt, match="^SIGTERM$"):
+        with pytest.raises(KeyboardInterrupt, match=r"^SIGTERM$"):
             interruption.check()
-        with pytest.raises(KeyboardInterrupt, match="^SIGTERM$"):
+        with pytest.raises(KeyboardInterrupt, match=r"^SIGTERM$"):
             interruption.check()
         interruption.disregard()
         interruption.check()
