@@ -238,11 +238,6 @@ facts:
           description: Labels of the namespace.
           type: dict
           sample: {pod-security.kubernetes.io/enforce: privileged}
-    helm_clusterpolicies:
-      description: ClusterPolicies that Helm installed. Helm deletes them when their release no longer contains them.
-      type: list
-      elements: str
-      sample: [cluster-policy]
 """
 
 import typing as t

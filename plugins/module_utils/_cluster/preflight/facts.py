@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import collections
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import nfd
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import kernel_of, runtime_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.cloud import cloud_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.versions import os_name
@@ -34,7 +33,4 @@ def facts(snapshot: Snapshot) -> Json:
         "nfd": sorted({worker.namespace for worker in nfd.installations(snapshot.daemonsets)}),
         "cloud": cloud_of(snapshot.nodes),
         "namespace": {"name": name_of(namespace), "labels": labels_of(namespace)} if namespace else None,
-        "helm_clusterpolicies": [
-            name_of(item) for item in snapshot.clusterpolicies if names.HELM_RELEASE in annotations_of(item)
-        ],
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.facts import facts
 
-from tests.unit.plugins.module_utils._cluster.preflight.clusters import bare, named, node, snapshot
+from tests.unit.plugins.module_utils._cluster.preflight.clusters import bare, node, snapshot
 
 
 def test_facts() -> None:
@@ -22,7 +22,6 @@ def test_facts() -> None:
         "nfd": ["gpu-operator"],
         "cloud": None,
         "namespace": None,
-        "helm_clusterpolicies": [],
     }
     assert facts(snapshot(nodes=[bare()]))["gpu_nodes"] is None
     assert (
@@ -34,9 +33,3 @@ def test_facts() -> None:
 def test_facts_include_the_namespace(labels: dict[str, str]) -> None:
     namespace = {"metadata": {"name": "gpu-operator", **({"labels": labels} if labels else {})}}
     assert facts(snapshot(namespace=namespace))["namespace"] == {"name": "gpu-operator", "labels": labels}
-
-
-def test_facts_name_the_clusterpolicies_that_helm_installed() -> None:
-    mine, helms = named("mine"), named("cluster-policy")
-    helms["metadata"]["annotations"] = {"meta.helm.sh/release-name": "gpu-operator"}
-    assert facts(snapshot(clusterpolicies=[mine, helms]))["helm_clusterpolicies"] == ["cluster-policy"]
