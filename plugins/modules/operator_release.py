@@ -143,9 +143,26 @@ restored:
       description: C(deleted) or C(edited).
       type: str
       sample: deleted
+disruption:
+  description:
+    - What interrupts running GPU pods, with at most 20 of these pods and of their nodes by name.
+    - C(pods_total) is null if this user may not list pods.
+  returned: with O(state=present)
+  type: dict
+  sample:
+    changes:
+      - field: operator
+        before: v26.3
+        after: v26.7
+        effect: the operator evicts GPU pods and replaces the driver, node by node
+        operand: driver
+    pods: [ml/train-0]
+    pods_total: 1
+    nodes: [gpu-0000]
+    nodes_total: 1
 gpu_pods:
-  description: Number of pods that use GPUs.
-  returned: if the module fails because of them
+  description: Number of running pods that use a GPU.
+  returned: with O(state=absent), if the module fails because of them
   type: int
   sample: 3
 """

@@ -90,7 +90,7 @@ def test_up_and_back(lab: Lab, ansible: Playbook, old_chart: str) -> None:
     lab.kubectl("create", "--filename=-", stdin=json.dumps(JOB))
     try:
         warned = ansible.run(OPERATOR, "--check", operator_wait=False)
-        assert warned.status == 0 and "1 pods use GPUs on gpu-0001 (default/training)" in warned.output
+        assert warned.status == 0 and "1 GPU pod (default/training) on 1 node (gpu-0001)" in warned.output
         refused(ansible.run(OPERATOR, operator_wait=False), "operator, ", "default/training", "allow_disruption: true")
         assert revisions(lab) == 1 and not knows_kubelet_root(lab) and managers(lab) == {"helm"}
     finally:

@@ -15,6 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import obje
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import (
     changes,
+    handover,
     mistakes,
     ownership,
     permission,
@@ -89,8 +90,8 @@ def _request(
 ) -> prediction.Request:
     """Return the apply that the options ask for. ``policies`` is None in check mode before the CRD is installed."""
     existing = next((item for item in policies or [] if objects.name_of(item) == options["name"]), None)
-    adopts = bool(options["adopt"]) and ownership.belongs_to_helm(existing)
-    own = ownership.adopted(existing, FIELD_MANAGER) if adopts and existing else existing
+    adopts = bool(options["adopt"]) and handover.has_traces_of_helm(existing)
+    own = handover.adopted(existing, FIELD_MANAGER) if adopts and existing else existing
     return prediction.Request(
         manifest=spec.manifest(options, given, own, FIELD_MANAGER),
         existing=existing,
@@ -110,16 +111,15 @@ def _write(
     """
     predicted, notes = prediction.predict(cluster, request)
     mistakes.refuse_contradictions(predicted["spec"])
-    disrupted = permission.disruption_of(cluster, options, request.existing, predicted)
-    if not options["allow_disruption"] and not cluster.check_mode:
-        permission.refuse(disrupted)
+    namespace, acting = options["namespace"], options["operator_version"]
+    disrupted = permission.disruption_of(cluster, namespace, request.existing, predicted["spec"], acting)
+    warning = permission.permit(disrupted, options["allow_disruption"], cluster.check_mode)
     change = changes.between(request.existing, predicted, FIELD_MANAGER)
-    for sentence in (*notes, *mistakes.warnings(predicted["spec"]), *_what_stays(request, predicted)):
-        warn(sentence)
-    if cluster.check_mode and disrupted.message():
-        warn(disrupted.message() + ("" if options["allow_disruption"] else " A run needs allow_disruption: true."))
+    for sentence in (*notes, *mistakes.warnings(predicted["spec"]), *_what_stays(request, predicted), warning):
+        if sentence:
+            warn(sentence)
     is_written = change.changed and not cluster.check_mode
-    before = wait.read_marks(cluster, options["namespace"], request.existing) if is_written else None
+    before = wait.read_marks(cluster, namespace, request.existing) if is_written else None
     final = _apply(cluster, request) if is_written else predicted
     result = {
         "changed": change.changed,
@@ -152,7 +152,7 @@ def _adopt(cluster: Cluster, path: str, seen: Json) -> None:
         item = (cluster.get(path) if attempt else seen) or {"metadata": {}}
         if item["metadata"].get("generation") != seen["metadata"].get("generation"):
             break
-        patch = json.dumps(ownership.adoption_patch(item, FIELD_MANAGER))
+        patch = json.dumps(handover.adoption_patch(item, FIELD_MANAGER))
         try:
             cluster.ask("PATCH", path, {"fieldManager": FIELD_MANAGER}, patch, "application/json-patch+json")
         except GpuOpsError as e:

@@ -48,11 +48,13 @@ class Operator:
     """The operator's version now, and when it acts on the change. None is unknown, and counts as an old one.
 
     ``outdated`` says whether driver pods wait for their replacement, as they do while ``autoUpgrade`` is off.
+    ``images`` are the operator's images now and then, if both are known. They count where a version is unknown.
     """
 
     running: Version | None = None
     acting: Version | None = None
     outdated: bool = False
+    images: tuple[str, str] | None = None
 
 
 Changes = t.Iterator[Change]
@@ -62,11 +64,6 @@ def version(text: str | None) -> Version | None:
     """Return the line of an operator's version or image tag: ``v26.7.0`` is ``(26, 7)``."""
     found = re.search(r"(?:^|[^\d.])v?(\d+)\.(\d+)(?:\.\d|$)", text or "")
     return (int(found[1]), int(found[2])) if found else None
-
-
-def disrupts(before: Json, after: Json, operator: Operator | None = None) -> list[str]:
-    """Return the fields whose change from one spec to the other interrupts GPU workloads."""
-    return [change.field for change in changes(before, after, operator or Operator())]
 
 
 def changes(before: Json, after: Json, operator: Operator) -> list[Change]:
@@ -117,8 +114,11 @@ def _of_driver_pods(before: Json, after: Json, operator: Operator) -> Changes:
 
 
 def _of_version(operator: Operator) -> Changes:
-    if operator.running and operator.acting and operator.running != operator.acting:
-        yield Change("operator", _line(operator.running), _line(operator.acting), EVICTS)
+    if operator.running and operator.acting:
+        if operator.running != operator.acting:
+            yield Change("operator", _line(operator.running), _line(operator.acting), EVICTS)
+    elif operator.images and operator.images[0] != operator.images[1]:
+        yield Change("operator image", *operator.images, EVICTS)
 
 
 def _line(found: Version) -> str:

@@ -13,12 +13,9 @@ applies it.
 
 from __future__ import annotations
 
-import copy
 import json
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 # Owners
@@ -64,7 +61,7 @@ def applied_by(item: Json, manager: str) -> Json:
 
 
 def _applied_fields(item: Json, manager: str) -> Json:
-    return _fields_of(entry for entry in _entries(item) if _is_applied_by(entry, manager))
+    return _fields_of(entry for entry in _entries(item) if is_applied_by(entry, manager))
 
 
 def _picked(value: Json, fields: Json) -> Json:
@@ -114,58 +111,25 @@ def left_with_others(before: Json | None, after: Json, manager: str) -> dict[str
     return {path: owners[path] for path in sorted(given_up) if path in owners}
 
 
-# Adoption from Helm
-
-_KEPT_FROM_HELM = "helm.sh/resource-policy"
-"""The annotation that keeps Helm from deleting the object. It stays, in case Helm's release still has the object."""
-
-_MANAGED_BY = "app.kubernetes.io/managed-by"
+# How fields change hands
 
 
-def is_helm(manager: str) -> bool:
-    """Return whether a field manager is Helm: its command writes as ``helm``, with Update or (Helm 4) with Apply."""
-    return manager.lower() == "helm" or manager.startswith("terraform-provider-helm")
+def moved(
+    item: Json, moves: t.Callable[[Json], bool], to: str, left_out: t.Iterable[tuple[str, str]] = ()
+) -> list[Json]:
+    """Return managedFields in which one apply of ``to`` has the fields of all entries that move. Status never moves.
 
-
-def belongs_to_helm(item: Json | None) -> bool:
-    """Return whether Helm owns fields of an object, or has left its marks on it."""
-    if item is None:
-        return False
-    return any(map(_is_of_helm, _entries(item))) or bool(_marks_of_helm(item))
-
-
-def _marks_of_helm(item: Json) -> list[tuple[str, str]]:
-    """Return Helm's marks, each as its place in the metadata and its key."""
-    annotations, labels = annotations_of(item), labels_of(item)
-    marks = [("annotations", key) for key in (names.HELM_RELEASE, names.HELM_RELEASE_NAMESPACE) if key in annotations]
-    return [*marks, *([("labels", _MANAGED_BY)] if labels.get(_MANAGED_BY) == "Helm" else [])]
-
-
-def adopted(item: Json, manager: str) -> Json:
-    """Return an object after its adoption: Helm's fields are the manager's own, as if it had applied them itself.
-
-    Without this, server-side apply makes both of them owners, and a field that is later given up stays with Helm.
+    ``left_out`` are labels and annotations that nobody shall own, each as its place in the metadata and its key.
     """
-    made = copy.deepcopy(item)
-    metadata = made["metadata"]
-    marks = _marks_of_helm(item)
-    for place, key in marks:
-        del metadata[place][key]
-    metadata["managedFields"] = _with_fields_of_helm(item, manager, [*marks, ("annotations", _KEPT_FROM_HELM)])
-    return made
-
-
-def _with_fields_of_helm(item: Json, manager: str, left_out: list[tuple[str, str]]) -> list[Json]:
-    """Return managedFields with the entries of Helm and of the manager united into one."""
     entries = item["metadata"].get("managedFields") or []
-    united = [entry for entry in entries if _is_applied_by(entry, manager) or _is_of_helm(entry)]
-    if not united:
+    moving = [entry for entry in _entries(item) if moves(entry)]
+    if not moving:
         return list(entries)
-    fields = _fields_of(united)
+    fields = _fields_of(moving)
     for place, key in left_out:
         _leave_out(fields, ["f:metadata", f"f:{place}", f"f:{key}"])
-    own = {**united[-1], "manager": manager, "operation": "Apply", "fieldsV1": fields}
-    return [own, *(entry for entry in entries if entry not in united)]
+    own = {**moving[-1], "manager": to, "operation": "Apply", "fieldsV1": fields}
+    return [own, *(entry for entry in entries if entry not in moving)]
 
 
 def _fields_of(entries: t.Iterable[Json]) -> Json:
@@ -175,13 +139,10 @@ def _fields_of(entries: t.Iterable[Json]) -> Json:
     return fields
 
 
-def _is_applied_by(entry: Json, manager: str) -> bool:
+def is_applied_by(entry: Json, manager: str) -> bool:
+    """Return whether an entry of managedFields is what a manager has applied."""
     is_apply = entry.get("operation") == "Apply" and not entry.get("subresource")
     return is_apply and entry.get("manager") == manager
-
-
-def _is_of_helm(entry: Json) -> bool:
-    return is_helm(str(entry.get("manager"))) and not entry.get("subresource")
 
 
 def _united(one: Json, other: Json) -> Json:
@@ -202,21 +163,7 @@ def _leave_out(fields: Json, path: list[str]) -> None:
         del fields[head]
 
 
-def adoption_patch(item: Json, manager: str) -> list[Json]:
-    """Return the JSON patch that adopts an object. The API server refuses it if the object has changed since."""
-    after = adopted(item, manager)["metadata"]
-    return [
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": item["metadata"]["resourceVersion"]},
-        {"op": "replace", "path": "/metadata/managedFields", "value": after["managedFields"]},
-        *({"op": "remove", "path": f"/metadata/{place}/{_escaped(key)}"} for place, key in _marks_of_helm(item)),
-    ]
-
-
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
-
-
-# Prediction of an adoption
+# Prediction
 
 
 def without_given_up(item: Json, before: Json, manifest: Json, manager: str) -> Json:
@@ -224,24 +171,14 @@ def without_given_up(item: Json, before: Json, manifest: Json, manager: str) -> 
 
     Empty blocks go with their last field, as they do in server-side apply.
     """
-    others = _fields_of(entry for entry in _entries(before) if not _is_applied_by(entry, manager))
+    others = _fields_of(entry for entry in _entries(before) if not is_applied_by(entry, manager))
     return _reduced(item, _applied_fields(before, manager), manifest, others)
-
-
-def without_helm(item: Json) -> Json:
-    """Return an object without Helm's marks and without Helm's entries in managedFields."""
-    made = copy.deepcopy(item)
-    for place, key in _marks_of_helm(item):
-        del made["metadata"][place][key]
-    entries = made["metadata"].get("managedFields") or []
-    made["metadata"]["managedFields"] = [entry for entry in entries if not is_helm(str(entry.get("manager")))]
-    return made
 
 
 def as_applied(item: Json, manifest: Json, manager: str) -> Json:
     """Return an object in whose managedFields a manager has applied exactly the manifest."""
     entries = item["metadata"].get("managedFields") or []
-    others = [entry for entry in entries if not _is_applied_by(entry, manager)]
+    others = [entry for entry in entries if not is_applied_by(entry, manager)]
     metadata = {key: value for key, value in manifest["metadata"].items() if key != "name"}
     fields = {**_tree({"metadata": metadata} if metadata else {}), **_tree({"spec": manifest["spec"]})}
     own = {"manager": manager, "operation": "Apply", "fieldsV1": fields}

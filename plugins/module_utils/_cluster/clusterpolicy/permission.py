@@ -14,13 +14,16 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, operands, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import disruption
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError, Reason
 from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import mask
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 LISTED = 20
 """How many pods, and how many nodes, a result names before it only counts the rest."""
+
+ALLOW = "set allow_disruption: true (operator_allow_disruption in the role operator)"
+"""The second half of every remedy."""
 
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 
@@ -68,48 +71,101 @@ def _number(count: int, noun: str) -> str:
 
 
 def disruption_of(
-    cluster: Cluster, options: t.Mapping[str, t.Any], existing: Json | None, predicted: Json
+    cluster: Cluster,
+    namespace: str,
+    existing: Json | None,
+    after: Json,
+    acting: str | None = None,
+    image: str | None = None,
 ) -> Disruption:
-    """Return what a change interrupts. Nothing is read unless a field that matters changes."""
-    before, after = (existing or {}).get("spec") or {}, predicted["spec"]
-    acting = disruption.version(options["operator_version"])
+    """Return what a change of the ClusterPolicy's spec interrupts. Nothing is read unless a field that matters changes.
+
+    ``acting`` and ``image`` are the version and the image of the operator that will act on the change, if it is not the
+    one that runs.
+    """
+    before = (existing or {}).get("spec") or {}
     worst = disruption.Operator(outdated=True)
-    if existing is None or (acting is None and not disruption.changes(before, after, worst)):
+    if existing is None or not (disruption.version(acting) or image or disruption.changes(before, after, worst)):
         return Disruption()
-    found = disruption.changes(before, after, _operator(cluster, options["namespace"], acting))
-    return Disruption(tuple(found), _pods_on(cluster, options, found)) if found else Disruption()
+    found = disruption.changes(before, after, _operator(cluster, namespace, acting, image))
+    return Disruption(tuple(found), _pods_on(cluster, namespace, found)) if found else Disruption()
 
 
-def refuse(found: Disruption) -> None:
-    """Raise if a change interrupts GPU pods, or if nobody knows whether it does."""
-    if found.pods is None:
-        message = f"{found.message()} Grant that permission, or set allow_disruption: true."
-        raise GpuOpsError(message, reason="Forbidden", disruption=found.as_result())
-    if found.pods:
-        message = f"{found.message()} Drain the nodes first, or set allow_disruption: true."
-        raise GpuOpsError(message, reason="Disruption", disruption=found.as_result())
+def permit(found: Disruption, allowed: bool, check_mode: bool) -> str:
+    """Raise if a change interrupts GPU pods, or if nobody knows whether it does. In check mode, return the warning."""
+    if not found.message():
+        return ""
+    first = "Grant that permission" if found.pods is None else "Drain the nodes first"
+    message = found.message() if allowed else f"{found.message()} {first}, or {ALLOW}."
+    if check_mode:
+        return message
+    if not allowed:
+        reason: Reason = "Forbidden" if found.pods is None else "Disruption"
+        raise GpuOpsError(message, reason=reason, disruption=found.as_result())
+    return ""
+
+
+def permit_removal(running: list[pods.GpuPod] | None, allowed: bool) -> None:
+    """Raise if pods that use GPUs would lose their driver, or if nobody knows whether there are any."""
+    if allowed or running == []:
+        return
+    if running is None:
+        raise GpuOpsError(
+            "Pods that use GPUs would lose their driver, and this user may not list pods in all namespaces. "
+            f"Grant that permission, or {ALLOW}.",
+            reason="Forbidden",
+        )
+    examples = first_few([f"{pod.namespace}/{pod.name}" for pod in running])
+    use = "1 running pod uses" if len(running) == 1 else f"{len(running)} running pods use"
+    raise GpuOpsError(
+        f"{use} a GPU ({examples}) and would lose the driver. Drain the nodes first, or {ALLOW}.",
+        reason="Disruption",
+        gpu_pods=len(running),
+    )
 
 
 # Reading the cluster
 
 
-def _operator(cluster: Cluster, namespace: str, acting: disruption.Version | None) -> disruption.Operator:
+def _operator(cluster: Cluster, namespace: str, acting: str | None, image: str | None) -> disruption.Operator:
     deployments = cluster.list(namespaced("apps/v1", namespace, "deployments")) or []
-    running = next((_version(item) for item in deployments if operands.is_operator(item)), None)
+    deployed = next(filter(operands.is_operator, deployments), None)
+    running, running_image = _version(deployed), _image(deployed)
+    is_same = image is None or image == running_image
+    return disruption.Operator(
+        running=running,
+        acting=disruption.version(acting) or _version_of_image(image) or (running if is_same else None),
+        outdated=_driver_pods_wait(cluster, namespace),
+        images=(running_image, image) if running_image and image else None,
+    )
+
+
+def _driver_pods_wait(cluster: Cluster, namespace: str) -> bool:
+    """Return whether driver pods wait for their replacement."""
     daemonsets = cluster.list(namespaced("apps/v1", namespace, "daemonsets")) or []
     drivers = [item.get("status") or {} for item in daemonsets if operands.operand_name(item) == operands.DRIVER.name]
-    outdated = any(item.get("updatedNumberScheduled", 0) < item.get("desiredNumberScheduled", 0) for item in drivers)
-    return disruption.Operator(running, acting or running, outdated)
+    return any(item.get("updatedNumberScheduled", 0) < item.get("desiredNumberScheduled", 0) for item in drivers)
 
 
-def _version(deployment: Json) -> disruption.Version | None:
+def _image(deployment: Json | None) -> str | None:
+    """Return the image of an operator's Deployment."""
+    containers = (deployment or {}).get("spec", {}).get("template", {}).get("spec", {}).get("containers")
+    return str(containers[0].get("image", "")) if containers else None
+
+
+def _version(deployment: Json | None) -> disruption.Version | None:
     """Return the line of an operator, from its image's tag or, with a digest, from the chart's labels."""
-    containers = (deployment["spec"]["template"].get("spec") or {}).get("containers") or [{}]
-    image = str(containers[0].get("image", ""))
-    tag = "" if "@" in image else image.rpartition("/")[2].rpartition(":")[2]
+    if deployment is None:
+        return None
     labels = objects.labels_of(deployment)
-    texts = (tag, labels.get("app.kubernetes.io/version"), labels.get("helm.sh/chart"))
-    return next((found for found in map(disruption.version, texts) if found), None)
+    texts = (labels.get("app.kubernetes.io/version"), labels.get("helm.sh/chart"))
+    found = (_version_of_image(_image(deployment)), *map(disruption.version, texts))
+    return next(filter(None, found), None)
+
+
+def _version_of_image(image: str | None) -> disruption.Version | None:
+    """Return the line of an image's tag. A registry's address looks like a version, too."""
+    return disruption.version((image or "").partition("@")[0].rpartition("/")[2].partition(":")[2])
 
 
 def running_gpu_pods(cluster: Cluster, namespace: str) -> list[pods.GpuPod] | None:
@@ -122,11 +178,9 @@ def running_gpu_pods(cluster: Cluster, namespace: str) -> list[pods.GpuPod] | No
         return None
 
 
-def _pods_on(
-    cluster: Cluster, options: t.Mapping[str, t.Any], changes: list[disruption.Change]
-) -> tuple[pods.GpuPod, ...] | None:
+def _pods_on(cluster: Cluster, namespace: str, changes: list[disruption.Change]) -> tuple[pods.GpuPod, ...] | None:
     """Return the GPU pods on nodes that the changes concern, or None if this user may not list pods."""
-    running = running_gpu_pods(cluster, options["namespace"])
+    running = running_gpu_pods(cluster, namespace)
     if not running:
         return None if running is None else ()
     listed = cluster.ask("GET", namespaced("v1", None, "nodes"), {"resourceVersion": "0"}, accept=METADATA_ONLY)

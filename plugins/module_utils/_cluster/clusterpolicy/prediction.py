@@ -17,7 +17,12 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership, refusals, schema
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import (
+    handover,
+    ownership,
+    refusals,
+    schema,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -40,7 +45,7 @@ class Request(t.NamedTuple):
     def own(self) -> Json:
         """The object before the apply, with Helm's fields as ours if this is an adoption; empty if there is none."""
         existing = self.existing or {"metadata": {}}
-        return ownership.adopted(existing, FIELD_MANAGER) if self.adopts else existing
+        return handover.adopted(existing, FIELD_MANAGER) if self.adopts else existing
 
     @property
     def path(self) -> str:
@@ -93,7 +98,7 @@ def _dry_run(cluster: Cluster, request: Request, manifest: Json) -> Json:
 
 def _adopted(cluster: Cluster, request: Request, predicted: Json) -> Json:
     """Return a prediction in which Helm's fields are ours, so that those that are no longer given leave the object."""
-    after = ownership.without_helm(predicted)
+    after = handover.without_helm(predicted)
     reduced = ownership.without_given_up(after, request.own, request.manifest, FIELD_MANAGER)
     if reduced["spec"] == after["spec"]:
         return reduced

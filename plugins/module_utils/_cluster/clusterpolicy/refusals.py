@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import re
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import handover
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -51,7 +51,7 @@ def without_helm(error: GpuOpsError) -> GpuOpsError | None:
     if error.reason != "Conflict":
         return error
     causes: list[Json] = error.details.get("causes") or []
-    others = [cause for cause in causes if not ownership.is_helm(_manager(cause))]
+    others = [cause for cause in causes if not handover.is_helm(_manager(cause))]
     if causes and not others:
         return None
     return GpuOpsError(error.msg, **{**error.details, "causes": others})
@@ -88,7 +88,7 @@ def _conflict(error: GpuOpsError) -> GpuOpsError:
         return error
     owned = ", ".join(f"{conflict['field']} ({conflict['manager']})" for conflict in conflicts)
     remedy = "Leave them out, change them where they are managed, or set force: true to take them over."
-    if all(ownership.is_helm(conflict["manager"]) for conflict in conflicts):
+    if all(handover.is_helm(conflict["manager"]) for conflict in conflicts):
         remedy = "Change them in the Helm values, or set adopt: true once the release has no ClusterPolicy any more."
     message = f"Another manager owns fields with other values: {owned}. {remedy}"
     return GpuOpsError(message, reason="Conflict", conflicts=conflicts)

@@ -11,12 +11,11 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects, pods, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects, waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import changes, permission
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
@@ -28,31 +27,12 @@ def remove(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     if existing is None:
         return {"changed": False, "clusterpolicy": {}, "diff": change.diff}
     running = permission.running_gpu_pods(cluster, options["namespace"])
-    if not options["allow_disruption"]:
-        _refuse(running)
+    permission.permit_removal(running, options["allow_disruption"])
     cluster.delete(path)
     if options["wait"] and not cluster.check_mode:
         _wait_until_gone(cluster, existing, options["namespace"], options["wait_timeout"])
     gpu_pods = None if running is None else len(running)
     return {"changed": True, "clusterpolicy": {}, "gpu_pods": gpu_pods, "diff": change.diff}
-
-
-def _refuse(running: list[pods.GpuPod] | None) -> None:
-    """Raise if pods use GPUs, or if nobody knows whether they do."""
-    if running is None:
-        raise GpuOpsError(
-            "Pods that use GPUs would lose their driver, and this user may not list pods in all namespaces. "
-            "Grant that permission, or set allow_disruption: true.",
-            reason="Forbidden",
-        )
-    if running:
-        examples = first_few([f"{pod.namespace}/{pod.name}" for pod in running])
-        use = "1 running pod uses" if len(running) == 1 else f"{len(running)} running pods use"
-        raise GpuOpsError(
-            f"{use} a GPU ({examples}) and would lose the driver. Drain them first, or set allow_disruption: true.",
-            reason="Disruption",
-            gpu_pods=len(running),
-        )
 
 
 def _wait_until_gone(cluster: Cluster, policy: Json, namespace: str, timeout_s: float) -> None:

@@ -126,18 +126,19 @@ _GRANTING = Permission(RBAC, "clusterroles roles", "escalate bind")
 
 def needed(operations: t.Iterable[str]) -> list[tuple[Permission, str]]:
     """Return each permission without which one of the operations fails, with its verb, and without repeats."""
-    wanted = (each for operation in operations for each in OPERATIONS[operation] if not each.is_optional)
     asked = {
         (dataclasses.replace(permission, verbs=verb), verb): None
-        for permission in wanted
+        for operation in operations
+        for permission in OPERATIONS[operation]
+        if not permission.is_optional
         for verb in permission.verbs.split()
     }
     everywhere = {permission for permission, dummy in asked if not permission.in_namespace}
-    return [
-        (permission, verb)
-        for permission, verb in asked
-        if not (permission.in_namespace and dataclasses.replace(permission, in_namespace=False) in everywhere)
-    ]
+
+    def is_covered(permission: Permission) -> bool:
+        return permission.in_namespace and dataclasses.replace(permission, in_namespace=False) in everywhere
+
+    return [(permission, verb) for permission, verb in asked if not is_covered(permission)]
 
 
 def cluster_roles(name: str) -> list[Json]:

@@ -295,7 +295,8 @@ def test_check_mode_predicts_a_disruption(api: FakeApi, module: Run, allowed: bo
     run = module(driver={"version": "595"}, _ansible_check_mode=True, allow_disruption=allowed)
     assert run.rc == 0 and run.result["disruption"]["changes"][0]["field"] == "driver.version"
     assert run.warnings[0].startswith("Changing driver.version interrupts 1 GPU pod (ml/train-0)")
-    assert run.warnings[0].endswith("allow_disruption: true.") is not allowed
+    remedy = "Drain the nodes first, or set allow_disruption: true (operator_allow_disruption in the role operator)."
+    assert run.warnings[0].endswith(remedy) is not allowed
 
 
 def test_check_mode_warns_if_nobody_knows_what_a_change_interrupts(api: FakeApi, module: Run) -> None:

@@ -54,6 +54,11 @@ class FakeCluster:
         assert (method, path) == ("GET", "/api/v1/namespaces/gpu-operator/secrets")
         return json.dumps({"items": []}).encode()
 
+    def ask(self, method: str, path: str, *dummy: object, **dummies: object) -> dict:
+        assert (method, path) == ("GET", "/api/v1/nodes")
+        labels = {"nvidia.com/gpu.deploy.driver": "true"}
+        return {"items": [{"metadata": {"name": "gpu-0000", "labels": labels}}]}
+
     def merge(self, path: str, body: dict) -> None:
         self.writes.append(body)
 
@@ -77,8 +82,8 @@ def test_a_policy_of_helm_is_kept_and_adopted(prepare: t.Callable) -> None:
 
 def test_a_disruption_fails_and_check_mode_warns(prepare: t.Callable) -> None:
     run = prepare(clusterpolicy=RENDERED)
-    assert (run.rc, run.result["reason"], run.result["gpu_pods"]) == (1, "Disruption", 1)
-    assert "This changes driver.env, driver.version" in run.result["msg"] and "(team/job)" in run.result["msg"]
+    assert (run.rc, run.result["reason"], run.result["disruption"]["pods"]) == (1, "Disruption", ["team/job"])
+    assert run.result["msg"].startswith("Changing driver.env, driver.version interrupts 1 GPU pod (team/job)")
     predicted = prepare(clusterpolicy=RENDERED, _ansible_check_mode=True)
     assert predicted.rc == 0 and predicted.warnings == [run.result["msg"]]
     assert prepare(clusterpolicy=RENDERED, allow_disruption=True).warnings == []
@@ -86,6 +91,7 @@ def test_a_disruption_fails_and_check_mode_warns(prepare: t.Callable) -> None:
 
 def test_secrets_of_the_values_stay_hidden(prepare: t.Callable) -> None:
     run = prepare(clusterpolicy=RENDERED, allow_disruption=True)
+    assert [change["field"] for change in run.result["disruption"]["changes"]] == ["driver.env", "driver.version"]
     assert "s3cret-value" not in json.dumps(run.result)
 
 

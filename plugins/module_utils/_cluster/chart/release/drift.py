@@ -13,8 +13,8 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import ownership
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import handover
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _VOLATILE = ("managedFields", "resourceVersion", "generation")
@@ -62,7 +62,7 @@ def _is_built_in(item: Json) -> bool:
 def _marked(item: Json, release: str, namespace: str) -> Json:
     """Return an object of a release's manifest with the metadata that Helm adds when it installs it."""
     metadata = dict(item["metadata"])
-    for key, values in ownership.marks(release, namespace).items():
+    for key, values in handover.marks(release, namespace).items():
         metadata[key] = {**(metadata.get(key) or {}), **values}
     return {**item, "metadata": metadata}
 
@@ -79,6 +79,6 @@ def _comparable(item: Json) -> Json:
 
 def _apply(cluster: Cluster, path: str, item: Json, dry_run: bool) -> Json:
     """Apply as Helm, so that Helm's next upgrade meets no field of another manager."""
-    query = {"fieldManager": ownership.HELM, "force": "true", **({"dryRun": "All"} if dry_run else {})}
+    query = {"fieldManager": handover.HELM, "force": "true", **({"dryRun": "All"} if dry_run else {})}
     answer = cluster.request("PATCH", path, query, item, content_type="application/apply-patch+yaml")
     return t.cast(Json, json.loads(answer))

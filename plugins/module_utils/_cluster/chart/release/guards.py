@@ -3,19 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
-"""What must not happen when Helm runs: a second operator, a lock broken in use, GPU pods that lose their driver."""
+"""What must not happen when Helm runs: a second operator, or a lock broken in use."""
 
 from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, operands, pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import manifests
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release.record import Revision
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import disruption
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 LOCK_MARGIN_S = 30.0
@@ -63,56 +60,7 @@ def stale_lock(found: t.Sequence[Revision], now: float, timeout_s: float, may_br
         message = f"{holds}. Wait until it ends; its lock counts as left behind when it is older than {limit_s:.0f} s."
         raise GpuOpsError(message, reason="ReleaseLocked")
     if not may_break:
-        message = f"{holds}, so that Helm was killed. Set break_lock: true to remove its lock."
+        remedy = "Set break_lock: true (operator_break_lock in the role operator) to remove its lock."
+        message = f"{holds}, so that Helm was killed. {remedy}"
         raise GpuOpsError(message, reason="ReleaseLocked")
     return lock
-
-
-def disrupting(live: Json | None, rendered: Json | None, deployments: t.Iterable[Json], image: str | None) -> list[str]:
-    """Return what interrupts GPU workloads when Helm has run: fields of the ClusterPolicy, or a new operator.
-
-    ``live`` is the ClusterPolicy in the cluster, ``rendered`` is the chart's. ``deployments`` are the operators that
-    run, ``image`` is the one that the chart installs.
-    """
-    if live is None:
-        return []
-    before = live.get("spec") or {}
-    after = merged(before, (rendered or {}).get("spec") or {})
-    running = next((found for item in deployments for found in manifests.container_images(item)), None)
-    versions = disruption.Operator(disruption.version(running), disruption.version(image))
-    causes = disruption.disrupts(before, after, versions)
-    is_unknown = versions.running is None or versions.acting is None
-    if running and image and running != image and is_unknown and _replaces_drivers(after):
-        causes.append(f"operator image {running} -> {image}")
-    return causes
-
-
-def _replaces_drivers(spec: Json) -> bool:
-    """Return whether the operator replaces driver pods by itself when it renders their DaemonSet anew."""
-    driver = spec.get("driver") or {}
-    return driver.get("enabled") is not False and bool((driver.get("upgradePolicy") or {}).get("autoUpgrade"))
-
-
-def merged(below: Json, above: Json) -> Json:
-    """Return a mapping with the values of both, and with those of ``above`` where both have one."""
-    both = dict(below)
-    for key, value in above.items():
-        inner = both.get(key)
-        both[key] = merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
-    return both
-
-
-def refuse_disruption(cluster: Cluster, causes: list[str], namespace: str, allowed: bool) -> str | None:
-    """Raise if GPU pods would be evicted without permission. In check mode, return the message as a warning."""
-    gpu_pods = pods.gpu_pods(cluster, namespace) if causes and not allowed else []
-    if not gpu_pods:
-        return None
-    nodes = sorted({pod.node for pod in gpu_pods})
-    examples = first_few([f"{pod.namespace}/{pod.name}" for pod in gpu_pods])
-    message = (
-        f"This changes {first_few(causes)}, for which the operator interrupts GPU workloads, and {len(gpu_pods)} pods "
-        f"use GPUs on {first_few(nodes)} ({examples}). Drain these nodes, or set allow_disruption: true."
-    )
-    if cluster.check_mode:
-        return message
-    raise GpuOpsError(message, reason="Disruption", gpu_pods=len(gpu_pods))

@@ -8,18 +8,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, pods, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import (
-    drift,
-    guards,
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import drift, guards, record
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import (
+    handover,
     ownership,
-    record,
+    permission,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _GPUCLUSTERS = namespaced(names.GPUCLUSTER_API, None, names.GPUCLUSTERS)
@@ -52,41 +52,56 @@ class _Steps:
 
 
 def _present(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
-    release, namespace = options["release_name"], options["release_namespace"]
-    deployments, policy = guards.operators(cluster), cluster.get(_policy_path(options))
-    guards.refuse_olm(cluster, deployments)
-    found = record.revisions(cluster, release, namespace)
+    """Refuse what must not happen; then take the steps."""
+    policy = cluster.get(_policy_path(options))
+    guards.refuse_olm(cluster, guards.operators(cluster))
+    found = record.revisions(cluster, options["release_name"], options["release_namespace"])
     timeout_s = record.seconds(options["helm_timeout"])
-    steps = _Steps(lock=guards.stale_lock(found, cluster.now(), timeout_s, options["break_lock"]))
-    warning = _refuse_disruption(cluster, options, policy, deployments)
-    deployed = record.deployed(cluster, found, namespace)
-    if steps.lock and not cluster.check_mode:
-        record.remove(cluster, steps.lock, namespace)
-    steps.owner = _settle_owner(cluster, options, policy)
-    leave = ("ClusterPolicy",) if options["supports_deploy_cr"] else ()
-    if deployed:
-        steps.restored = drift.restore(cluster, deployed.objects, release, namespace, leave)
+    lock = guards.stale_lock(found, cluster.now(), timeout_s, options["break_lock"])
+    disrupted = _disruption(cluster, options, policy)
+    warning = permission.permit(disrupted, options["allow_disruption"], cluster.check_mode)
+    deployed = record.deployed(cluster, found, options["release_namespace"])
+    adopts = options["supports_deploy_cr"] and policy is not None and handover.is_in_release(policy)
+    steps = _take(cluster, options, policy, lock, deployed)
     return {
         "changed": bool(steps.described()),
-        "adopts": options["supports_deploy_cr"] and policy is not None and ownership.belongs_to_helm(policy),
+        "adopts": adopts,
         "downgrade": steps.owner == "handed_over" or _is_older(options["app_version"], deployed),
         "restored": [dataclasses.asdict(item) for item in steps.restored],
+        "disruption": disrupted.as_result(),
         "warnings": [warning] if warning else [],
         "diff": {"before": "", "after": "".join(f"{line}\n" for line in steps.described())},
     }
+
+
+def _take(
+    cluster: Cluster,
+    options: t.Mapping[str, t.Any],
+    policy: Json | None,
+    lock: record.Revision | None,
+    deployed: record.Content | None,
+) -> _Steps:
+    """Take the steps; in check mode, only return them."""
+    release, namespace = options["release_name"], options["release_namespace"]
+    if lock and not cluster.check_mode:
+        record.remove(cluster, lock, namespace)
+    steps = _Steps(lock=lock, owner=_settle_owner(cluster, options, policy))
+    if deployed:
+        leave = ("ClusterPolicy",) if options["supports_deploy_cr"] else ()
+        steps.restored = drift.restore(cluster, deployed.objects, release, namespace, leave)
+    return steps
 
 
 def _policy_path(options: t.Mapping[str, t.Any]) -> str:
     return namespaced(names.CLUSTERPOLICY_API, None, names.CLUSTERPOLICIES, options["policy_name"])
 
 
-def _refuse_disruption(
-    cluster: Cluster, options: t.Mapping[str, t.Any], policy: Json | None, deployments: list[Json]
-) -> str | None:
-    namespace = options["release_namespace"]
-    ours = [item for item in deployments if item["metadata"]["namespace"] == namespace]
-    causes = guards.disrupting(policy, options["clusterpolicy"], ours, options["operator_image"])
-    return guards.refuse_disruption(cluster, causes, namespace, options["allow_disruption"])
+def _disruption(cluster: Cluster, options: t.Mapping[str, t.Any], policy: Json | None) -> permission.Disruption:
+    """Return what the chart's ClusterPolicy and operator interrupt, as far as Helm brings them."""
+    rendered: Json = (options["clusterpolicy"] or {}).get("spec") or {}
+    after = ownership.merged((policy or {}).get("spec") or {}, rendered)
+    image = options["operator_image"]
+    return permission.disruption_of(cluster, options["release_namespace"], policy, after, image=image)
 
 
 def _settle_owner(
@@ -96,15 +111,17 @@ def _settle_owner(
     if policy is None:
         return None
     if options["supports_deploy_cr"]:
-        if not ownership.belongs_to_helm(policy) or ownership.is_kept(policy):
+        if not handover.is_in_release(policy) or handover.is_kept(policy):
             return None
-        cluster.merge(_policy_path(options), {"metadata": {"annotations": ownership.KEEP}})
+        cluster.merge(_policy_path(options), {"metadata": {"annotations": handover.KEEP}})
         return "kept"
-    if ownership.belongs_to_helm(policy) or options["clusterpolicy"] is None:
+    if handover.is_in_release(policy) or options["clusterpolicy"] is None:
         return None
-    patch = ownership.hand_to_helm(policy, FIELD_MANAGER, options["release_name"], options["release_namespace"])
-    query = {"fieldManager": ownership.HELM, **({"dryRun": "All"} if cluster.check_mode else {})}
-    cluster.request("PATCH", _policy_path(options), query, patch, content_type="application/json-patch+json")
+    patch = handover.hand_over_patch(policy, FIELD_MANAGER, options["release_name"], options["release_namespace"])
+    query = {"fieldManager": handover.HELM, **({"dryRun": "All"} if cluster.check_mode else {})}
+    cluster.request(
+        "PATCH", _policy_path(options), query, json.dumps(patch), content_type="application/json-patch+json"
+    )
     return "handed_over"
 
 
@@ -128,13 +145,9 @@ def _absent(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     read = cluster.list_readable(_GPUCLUSTERS)
     found = read.items
     listed = [objects.name_of(item) for item in found]
-    gpu_pods = pods.gpu_pods(cluster, options["release_namespace"]) if found else []
-    if gpu_pods and not options["allow_disruption"]:
-        examples = first_few([f"{pod.namespace}/{pod.name}" for pod in gpu_pods])
-        message = (
-            f"{len(gpu_pods)} running pods use a GPU ({examples}). Drain them first, or set allow_disruption: true."
-        )
-        raise GpuOpsError(message, reason="Disruption", gpu_pods=len(gpu_pods))
+    if found:
+        running = permission.running_gpu_pods(cluster, options["release_namespace"])
+        permission.permit_removal(running, options["allow_disruption"])
     for name in listed:
         cluster.delete(f"{_GPUCLUSTERS}/{name}")
     if not cluster.check_mode:

@@ -21,6 +21,10 @@ def spec(driver: Json | None = None, **blocks: Json) -> Json:
     return {"driver": {"version": "580", "upgradePolicy": {"autoUpgrade": True}, **(driver or {})}, **blocks}
 
 
+def disrupts(before: Json, after: Json, operator: Operator) -> list[str]:
+    return [change.field for change in disruption.changes(before, after, operator)]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "fields"),
     [
@@ -60,8 +64,7 @@ def spec(driver: Json | None = None, **blocks: Json) -> Json:
 )
 def test_what_interrupts_gpu_workloads_with_every_operator(before: Json, after: Json, fields: list[str]) -> None:
     for operator in (OLD, NEW, Operator()):
-        assert disruption.disrupts(before, after, operator) == fields
-    assert disruption.disrupts(before, after) == fields
+        assert disrupts(before, after, operator) == fields
 
 
 @pytest.mark.parametrize(
@@ -91,12 +94,12 @@ def test_what_interrupts_gpu_workloads_with_every_operator(before: Json, after: 
 )
 def test_what_interrupts_nothing(before: Json, after: Json) -> None:
     for operator in (OLD, NEW, Operator()):
-        assert disruption.disrupts(before, after, operator) == []
+        assert disrupts(before, after, operator) == []
 
 
 def test_a_toolkit_that_is_updated_by_hand_does_not_restart_the_runtime() -> None:
     by_hand = spec(daemonsets={"updateStrategy": "OnDelete"}, toolkit={"version": "v2"})
-    assert disruption.disrupts(spec(), by_hand, NEW) == []
+    assert disrupts(spec(), by_hand, NEW) == []
 
 
 @pytest.mark.parametrize(
@@ -118,35 +121,35 @@ def test_a_toolkit_that_is_updated_by_hand_does_not_restart_the_runtime() -> Non
     ],
 )
 def test_before_v26_7_a_change_of_the_template_alone_evicts_gpu_pods(after: Json) -> None:
-    assert len(disruption.disrupts(spec(), after, OLD)) == 1
-    assert len(disruption.disrupts(spec(), after, Operator(None, (26, 7)))) == 1
-    assert disruption.disrupts(spec(), after, NEW) == []
+    assert len(disrupts(spec(), after, OLD)) == 1
+    assert len(disrupts(spec(), after, Operator(None, (26, 7)))) == 1
+    assert disrupts(spec(), after, NEW) == []
 
 
 @pytest.mark.parametrize("block", ["gds", "gdrcopy"])
 @pytest.mark.parametrize("field", ["args", "imagePullPolicy", "imagePullSecrets"])
 def test_a_module_beside_the_driver_is_reloaded_only_for_what_concerns_it(block: str, field: str) -> None:
     before, after = spec(**{block: {"enabled": True}}), spec(**{block: {"enabled": True, field: ["x"]}})
-    assert disruption.disrupts(before, after, OLD) == [f"{block}.{field}"]
-    assert disruption.disrupts(before, after, NEW) == []
+    assert disrupts(before, after, OLD) == [f"{block}.{field}"]
+    assert disrupts(before, after, NEW) == []
 
 
 def test_driver_pods_are_left_alone_without_automatic_upgrades() -> None:
     manual = {"upgradePolicy": {"autoUpgrade": False}}
-    assert disruption.disrupts(spec(), spec({"version": "595", **manual}), OLD) == []
-    assert disruption.disrupts(spec(manual), {"driver": {"version": "595"}}, OLD) == []
+    assert disrupts(spec(), spec({"version": "595", **manual}), OLD) == []
+    assert disrupts(spec(manual), {"driver": {"version": "595"}}, OLD) == []
     vms = {"enabled": True}
-    assert disruption.disrupts(spec(sandboxWorkloads=vms), spec({"version": "595"}, sandboxWorkloads=vms), OLD) == []
+    assert disrupts(spec(sandboxWorkloads=vms), spec({"version": "595"}, sandboxWorkloads=vms), OLD) == []
     # The removal of the driver is no upgrade.
-    assert disruption.disrupts(spec(manual), spec({"enabled": False, **manual}), NEW) == ["driver.enabled"]
+    assert disrupts(spec(manual), spec({"enabled": False, **manual}), NEW) == ["driver.enabled"]
 
 
 def test_switching_automatic_upgrades_on_replaces_driver_pods_that_have_been_waiting() -> None:
     manual = spec({"upgradePolicy": {"autoUpgrade": False}})
     waiting = Operator((26, 7), (26, 7), outdated=True)
-    assert disruption.disrupts(manual, spec(), waiting) == ["driver.upgradePolicy.autoUpgrade"]
-    assert disruption.disrupts(manual, spec(), NEW) == []
-    assert disruption.disrupts(spec(), spec(), waiting) == []
+    assert disrupts(manual, spec(), waiting) == ["driver.upgradePolicy.autoUpgrade"]
+    assert disrupts(manual, spec(), NEW) == []
+    assert disrupts(spec(), spec(), waiting) == []
 
 
 @pytest.mark.parametrize(
@@ -163,7 +166,23 @@ def test_switching_automatic_upgrades_on_replaces_driver_pods_that_have_been_wai
 def test_another_line_of_the_operator_renders_the_driver_pods_anew(
     running: disruption.Version | None, acting: disruption.Version, fields: list[str]
 ) -> None:
-    assert disruption.disrupts(spec(), spec(), Operator(running, acting)) == fields
+    assert disrupts(spec(), spec(), Operator(running, acting)) == fields
+
+
+@pytest.mark.parametrize(
+    ("operator", "fields"),
+    [
+        (Operator(None, (26, 7), images=("a", "b")), ["operator image"]),
+        (Operator((26, 7), None, images=("a", "b")), ["operator image"]),
+        (Operator(None, None, images=("a", "a")), []),
+        (Operator((26, 7), (26, 7), images=("a", "b")), []),
+        (Operator((26, 3), (26, 7), images=("a", "b")), ["operator"]),
+    ],
+)
+def test_another_image_counts_where_a_version_is_unknown(operator: Operator, fields: list[str]) -> None:
+    assert disrupts(spec(), spec(), operator) == fields
+    assert disrupts(spec({"enabled": False}), spec({"enabled": False}), operator) == []
+    assert disrupts({}, {}, operator) == []
 
 
 def test_a_change_names_its_values_its_effect_and_the_operand() -> None:

@@ -112,100 +112,23 @@ def test_a_field_that_was_given_up_may_stay_with_others() -> None:
     assert ownership.left_with_others(None, after, "us") == {}
 
 
-# Adoption from Helm
+# How fields change hands
 
 
-HELM_METADATA = {
-    "f:annotations": {".": {}, "f:meta.helm.sh/release-name": {}, "f:meta.helm.sh/release-namespace": {}},
-    "f:labels": {"f:app.kubernetes.io/managed-by": {}, "f:helm.sh/chart": {}},
-}
-MARKS = {
-    "annotations": {"meta.helm.sh/release-name": "gpu-operator", "meta.helm.sh/release-namespace": "gpu-operator"},
-    "labels": {"app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": "gpu-operator-v26.7.0"},
-    "resourceVersion": "41",
-}
+def test_the_fields_of_several_managers_become_one_apply() -> None:
+    ours, helms = entry("us", {"f:driver": {"f:version": {}}}), entry("helm", {"f:driver": {"f:env": {}}}, "Update")
+    person, status = entry("kubectl-edit", {"f:mig": {}}, "Update"), {**STATUS, "manager": "helm"}
+    of_all = item({}, person, ours, status, helms)
+    before = copy.deepcopy(of_all)
+    after = ownership.moved(of_all, lambda one: one["manager"] in ("us", "helm"), "helm")
+    assert after == [entry("helm", {"f:driver": {"f:version": {}, "f:env": {}}}), person, status, STATUS]
+    assert of_all == before, "The argument should stay as it is."
 
 
-@pytest.mark.parametrize(
-    ("manager", "is_helm"),
-    [
-        ("helm", True),
-        ("Helm", True),
-        ("terraform-provider-helm_v2.17.0_x5", True),
-        ("helm-controller", False),
-        ("kubectl-edit", False),
-        ("gpuops.nvidia", False),
-    ],
-)
-def test_managers_that_are_helm(manager: str, is_helm: bool) -> None:
-    assert ownership.is_helm(manager) is is_helm
-
-
-def test_an_object_belongs_to_helm_by_its_fields_or_its_marks() -> None:
-    assert ownership.belongs_to_helm(item({}, entry("helm", {"f:a": {}}, "Update")))
-    assert ownership.belongs_to_helm(item({}, annotations={"meta.helm.sh/release-name": "x"}))
-    assert ownership.belongs_to_helm(item({}, labels={"app.kubernetes.io/managed-by": "Helm"}))
-    assert not ownership.belongs_to_helm(item({}, entry("us", {"f:a": {}})))
-    others = {"labels": {"app.kubernetes.io/managed-by": "argocd"}, "annotations": {"helm.sh/resource-policy": "keep"}}
-    assert not ownership.belongs_to_helm(item({}, **others))
-    assert not ownership.belongs_to_helm(None)
-
-
-@pytest.mark.parametrize("operation", ["Update", "Apply"])
-def test_an_adoption_makes_the_fields_of_helm_our_own(operation: str) -> None:
-    metadata = copy.deepcopy(HELM_METADATA)
-    metadata["f:annotations"]["f:helm.sh/resource-policy"] = {}
-    helm = entry("helm", {"f:driver": {"f:version": {}}, "f:toolkit": {"f:env": {}}}, operation, metadata)
-    ours = entry("us", {"f:driver": {"f:image": {}}})
-    person = entry("kubectl-edit", {"f:mig": {"f:strategy": {}}}, "Update")
-    marks = copy.deepcopy(MARKS)
-    marks["annotations"]["helm.sh/resource-policy"] = "keep"
-    before = item({"toolkit": {}}, helm, person, ours, **marks)
-    original = copy.deepcopy(before)
-    after = ownership.adopted(before, "us")
-    own = entry("us", {"f:driver": {"f:version": {}, "f:image": {}}, "f:toolkit": {"f:env": {}}})
-    own["fieldsV1"]["f:metadata"] = {"f:labels": {"f:helm.sh/chart": {}}}
-    assert after["metadata"]["managedFields"] == [own, person, STATUS]
-    assert after["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
-    assert after["metadata"]["labels"] == {"helm.sh/chart": "gpu-operator-v26.7.0"}
-    assert not ownership.belongs_to_helm(after)
-    assert before == original
-
-
-def test_an_adoption_copes_with_entries_that_say_nothing() -> None:
-    bare = {"metadata": {"name": "x", "annotations": {"meta.helm.sh/release-name": "y"}}}
-    assert ownership.adopted(bare, "us") == {"metadata": {"name": "x", "annotations": {}, "managedFields": []}}
-    silent = item({}, {"manager": "helm", "operation": "Apply"})
-    own = {"manager": "us", "operation": "Apply", "fieldsV1": {}}
-    assert ownership.adopted(silent, "us")["metadata"]["managedFields"] == [own, STATUS]
-
-
-def test_a_status_that_we_or_helm_applied_is_not_adopted() -> None:
-    ours = {**STATUS, "manager": "us", "operation": "Apply"}
-    helms = {**STATUS, "manager": "helm", "operation": "Apply"}
-    spec = entry("helm", {"f:a": {}})
-    after = ownership.adopted(item({}, ours, helms, spec), "us")["metadata"]["managedFields"]
-    assert after == [entry("us", {"f:a": {}}), ours, helms, STATUS]
-
-
-def test_marks_without_fields_of_helm_only_leave() -> None:
-    marked = item({}, entry("kubectl-edit", {"f:a": {}}, "Update"), **copy.deepcopy(MARKS))
-    after = ownership.adopted(marked, "us")
-    assert after["metadata"]["managedFields"] == marked["metadata"]["managedFields"]
-    assert not ownership.belongs_to_helm(after)
-
-
-def test_the_patch_of_an_adoption_is_refused_if_the_object_has_changed() -> None:
-    helm = entry("helm", {"f:driver": {"f:version": {}}}, metadata=HELM_METADATA)
-    own = entry("us", {"f:driver": {"f:version": {}}})
-    own["fieldsV1"]["f:metadata"] = {"f:labels": {"f:helm.sh/chart": {}}}
-    assert ownership.adoption_patch(item({}, helm, **copy.deepcopy(MARKS)), "us") == [
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": "41"},
-        {"op": "replace", "path": "/metadata/managedFields", "value": [own, STATUS]},
-        {"op": "remove", "path": "/metadata/annotations/meta.helm.sh~1release-name"},
-        {"op": "remove", "path": "/metadata/annotations/meta.helm.sh~1release-namespace"},
-        {"op": "remove", "path": "/metadata/labels/app.kubernetes.io~1managed-by"},
-    ]
+def test_without_their_fields_nothing_moves() -> None:
+    of_person = item({}, entry("kubectl-edit", {"f:mig": {}}, "Update"))
+    assert ownership.moved(of_person, lambda one: False, "helm") == of_person["metadata"]["managedFields"]
+    assert ownership.moved({"metadata": {}}, lambda one: True, "helm") == []
 
 
 # Prediction
@@ -248,16 +171,6 @@ def test_labels_that_we_no_longer_apply_leave_and_other_metadata_stays() -> None
     manifest = {"metadata": {"name": "cluster-policy", "labels": {"site": "b"}}, "spec": {}}
     after = ownership.without_given_up(before, before, manifest, "us")["metadata"]
     assert after["labels"] == {"site": "b", "x": "y"} and after["uid"] == "1"
-
-
-def test_a_prediction_without_helm() -> None:
-    before = item({}, entry("helm", {"f:a": {}}), entry("us", {"f:a": {}}), **copy.deepcopy(MARKS))
-    after = ownership.without_helm(before)
-    assert [one["manager"] for one in after["metadata"]["managedFields"]] == ["us", "operator"]
-    assert after["metadata"]["annotations"] == {} and after["metadata"]["labels"] == {
-        "helm.sh/chart": "gpu-operator-v26.7.0"
-    }
-    assert ownership.belongs_to_helm(before)
 
 
 def test_the_fields_of_a_manifest() -> None:

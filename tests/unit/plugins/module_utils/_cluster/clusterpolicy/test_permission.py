@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import permission
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -21,11 +22,11 @@ AUTO = {"autoUpgrade": True}
 
 
 def assess(
-    api: FakeApi, before: Json | None, after: Json, operator_version: str | None = None
+    api: FakeApi, before: Json | None, after: Json, acting: str | None = None, image: str | None = None
 ) -> permission.Disruption:
-    options = {"namespace": "gpu-operator", "operator_version": operator_version}
     existing = None if before is None else policy(**before)
-    return permission.disruption_of(Cluster(api.connection), options, existing, policy(**after))
+    after = policy(**after)["spec"]
+    return permission.disruption_of(Cluster(api.connection), "gpu-operator", existing, after, acting, image)
 
 
 def driver(version: str, **more: t.Any) -> Json:
@@ -57,13 +58,17 @@ def test_gpu_pods_on_the_nodes_concerned_are_named(api: FakeApi) -> None:
         "nodes_total": 1,
     }
     with pytest.raises(GpuOpsError) as e:
-        permission.refuse(found)
-    assert e.value.msg == (
+        permission.permit(found, allowed=False, check_mode=False)
+    facts = (
         "Changing driver.version interrupts 2 GPU pods (default/train-0, default/train-1) on 1 node (gpu-0001): "
-        "the operator evicts GPU pods and replaces the driver, node by node. "
-        "Drain the nodes first, or set allow_disruption: true."
+        "the operator evicts GPU pods and replaces the driver, node by node."
     )
+    remedy = "Drain the nodes first, or set allow_disruption: true (operator_allow_disruption in the role operator)."
+    assert e.value.msg == f"{facts} {remedy}"
     assert e.value.reason == "Disruption" and e.value.details["disruption"]["pods_total"] == 2
+    assert permission.permit(found, allowed=True, check_mode=False) == ""
+    assert permission.permit(found, allowed=True, check_mode=True) == facts
+    assert permission.permit(found, allowed=False, check_mode=True) == f"{facts} {remedy}"
 
 
 def test_long_lists_are_cut(api: FakeApi) -> None:
@@ -76,7 +81,7 @@ def test_without_gpu_pods_no_permission_is_needed(api: FakeApi) -> None:
     found = assess(api, driver("580"), driver("595"))
     assert [change.field for change in found.changes] == ["driver.version"] and found.pods == ()
     assert found.message() == "" and permission.Disruption().message() == ""
-    permission.refuse(found)
+    assert permission.permit(found, allowed=False, check_mode=False) == ""
     assert NODES not in [path for dummy, path, dummy in api.log]
 
 
@@ -147,6 +152,41 @@ def test_the_operator_decides_what_a_new_template_means(
     assert [change.field for change in found.changes] == fields
 
 
+OLD, NEW = "nvcr.io/nvidia/gpu-operator:v26.3.3", "nvcr.io/nvidia/gpu-operator:v26.7.0"
+
+
+@pytest.mark.parametrize(
+    ("running", "image", "change"),
+    [
+        (OLD, NEW, ("operator", "v26.3", "v26.7")),
+        (NEW, NEW, None),
+        (OLD, f"{NEW}@sha256:1", ("operator", "v26.3", "v26.7")),
+        (OLD, "10.1.0.1:5000/gpu-operator@sha256:1", ("operator image", OLD, "10.1.0.1:5000/gpu-operator@sha256:1")),
+        (NEW, "registry/gpu-operator:main-latest", ("operator image", NEW, "registry/gpu-operator:main-latest")),
+        ("registry/gpu-operator:main", NEW, ("operator image", "registry/gpu-operator:main", NEW)),
+        ("registry/gpu-operator@sha256:1", "registry/gpu-operator@sha256:1", None),
+    ],
+)
+def test_the_image_of_the_next_operator_tells_its_version(
+    api: FakeApi, running: str, image: str, change: tuple[str, str, str] | None
+) -> None:
+    set_image(api, running)
+    found = assess(api, driver("595"), driver("595"), image=image)
+    assert [(one.field, one.before, one.after) for one in found.changes] == ([change] if change else [])
+
+
+def test_an_image_that_stays_keeps_its_version(api: FakeApi) -> None:
+    set_image(api, "registry/gpu-operator@sha256:1", **{"app.kubernetes.io/version": "v26.7.0"})
+    assert assess(api, driver("595"), LABELS, image="registry/gpu-operator@sha256:1").changes == ()
+    assert assess(api, driver("595"), LABELS, image="registry/gpu-operator@sha256:2").changes != ()
+
+
+def test_without_an_operator_the_worst_is_assumed(api: FakeApi) -> None:
+    api.lists[DEPLOYMENTS] = []
+    found = assess(api, driver("595"), LABELS, image=NEW)
+    assert [change.field for change in found.changes] == ["daemonsets.labels.helm.sh/chart"]
+
+
 def test_driver_pods_that_wait_for_their_replacement_count(api: FakeApi) -> None:
     set_image(api, "nvcr.io/nvidia/gpu-operator:v26.7.0")
     manual = {"driver": {"version": "595", "upgradePolicy": {"autoUpgrade": False}}}
@@ -165,8 +205,9 @@ def test_pods_that_may_not_be_listed_are_unknown_and_not_none(api: FakeApi) -> N
     message = "Changing driver.version may interrupt GPU pods, and this user may not list pods in all namespaces."
     assert found.message() == message
     with pytest.raises(GpuOpsError) as e:
-        permission.refuse(found)
-    assert e.value.msg == f"{message} Grant that permission, or set allow_disruption: true."
+        permission.permit(found, allowed=False, check_mode=False)
+    remedy = "Grant that permission, or set allow_disruption: true (operator_allow_disruption in the role operator)."
+    assert e.value.msg == f"{message} {remedy}"
     assert e.value.reason == "Forbidden"
 
 
@@ -180,3 +221,21 @@ def test_another_failure_is_not_hidden(api: FakeApi) -> None:
 def test_secrets_in_a_change_are_hidden(api: FakeApi) -> None:
     env = [{"name": "RHSM_PASSWORD", "value": "hunter22"}]
     assert "hunter22" not in str(assess(api, driver("595"), driver("595", env=env)).as_result())
+
+
+def test_a_removal_needs_permission_while_pods_use_gpus() -> None:
+    pod = pods.GpuPod("team", "job", "gpu-0001", {})
+    remedy = "or set allow_disruption: true (operator_allow_disruption in the role operator)."
+    with pytest.raises(GpuOpsError) as e:
+        permission.permit_removal([pod], allowed=False)
+    one = "1 running pod uses a GPU (team/job) and would lose the driver. Drain the nodes first, "
+    assert (e.value.msg, e.value.reason, e.value.details["gpu_pods"]) == (one + remedy, "Disruption", 1)
+    with pytest.raises(GpuOpsError, match=r"^2 running pods use a GPU \(team/job, team/job\) and would lose"):
+        permission.permit_removal([pod, pod], allowed=False)
+    with pytest.raises(GpuOpsError) as e:
+        permission.permit_removal(None, allowed=False)
+    unknown = "Pods that use GPUs would lose their driver, and this user may not list pods in all namespaces. "
+    assert (e.value.msg, e.value.reason) == (unknown + "Grant that permission, " + remedy, "Forbidden")
+    permission.permit_removal([], allowed=False)
+    permission.permit_removal([pod], allowed=True)
+    permission.permit_removal(None, allowed=True)

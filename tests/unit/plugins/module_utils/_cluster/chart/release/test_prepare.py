@@ -8,9 +8,9 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods, waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Listed
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import drift, guards, prepare, record
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import drift, prepare, record
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules.operator_release import OPTIONS
 
@@ -52,8 +52,16 @@ class FakeCluster:
         return self.live
 
     def list(self, path: str, **selectors: str) -> list[dict] | None:
-        assert path == "/apis/apps/v1/deployments"
-        return []
+        if path != "/apis/apps/v1/namespaces/gpu-operator/deployments":
+            return []
+        containers = [{"name": "gpu-operator", "image": "gpu-operator:v26.3.3"}]
+        template = {"metadata": {"labels": {"app": "gpu-operator"}}, "spec": {"containers": containers}}
+        return [{"metadata": {"name": "gpu-operator"}, "spec": {"template": template}}]
+
+    def ask(self, method: str, path: str, *dummy: object, **dummies: object) -> dict:
+        assert (method, path) == ("GET", "/api/v1/nodes")
+        labels = {"nvidia.com/gpu.deploy.driver": "true"}
+        return {"items": [{"metadata": {"name": "gpu-0001", "labels": labels}}]}
 
     def list_readable(self, path: str) -> Listed:
         return Listed(self.gpuclusters or [] if path == GPUCLUSTERS else [], refusal=self.refusal)
@@ -93,6 +101,7 @@ def test_a_bare_cluster_needs_no_preparation() -> None:
         "adopts": False,
         "downgrade": False,
         "restored": [],
+        "disruption": HARMLESS,
         "warnings": [],
         "diff": {"before": "", "after": ""},
     }
@@ -188,18 +197,47 @@ def test_a_lock_in_use_ends_the_run(release: dict[str, t.Any]) -> None:
     assert e.value.reason == "ReleaseLocked"
 
 
-@pytest.mark.usefixtures("release")
-def test_the_warning_about_gpu_pods_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[t.Any] = []
+@pytest.fixture
+def gpu_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [pods.GpuPod("team", "job", "gpu-0001", {"nvidia.com/gpu": 1})]
+    monkeypatch.setattr(pods, "gpu_pods", lambda cluster, namespace: found)
 
-    def refuse(cluster: object, causes: list[str], namespace: str, allowed: bool) -> str:
-        seen.extend([causes, namespace, allowed])
-        return "GPU pods"
 
-    monkeypatch.setattr(guards, "refuse_disruption", refuse)
-    rendered = {"spec": {"driver": {"version": "2"}}}
-    result = prepare.ensure(FakeCluster(policy()), options(clusterpolicy=rendered, allow_disruption=True))
-    assert result["warnings"] == ["GPU pods"] and seen == [["driver.version"], "gpu-operator", True]
+HARMLESS = {"changes": [], "pods": [], "pods_total": 0, "nodes": [], "nodes_total": 0}
+NEWER = {"spec": {"driver": {"version": "2"}}}
+
+
+@pytest.mark.usefixtures("release", "gpu_pod")
+def test_a_chart_that_interrupts_gpu_pods_needs_permission() -> None:
+    cluster = FakeCluster(policy(**HELMS))
+    with pytest.raises(GpuOpsError) as e:
+        prepare.ensure(cluster, options(clusterpolicy=NEWER))
+    assert e.value.msg == (
+        "Changing driver.version interrupts 1 GPU pod (team/job) on 1 node (gpu-0001): the operator evicts GPU pods "
+        "and replaces the driver, node by node. "
+        "Drain the nodes first, or set allow_disruption: true (operator_allow_disruption in the role operator)."
+    )
+    assert e.value.reason == "Disruption" and e.value.details["disruption"]["nodes"] == ["gpu-0001"]
+    assert cluster.writes == []
+    result = prepare.ensure(cluster, options(clusterpolicy=NEWER, allow_disruption=True))
+    assert result["warnings"] == [] and result["disruption"]["pods"] == ["team/job"] and len(cluster.writes) == 1
+    cluster.check_mode = True
+    assert prepare.ensure(cluster, options(clusterpolicy=NEWER))["warnings"] == [e.value.msg]
+
+
+@pytest.mark.usefixtures("release", "gpu_pod")
+def test_a_new_operator_interrupts_gpu_pods() -> None:
+    cluster = FakeCluster(policy())
+    result = prepare.ensure(cluster, options(operator_image="gpu-operator:v26.7.0", allow_disruption=True))
+    assert [(one["field"], one["before"]) for one in result["disruption"]["changes"]] == [("operator", "v26.3")]
+    result = prepare.ensure(cluster, options(operator_image="gpu-operator:v26.3.3"))
+    assert result["disruption"] == HARMLESS
+
+
+@pytest.mark.usefixtures("release", "gpu_pod")
+@pytest.mark.parametrize("rendered", [None, {}, {"spec": {}}, {"spec": {"mig": {"strategy": "mixed"}}}])
+def test_what_the_chart_leaves_alone_interrupts_nothing(rendered: dict | None) -> None:
+    assert prepare.ensure(FakeCluster(policy()), options(clusterpolicy=rendered))["disruption"] == HARMLESS
 
 
 # Removal
@@ -225,7 +263,7 @@ def test_gpuclusters_that_may_not_be_read_are_a_warning() -> None:
 
 @pytest.fixture
 def no_gpu_pods(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare.pods, "gpu_pods", lambda cluster, namespace: [])
+    monkeypatch.setattr(pods, "gpu_pods", lambda cluster, namespace: [])
 
 
 @pytest.mark.usefixtures("no_gpu_pods")
@@ -257,10 +295,10 @@ def test_check_mode_does_not_wait_for_the_removal() -> None:
 
 
 def test_a_gpucluster_with_gpu_pods_needs_permission(monkeypatch: pytest.MonkeyPatch) -> None:
-    pod = prepare.pods.GpuPod("team", "job", "gpu-0001", {})
-    monkeypatch.setattr(prepare.pods, "gpu_pods", lambda cluster, namespace: [pod])
+    pod = pods.GpuPod("team", "job", "gpu-0001", {})
+    monkeypatch.setattr(pods, "gpu_pods", lambda cluster, namespace: [pod])
     cluster = FakeCluster(gpuclusters=[gpucluster()], check_mode=True)
-    with pytest.raises(GpuOpsError, match=r"^1 running pods use a GPU \(team/job\)\.") as e:
+    with pytest.raises(GpuOpsError, match=r"^1 running pod uses a GPU \(team/job\) and would") as e:
         prepare.ensure(cluster, options(state="absent"))
     assert e.value.reason == "Disruption" and cluster.writes == []
     assert prepare.ensure(cluster, options(state="absent", allow_disruption=True))["changed"] is True

@@ -1,0 +1,170 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The ClusterPolicy changes hands between Helm and this collection."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import handover
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+STATUS = {
+    "manager": "operator",
+    "operation": "Update",
+    "subresource": "status",
+    "fieldsV1": {"f:status": {"f:state": {}}},
+}
+
+
+def entry(manager: str, fields: Json, operation: str = "Apply", metadata: Json | None = None) -> Json:
+    own = {"f:metadata": metadata} if metadata else {}
+    return {"manager": manager, "operation": operation, "fieldsV1": {**own, "f:spec": fields}}
+
+
+def item(spec: Json, *entries: Json, **metadata: t.Any) -> Json:
+    return {"metadata": {"name": "cluster-policy", "managedFields": [*entries, STATUS], **metadata}, "spec": spec}
+
+
+HELM_METADATA = {
+    "f:annotations": {".": {}, "f:meta.helm.sh/release-name": {}, "f:meta.helm.sh/release-namespace": {}},
+    "f:labels": {"f:app.kubernetes.io/managed-by": {}, "f:helm.sh/chart": {}},
+}
+MARKS = {
+    "annotations": {"meta.helm.sh/release-name": "gpu-operator", "meta.helm.sh/release-namespace": "gpu-operator"},
+    "labels": {"app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": "gpu-operator-v26.7.0"},
+    "resourceVersion": "41",
+}
+
+
+@pytest.mark.parametrize(
+    ("manager", "is_helm"),
+    [
+        ("helm", True),
+        ("Helm", True),
+        ("terraform-provider-helm_v2.17.0_x5", True),
+        ("helm-controller", False),
+        ("kubectl-edit", False),
+        ("gpuops.nvidia", False),
+    ],
+)
+def test_managers_that_are_helm(manager: str, is_helm: bool) -> None:
+    assert handover.is_helm(manager) is is_helm
+
+
+def test_fields_and_marks_are_traces_of_helm() -> None:
+    assert handover.has_traces_of_helm(item({}, entry("helm", {"f:a": {}}, "Update")))
+    assert handover.has_traces_of_helm(item({}, annotations={"meta.helm.sh/release-name": "x"}))
+    assert handover.has_traces_of_helm(item({}, labels={"app.kubernetes.io/managed-by": "Helm"}))
+    assert not handover.has_traces_of_helm(item({}, entry("us", {"f:a": {}})))
+    others = {"labels": {"app.kubernetes.io/managed-by": "argocd"}, "annotations": {"helm.sh/resource-policy": "keep"}}
+    assert not handover.has_traces_of_helm(item({}, **others))
+    assert not handover.has_traces_of_helm(None)
+
+
+@pytest.mark.parametrize("operation", ["Update", "Apply"])
+def test_an_adoption_makes_the_fields_of_helm_our_own(operation: str) -> None:
+    metadata = copy.deepcopy(HELM_METADATA)
+    metadata["f:annotations"]["f:helm.sh/resource-policy"] = {}
+    helm = entry("helm", {"f:driver": {"f:version": {}}, "f:toolkit": {"f:env": {}}}, operation, metadata)
+    ours = entry("us", {"f:driver": {"f:image": {}}})
+    person = entry("kubectl-edit", {"f:mig": {"f:strategy": {}}}, "Update")
+    marks = copy.deepcopy(MARKS)
+    marks["annotations"]["helm.sh/resource-policy"] = "keep"
+    before = item({"toolkit": {}}, helm, person, ours, **marks)
+    original = copy.deepcopy(before)
+    after = handover.adopted(before, "us")
+    own = entry("us", {"f:driver": {"f:version": {}, "f:image": {}}, "f:toolkit": {"f:env": {}}})
+    own["fieldsV1"]["f:metadata"] = {"f:labels": {"f:helm.sh/chart": {}}}
+    assert after["metadata"]["managedFields"] == [own, person, STATUS]
+    assert after["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert after["metadata"]["labels"] == {"helm.sh/chart": "gpu-operator-v26.7.0"}
+    assert not handover.has_traces_of_helm(after)
+    assert before == original
+
+
+def test_an_adoption_copes_with_entries_that_say_nothing() -> None:
+    bare = {"metadata": {"name": "x", "annotations": {"meta.helm.sh/release-name": "y"}}}
+    assert handover.adopted(bare, "us") == {"metadata": {"name": "x", "annotations": {}, "managedFields": []}}
+    silent = item({}, {"manager": "helm", "operation": "Apply"})
+    own = {"manager": "us", "operation": "Apply", "fieldsV1": {}}
+    assert handover.adopted(silent, "us")["metadata"]["managedFields"] == [own, STATUS]
+
+
+def test_a_status_that_we_or_helm_applied_is_not_adopted() -> None:
+    ours = {**STATUS, "manager": "us", "operation": "Apply"}
+    helms = {**STATUS, "manager": "helm", "operation": "Apply"}
+    spec = entry("helm", {"f:a": {}})
+    after = handover.adopted(item({}, ours, helms, spec), "us")["metadata"]["managedFields"]
+    assert after == [entry("us", {"f:a": {}}), ours, helms, STATUS]
+
+
+def test_marks_without_fields_of_helm_only_leave() -> None:
+    marked = item({}, entry("kubectl-edit", {"f:a": {}}, "Update"), **copy.deepcopy(MARKS))
+    after = handover.adopted(marked, "us")
+    assert after["metadata"]["managedFields"] == marked["metadata"]["managedFields"]
+    assert not handover.has_traces_of_helm(after)
+
+
+def test_the_patch_of_an_adoption_is_refused_if_the_object_has_changed() -> None:
+    helm = entry("helm", {"f:driver": {"f:version": {}}}, metadata=HELM_METADATA)
+    own = entry("us", {"f:driver": {"f:version": {}}})
+    own["fieldsV1"]["f:metadata"] = {"f:labels": {"f:helm.sh/chart": {}}}
+    assert handover.adoption_patch(item({}, helm, **copy.deepcopy(MARKS)), "us") == [
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": "41"},
+        {"op": "replace", "path": "/metadata/managedFields", "value": [own, STATUS]},
+        {"op": "remove", "path": "/metadata/annotations/meta.helm.sh~1release-name"},
+        {"op": "remove", "path": "/metadata/annotations/meta.helm.sh~1release-namespace"},
+        {"op": "remove", "path": "/metadata/labels/app.kubernetes.io~1managed-by"},
+    ]
+
+
+def test_a_prediction_without_helm() -> None:
+    before = item({}, entry("helm", {"f:a": {}}), entry("us", {"f:a": {}}), **copy.deepcopy(MARKS))
+    after = handover.without_helm(before)
+    assert [one["manager"] for one in after["metadata"]["managedFields"]] == ["us", "operator"]
+    assert after["metadata"]["annotations"] == {} and after["metadata"]["labels"] == {
+        "helm.sh/chart": "gpu-operator-v26.7.0"
+    }
+    assert handover.has_traces_of_helm(before)
+
+
+OF_HELM = {"meta.helm.sh/release-name": "r", "meta.helm.sh/release-namespace": "ns"}
+
+
+def test_an_annotation_says_that_helm_owns_an_object() -> None:
+    assert handover.is_in_release(item({}, annotations=OF_HELM))
+    assert not handover.is_in_release(item({}, annotations={"helm.sh/resource-policy": "keep"}))
+    assert not handover.is_in_release(item({}, entry("helm", {"f:a": {}}, "Update")))
+
+
+def test_an_annotation_says_that_helm_keeps_an_object() -> None:
+    assert handover.is_kept(item({}, annotations={"helm.sh/resource-policy": "keep"}))
+    assert not handover.is_kept(item({}, annotations={"helm.sh/resource-policy": "delete"}))
+    assert not handover.is_kept(item({}, annotations=OF_HELM))
+
+
+def test_helm_can_import_what_was_handed_over() -> None:
+    annotations = {"note": "x", "helm.sh/resource-policy": "keep"}
+    ours, kept = entry("us", {"f:driver": {}}), entry("us", {"f:mig": {}}, "Update")
+    person = entry("kubectl-edit", {"f:gfd": {}}, "Update")
+    live = item({}, ours, person, kept, labels={"team": "ml"}, annotations=annotations, resourceVersion="7")
+    own = entry("helm", {"f:driver": {}, "f:mig": {}})
+    assert handover.hand_over_patch(live, "us", "r", "ns") == [
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
+        {"op": "add", "path": "/metadata/annotations", "value": {"note": "x", **OF_HELM}},
+        {"op": "add", "path": "/metadata/labels", "value": {"team": "ml", "app.kubernetes.io/managed-by": "Helm"}},
+        {"op": "add", "path": "/metadata/managedFields", "value": [own, person, STATUS]},
+    ]
+
+
+def test_an_object_that_was_handed_over_can_be_adopted_again() -> None:
+    live = item({}, entry("us", {"f:driver": {}}), resourceVersion="7")
+    added = {one["path"].rpartition("/")[2]: one["value"] for one in handover.hand_over_patch(live, "us", "r", "ns")}
+    helms = {**live, "metadata": {**live["metadata"], **added}}
+    assert handover.is_in_release(helms)
+    assert handover.adopted(helms, "us")["metadata"]["managedFields"] == live["metadata"]["managedFields"]
