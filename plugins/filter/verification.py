@@ -153,22 +153,27 @@ def _gpus(nodes: list[Json], expected: dict[str, int], left_out: dict[str, str])
 
 def _allocatable(node: Json, wanted: int | None) -> str:
     """Compare the GPUs that pods can get with the GPUs that the node should offer."""
-    offered, capacity = node["allocatable"], node["capacity"]
-    found = _whole_gpus(offered)
     if wanted is not None:
+        found = _whole_gpus(node["allocatable"])
         return "" if found == int(wanted) else f"Pods can get {found} GPUs, but {wanted} are expected."
     if str(node["product"]).endswith("-MIG-INVALID"):
         return "The node's MIG devices do not fit the MIG strategy single. Correct the label nvidia.com/mig.config."
-    log = "See the log of the device plugin's pod on the node."
+    withheld = _withheld(node)
+    return f"Pods can get {withheld}. See the log of the device plugin's pod on the node." if withheld else ""
+
+
+def _withheld(node: Json) -> str:
+    """Return what the node has and pods cannot get, such as ``1 of 2 GPUs``, or an empty string."""
+    offered, capacity = node["allocatable"], node["capacity"]
     for name, number in sorted(capacity.items()):
         if name.startswith(names.MIG_RESOURCE_PREFIX) and offered.get(name, 0) < number:
-            return f"Pods can get {offered.get(name, 0)} of {number} {name}. {log}"
+            return f"{offered.get(name, 0)} of {number} {name}"
+    found = _whole_gpus(offered)
     has_mig_devices = sum(offered.values()) > found
     counted = (node["gpus"] or 0) * (node["replicas"] or 1)
     present = max(0 if has_mig_devices else counted, _whole_gpus(capacity))
-    if found >= present and (found or has_mig_devices):
-        return ""
-    return f"Pods can get {found} of {present} GPUs. {log}"
+    is_complete = found >= present and (found or has_mig_devices)
+    return "" if is_complete else f"{found} of {present} GPUs"
 
 
 def _whole_gpus(resources: dict[str, int]) -> int:
@@ -186,13 +191,8 @@ def _workloads(smoke: Json, left_out: dict[str, str]) -> t.Iterator[Check]:
     yield from _could_not_start("smoke", "workload", smoke)
     could_not_start = bool(smoke.get("msg")) and "results" not in smoke
     missing = "The test could not start." if could_not_start else "Check mode runs no workload."
-    rows = {row["node"]: row for row in smoke.get("results") or []}
-    for name in sorted({*rows, *left_out}):
-        excuse = left_out.get(name, "")
-        if name in rows:
-            yield _excused(_workload(rows[name]), excuse)
-        else:
-            yield _check("smoke", name, skipped=excuse or missing)
+    checks = {row["node"]: _workload(row) for row in smoke.get("results") or []}
+    yield from _by_node("smoke", checks, left_out, missing)
 
 
 def _workload(row: Json) -> Check:
@@ -205,18 +205,24 @@ def _exporters(dcgm: Json, left_out: dict[str, str], is_off: bool) -> t.Iterator
     """Yield one check for each node, as `_workloads` does."""
     if not dcgm.get("msg") and "results" not in dcgm:
         return
-    off = "The ClusterPolicy switches the DCGM exporter off (dcgmExporter.enabled: false)." if is_off else ""
-    yield from () if off else _could_not_start("dcgm", "exporter", dcgm)
+    rows = dcgm.get("results") or []
+    checks = {row["node"]: _check("dcgm", row["node"], "" if row["ok"] else row["reason"]) for row in rows}
+    if is_off:
+        off = "The ClusterPolicy switches the DCGM exporter off (dcgmExporter.enabled: false)."
+        left_out = {name: left_out.get(name) or off for name in (*checks, *left_out)}
+    else:
+        yield from _could_not_start("dcgm", "exporter", dcgm)
     missing = "The test could not start."
-    if dcgm.get("results"):
+    if rows:
         missing = f"The operator deploys no exporter to the node (label {operands.DCGM_EXPORTER.deploy_label})."
-    rows = {row["node"]: row for row in dcgm.get("results") or []}
-    for name in sorted({*rows, *left_out}):
-        excuse = left_out.get(name) or off
-        if name in rows:
-            yield _excused(_check("dcgm", name, "" if rows[name]["ok"] else rows[name]["reason"]), excuse)
-        else:
-            yield _check("dcgm", name, skipped=excuse or missing)
+    yield from _by_node("dcgm", checks, left_out, missing)
+
+
+def _by_node(classname: str, checks: dict[str, Check], excuses: dict[str, str], missing: str) -> t.Iterator[Check]:
+    """Yield one check for each node: its result, or why there is none."""
+    for name in sorted({*checks, *excuses}):
+        excuse = excuses.get(name, "")
+        yield _excused(checks[name], excuse) if name in checks else _check(classname, name, skipped=excuse or missing)
 
 
 def _exporter_is_off(stack: Json) -> bool:

@@ -182,11 +182,15 @@ def _why_not_ready(node: Json) -> str:
 
 def _offers_too_little(name: str, node: Json, options: Options) -> Verdict:
     """Judge a node that does not offer the resource, or not enough of it."""
-    wanted, count = options["resource"], options["count"]
+    wanted = options["resource"]
     offered = {key: number for key, number in nodes.gpu_quantities(node, "allocatable").items() if number}
     what = ", ".join(f"{number} {key}" for key, number in sorted(offered.items())) or "no GPU"
     if wanted and offered and wanted not in offered and options["nodes"] is None:
         return Verdict(name, skipped=True, code="OtherResource", reason=f"The node offers {what}, and no {wanted}.")
-    needs = f"{count} {wanted or 'GPU'}" if wanted or count == 1 else f"{count} of one resource"
-    reason = f"The node offers {what}, but the test needs {needs}. Check the node's device plugin."
+    reason = f"The node offers {what}, but the test needs {_needs(options)}. Check the node's device plugin."
     return Verdict(name, reason=reason)
+
+
+def _needs(options: Options) -> str:
+    wanted, count = options["resource"], options["count"]
+    return f"{count} {wanted or 'GPU'}" if wanted or count == 1 else f"{count} of one resource"

@@ -164,12 +164,17 @@ def judge(pod: Json | None, progress: Progress, options: Options) -> Verdict | N
     if phase == "Succeeded":
         return Verdict("", passed=True, phase=phase, exit_code=0)
     verdict = _judge_displaced(status) or _judge_refused(status, progress, options)
-    if not verdict and phase == "Failed":
-        return _judge_end(status)
-    verdict = verdict or _judge_start(status, progress) or _judge_schedule(status, progress, options)
-    if not verdict and progress.age_s >= options["timeout"]:
-        verdict = Verdict("", reason=_too_long(status, progress, options))
+    if not verdict:
+        verdict = _judge_end(status) if phase == "Failed" else _judge_wait(status, progress, options)
     return dataclasses.replace(verdict, phase=phase) if verdict else None
+
+
+def _judge_wait(status: Json, progress: Progress, options: Options) -> Verdict | None:
+    """Judge a pod that has not ended."""
+    verdict = _judge_start(status, progress) or _judge_schedule(status, progress, options)
+    if verdict or progress.age_s < options["timeout"]:
+        return verdict
+    return Verdict("", reason=_too_long(status, progress, options))
 
 
 _DISPLACED = ("PreemptionByScheduler", "EvictionByEvictionAPI")
@@ -204,9 +209,9 @@ def _judge_end(status: Json) -> Verdict:
     if code is None:
         said = status.get("message") or "no message"
         reason = f"The node refused or ended the pod ({why or 'no reason given'}): {said}."
-        return Verdict("", phase="Failed", reason=reason)
+        return Verdict("", reason=reason)
     named = f" ({why})" if why not in ("", "Error") else ""
-    return Verdict("", phase="Failed", exit_code=code, reason=f"The workload ended with status {code}{named}")
+    return Verdict("", exit_code=code, reason=f"The workload ended with status {code}{named}")
 
 
 def _judge_start(status: Json, progress: Progress) -> Verdict | None:
