@@ -7,28 +7,12 @@
 from __future__ import annotations
 
 import copy
-import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-STATUS = {
-    "manager": "operator",
-    "operation": "Update",
-    "subresource": "status",
-    "fieldsV1": {"f:status": {"f:state": {}}},
-}
-
-
-def entry(manager: str, fields: Json, operation: str = "Apply", metadata: Json | None = None) -> Json:
-    own = {"f:metadata": metadata} if metadata else {}
-    return {"manager": manager, "operation": operation, "fieldsV1": {**own, "f:spec": fields}}
-
-
-def item(spec: Json, *entries: Json, **metadata: t.Any) -> Json:
-    return {"metadata": {"name": "cluster-policy", "managedFields": [*entries, STATUS], **metadata}, "spec": spec}
-
+from tests.unit.plugins.module_utils._cluster.clusterpolicy.managed import STATUS, entry, item
 
 # Owners
 
