@@ -56,8 +56,8 @@ class Noted:
 def noted() -> t.Iterator[Noted]:
     """Note SIGINT, SIGTERM and SIGHUP during a block, whose code asks for them where it can stop.
 
-    An exception that a handler raises between any two instructions can leave the locks of a thread pool taken for ever,
-    and the pool then never ends. So a block that uses threads must not use `as_exceptions`.
+    An exception that a handler raises between any two instructions can leave the locks of a thread pool taken forever,
+    and the pool then never ends. So a block that uses a pool must not use `as_exceptions`.
     """
     noted = Noted()
     before = {number: signal.signal(number, noted.note) for number in ENDING}

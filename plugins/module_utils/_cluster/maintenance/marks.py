@@ -192,7 +192,7 @@ def _locks(text: str | None) -> list[Json]:
 
 
 def _is_expired(lock: Json, now: float) -> bool:
-    """Return whether a lock's time to live (nanoseconds; 0 means for ever) is over."""
+    """Return whether a lock's time to live (nanoseconds; 0 means forever) is over."""
     ttl_s = (lock.get("TTL") or 0) / 1e9
     try:
         return bool(ttl_s) and datetime.fromisoformat(lock["created"]).timestamp() + ttl_s < now

@@ -13,8 +13,8 @@ nodes are nearly all of the data (21 kB each).
 from __future__ import annotations
 
 import dataclasses
+import threading
 import typing as t
-from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, operands, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import nodes as node_objects
@@ -70,15 +70,14 @@ class Observer:
         """Read everything that the judge needs."""
         cluster = self._cluster
         # The nodes are nearly all of the data. The rest is read while the API server sends them.
-        with ThreadPoolExecutor(1) as executor:
-            nodes = executor.submit(self._nodes.read)
-            policies = read_policies(cluster)
-            name, namespace = found(policies, self._name, self._namespace)
-            gpuclusters = cluster.list_readable(GPUCLUSTERS_PATH)
-            drivers = cluster.list_readable(NVIDIADRIVERS_PATH)
-            # An old DaemonSet would show the revision before our own edit as complete.
-            daemonsets = cluster.list(namespaced("apps/v1", namespace, "daemonsets"), resourceVersion="") or []
-            deployments = cluster.list(namespaced("apps/v1", namespace, "deployments"), resourceVersion="") or []
+        nodes = _Background(self._nodes.read)
+        policies = read_policies(cluster)
+        name, namespace = found(policies, self._name, self._namespace)
+        gpuclusters = cluster.list_readable(GPUCLUSTERS_PATH)
+        drivers = cluster.list_readable(NVIDIADRIVERS_PATH)
+        # An old DaemonSet would show the revision before our own edit as complete.
+        daemonsets = cluster.list(namespaced("apps/v1", namespace, "daemonsets"), resourceVersion="") or []
+        deployments = cluster.list(namespaced("apps/v1", namespace, "deployments"), resourceVersion="") or []
         unreadable = {"GPUClusters": gpuclusters.refusal, "NVIDIADrivers": drivers.refusal}
         observation = Observation(
             name=name,
@@ -102,6 +101,34 @@ def found(policies: list[Json] | None, name: str, namespace: str) -> tuple[str, 
     status = oldest.get("status") or {}
     name = name or (objects.name_of(oldest) if oldest else POLICY)
     return name, namespace or str(status.get("namespace") or names.OPERATOR)
+
+
+class _Background:
+    """Calls a function in a thread that does not outlive the process.
+
+    A thread pool could: a signal that ends the wait may leave the pool's locks taken, and Python waits for pools at its
+    exit.
+    """
+
+    def __init__(self, function: t.Callable[[], list[Json]]) -> None:
+        self._function = function
+        self._answer: list[Json] = []
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="nodes", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._answer = self._function()
+        except Exception as e:  # handed over to the thread that asks for the answer
+            self._error = e
+
+    def result(self) -> list[Json]:
+        """Wait for the function, and return its answer or raise its exception."""
+        self._thread.join()
+        if self._error:
+            raise self._error
+        return self._answer
 
 
 class NodeReader:

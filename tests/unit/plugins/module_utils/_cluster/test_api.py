@@ -26,7 +26,7 @@ from tests.unit.fakes.stack import Json, workload
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Gives the answers to the requests after the connection's first, then an empty object for ever."""
+    """Gives the answers to the requests after the connection's first, then an empty object forever."""
 
     answers: t.ClassVar[list[tuple[int, bytes, dict[str, str]]]] = []
     asked: t.ClassVar[list[str]] = []

@@ -31,7 +31,7 @@ def test_a_second_signal_does_not_disturb_the_clean_up() -> None:
 
 
 def test_a_noted_signal_is_raised_only_where_the_block_asks_for_it() -> None:
-    """An exception between any two instructions can leave the lock of a thread pool taken for ever."""
+    """An exception between any two instructions can leave the lock of a thread pool taken forever."""
     with signals.noted() as interruption:
         interruption.check()
         os.kill(os.getpid(), signal.SIGTERM)

@@ -95,6 +95,13 @@ def test_kinds_that_may_not_be_read_are_unknown(api: FakeApi) -> None:
     assert verdict.state == "ready" and [item.code for item in verdict.reasons] == ["NotReadable"]
 
 
+def test_nodes_that_may_not_be_read_end_the_look(api: FakeApi) -> None:
+    api.answer = lambda method, path: (403, {"message": "nodes is forbidden"}) if path == NODES else None
+    with pytest.raises(GpuOpsError, match="nodes is forbidden") as caught:
+        look(api)
+    assert caught.value.reason == "Forbidden"
+
+
 # Nodes, read once
 
 
