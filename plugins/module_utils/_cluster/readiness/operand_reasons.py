@@ -86,12 +86,15 @@ def _about_rollout(observation: Observation, operand: Operand, rollout: Rollout,
 
 
 def _refused(observation: Observation, operand: Operand, rollout: Rollout, refusal: Refusal) -> Reason:
+    remedy = f"Exempt namespace {observation.namespace} from the policy or quota that the message names, or correct it."
+    if "failed calling webhook" in refusal.message:
+        remedy = "Start that webhook's service, or remove the webhook's configuration."
     return Reason(
         "failed" if rollouts.is_final(refusal, observation.waited_s) else "progressing",
         "PodsRefused",
         f"{operand.name}: {rollout.available} of {rollout.expected} nodes ready; "
         f"the API server refuses to create pods: {refusal.message}.",
-        f"Exempt namespace {observation.namespace} from the policy or quota that the message names, or correct it.",
+        remedy,
         operand=operand.name,
         total=rollout.expected,
     )
