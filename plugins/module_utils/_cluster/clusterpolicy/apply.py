@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-import json
+import functools
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects
@@ -31,9 +31,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refu
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Warn = t.Callable[[str], None]
-
-ADOPTION_ATTEMPTS = 5
-"""How often an adoption is tried while others, such as the operator with its status, write to the object."""
 
 
 def ensure(cluster: Cluster, options: t.Mapping[str, t.Any], warn: Warn) -> Json:
@@ -139,32 +136,12 @@ def _what_stays(request: prediction.Request, predicted: Json) -> t.Iterator[str]
 
 def _apply(cluster: Cluster, request: prediction.Request) -> Json:
     if request.adopts and request.existing is not None:
-        _adopt(cluster, request.path, request.existing)
+        patch_of = functools.partial(handover.adoption_patch, manager=FIELD_MANAGER)
+        handover.write(cluster, request.path, request.existing, patch_of, FIELD_MANAGER)
     try:
         return cluster.apply(request.path, request.manifest, force=request.force)
     except GpuOpsError as e:
         raise prediction.explained(cluster, e) from e
-
-
-def _adopt(cluster: Cluster, path: str, seen: Json) -> None:
-    """Make Helm's fields ours. If the run ends before the apply, the next one finds them as our own."""
-    for attempt in range(ADOPTION_ATTEMPTS):
-        item = (cluster.get(path) if attempt else seen) or {"metadata": {}}
-        if item["metadata"].get("generation") != seen["metadata"].get("generation"):
-            break
-        patch = json.dumps(handover.adoption_patch(item, FIELD_MANAGER))
-        try:
-            cluster.ask("PATCH", path, {"fieldManager": FIELD_MANAGER}, patch, "application/json-patch+json")
-        except GpuOpsError as e:
-            if e.reason != "Conflict":
-                raise
-        else:
-            return
-    raise GpuOpsError(
-        f"ClusterPolicy {objects.name_of(seen)} was changed by somebody else while it was taken over from Helm. "
-        "Run it again.",
-        reason="Conflict",
-    )
 
 
 def _verdict(cluster: Cluster, options: t.Mapping[str, t.Any], before: Marks | None) -> Json:

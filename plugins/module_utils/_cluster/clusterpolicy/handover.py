@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The ClusterPolicy changes hands between Helm and this collection. Pure.
+"""The ClusterPolicy changes hands between Helm and this collection.
 
 Helm regards an object as its own if two annotations and a label say so, and it deletes what a release no longer
 contains. Server-side apply knows the owners of fields only from managedFields, so both have to change hands.
@@ -13,10 +13,14 @@ contains. Server-side apply knows the owners of fields only from managedFields, 
 from __future__ import annotations
 
 import copy
+import json
+import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, labels_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 HELM = "helm"
@@ -25,6 +29,9 @@ HELM = "helm"
 _KEEP_KEY = "helm.sh/resource-policy"
 KEEP = {_KEEP_KEY: "keep"}
 """The annotation of objects that Helm does not delete when a release no longer contains them."""
+
+ATTEMPTS = 5
+"""How often a hand-over is tried while others, such as the operator with its status, write to the object."""
 
 _MANAGED_BY = "app.kubernetes.io/managed-by"
 
@@ -69,6 +76,30 @@ def _marks_on(item: Json) -> list[tuple[str, str]]:
 
 def _is_of_helm(entry: Json) -> bool:
     return is_helm(str(entry.get("manager")))
+
+
+def write(cluster: Cluster, path: str, seen: Json, patch_of: t.Callable[[Json], list[Json]], manager: str) -> None:
+    """Let an object change hands; in check mode, only ask the API server. Raise if its spec is no longer the one seen.
+
+    If the run ends right afterwards, the next one finds the fields with their new owner.
+    """
+    query = {"fieldManager": manager, **({"dryRun": "All"} if cluster.check_mode else {})}
+    for attempt in range(ATTEMPTS):
+        item = (cluster.get(path) if attempt else seen) or {"metadata": {}}
+        if item["metadata"].get("generation") != seen["metadata"].get("generation"):
+            break
+        try:
+            cluster.ask("PATCH", path, query, json.dumps(patch_of(item)), "application/json-patch+json")
+        except GpuOpsError as e:
+            if e.reason != "Conflict":
+                raise
+        else:
+            return
+    raise GpuOpsError(
+        f"ClusterPolicy {objects.name_of(seen)} was changed by somebody else while it changed hands with Helm. "
+        "Run it again.",
+        reason="Conflict",
+    )
 
 
 # From Helm to this collection

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, waiting
@@ -117,11 +116,12 @@ def _settle_owner(
         return "kept"
     if handover.is_in_release(policy) or options["clusterpolicy"] is None:
         return None
-    patch = handover.hand_over_patch(policy, FIELD_MANAGER, options["release_name"], options["release_namespace"])
-    query = {"fieldManager": handover.HELM, **({"dryRun": "All"} if cluster.check_mode else {})}
-    cluster.request(
-        "PATCH", _policy_path(options), query, json.dumps(patch), content_type="application/json-patch+json"
-    )
+    release, namespace = options["release_name"], options["release_namespace"]
+
+    def patch_of(item: Json) -> list[Json]:
+        return handover.hand_over_patch(item, FIELD_MANAGER, release, namespace)
+
+    handover.write(cluster, _policy_path(options), policy, patch_of, handover.HELM)
     return "handed_over"
 
 

@@ -58,7 +58,13 @@ class FakeCluster:
         template = {"metadata": {"labels": {"app": "gpu-operator"}}, "spec": {"containers": containers}}
         return [{"metadata": {"name": "gpu-operator"}, "spec": {"template": template}}]
 
-    def ask(self, method: str, path: str, *dummy: object, **dummies: object) -> dict:
+    def ask(
+        self, method: str, path: str, query: dict, body: str = "", content_type: str = "", accept: str = ""
+    ) -> dict:
+        if method == "PATCH":
+            assert content_type == "application/json-patch+json"
+            self.writes.append(f"patch {path} {json.dumps(query)} {json.loads(body)[1]['value']}")
+            return {}
         assert (method, path) == ("GET", "/api/v1/nodes")
         labels = {"nvidia.com/gpu.deploy.driver": "true"}
         return {"items": [{"metadata": {"name": "gpu-0001", "labels": labels}}]}
@@ -68,10 +74,6 @@ class FakeCluster:
 
     def merge(self, path: str, body: dict) -> None:
         self.writes.append(f"merge {path} {json.dumps(body)}")
-
-    def request(self, method: str, path: str, query: dict, body: str, content_type: str) -> None:
-        assert (method, content_type) == ("PATCH", "application/json-patch+json")
-        self.writes.append(f"patch {path} {json.dumps(query)} {json.loads(body)[1]['value']}")
 
     def delete(self, path: str) -> bool:
         self.writes.append(f"delete {path}")
@@ -138,6 +140,21 @@ def test_a_chart_that_insists_on_its_own_policy_gets_ours(check_mode: bool, quer
     assert result["diff"]["after"] == "hand the ClusterPolicy over to Helm\n"
     owners = {"meta.helm.sh/release-name": "gpu-operator", "meta.helm.sh/release-namespace": "gpu-operator"}
     assert cluster.writes == [f'patch {POLICY} {{"fieldManager": "helm"{query}}} {owners}']
+
+
+@pytest.mark.usefixtures("release")
+def test_a_status_that_is_written_meanwhile_does_not_stop_a_hand_over() -> None:
+    cluster, refusals = FakeCluster(policy()), [GpuOpsError("Modified.", reason="Conflict")]
+
+    def ask(*dummy: object) -> dict:
+        cluster.writes.append("patch")
+        if refusals:
+            raise refusals.pop()
+        return {}
+
+    cluster.ask = ask  # type: ignore[method-assign,assignment]
+    assert prepare.ensure(cluster, options(supports_deploy_cr=False, clusterpolicy={"spec": {}}))["downgrade"]
+    assert cluster.writes == ["patch", "patch"]
 
 
 @pytest.mark.usefixtures("release")
