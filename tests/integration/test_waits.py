@@ -216,6 +216,81 @@ def processes() -> dict[int, tuple[str, int]]:
     return found
 
 
+# ---- a stack that was ready ------------------------------------------------------------------------------------------
+
+EXPORTER, PLUGIN = "nvidia-dcgm-exporter", "nvidia-device-plugin-daemonset"
+
+
+@pytest.fixture(scope="module")
+def stack(ansible: Playbook) -> None:
+    """Bring the stack to readiness on the shared lab."""
+    ansible.set_up("stack")
+
+
+@pytest.fixture
+def healed(stack: None, lab: Lab) -> t.Iterator[None]:
+    """Start with a stack that was ready, and remove all faults after the test."""
+    yield
+    faults.clear(lab)
+
+
+def awaited(ansible: Playbook, timeout: int) -> Run:
+    """Wait for the stack, and do nothing else."""
+    return ansible.module("gpuops.nvidia.clusterpolicy_info", wait=True, wait_timeout=timeout)
+
+
+@pytest.mark.usefixtures("healed")
+def test_a_new_operator_that_does_not_start(lab: Lab, ansible: Playbook) -> None:
+    """The old one stays available, and the ClusterPolicy ready."""
+    faults.stuck_operator(lab)
+    run = awaited(ansible, 3)
+    assert state_of(lab) == "ready"
+    not_ready(run, "does not run its newest version, and the old one still acts: pod gpu-operator-", "ImagePullBackOff")
+    assert "OperatorNotUpdated" in run.output
+
+
+@pytest.mark.usefixtures("healed")
+@pytest.mark.parametrize(("by", "words"), [("pod-security", "violates PodSecurity"), ("kyverno", "denied the request")])
+def test_pods_that_the_api_server_refuses(lab: Lab, ansible: Playbook, by: str, words: str) -> None:
+    faults.refuse(lab, PLUGIN, by)
+    run = awaited(ansible, 3)
+    not_ready(run, "refuses to create pods: ", words, "Exempt namespace gpu-operator from the policy")
+    assert "PodsRefused" in run.output
+
+
+@pytest.mark.usefixtures("healed")
+def test_rewritten_images_and_injected_sidecars(lab: Lab, ansible: Playbook) -> None:
+    faults.mirror(lab, "mirror.example", EXPORTER, controllers=True)
+    faults.sidecar(lab, EXPORTER)
+    run = awaited(ansible, 60)
+    works(run)
+    assert "OtherRegistry" in run.output and "dcgm-exporter: mirror.example/" in run.output, run.output
+
+
+@pytest.mark.usefixtures("stack")
+def test_an_edit_that_a_daemonset_shows(lab: Lab, ansible: Playbook) -> None:
+    """The wait ends with the rollout, and not before."""
+    env = [{"name": "DCGM_EXPORTER_INTERVAL", "value": "12345"}]
+    began = time.monotonic()
+    works(ansible.module("gpuops.nvidia.clusterpolicy", dcgm_exporter={"env": env}, wait_timeout=100))
+    assert time.monotonic() - began < 60, "The wait was longer than the rollout."
+    values = "{.items[*].spec.containers[*].env[?(@.name=='DCGM_EXPORTER_INTERVAL')].value}"
+    pods = lab.kubectl("get", "pods", "--all-namespaces", f"--selector=app={EXPORTER}", f"--output=jsonpath={values}")
+    assert pods.split() == ["12345"] * 4
+
+
+@pytest.mark.usefixtures("healed")
+def test_an_edit_that_no_daemonset_shows(lab: Lab, ansible: Playbook) -> None:
+    """It counts as done after a minute. Pods that are in trouble until then do not end the wait."""
+    nodes = lab.kubectl("get", "nodes", "--selector=nvidia.com/gpu.present", "--output=name").split()
+    faults.operand(lab, PLUGIN, "image-pull-backoff", node=nodes[0].removeprefix("node/"), heals_after=40)
+    faults.operand(lab, EXPORTER, "image-rate-limited", heals_after=40)
+    began = time.monotonic()
+    policy = {"upgrade_policy": {"max_parallel_upgrades": 2}}
+    works(ansible.module("gpuops.nvidia.clusterpolicy", driver=policy, wait_timeout=100))
+    assert time.monotonic() - began > 59
+
+
 @pytest.mark.usefixtures("clean")
 def test_helm_that_was_killed(lab: Lab, ansible: Playbook) -> None:
     """Its lock on the release is removed with permission, and not while Helm could still be running."""
