@@ -374,7 +374,7 @@ operands:
 disruption:
   description:
     - What interrupts running GPU pods, with at most 20 of these pods and of their nodes by name.
-    - RV(disruption.pods_total) is null if this user may not list pods.
+    - C(pods_total) is null if this user may not list pods.
   returned: with O(state=present)
   type: dict
   sample:
