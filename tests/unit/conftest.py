@@ -46,6 +46,8 @@ def nvml(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[FakeApi]:
     """A fake API server with two nodes and a stack that is ready. Waits poll it quickly."""
+    # A connection with a kubeconfig, in an earlier test of this process, leaves its certificates behind as defaults.
+    monkeypatch.setattr("kubernetes.client.Configuration._default", None)
     monkeypatch.setattr(waiting, "POLL_S", 0.01)
     monkeypatch.setattr(waiting, "POLL_FACTOR", 0)
     with serving(ready(2)) as server:

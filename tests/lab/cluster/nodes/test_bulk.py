@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import time
 import typing as t
 
 import pytest
@@ -22,9 +23,18 @@ from tests.support.labs import running_lab
 def lab() -> t.Iterator[Lab]:
     with running_lab("bulk", Options(nodes=1, pods="instant")) as lab:
         lab.deploy()
+        wait_for_operands(Api(str(lab.kubeconfig)))
         given = cli.parser().parse_args(["cluster", "multiply", "--name", lab.name, "30"])
         assert given.run(given) == 0
         yield lab
+
+
+def wait_for_operands(api: Api) -> None:
+    """Wait until the node has the pods of all DaemonSets, which are what is copied."""
+    deadline = time.monotonic() + 60
+    while len(api.list("/api/v1/pods", labelSelector="controller-revision-hash")) < 8:
+        assert time.monotonic() < deadline, "The node never got its eight pods."
+        time.sleep(0.2)
 
 
 @pytest.fixture(scope="module")

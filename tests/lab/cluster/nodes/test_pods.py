@@ -102,10 +102,11 @@ def test_a_delayed_start(lab: Lab) -> None:
 def test_an_image_that_does_not_exist(lab: Lab) -> None:
     start(lab, "pull", annotations={"fault": "image-pull-backoff"})
     pod = until(lab, "pull", lambda pod: waiting(pod) == "ImagePullBackOff")
-    assert "registry.example.com/main:1" in pod["status"]["containerStatuses"][0]["state"]["waiting"]["message"]
+    message = pod["status"]["containerStatuses"][0]["state"]["waiting"]["message"]
+    assert "registry.example.com/main:1" in message and message.endswith("not found")
     query = ("--field-selector=involvedObject.name=pull,type=Warning", "--output=jsonpath={.items[*].message}")
     events = lab.kubectl("get", "events", "--namespace=default", *query)
-    assert "not found" in events
+    assert "Error: ErrImagePull" in events and "Error: ImagePullBackOff" in events
 
 
 def test_a_crash_loop_counts_its_restarts(lab: Lab) -> None:
