@@ -20,6 +20,10 @@ HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: 2026 gpuops.nvidia contributors
 # Written by scripts/cluster_roles.py. docs/tasks/connection.md says how to bind them.
+---
+apiVersion: v1
+kind: List
+items:
 """
 
 
@@ -30,11 +34,11 @@ def files() -> dict[str, str]:
 
 
 def text_of(role: dict[str, t.Any]) -> str:
-    """Return a ClusterRole as YAML, with one line for each rule."""
-    lines = [f"---\napiVersion: {role['apiVersion']}", f"kind: {role['kind']}", "metadata:"]
-    lines += [f"  name: {role['metadata']['name']}", "rules:"]
+    """Return a ClusterRole as an item of a YAML list, with one line for each rule."""
+    lines = [f"  - apiVersion: {role['apiVersion']}", f"    kind: {role['kind']}", "    metadata:"]
+    lines += [f"      name: {role['metadata']['name']}", "    rules:"]
     for rule in role["rules"]:
-        lines.append("  - " + yaml.safe_dump(rule, default_flow_style=True, sort_keys=False, width=200).strip())
+        lines.append("      - " + yaml.safe_dump(rule, default_flow_style=True, sort_keys=False, width=200).strip())
     return "\n".join(lines).replace("''", '""') + "\n"
 
 

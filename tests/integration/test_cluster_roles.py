@@ -55,7 +55,7 @@ def own_lab() -> t.Iterator[Lab]:
 def granted(name: str) -> set[Right]:
     """Return the rights in the shipped ClusterRoles of this name."""
     found = set()
-    for role in yaml.safe_load_all((FILES / f"cluster_role_{name}.yml").read_text()):
+    for role in yaml.safe_load((FILES / f"cluster_role_{name}.yml").read_text())["items"]:
         in_namespace = role["metadata"]["name"].endswith("-namespace")
         for rule in role["rules"]:
             for resource in rule["resources"]:

@@ -216,7 +216,8 @@ def _meaning(path: str, value: t.Any) -> t.Any:
     """Return a value, or None for one that means the same as an absent field. A number always means something."""
     if value is None:
         return _DEFAULTS.get(path)
-    return value if value or type(value) is int else None
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if value or is_number else None
 
 
 def _starts_with(field: str, prefixes: t.Iterable[str]) -> bool:

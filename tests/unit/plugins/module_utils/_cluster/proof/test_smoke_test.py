@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+import types
 import typing as t
 
 import pytest
@@ -111,7 +112,7 @@ class FakeCluster:
         raise GpuOpsError("no logs")
 
     def delete(self, path: str) -> bool:
-        kind, _, name = path.rpartition("/")
+        kind, dummy, name = path.rpartition("/")
         if kind == CLASSES:
             self._refuse_classes()
         return (self.classes if kind == CLASSES else self.pods).pop(name, None) is not None
@@ -214,7 +215,8 @@ def test_the_pods_have_a_class_of_their_own_that_never_preempts() -> None:
     cluster = FakeCluster(a=DONE, b=DONE, c=DONE)
     cluster.on_poll = lambda: seen.extend(cluster.classes.values())
     run(cluster, "abc", parallel=2, timeout=100)
-    (made, _) = seen
+    made = seen[0]
+    assert len(seen) == 2
     assert (made["preemptionPolicy"], made["value"]) == ("Never", -1000000)
     assert {body["spec"]["priorityClassName"] for body in cluster.bodies} == {made["metadata"]["name"]}
     assert made["metadata"]["annotations"] == {"gpuops.nvidia/expires": "4000000260"}
@@ -454,7 +456,7 @@ def test_without_a_testable_node_nothing_is_created() -> None:
 OURS = {"app.kubernetes.io/name": "gpu-smoke-test", "app.kubernetes.io/managed-by": "gpuops.nvidia"}
 
 
-def leftover(expires: str | None, labels: dict[str, str] = OURS) -> dict:
+def leftover(expires: str | None, labels: t.Mapping[str, str] = types.MappingProxyType(OURS)) -> dict:
     annotations = None if expires is None else {"gpuops.nvidia/expires": expires}
     return {"metadata": {"name": f"left-{expires}", "labels": dict(labels), "annotations": annotations}}
 

@@ -154,11 +154,11 @@ def test_a_saved_number_behind_the_last_entry_is_unknown(tmp_path: Path) -> None
 
 
 MENU = f"""menuentry 'Ubuntu' {{
-	linux	/boot/vmlinuz-6.8.0-60-generic root=/dev/sda1 ro quiet
+\tlinux\t/boot/vmlinuz-6.8.0-60-generic root=/dev/sda1 ro quiet
 }}
 submenu 'Advanced options' {{
-	linux	/boot/vmlinuz-6.8.0-6-generic root=/dev/sda1 ro old
-	linux	/boot/vmlinuz-{OLD} root=/dev/sda1 ro other
+\tlinux\t/boot/vmlinuz-6.8.0-6-generic root=/dev/sda1 ro old
+\tlinux\t/boot/vmlinuz-{OLD} root=/dev/sda1 ro other
 }}
 """
 
