@@ -68,6 +68,9 @@ THROTTLED_S = 15.0
 RESTARTS = 3
 """How often a paged list begins again after its pages have expired (410)."""
 
+METADATA_ONLY = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
+"""What to accept for a list without specs and statuses."""
+
 MESSAGE_LENGTH = 2000
 """Longer messages from the API server are truncated."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
@@ -52,7 +51,7 @@ class Served:
     @property
     def version(self) -> str:
         """The version of the API server, for example ``v1.36.3``."""
-        return str(json.loads(self._cluster.request("GET", "/version"))["gitVersion"])
+        return str(self._cluster.ask("GET", "/version")["gitVersion"])
 
     @property
     def api_versions(self) -> list[str]:
@@ -69,7 +68,7 @@ class Served:
         return {**self._read("/api"), **self._read("/apis")}
 
     def _read(self, root: str) -> dict[tuple[str, str], Kind]:
-        answer = json.loads(self._cluster.request("GET", root, accept=_AGGREGATED))
+        answer = self._cluster.ask("GET", root, accept=_AGGREGATED)
         if answer.get("kind") == "APIGroupDiscoveryList":
             return dict(_aggregated(answer))
         found: dict[tuple[str, str], Kind] = {}

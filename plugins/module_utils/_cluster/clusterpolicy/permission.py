@@ -12,7 +12,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, operands, pods
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import METADATA_ONLY, Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import disruption
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError, Reason
 from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import mask
@@ -24,8 +24,6 @@ LISTED = 20
 
 ALLOW = "set allow_disruption: true (operator_allow_disruption in the role operator)"
 """The second half of every remedy."""
-
-METADATA_ONLY = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -50,11 +50,9 @@ class FakeCluster:
             "spec": {"nodeName": "gpu-0000", "containers": [limits]},
         }
 
-    def request(self, method: str, path: str, query: dict, accept: str) -> bytes:
-        assert (method, path) == ("GET", "/api/v1/namespaces/gpu-operator/secrets")
-        return json.dumps({"items": []}).encode()
-
     def ask(self, method: str, path: str, *dummy: object, **dummies: object) -> dict:
+        if (method, path) == ("GET", "/api/v1/namespaces/gpu-operator/secrets"):
+            return {"items": []}
         assert (method, path) == ("GET", "/api/v1/nodes")
         labels = {"nvidia.com/gpu.deploy.driver": "true"}
         return {"items": [{"metadata": {"name": "gpu-0000", "labels": labels}}]}

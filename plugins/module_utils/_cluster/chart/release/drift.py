@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects
@@ -80,5 +79,4 @@ def _comparable(item: Json) -> Json:
 def _apply(cluster: Cluster, path: str, item: Json, dry_run: bool) -> Json:
     """Apply as Helm, so that Helm's next upgrade meets no field of another manager."""
     query = {"fieldManager": handover.HELM, "force": "true", **({"dryRun": "All"} if dry_run else {})}
-    answer = cluster.request("PATCH", path, query, item, content_type="application/apply-patch+yaml")
-    return t.cast(Json, json.loads(answer))
+    return cluster.ask("PATCH", path, query, item, content_type="application/apply-patch+yaml")

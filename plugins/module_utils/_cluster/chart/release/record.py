@@ -15,12 +15,11 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import METADATA_ONLY, Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import manifests
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 _UNIT_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 
@@ -52,8 +51,8 @@ class Content:
 def revisions(cluster: Cluster, release: str, namespace: str) -> list[Revision]:
     """Return the revisions of a release, the newest first. Empty if it is not installed."""
     query = {"labelSelector": f"owner=helm,name={release}"}
-    answer = cluster.request("GET", _path(namespace), query, accept=_METADATA_ONLY)
-    found = map(_revision, json.loads(answer).get("items") or [])
+    answer = cluster.ask("GET", _path(namespace), query, accept=METADATA_ONLY)
+    found = map(_revision, answer.get("items") or [])
     return sorted(found, key=lambda revision: revision.number, reverse=True)
 
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Kind, Served
@@ -57,12 +56,12 @@ class FakeCluster:
         self.is_old = is_old
         self.asked: list[str] = []
 
-    def request(self, method: str, path: str, accept: str = "application/json") -> bytes:
+    def ask(self, method: str, path: str, accept: str = "application/json") -> dict:
         self.asked.append(path)
         if path == "/version":
-            return b'{"gitVersion": "v1.36.3"}'
+            return {"gitVersion": "v1.36.3"}
         assert "as=APIGroupDiscoveryList" in accept and accept.endswith(",application/json")
-        return json.dumps(OLD[path] if self.is_old else aggregated(path)).encode()
+        return OLD[path] if self.is_old else aggregated(path)
 
     def get(self, path: str) -> dict[str, t.Any] | None:
         self.asked.append(path)

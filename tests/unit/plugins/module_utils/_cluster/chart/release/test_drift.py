@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import typing as t
 
 import pytest
@@ -51,7 +50,7 @@ class FakeCluster:
     def get(self, path: str) -> dict | None:
         return copy.deepcopy(self.stored.get(path))
 
-    def request(self, method: str, path: str, query: dict, body: dict, content_type: str) -> bytes:
+    def ask(self, method: str, path: str, query: dict, body: dict, content_type: str) -> dict:
         assert (method, content_type) == ("PATCH", "application/apply-patch+yaml")
         self.queries.append(query)
         before = copy.deepcopy(self.stored.get(path) or {"metadata": {}})
@@ -60,7 +59,7 @@ class FakeCluster:
         after = {**before, **body, "metadata": metadata}
         if "dryRun" not in query:
             self.stored[path] = after
-        return json.dumps(after).encode()
+        return copy.deepcopy(after)
 
 
 @pytest.fixture(autouse=True)

@@ -36,10 +36,10 @@ class FakeCluster:
         self.secrets = {item["metadata"]["name"]: item for item in secrets}
         self.deleted: list[str] = []
 
-    def request(self, method: str, path: str, query: dict, accept: str) -> bytes:
+    def ask(self, method: str, path: str, query: dict, accept: str) -> dict:
         assert (method, path, query) == ("GET", SECRETS, {"labelSelector": "owner=helm,name=r"})
         assert accept.startswith("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
-        return json.dumps({"items": [{"metadata": item["metadata"]} for item in self.secrets.values()]}).encode()
+        return {"items": [{"metadata": item["metadata"]} for item in self.secrets.values()]}
 
     def get(self, path: str) -> dict | None:
         return self.secrets.get(path.removeprefix(f"{SECRETS}/"))
