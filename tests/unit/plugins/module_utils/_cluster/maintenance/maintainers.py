@@ -60,6 +60,22 @@ STATE = "nvidia.com/gpu-driver-upgrade-state"
 FOUND = "nvidia.com/gpu-driver-upgrade.node-initial-state.unschedulable"
 
 
+def end_of_upgrade(world: World) -> Steps:
+    """Lift the cordon, unless the node is noted as cordoned before."""
+    if world.has(NOTE, FOUND):
+        world.put(LABEL, {STATE: "upgrade-done"})
+        yield False
+        world.put(NOTE, {FOUND: None})
+        yield False
+        return
+    world.put(LABEL, {STATE: "uncordon-required"})
+    yield True
+    world.cordon(False)
+    yield False
+    world.put(LABEL, {STATE: "upgrade-done"})
+    yield False
+
+
 def operator_upgrade(world: World) -> Steps:
     """k8s-operator-libs: notes a cordon when the upgrade becomes due, and lifts the cordon unless it noted one."""
     if world.cordoned:
@@ -76,18 +92,7 @@ def operator_upgrade(world: World) -> Steps:
     for state in ("wait-for-jobs-required", "pod-deletion-required", "pod-restart-required", "validation-required"):
         world.put(LABEL, {STATE: state})
         yield True
-    if world.has(NOTE, FOUND):
-        world.put(LABEL, {STATE: "upgrade-done"})
-        yield False
-        world.put(NOTE, {FOUND: None})
-        yield False
-        return
-    world.put(LABEL, {STATE: "uncordon-required"})
-    yield True
-    world.cordon(False)
-    yield False
-    world.put(LABEL, {STATE: "upgrade-done"})
-    yield False
+    yield from end_of_upgrade(world)
 
 
 def operator_upgrade_that_fails(world: World) -> Steps:
@@ -100,18 +105,7 @@ def operator_upgrade_that_fails(world: World) -> Steps:
     world.put(LABEL, {STATE: "upgrade-failed"})
     yield True
     yield True
-    if world.has(NOTE, FOUND):
-        world.put(LABEL, {STATE: "upgrade-done"})
-        yield False
-        world.put(NOTE, {FOUND: None})
-        yield False
-        return
-    world.put(LABEL, {STATE: "uncordon-required"})
-    yield True
-    world.cordon(False)
-    yield False
-    world.put(LABEL, {STATE: "upgrade-done"})
-    yield False
+    yield from end_of_upgrade(world)
 
 
 def driver_manager(world: World) -> Steps:
