@@ -16,7 +16,14 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.initr
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _BUILD_TIMEOUT_S = 3600.0
-_TOOLS = {"initramfs-tools": "update-initramfs", "dracut": "dracut"}
+_ELSEWHERE = (
+    *(
+        f"{folder}/{pattern}"
+        for folder in ("/boot", "/boot/efi", "/efi")
+        for pattern in ("EFI/Linux/*.efi", "*/*/initrd")
+    ),
+)
+"""Where kernel-install puts unified kernel images and the images of systemd-boot."""
 _NO_SPACE = "No space left on device"
 _GROWTH = 1.1
 """A new image may be a little larger than the old one."""
@@ -36,11 +43,21 @@ class Initramfs:
     def __init__(self, host: Host) -> None:
         self.host = host
         self.images = images(host)
-        self.tool = next((tool for tool, command in _TOOLS.items() if host.which(command)), None)
+        self.tool = _tool(host)
         if self.images and not self.tool:
             raise GpuOpsError(
                 "The host has initramfs images, but neither update-initramfs nor dracut to rebuild them. "
                 "Install initramfs-tools or dracut.",
+                reason="Unsupported",
+            )
+
+    def assert_rebuildable(self) -> None:
+        """Raise if the images are in a place that this module does not know how to rebuild."""
+        found = [] if self.images else [path for pattern in _ELSEWHERE for path in self.host.glob(pattern)]
+        if found:
+            raise GpuOpsError(
+                f"This host boots with {found[0]}, which this module cannot rebuild, so nothing was changed. "
+                "Blacklist the modules with the kernel argument modprobe.blacklist.",
                 reason="Unsupported",
             )
 
@@ -106,6 +123,27 @@ class Initramfs:
         raise GpuOpsError(f"The new initramfs for {image.kernel} {problem}.", reason="Initramfs")
 
 
+def _tool(host: Host) -> str | None:
+    """Return the tool that builds the host's images.
+
+    dracut of Debian and Ubuntu has an update-initramfs of its own, so the package that owns the command decides.
+    """
+    dracut = host.which("dracut") is not None
+    if host.which("update-initramfs") and not (dracut and _belongs_to_dracut(host)):
+        return "initramfs-tools"
+    return "dracut" if dracut else None
+
+
+def _belongs_to_dracut(host: Host) -> bool:
+    # /sbin may be a link, so the path that dpkg knows is not always the one in PATH.
+    found = host.run(["dpkg", "--search", "*/sbin/update-initramfs"], 60.0).stdout
+    owners = [line.partition(":")[0] for line in found.splitlines() if "diversion" not in line]
+    if owners:
+        return owners[0].startswith("dracut")
+    # Only initramfs-tools has mkinitramfs.
+    return host.which("mkinitramfs") is None
+
+
 def _not_built(subject: str, output: Output) -> GpuOpsError:
     # The tools report a full disk long before the last line of their output.
     if _NO_SPACE in output.stdout + output.stderr:
@@ -117,7 +155,8 @@ def _not_built(subject: str, output: Output) -> GpuOpsError:
 def images(host: Host) -> list[Image]:
     """Return the images of installed kernels, without images of removed kernels, rescue images and crash images."""
     found = []
-    for path in (*host.glob("/boot/initrd.img-*"), *host.glob("/boot/initramfs-*.img")):
+    # The patterns of Debian, of the Red Hat family and of SUSE.
+    for path in (*host.glob("/boot/initrd.img-*"), *host.glob("/boot/initramfs-*.img"), *host.glob("/boot/initrd-*")):
         kernel = path.split("-", 1)[1]
         kernel = kernel[: -len(".img")] if kernel.endswith(".img") else kernel
         if host.exists(f"/lib/modules/{kernel}"):

@@ -228,6 +228,8 @@ def _set_modules(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -
     mark = f"{MARKS}/{wanted.owner}.pending"
     rebuild = bool(initramfs.images) and _is_stale(host, files, initramfs, wanted, mark)
     to_load = not_loaded(host, wanted.load) if options["load_now"] else []
+    if any("modules-load" not in path for path in files.changed):
+        initramfs.assert_rebuildable()
     changed = bool(files.changed or rebuild or to_load or host.exists(mark))
     if rebuild:
         initramfs.assert_room()

@@ -42,6 +42,57 @@ def test_the_tool_is_the_one_whose_command_exists(host: FakeHost, tmp_path: Path
     assert Initramfs(FakeHost(tmp_path / "other")).tool is None
 
 
+# `dpkg --search` on Debian sid with dracut 112-7 and on bookworm with initramfs-tools-core 0.142.
+BY_DRACUT = "dracut: /usr/sbin/update-initramfs\n"
+BY_INITRAMFS_TOOLS = "initramfs-tools: /usr/sbin/update-initramfs\n"
+DIVERTED = "diversion by local-admin from: /usr/sbin/update-initramfs\n"
+
+
+@pytest.mark.parametrize(
+    ("owners", "tool"),
+    [
+        (BY_DRACUT, "dracut"),
+        (DIVERTED + BY_DRACUT, "dracut"),
+        (BY_INITRAMFS_TOOLS, "initramfs-tools"),
+        (DIVERTED + BY_INITRAMFS_TOOLS, "initramfs-tools"),
+    ],
+)
+def test_the_owner_of_update_initramfs_decides_if_dracut_is_there_too(tmp_path: Path, owners: str, tool: str) -> None:
+    host = FakeHost(tmp_path, update_initramfs="", dracut="", dpkg=owners)
+    assert Initramfs(host).tool == tool
+    assert host.ran == [["dpkg", "--search", "*/sbin/update-initramfs"]]
+
+
+def test_without_an_owner_mkinitramfs_tells_the_tools_apart(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, update_initramfs="", dracut="")
+    assert Initramfs(host).tool == "dracut"
+    host.commands["mkinitramfs"] = ""
+    assert Initramfs(host).tool == "initramfs-tools"
+
+
+def test_the_images_of_suse_have_no_suffix(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, dracut="")
+    kernel = "6.4.0-150600.23.47-default"
+    host.put(f"/lib/modules/{kernel}/modules.dep", "")
+    for name in (kernel, f"{kernel}-kdump"):
+        host.put(f"/boot/initrd-{name}", "")
+    assert images(host) == [Image(f"/boot/initrd-{kernel}", kernel)]
+
+
+@pytest.mark.parametrize(
+    "path", ["/boot/efi/4f2a/6.12.0-1/initrd", "/efi/EFI/Linux/4f2a-6.12.0-1.efi", "/boot/4f2a/6/initrd"]
+)
+def test_images_outside_of_boot_cannot_be_rebuilt(host: FakeHost, tmp_path: Path, path: str) -> None:
+    host.put(path, "")
+    Initramfs(host).assert_rebuildable()
+    other = FakeHost(tmp_path / "other", dracut="")
+    Initramfs(other).assert_rebuildable()
+    other.put(path, "")
+    with pytest.raises(GpuOpsError, match=f"This host boots with {path}, which this module cannot rebuild") as error:
+        Initramfs(other).assert_rebuildable()
+    assert error.value.reason == "Unsupported"
+
+
 def test_a_rebuilt_image_must_agree_with_the_file_on_the_host(host: FakeHost) -> None:
     Initramfs(host).rebuild(FILE, TEXT)
     with pytest.raises(GpuOpsError, match=f"The new initramfs for {KERNEL} still contains {FILE}"):

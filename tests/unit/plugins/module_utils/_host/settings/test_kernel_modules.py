@@ -179,6 +179,17 @@ def test_images_without_a_tool_are_an_error(tmp_path: Path) -> None:
         apply(host, **NOUVEAU)
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_a_unified_kernel_image_is_refused_before_the_first_change(tmp_path: Path, check: bool) -> None:
+    host = FakeHost(tmp_path, modprobe="")
+    host.put("/boot/efi/EFI/Linux/4f2a-6.12.0-1.efi", "")
+    with pytest.raises(GpuOpsError, match=r"This host boots with .*efi, which this module cannot rebuild"):
+        apply(host, check=check, **NOUVEAU)
+    assert host.names("/etc/modprobe.d") == []
+    host.put("/proc/modules", "")
+    assert apply(host, check=check, load=["vfio-pci"])["loaded"] == ["vfio-pci"]
+
+
 @HOSTS
 @pytest.mark.parametrize("options", [NOUVEAU, {"state": "absent"}])
 def test_the_next_run_completes_a_run_that_was_killed(
