@@ -41,7 +41,7 @@ options:
     description:
       - Which facts to gather, as in M(ansible.builtin.setup). V(all), V(min), or any of V(pci), V(gpus), V(driver),
         V(nouveau), V(kernel), V(secure_boot), V(iommu), V(services), V(runtimes), V(xid), V(hugepages), V(numa),
-        V(reboot) and V(initramfs), each with a V(!) before it to exclude it.
+        V(node), V(reboot) and V(initramfs), each with a V(!) before it to exclude it.
       - V(min) is V(pci), V(driver), V(nouveau) and V(kernel). It is always gathered, unless V(!all) and V(!min) exclude
         it.
       - V(pci) is what sysfs shows of the GPUs. V(gpus) also asks the driver.
@@ -215,6 +215,19 @@ ansible_facts:
           description: NUMA nodes, and whether the kernel moves memory between the nodes.
           type: dict
           sample: {nodes: [{id: 0, cpus: 0-55, memory_mib: 1031784}], balancing: true}
+        node:
+          description:
+            - What identifies the host in a Kubernetes cluster. The kubelet reports the same about its node.
+            - C(kubelet.present) is whether a kubelet belongs to the host, C(kubelet.active) whether it runs, and
+              C(kubelet.by) what says so.
+          type: dict
+          sample:
+            machine_id: b08dfa6083e7567a1921a715000001fb
+            system_uuid: 4C4C4544-0042-3510-8054-B4C04F4E3532
+            boot_id: 0c5d8b1e-2f55-4f0e-9d58-0f5bb6ee2a11
+            hostname: gpu-0001
+            addresses: [10.20.3.7, "fd00::7"]
+            kubelet: {present: true, active: true, by: the process kubelet}
         reboot:
           description: Whether a reboot is due, because what runs differs from what the next boot would run.
           type: dict

@@ -24,6 +24,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import (
     driver,
     kernel,
     memory,
+    node,
     nvidia_packages,
     runtimes,
     services,
@@ -51,6 +52,7 @@ SUBSETS: dict[str, tuple[str, ...]] = {
     "xid": ("xid",),
     "hugepages": ("hugepages",),
     "numa": ("numa",),
+    "node": ("node",),
     "reboot": ("reboot",),
 }
 MINIMUM = frozenset({"pci", "driver", "nouveau", "kernel"})
@@ -221,6 +223,11 @@ class Gatherer:
     def numa(self) -> Section:
         """NUMA nodes."""
         return memory.numa(self._host)
+
+    @functools.cached_property
+    def node(self) -> Section:
+        """The host as a node of a cluster."""
+        return node.node(self._host)
 
     @functools.cached_property
     def reboot(self) -> Section:

@@ -33,6 +33,7 @@ EVERYTHING = {
     "xid",
     "hugepages",
     "numa",
+    "node",
     "reboot",
     "sources",
 }
