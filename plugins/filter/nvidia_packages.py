@@ -60,8 +60,10 @@ def nvidia_packages(scope: str, installed: t.Iterable[str] | None = None) -> lis
     """Return the patterns of the packages, or the installed packages that match them."""
     if scope not in _PATTERNS:
         raise AnsibleFilterError(f"gpuops.nvidia.nvidia_packages accepts driver or all, not {scope}.")
-    patterns = _PATTERNS[scope]
-    return list(patterns) if installed is None else names.matching(installed, patterns)
+    if installed is None:
+        return list(_PATTERNS[scope])
+    found = names.matching(installed, _PATTERNS[scope])
+    return [name for name in found if scope == "all" or names.is_driver(name)]
 
 
 class FilterModule:

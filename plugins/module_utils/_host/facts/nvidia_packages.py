@@ -61,22 +61,54 @@ SERVICES: dict[str, Service] = {
 SERVICE_PACKAGES: tuple[str, ...] = tuple(glob for service in SERVICES.values() for glob in service.globs)
 """Patterns of the packages of all services."""
 
+TOOLKIT = "nvidia-container-toolkit"
+"""The package of the container toolkit. It is no part of the driver, and its version is its own."""
+
 DRIVER_PACKAGES: tuple[str, ...] = (
     "cuda-drivers*",
+    "firmware-nvidia-*",
     "kmod-nvidia*",
-    "libnvidia-cfg1-*",
-    "libnvidia-compute-*",
-    "libnvidia-nscq*",
+    "libcuda1",
+    "libcudadebugger1",
+    "libegl*-nvidia*",
+    "libgl*-nvidia*",
+    "libnvcuvid1",
+    "libnvidia-*",
+    "libnvoptix1",
+    "libnvsdm*",
     "linux-modules-nvidia-*",
-    "nvidia-dkms-*",
-    "nvidia-driver*",
-    "nvidia-headless-*",
-    "nvidia-kernel-*",
-    "nvidia-open*",
-    "nvidia-utils-*",
+    "linux-objects-nvidia-*",
+    "linux-signatures-nvidia-*",
+    "nvidia-*",
+    "xserver-xorg-video-nvidia*",
     *SERVICE_PACKAGES,
 )
-"""Patterns of the packages that a driver container replaces: the driver and its services, not the container toolkit."""
+"""Patterns of the packages that a driver container replaces: the driver and its services."""
+
+OTHER_PACKAGES: tuple[str, ...] = (
+    "libnvidia-container*",
+    "libnvidia-egl-*",
+    "libnvidia-ml-dev",
+    "nvidia-cg-*",
+    "nvidia-container*",
+    "nvidia-cuda-*",
+    "nvidia-cudnn*",
+    "nvidia-dgx*",
+    "nvidia-docker*",
+    "nvidia-fs*",
+    "nvidia-gds*",
+    "nvidia-mig*",
+    "nvidia-openjdk*",
+    "nvidia-opencl-dev",
+    "nvidia-profiler",
+    "nvidia-system-*",
+    "nvidia-vaapi-*",
+    "nvidia-visual-*",
+)
+"""Patterns of packages that match DRIVER_PACKAGES and are no part of the driver."""
+
+PINNED: tuple[str, ...] = tuple(sorted({glob for glob in DRIVER_PACKAGES if glob != "nvlsm*"}))
+"""Patterns of the packages that have the driver's version, for the pins of apt."""
 
 ALL_PACKAGES: tuple[str, ...] = (
     "nvidia-*",
@@ -100,3 +132,14 @@ def matching(names: t.Iterable[str], patterns: t.Iterable[str]) -> list[str]:
 
 def _matches(name: str, patterns: t.Iterable[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def is_driver(name: str) -> bool:
+    """Return whether a package is part of a driver or of its services."""
+    name = name.partition(":")[0]
+    return _matches(name, DRIVER_PACKAGES) and not _matches(name, OTHER_PACKAGES)
+
+
+def is_stack(name: str) -> bool:
+    """Return whether a package is part of a driver or its services, or is the container toolkit."""
+    return is_driver(name) or name == TOOLKIT

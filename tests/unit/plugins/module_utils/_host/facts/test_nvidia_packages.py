@@ -47,7 +47,22 @@ def test_a_driver_container_replaces_the_driver_and_its_services_but_not_the_con
         "nvlsm",
     ]
     others = ["libnvidia-container1", "nvidia-container-toolkit", "linux-image-generic", "nvidia-cuda-toolkit"]
-    assert nvidia_packages.matching([*others, *driver], nvidia_packages.DRIVER_PACKAGES) == driver
+    assert [name for name in [*others, *driver] if nvidia_packages.is_driver(name)] == driver
+
+
+def test_the_drivers_packages_of_debian_belong_to_the_driver_and_the_toolkits_of_cuda_do_not() -> None:
+    driver = [
+        "libcuda1",
+        "libnvidia-ml1",
+        "nvidia-smi",
+        "firmware-nvidia-gsp",
+        "nvidia-alternative",
+        "libgl1-nvidia-glvnd-glx",
+    ]
+    assert all(map(nvidia_packages.is_driver, driver))
+    others = ["nvidia-cuda-toolkit", "nvidia-fs-dkms", "nvidia-system-core", "libnvidia-container-tools", "libnvme1"]
+    assert not any(map(nvidia_packages.is_driver, others))
+    assert nvidia_packages.is_stack("nvidia-container-toolkit") and not nvidia_packages.is_stack("nvidia-cudnn")
 
 
 def test_a_hold_covers_every_package_that_a_driver_container_would_replace() -> None:
