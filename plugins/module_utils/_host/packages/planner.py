@@ -1,0 +1,366 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Decide what is installed, changed or removed, from what is asked for, what a host has and what it is offered."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import flavour as flavours
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
+    Driver,
+    Layout,
+    Observed,
+    Package,
+    Plan,
+    Request,
+    Role,
+    Transaction,
+    branch_of,
+    version_key,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+
+DEFAULT_BRANCH = "580"
+"""The branch for a host without a driver if nothing else is asked for: NVIDIA's branch with long-term support."""
+
+_OLDEST, _NEWEST = 300, 2000
+_DISTRIBUTION = ("ubuntu", "ubuntu-signed", "debian", "distribution")
+# These have the driver's version. The others have versions of their own.
+_OF_ONE_VERSION: tuple[Role, ...] = ("fabric_manager", "imex")
+
+
+class Names(t.Protocol):
+    """The names of packages: the part of a Family that the planner needs."""
+
+    def layouts(self, request: Request, observed: Observed, branch: str, flavour: str) -> list[Layout]:
+        """Return the layouts of a branch, in order of preference."""
+
+    def removal(self, observed: Observed) -> list[str]:
+        """Return the installed packages that a removal of the driver removes."""
+
+    def pins(self, request: Request, version: str | None) -> dict[str, str | None]:
+        """Return the files of pins with their text, or None for no file."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Target:
+    layout: Layout
+    version: str
+
+
+class _RefusedError(Exception):
+    """The sentence that says why nothing can be installed."""
+
+
+def plan(request: Request, observed: Observed, names: Names) -> Plan:
+    """Return what is to be done."""
+    if observed.driver.origin == "container":
+        return Plan("none", refused=_CONTAINER if request.state == "present" else None)
+    if request.state == "absent":
+        return _removal(request, observed, names)
+    try:
+        return _present(request, observed, names)
+    except _RefusedError as refusal:
+        return Plan("change" if observed.driver.present else "install", refused=str(refusal))
+
+
+_CONTAINER = (
+    "The host runs the driver of a driver container, and a second driver would conflict with it. Set driver.enabled to "
+    "false in the operator's values and wait until the driver container is gone."
+)
+
+
+def _changed_pins(observed: Observed, wanted: t.Mapping[str, str | None]) -> dict[str, str | None]:
+    return {path: text for path, text in wanted.items() if observed.pins.get(path) != text}
+
+
+def _removal(request: Request, observed: Observed, names: Names) -> Plan:
+    """Remove every package of the driver. A .run driver has an uninstaller of its own."""
+    driver, pins = observed.driver, _changed_pins(observed, names.pins(request, None))
+    transaction = Transaction(remove=tuple(names.removal(observed)), pins=pins)
+    if driver.uninstaller and not request.replace:
+        refused = (
+            f"The host has {driver.described}, which no package manager can remove. Run {driver.uninstaller} --silent, "
+            "or set replace to true to let the module run it."
+        )
+        return Plan("remove", transaction, refused=refused, uninstall=driver.uninstaller)
+    if not transaction.empty or driver.uninstaller or pins:
+        return Plan("remove", transaction, uninstall=driver.uninstaller)
+    if driver.present:
+        return Plan("remove", refused=f"The host has {driver.described}, and no package owns its files. Remove them.")
+    return Plan("none")
+
+
+def _present(request: Request, observed: Observed, names: Names) -> Plan:
+    driver = observed.driver
+    if driver.present and _satisfies(request, observed):
+        return _adopted(request, observed, names)
+    target = _choose(request, observed, names)
+    transaction = _transaction(request, observed, names, target)
+    messages = tuple(_extra(observed, target.layout)[1])
+    plan_ = Plan("install", transaction, target.layout, target.version, messages=messages)
+    if not driver.present:
+        return plan_
+    refused = None if request.replace else _refusal_to_replace(request, driver, target)
+    return dataclasses.replace(plan_, action="change", refused=refused, uninstall=driver.uninstaller)
+
+
+def _satisfies(request: Request, observed: Observed) -> bool:
+    """Return whether the installed driver is what the request asks for."""
+    driver, version = observed.driver, observed.driver.version or ""
+    origins = {"auto": (driver.origin,), "nvidia": ("nvidia",), "distribution": _DISTRIBUTION}[request.origin]
+    return (
+        driver.origin in origins
+        and request.version in ("", version)
+        and request.wanted_branch in ("", branch_of(version))
+        and request.flavour in ("auto", driver.flavour)
+        and all(map(observed.has, request.packages))
+    )
+
+
+def _refusal_to_replace(request: Request, driver: Driver, target: _Target) -> str:
+    asked = f"the driver {target.version} of {target.layout.origin}" if target.version else "other packages"
+    return (
+        f"The host has {driver.described}, and {asked} is asked for. Allow the change, which interrupts GPU workloads, "
+        f"or leave out what differs ({', '.join(_asked(request))})."
+    )
+
+
+def _asked(request: Request) -> list[str]:
+    options = {"origin": request.origin if request.origin != "auto" else "", "branch": request.branch}
+    options.update({"version": request.version, "flavour": request.flavour if request.flavour != "auto" else ""})
+    return [f"{name} {value}" for name, value in options.items() if value] + (["packages"] if request.packages else [])
+
+
+# ---- an installed driver stays ------------------------------------------------------------------------------------
+
+
+def _adopted(request: Request, observed: Observed, names: Names) -> Plan:
+    """Keep the driver, and install only what it lacks, in its own version."""
+    driver = observed.driver
+    layout = _layout_of(request, observed, names)
+    install = _companions(request, observed, layout, driver.version or "")
+    if not driver.libraries:
+        install.update(_required(observed, layout, driver.version or ""))
+    install.update({name: "" for name in layout.modules if layout.signed and not observed.has(name)})
+    unsupported = flavours.choose(observed.gpus, branch=branch_of(driver.version or "")).failure
+    messages = [unsupported] if unsupported else []
+    pins = _changed_pins(observed, names.pins(request, driver.version))
+    if driver.origin == layout.origin:
+        extra, more = _extra(observed, layout)
+        install, messages = {**install, **extra}, [*messages, *more]
+    transaction = Transaction(install=install, pins=pins)
+    action = "adopt" if transaction.empty and not pins else "install"
+    return Plan(action, transaction, layout, driver.version, messages=tuple(messages))
+
+
+def _layout_of(request: Request, observed: Observed, names: Names) -> Layout:
+    """Return the layout that the installed driver comes nearest to: most of its packages are installed."""
+    driver = observed.driver
+    branch = branch_of(driver.version or DEFAULT_BRANCH)
+    anyone = dataclasses.replace(request, origin="auto")
+    found = names.layouts(anyone, observed, branch, driver.flavour or "open")
+    origin = "ubuntu" if driver.origin == "ubuntu-signed" else driver.origin
+    same = [layout for layout in found if layout.origin == origin] or found
+    return max(same, key=lambda layout: sum(map(observed.has, (*layout.required, *layout.modules))))
+
+
+# ---- another driver -----------------------------------------------------------------------------------------------
+
+
+def _choose(request: Request, observed: Observed, names: Names) -> _Target:
+    """Return the first layout, of the first branch, that the repositories offer as a whole."""
+    if request.packages:
+        return _named(request, observed, names)
+    failures, refused_layouts = [], []
+    for branch in _branches(request, observed):
+        choice = flavours.choose(observed.gpus, request.flavour, branch)
+        if choice.failure:
+            failures.append(choice.failure)
+            continue
+        for layout in names.layouts(request, observed, branch, choice.flavour):
+            versions = [version for version in _complete(observed, layout) if request.version in ("", version)]
+            if versions and _bootable(observed, layout):
+                return _Target(layout, versions[0])
+            refused_layouts += [layout] if versions else []
+    raise _RefusedError(_why_nothing(request, observed, names, failures, refused_layouts))
+
+
+def _named(request: Request, observed: Observed, names: Names) -> _Target:
+    """Return the packages that the user has named, with the companions of the first layout of their branch."""
+    layout = Layout("packages", request.wanted_branch, request.flavour, request.packages)
+    versions = [version for version in _complete(observed, layout) if _version_fits(request, version)]
+    if not versions:
+        offers = sorted({f"{p.name} {p.upstream}" for name in request.packages for p in observed.versions(name)})
+        offered = f" They offer {first_few(offers)}." if offers else ""
+        wanted = f" in version {request.version or request.wanted_branch}" if request.wanted_branch else ""
+        raise _RefusedError(f"The host's repositories do not offer {', '.join(request.packages)}{wanted}.{offered}")
+    branch = branch_of(versions[0])
+    choice = flavours.choose(observed.gpus, request.flavour, branch if branch.isdecimal() else "")
+    others = names.layouts(request, observed, branch, choice.flavour or "open") if branch.isdecimal() else []
+    extra, companions = (others[0].extra, others[0].companions) if others else ((), {})
+    return _Target(dataclasses.replace(layout, companions=companions, extra=extra), versions[0])
+
+
+def _version_fits(request: Request, version: str) -> bool:
+    return request.version in ("", version) and request.wanted_branch in ("", branch_of(version))
+
+
+def _branches(request: Request, observed: Observed) -> list[str]:
+    """Return the branches to try: the one asked for, else the default and then the newest."""
+    if request.wanted_branch:
+        return [request.wanted_branch]
+    return sorted(_offered_branches(observed), key=lambda branch: (branch != DEFAULT_BRANCH, -int(branch)))
+
+
+def _offered_branches(observed: Observed) -> set[str]:
+    found = {branch_of(package.version) for package in observed.offered}
+    return {branch for branch in found if branch.isdecimal() and _OLDEST <= int(branch) < _NEWEST}
+
+
+def _offers(observed: Observed, layout: Layout, name: str) -> list[Package]:
+    """Return the versions of a package that the layout's origin offers. Two origins may use one name."""
+    return [package for package in observed.versions(name) if _may_be(package.origin, layout.origin)]
+
+
+def _may_be(origin: str, wanted: str) -> bool:
+    return wanted == "packages" or origin in (wanted, "unknown")
+
+
+def _complete(observed: Observed, layout: Layout) -> list[str]:
+    """Return the upstream versions in which the whole layout is offered, the newest first."""
+    if any(not _offers(observed, layout, name) and not observed.has(name) for name in layout.modules):
+        return []
+    offered = [{package.upstream for package in _offers(observed, layout, name)} for name in layout.required]
+    return sorted(set.intersection(*offered), key=version_key, reverse=True) if offered else []
+
+
+def _bootable(observed: Observed, layout: Layout) -> bool:
+    """Return whether the kernel would load the modules: secure boot wants a signature that the firmware trusts."""
+    return layout.signed or not observed.secure_boot or observed.mok
+
+
+def _why_nothing(
+    request: Request, observed: Observed, names: Names, failures: list[str], unsigned: list[Layout]
+) -> str:
+    if unsigned:
+        kernel = observed.kernels[-1] if observed.kernels else "this host"
+        return (
+            f"Secure boot is on, and the repositories offer no signed modules of the branch {unsigned[0].branch} for "
+            f"the kernel {kernel}. Enrol the key of DKMS with mokutil, or use a kernel that Ubuntu signs modules for."
+        )
+    offers = _available(request, observed, names)
+    if failures and (request.wanted_branch or not offers):
+        return failures[0]
+    wanted = " ".join(filter(None, (request.flavour.replace("auto", ""), "driver", request.version or request.branch)))
+    whose = {"nvidia": " of NVIDIA", "distribution": " of the distribution"}.get(request.origin, "")
+    found = f"They offer {first_few(offers)}." if offers else "Name one in host_driver_repositories."
+    return f"The host's repositories do not offer the {wanted}{whose}. {found}"
+
+
+def _available(request: Request, observed: Observed, names: Names) -> list[str]:
+    """Return the versions that could be installed, for a message."""
+    found: dict[str, None] = {}
+    for branch in sorted(_offered_branches(observed), key=int, reverse=True):
+        choice = flavours.choose(observed.gpus, "auto", branch)
+        for layout in [] if choice.failure else names.layouts(request, observed, branch, choice.flavour):
+            found.update(dict.fromkeys(_complete(observed, layout)))
+    return list(found)
+
+
+# ---- the transaction ----------------------------------------------------------------------------------------------
+
+
+def _transaction(request: Request, observed: Observed, names: Names, target: _Target) -> Transaction:
+    """Bring everything to one version at once: what is new, what stays and what must go."""
+    required = _required(observed, target.layout, target.version)
+    companions = _companions(request, observed, target.layout, target.version)
+    extra = _extra(observed, target.layout)[0]
+    moved, removed = _former(observed, names, target, {*required, *companions})
+    install = {**extra, **moved, **companions, **required}
+    return Transaction(
+        install=install,
+        remove=tuple(name for name in removed if name not in install),
+        pins=_changed_pins(observed, names.pins(request, target.version)),
+        streams=target.layout.streams,
+    )
+
+
+def _former(
+    observed: Observed, names: Names, target: _Target, new: t.Collection[str]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the other packages of the former driver that move to the new version, and those that have none."""
+    former = observed.driver.version
+    if not observed.driver.present or former is None:
+        return {}, []
+    ours = set(names.removal(observed))
+    old = [
+        each for each in observed.installed if each.name in ours and each.upstream == former and each.name not in new
+    ]
+    moved = {}
+    for package in old:
+        offers = [each for each in _offers(observed, target.layout, package.name) if each.upstream == target.version]
+        if offers:
+            moved[package.name] = offers[0].version
+    return moved, [package.name for package in old if package.name not in moved]
+
+
+def _required(observed: Observed, layout: Layout, version: str) -> dict[str, str]:
+    """Return the packages of the layout that are not installed in this version, with their full versions."""
+    installed = {package.name: package for package in observed.installed}
+    found = {}
+    for name in layout.required:
+        if name not in installed or installed[name].upstream != version:
+            offers = [package for package in _offers(observed, layout, name) if package.upstream == version]
+            if not offers:
+                raise _RefusedError(f"The host's repositories do not offer {name} in version {version}.")
+            found[name] = offers[0].version
+    found.update({name: "" for name in layout.modules if name not in installed})
+    return found
+
+
+def _extra(observed: Observed, layout: Layout) -> tuple[dict[str, str], list[str]]:
+    """Return the headers to install, and a message about those that cannot be had."""
+    lacking = [name for name in layout.extra if not observed.has(name)]
+    found = {name: "" for name in lacking if observed.versions(name)}
+    absent = [name for name in lacking if name not in found]
+    if not absent:
+        return found, []
+    advice = "DKMS builds no modules for these kernels: boot a kernel whose headers can be had."
+    return found, [f"The host's repositories do not offer {first_few(absent)}. {advice}"]
+
+
+def _companions(request: Request, observed: Observed, layout: Layout, version: str) -> dict[str, str]:
+    """Return the companions to install. Those that must have the driver's version have exactly that."""
+    found: dict[str, str] = {}
+    for role in request.roles:
+        alternatives = layout.companions.get(role, ())
+        exact = version if role in _OF_ONE_VERSION else ""
+        if not any(_has_version(observed, name, exact) for name in alternatives):
+            found.update([_companion(observed, alternatives, exact, version)])
+    return found
+
+
+def _has_version(observed: Observed, name: str, version: str) -> bool:
+    return any(each.name == name and version in ("", each.upstream) for each in observed.installed)
+
+
+def _companion(observed: Observed, names: t.Sequence[str], exact: str, near: str) -> tuple[str, str]:
+    """Return the first offered companion: in the exact version, else in the branch of the driver, else the newest."""
+    offers = [package for name in names for package in observed.versions(name)]
+    fitting = [package for package in offers if exact in ("", package.upstream)]
+    if fitting:
+        best = [p for p in fitting if p.upstream == near] or [
+            p for p in fitting if branch_of(p.version) == branch_of(near)
+        ]
+        return (best or fitting)[0].name, (best or fitting)[0].version
+    wanted = f"{' or '.join(names)}{f' in version {exact}' if exact else ''}"
+    found = first_few([f"{package.name} {package.upstream}" for package in offers])
+    advice = f"They offer {found}." if found else "Name a repository that does in host_driver_repositories."
+    raise _RefusedError(f"The host's repositories do not offer {wanted}. {advice}")
