@@ -17,6 +17,8 @@ description:
   - Arguments belong to an O(owner). Arguments that the owner no longer lists are removed. Those of others stay.
   - Refuses arguments that the kernel would ignore (a wrong value, C(amd_iommu=on)) or that would keep the host from
     booting.
+  - Arguments whose value is a list (C(modprobe.blacklist), C(rd.driver.blacklist), C(module_blacklist)) are shared.
+    The owner adds its items, and takes back only those that nobody else has set.
   - Changes nothing if C(/boot) is not writable, and restores the former state if the boot loader fails. If a run was
     killed, the next one completes it.
 attributes:
@@ -58,6 +60,7 @@ notes:
   - On Debian and Ubuntu the arguments are in C(/etc/default/grub.d/zz-<owner>.cfg), and C(update-grub) runs.
   - On the Red Hat family C(grubby) sets them on every boot entry, and C(/etc/gpuops/kernel_args/<owner>.json) records
     what the owner has set and which arguments it has replaced. The replaced arguments come back with O(state=absent).
+    Since C(grubby) keeps one value for each name, a C(console) beside somebody else's is refused.
   - A host that boots with systemd-boot is refused, unless there is nothing to set.
 """
 
@@ -91,6 +94,19 @@ reboot_required:
   returned: success
   type: bool
   sample: true
+reboot_reasons:
+  description: One sentence for each difference between the running kernel's arguments and those of the next boot.
+  returned: success
+  type: list
+  elements: str
+  sample: [The kernel runs without the configured arguments iommu=pt]
+entries_without:
+  description: Titles of boot entries that lack the arguments because somebody wrote them by hand, such as those in
+    C(/etc/grub.d/40_custom).
+  returned: success
+  type: list
+  elements: str
+  sample: [Rescue by network]
 elsewhere:
   description: Arguments of others that have the same name as an argument of the owner. The kernel uses the last one,
     which is the owner's.
@@ -130,6 +146,9 @@ def main() -> t.NoReturn:
     if result["elsewhere"]:
         others = " ".join(result["elsewhere"])
         module.warn(f"{others} is also set elsewhere. The kernel uses the last value, which is the one set here.")
+    if result["entries_without"]:
+        titles = ", ".join(result["entries_without"])
+        module.warn(f"The boot entries {titles} were written by hand and lack the arguments. Add them there.")
     module.exit_json(**result)
 
 

@@ -30,8 +30,13 @@ def debian(root: Path, running: str = COMMAND_LINE) -> FakeHost:
         plain = (grub_defaults(host) or {}).get("GRUB_CMDLINE_LINUX", "")
         host.put(
             "/boot/grub/grub.cfg",
+            "### BEGIN /etc/grub.d/10_linux ###\n"
             f"menuentry 'Ubuntu' {{\n\tlinux\t/vmlinuz-{KERNEL} {COMMAND_LINE} {arguments}\n}}\n"
-            f"menuentry 'Ubuntu (recovery mode)' {{\n\tlinux\t/vmlinuz-{KERNEL} {COMMAND_LINE} single {plain}\n}}\n",
+            f"menuentry 'Ubuntu (recovery mode)' {{\n\tlinux\t/vmlinuz-{KERNEL} {COMMAND_LINE} single {plain}\n}}\n"
+            "### END /etc/grub.d/10_linux ###\n"
+            "### BEGIN /etc/grub.d/40_custom ###\n"
+            f"{host.read('/etc/grub.d/40_custom') or ''}\n"
+            "### END /etc/grub.d/40_custom ###\n",
         )
         return ""
 

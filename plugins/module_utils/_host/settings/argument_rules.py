@@ -53,6 +53,12 @@ KNOWN_VALUES: dict[str, set[str]] = {
 
 _HINTS = {"amd_iommu=on": " The IOMMU of an AMD CPU is on by default. Use iommu=pt for passthrough."}
 
+LISTS = ("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist")
+"""Arguments whose value is a list, to which several owners may add."""
+
+_CUMULATIVE = {"modprobe.blacklist", "rd.driver.blacklist"}
+_REPEATABLE = {"console", "earlycon", "hugepages", "hugepagesz", "ip", "memmap", "nameserver", "netconsole"}
+
 IOMMU: dict[str, dict[str, Args]] = {
     "enabled": {"intel": ["intel_iommu=on"], "amd": [], "arm": []},
     "passthrough": {"intel": ["intel_iommu=on", "iommu=pt"], "amd": ["iommu=pt"], "arm": ["iommu.passthrough=1"]},
@@ -68,6 +74,32 @@ def argument_name(argument: str) -> str:
 def argument_names(arguments: t.Iterable[str]) -> set[str]:
     """Return the names of arguments."""
     return {argument_name(argument) for argument in arguments}
+
+
+def all_count(name: str) -> bool:
+    """Return whether the kernel uses every argument of this name, and not only the last one."""
+    return name in _CUMULATIVE or name in _REPEATABLE
+
+
+def list_items(arguments: t.Iterable[str], name: str) -> Args:
+    """Return the items of all arguments of this name, each once."""
+    values = (argument.partition("=")[2] for argument in arguments if argument_name(argument) == name)
+    return list(dict.fromkeys(item for value in values for item in value.split(",") if item))
+
+
+def merge_lists(arguments: t.Sequence[str]) -> Args:
+    """Return the arguments with one argument for each list, at the place of its first."""
+    merged = []
+    for argument in arguments:
+        name = argument_name(argument)
+        merged.append(f"{name}={','.join(list_items(arguments, name))}" if name in LISTS else argument)
+    return [
+        argument for place, argument in enumerate(merged) if argument not in merged[:place] or not _is_list(argument)
+    ]
+
+
+def _is_list(argument: str) -> bool:
+    return argument_name(argument) in LISTS
 
 
 def problems(arguments: t.Sequence[str]) -> list[str]:

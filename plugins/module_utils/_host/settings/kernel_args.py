@@ -11,10 +11,17 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import kernel
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import boot_entries, kernel
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import argument_rules, boot_loaders, owners
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import argument_rules, owners
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.argument_rules import Args
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.boot_loader import (
+    BootLoader,
+    missing_arguments,
+    remove_arguments,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.grub import GrubDropIn
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.grubby import Grubby
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
@@ -29,16 +36,17 @@ def _set_arguments(host: Host, options: t.Mapping[str, t.Any], check_mode: bool)
     facts = kernel.kernel(host).facts
     configured = facts["cmdline_configured"] or []
     try:
-        loader = boot_loaders.boot_loader(host, options["owner"])
+        loader = boot_loader(host, options["owner"])
     except GpuOpsError:
         if wanted:
             raise
         return {**_unchanged(), **_boot(facts, configured)}
     record, entries = loader.record(), loader.entries()
-    others = boot_loaders.remove_arguments(configured, record.args)
-    changed = record.args != wanted or record.pending or bool(boot_loaders.missing_arguments(entries, wanted))
+    others = remove_arguments(configured, record.args)
+    effective = loader.merged(record, entries, wanted)
+    changed = record.args != wanted or record.pending or bool(missing_arguments(entries, effective))
     if changed:
-        loader.assert_possible(wanted)
+        loader.assert_possible(record, entries, wanted)
         if check_mode:
             configured = loader.predict(configured, record, entries, wanted)
         else:
@@ -48,10 +56,30 @@ def _set_arguments(host: Host, options: t.Mapping[str, t.Any], check_mode: bool)
     return {
         "changed": changed,
         "bootloader": loader.name,
-        "elsewhere": _set_elsewhere(others, wanted),
+        "elsewhere": _set_elsewhere(others, loader.merged(record, entries, wanted)),
+        "entries_without": loader.foreign_entries_without(wanted),
         "diff": _diff(loader.path, record.args, wanted),
         **_boot(facts, configured),
     }
+
+
+def boot_loader(host: Host, owner: str) -> BootLoader:
+    """Return the host's boot loader, or raise if its entries cannot be changed."""
+    if boot_entries.bootloader(host) == "systemd-boot":
+        raise GpuOpsError(
+            "This host boots with systemd-boot, which this module does not change. Set the arguments in "
+            "/etc/kernel/cmdline, and run kernel-install add-all (or dracut and bootctl on your distribution).",
+            reason="Unsupported",
+        )
+    if host.which("grubby"):
+        return Grubby(host, owner)
+    if host.which("update-grub") and host.exists(boot_entries.GRUB_DEFAULTS):
+        return GrubDropIn(host, owner)
+    raise GpuOpsError(
+        "No boot loader was found that this module can change: "
+        "GRUB with update-grub (Debian, Ubuntu), or grubby (the Red Hat family).",
+        reason="Unsupported",
+    )
 
 
 def wanted_arguments(host: Host, options: t.Mapping[str, t.Any]) -> Args:
@@ -69,12 +97,12 @@ def wanted_arguments(host: Host, options: t.Mapping[str, t.Any]) -> Args:
     problems = argument_rules.problems(arguments)
     if problems:
         raise GpuOpsError(" ".join(problems), reason="Invalid")
-    return arguments
+    return argument_rules.merge_lists(arguments)
 
 
 def _set_elsewhere(others: Args, wanted: Args) -> Args:
-    """Return the arguments of others that have the name of a wanted argument, but another value."""
-    names = argument_rules.argument_names(wanted)
+    """Return the arguments of others that have the name of a wanted argument, but another value, and do not count."""
+    names = {name for name in argument_rules.argument_names(wanted) if not argument_rules.all_count(name)}
     named = [argument for argument in others if argument_rules.argument_name(argument) in names]
     return [argument for argument in named if argument not in wanted]
 
@@ -82,12 +110,21 @@ def _set_elsewhere(others: Args, wanted: Args) -> Args:
 def _boot(facts: Json, configured: Args) -> Json:
     """Return the part of the result that compares the running kernel with the next boot."""
     added, dropped = kernel.changed_arguments(facts["cmdline"], configured, facts["cmdline_source"])
-    return {"configured": configured, "running": facts["cmdline"], "reboot_required": bool(added or dropped)}
+    reasons = [f"The kernel runs without the configured arguments {' '.join(added)}"] if added else []
+    if dropped:
+        reasons.append(f"The kernel runs with the arguments {' '.join(dropped)}, which are no longer configured")
+    return {
+        "configured": configured,
+        "running": facts["cmdline"],
+        "reboot_required": bool(reasons),
+        "reboot_reasons": reasons,
+    }
 
 
 def _unchanged() -> Json:
     """Return the part of the result for a boot loader that cannot be changed, so it has no arguments of the owner."""
-    return {"changed": False, "bootloader": None, "elsewhere": [], "diff": _diff("/proc/cmdline", [], [])}
+    nothing: Json = {"changed": False, "bootloader": None, "elsewhere": [], "entries_without": []}
+    return {**nothing, "diff": _diff("/proc/cmdline", [], [])}
 
 
 def _diff(path: str, before: Args, after: Args) -> Json:

@@ -44,6 +44,13 @@ def test_warns_of_another_value_of_the_same_name(host: FakeHost, run_module: Run
     ]
 
 
+def test_warns_of_entries_that_were_written_by_hand(host: FakeHost, run_module: RunModule) -> None:
+    host.put("/etc/grub.d/40_custom", "menuentry 'Rescue' {\n linux /vmlinuz-rescue ro\n}")
+    done = run_module("kernel_args", args=["iommu=pt"])
+    assert (done.rc, done.result["entries_without"]) == (0, ["Rescue"])
+    assert done.warnings == ["The boot entries Rescue were written by hand and lack the arguments. Add them there."]
+
+
 def test_a_wrong_argument_is_one_message(host: FakeHost, run_module: RunModule) -> None:
     failed = run_module("kernel_args", args=["amd_iommu=on", "a b"])
     assert (failed.rc, failed.result["reason"]) == (1, "Invalid")

@@ -136,3 +136,14 @@ def test_several_sizes_of_huge_pages_may_have_the_same_number() -> None:
     pages = ["hugepagesz=1G", "hugepages=4", "hugepagesz=2M", "hugepages=4"]
     assert argument_rules.problems(pages) == []
     assert argument_rules.problems(["hugepagesz=1G", "hugepagesz=1G"]) == ["hugepagesz=1G is given twice."]
+
+
+def test_lists_are_merged_at_the_place_of_the_first() -> None:
+    given = ["modprobe.blacklist=a,b", "quiet", "rd.driver.blacklist=a", "modprobe.blacklist=b,,c", "quiet"]
+    assert argument_rules.merge_lists(given) == ["modprobe.blacklist=a,b,c", "quiet", "rd.driver.blacklist=a", "quiet"]
+    assert argument_rules.list_items(given, "modprobe.blacklist") == ["a", "b", "c"]
+
+
+def test_the_kernel_uses_every_console_and_only_the_last_of_most_arguments() -> None:
+    assert argument_rules.all_count("console") and argument_rules.all_count("modprobe.blacklist")
+    assert not argument_rules.all_count("iommu") and not argument_rules.all_count("module_blacklist")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import boot_loaders
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.kernel_args import set_arguments
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.boot_loader import MINIMUM_FREE_BYTES
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.kernel_args import boot_loader, set_arguments
 
 from tests.unit.fakes.boot_host import debian, redhat
 from tests.unit.fakes.host import FakeHost
@@ -142,7 +142,7 @@ def test_an_unwritable_or_full_boot_is_an_error_before_the_first_change(
     with pytest.raises(GpuOpsError, match="/boot/grub is not writable, so the kernel arguments are left as they are"):
         apply(host, "iommu=pt", check=check)
     monkeypatch.undo()
-    monkeypatch.setattr(host, "free_bytes", lambda folder: boot_loaders.MINIMUM_FREE_BYTES - (folder == "/boot/grub"))
+    monkeypatch.setattr(host, "free_bytes", lambda folder: MINIMUM_FREE_BYTES - (folder == "/boot/grub"))
     with pytest.raises(
         GpuOpsError, match="/boot/grub is on a full file system, so the kernel arguments are left as they are"
     ):
@@ -283,3 +283,45 @@ def test_the_result_names_the_arguments_of_the_running_kernel(tmp_path: Path) ->
     }
     second = apply(host, "nokaslr", "iommu=pt")
     assert (second["diff"]["before"], second["diff"]["after"]) == ("iommu=pt\n", "nokaslr\niommu=pt\n")
+
+
+def test_each_family_has_its_boot_loader(tmp_path: Path) -> None:
+    assert boot_loader(debian(tmp_path / "debian"), "gpuops").path == "/etc/default/grub.d/zz-gpuops.cfg"
+    assert boot_loader(redhat(tmp_path / "redhat"), "gpuops").path == "/etc/gpuops/kernel_args/gpuops.json"
+    with pytest.raises(GpuOpsError, match="No boot loader was found"):
+        boot_loader(FakeHost(tmp_path / "other"), "gpuops")
+
+
+@pytest.mark.parametrize("missing", ["update-grub", "/etc/default/grub"])
+def test_grub_needs_its_command_and_its_defaults(tmp_path: Path, missing: str) -> None:
+    host = debian(tmp_path)
+    if missing == "update-grub":
+        del host.commands["update-grub"]
+    else:
+        host.remove("/etc/default/grub")
+    with pytest.raises(GpuOpsError, match="No boot loader was found that this module can change"):
+        boot_loader(host, "gpuops")
+
+
+def test_a_result_says_why_a_reboot_is_due(tmp_path: Path) -> None:
+    host = debian(tmp_path, running="root=UUID=2f0c ro old=1")
+    done = apply(host, "iommu=pt", check=True)
+    assert done["reboot_reasons"] == [
+        "The kernel runs without the configured arguments iommu=pt",
+        "The kernel runs with the arguments old=1, which are no longer configured",
+    ]
+    assert apply(debian(tmp_path / "other"))["reboot_reasons"] == []
+
+
+def test_lists_of_one_owner_are_one_argument(tmp_path: Path) -> None:
+    done = apply(debian(tmp_path), "modprobe.blacklist=nouveau", "nokaslr", "modprobe.blacklist=floppy,nouveau")
+    assert done["configured"][-2:] == ["modprobe.blacklist=nouveau,floppy", "nokaslr"]
+
+
+def test_a_console_elsewhere_counts_beside_the_owners(tmp_path: Path) -> None:
+    host = debian(tmp_path)
+    host.put("/etc/default/grub", 'GRUB_CMDLINE_LINUX="console=tty0 modprobe.blacklist=floppy module_blacklist=a"\n')
+    host.commands["update-grub"]([])
+    done = apply(host, "console=ttyS0", "modprobe.blacklist=nouveau", "module_blacklist=b")
+    # The kernel uses only the last module_blacklist.
+    assert done["elsewhere"] == ["module_blacklist=a"]
