@@ -78,7 +78,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 configured:
-  description: The arguments of the next boot.
+  description: The arguments of the next boot, or null if it is not known which entry the boot loader chooses.
   returned: success
   type: list
   elements: str

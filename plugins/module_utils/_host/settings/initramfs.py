@@ -51,7 +51,21 @@ class Initramfs:
                 reason="Unsupported",
             )
 
-    def assert_rebuildable(self) -> None:
+    def summary(self, rebuilt: bool) -> Json:
+        """Return the part of a module's result that describes the images."""
+        return {"tool": self.tool, "rebuilt": rebuilt, "images": [image.path for image in self.images]}
+
+    def older_than(self, path: str) -> bool:
+        """Return whether an image is older than a file."""
+        return any(self.host.changed_at(image.path) < self.host.changed_at(path) for image in self.images)
+
+    def assert_possible(self) -> None:
+        """Raise if the images cannot be rebuilt. Call this before the first change."""
+        self._assert_known_place()
+        if self.images:
+            self._assert_room()
+
+    def _assert_known_place(self) -> None:
         """Raise if the images are in a place that this module does not know how to rebuild."""
         found = [] if self.images else [path for pattern in _ELSEWHERE for path in self.host.glob(pattern)]
         if found:
@@ -61,18 +75,7 @@ class Initramfs:
                 reason="Unsupported",
             )
 
-    def summary(self, rebuilt: bool) -> Json:
-        """Return the part of a module's result that describes the images."""
-        return {"tool": self.tool, "rebuilt": rebuilt, "images": [image.path for image in self.images]}
-
-    def older_than(self, path: str) -> bool:
-        """Return whether an image is older than a file."""
-        return any(self.host.changed_at(image.path) < self.host.changed_at(path) for image in self.images)
-
-    def assert_room(self) -> None:
-        """Raise if there is no space for a new image. Call this before the first change."""
-        if not self.images:
-            return
+    def _assert_room(self) -> None:
         self.host.assert_writable("/boot", "kernel modules")
         needed = _GROWTH * max(self.host.size(image.path) for image in self.images)
         free = self.host.free_bytes("/boot")

@@ -34,32 +34,32 @@ def set_arguments(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) 
 def _set_arguments(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> Json:
     wanted = wanted_arguments(host, options)
     facts = kernel.kernel(host).facts
-    configured = facts["cmdline_configured"] or []
+    configured: Args | None = facts["cmdline_configured"]
     try:
         loader = boot_loader(host, options["owner"])
     except GpuOpsError:
         if wanted:
             raise
-        return {**_unchanged(), **_boot(facts, configured)}
+        return {**_unchanged(), **_boot(facts, configured, [], [])}
     record, entries = loader.record(), loader.entries()
-    others = remove_arguments(configured, record.args)
+    others = remove_arguments(configured or [], record.args)
     effective = loader.merged(record, entries, wanted)
     changed = record.args != wanted or record.pending or bool(missing_arguments(entries, effective))
     if changed:
         loader.assert_possible(record, entries, wanted)
-        if check_mode:
+        if check_mode and configured is not None:
             configured = loader.predict(configured, record, entries, wanted)
-        else:
+        if not check_mode:
             loader.apply(record, entries, wanted)
             facts = kernel.kernel(host).facts
-            configured = facts["cmdline_configured"] or []
+            configured = facts["cmdline_configured"]
     return {
         "changed": changed,
         "bootloader": loader.name,
-        "elsewhere": _set_elsewhere(others, loader.merged(record, entries, wanted)),
+        "elsewhere": _set_elsewhere(others, effective),
         "entries_without": loader.foreign_entries_without(wanted),
         "diff": _diff(loader.path, record.args, wanted),
-        **_boot(facts, configured),
+        **_boot(facts, configured, effective, remove_arguments(record.args, wanted)),
     }
 
 
@@ -107,15 +107,23 @@ def _set_elsewhere(others: Args, wanted: Args) -> Args:
     return [argument for argument in named if argument not in wanted]
 
 
-def _boot(facts: Json, configured: Args) -> Json:
-    """Return the part of the result that compares the running kernel with the next boot."""
-    added, dropped = kernel.changed_arguments(facts["cmdline"], configured, facts["cmdline_source"])
+def _boot(facts: Json, configured: Args | None, wanted: Args, given_up: Args) -> Json:
+    """Return the part of the result that compares the running kernel with the next boot.
+
+    If the arguments of the next boot are not known, the owner's are compared.
+    """
+    running = facts["cmdline"]
+    if configured is None:
+        added = [argument for argument in wanted if argument not in running]
+        dropped = [argument for argument in given_up if argument in running]
+    else:
+        added, dropped = kernel.changed_arguments(running, configured, facts["cmdline_source"])
     reasons = [f"The kernel runs without the configured arguments {' '.join(added)}"] if added else []
     if dropped:
         reasons.append(f"The kernel runs with the arguments {' '.join(dropped)}, which are no longer configured")
     return {
         "configured": configured,
-        "running": facts["cmdline"],
+        "running": running,
         "reboot_required": bool(reasons),
         "reboot_reasons": reasons,
     }

@@ -185,6 +185,11 @@ class Files:
         return [path for path, text in self.after.items() if text != self.before[path]]
 
     @property
+    def for_images(self) -> list[str]:
+        """The paths of the files that differ and that the images contain or depend on."""
+        return [path for path in self.changed if "modules-load" not in path]
+
+    @property
     def wanted(self) -> list[str]:
         """The paths of the files that should exist."""
         return [path for path, text in self.after.items() if text is not None]
@@ -226,13 +231,11 @@ def _set_modules(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -
     initramfs = Initramfs(host)
     files = Files(host, wanted, initramfs.tool == "dracut")
     mark = f"{MARKS}/{wanted.owner}.pending"
-    rebuild = bool(initramfs.images) and _is_stale(host, files, initramfs, wanted, mark)
+    rebuild = _is_stale(host, files, initramfs, wanted, mark)
     to_load = not_loaded(host, wanted.load) if options["load_now"] else []
-    if any("modules-load" not in path for path in files.changed):
-        initramfs.assert_rebuildable()
     changed = bool(files.changed or rebuild or to_load or host.exists(mark))
-    if rebuild:
-        initramfs.assert_room()
+    if files.for_images or rebuild:
+        initramfs.assert_possible()
     load(host, to_load, dry_run=check_mode)
     if changed and not check_mode:
         _apply(host, files, mark, initramfs if rebuild else None, wanted)
@@ -250,8 +253,9 @@ def _set_modules(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -
 
 def _is_stale(host: Host, files: Files, initramfs: Initramfs, wanted: Wanted, mark: str) -> bool:
     """Return whether an image may differ from the owner's files. Modules to load at boot do not affect the images."""
-    for_images = [path for path in files.changed if "modules-load" not in path]
-    return bool(for_images) or host.exists(mark) or initramfs.older_than(wanted.modprobe_path)
+    if not initramfs.images:
+        return False
+    return bool(files.for_images) or host.exists(mark) or initramfs.older_than(wanted.modprobe_path)
 
 
 def _apply(host: Host, files: Files, mark: str, initramfs: Initramfs | None, wanted: Wanted) -> None:

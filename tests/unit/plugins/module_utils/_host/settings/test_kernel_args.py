@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import typing as t
 from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import kernel
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.boot_loader import MINIMUM_FREE_BYTES
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.kernel_args import boot_loader, set_arguments
 
@@ -325,3 +327,20 @@ def test_a_console_elsewhere_counts_beside_the_owners(tmp_path: Path) -> None:
     done = apply(host, "console=ttyS0", "modprobe.blacklist=nouveau", "module_blacklist=b")
     # The kernel uses only the last module_blacklist.
     assert done["elsewhere"] == ["module_blacklist=a"]
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_if_the_next_entry_is_unknown_the_owners_arguments_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool
+) -> None:
+    host = debian(tmp_path, running="root=UUID=2f0c ro nokaslr")
+    apply(host, "nokaslr", "a=1")
+    facts = kernel.kernel(host)
+    unknown = dataclasses.replace(facts, facts={**facts.facts, "cmdline_configured": None})
+    monkeypatch.setattr(kernel, "kernel", lambda _host: unknown)
+    done = apply(host, "iommu=pt", check=check)
+    assert done["configured"] is None
+    assert done["reboot_reasons"] == [
+        "The kernel runs without the configured arguments iommu=pt",
+        "The kernel runs with the arguments nokaslr, which are no longer configured",
+    ]
