@@ -90,6 +90,15 @@ options:
       - The label gets its former value back when the last purpose ends, also after a run that was killed.
     type: bool
     default: false
+  taint_reason:
+    description:
+      - Also taint the nodes, because they must not serve for this reason, such as a failed driver. Pods then stay away
+        even if somebody uncordons a node.
+      - The taint is C(gpuops.nvidia/failed.<purpose>) with the effect C(NoSchedule), and its value has the beginning of
+        the reason. The annotation of the same name has the whole reason.
+      - O(state=restored) for the same purpose removes both, and leaves all other taints alone. A call without this
+        option leaves an earlier reason as it is.
+    type: str
   evict:
     description:
       - Which pods must leave a drained node.
@@ -164,7 +173,7 @@ notes:
     C(gpuops.nvidia/initial-state.unschedulable) (whether the node was cordoned before). The other annotations
     C(gpuops.nvidia/initial-state.*) say which labels to set back, and C(gpuops.nvidia/left-cordoned) for whom a cordon
     was left. To undo the maintenance by hand, remove them and run C(kubectl uncordon), unless the second one is
-    V(true).
+    V(true). A taint is removed with C(kubectl taint node gpu-0000 gpuops.nvidia/failed.change-).
 seealso:
   - module: kubernetes.core.k8s_drain
   - module: gpuops.nvidia.gpu_stack_info
@@ -193,6 +202,13 @@ EXAMPLES = r"""
     delete_emptydir_data: true
     max_in_maintenance: 4
     timeout: 1800
+
+- name: Keep a node out of service, and tell everybody why
+  gpuops.nvidia.node_maintenance:
+    state: cordoned
+    nodes: [gpu-0000]
+    purpose: change
+    taint_reason: The driver 580.95.05 is installed, and its module cannot be loaded
 
 - name: Put back all nodes that an interrupted run left in maintenance
   gpuops.nvidia.node_maintenance:
@@ -237,6 +253,10 @@ nodes:
       description: Whether the node does not exist. This happens only with O(state=restored).
       type: bool
       sample: false
+    failures:
+      description: Why the node is tainted now (O(taint_reason)), by purpose.
+      type: dict
+      sample: {}
     evicted:
       description: The pods that were evicted, as C(namespace/name).
       type: list
@@ -295,6 +315,7 @@ OPTIONS: dict[str, t.Any] = {
     "lease": {"type": "int", "default": 3600},
     "take_over": {"type": "bool", "default": False},
     "pause_nvsentinel": {"type": "bool", "default": False},
+    "taint_reason": {"type": "str"},
     "skip_wait_for_delete_timeout": {"type": "int"},
     "timeout": {"type": "int", "default": 600},
     "parallel": {"type": "int", "default": 10},

@@ -14,6 +14,7 @@ else is repairing. The same holds for other maintainers, which `marks` knows.
 from __future__ import annotations
 
 import dataclasses
+import re
 import socket
 import typing as t
 import uuid
@@ -54,6 +55,14 @@ LEFT_CORDONED = "gpuops.nvidia/left-cordoned"
 """Annotation with the maintainers for which our cordon was left on a node, and the time of the cordon."""
 
 _CORDON_TAINT = "node.kubernetes.io/unschedulable"
+
+FAILED_PREFIX = "gpuops.nvidia/failed."
+"""Prefix of a taint and of an annotation; a purpose follows. The annotation says why the node may not serve.
+
+The taint keeps pods away even if somebody uncordons the node. Its value is the reason in the letters of a label.
+"""
+_VALUE_LENGTH = 63
+"""How long the value of a taint may be."""
 
 
 # ---- what is written on a node ------------------------------------------------------------------------------------
@@ -135,6 +144,8 @@ class Claim:
     pause_nvsentinel: bool = False
     renews: bool = False
     """Whether the run is at work on nodes that it holds, and keeps their leases from running out."""
+    failure: str = ""
+    """Why the nodes must not serve, or an empty string: then a reason that is there already stays."""
 
 
 def hold_patch(node: Json, claim: Claim, holders: t.Iterable[Holder]) -> Json | None:
@@ -142,6 +153,12 @@ def hold_patch(node: Json, claim: Claim, holders: t.Iterable[Holder]) -> Json | 
 
     Raises an error if a run on another machine holds the node for the same purpose and may still be at work.
     """
+    taken = _taking_patch(node, claim, holders)
+    is_told = not claim.failure or failures_of(node).get(claim.purpose) == claim.failure
+    return taken if is_told else _tainted(node, taken, claim)
+
+
+def _taking_patch(node: Json, claim: Claim, holders: t.Iterable[Holder]) -> Json | None:
     hold = hold_of(node)
     labels, notes = _switches(node, claim, hold)
     stamp = _stamp_to_write(node, claim)
@@ -232,8 +249,14 @@ def release_patch(node: Json, purpose: str, holders: t.Iterable[Holder]) -> Json
     """Return the patch that ends a purpose, or None if there is nothing to end.
 
     The patch for the last purpose restores the node as it was, unless another maintainer needs the cordon. A node whose
-    cordon was left for others is uncordoned as soon as they do not need it any more.
+    cordon was left for others is uncordoned as soon as they do not need it any more. A taint for the purpose ends with
+    it, and all other taints stay.
     """
+    released = _releasing_patch(node, purpose, holders)
+    return _untainted(node, released, purpose) if purpose in failures_of(node) else released
+
+
+def _releasing_patch(node: Json, purpose: str, holders: t.Iterable[Holder]) -> Json | None:
     hold = hold_of(node)
     if hold.left_cordoned:
         return _release_left(node, holders)
@@ -284,8 +307,7 @@ def _left_note(owners: t.Iterable[str], since: str) -> str:
 
 def _cordoned_since(node: Json) -> str:
     """Return since when the node is cordoned, which Kubernetes writes into the taint for it, or an empty string."""
-    taints = (node.get("spec") or {}).get("taints") or []
-    return next((taint.get("timeAdded") or "" for taint in taints if taint["key"] == _CORDON_TAINT), "")
+    return next((taint.get("timeAdded") or "" for taint in _taints(node) if taint["key"] == _CORDON_TAINT), "")
 
 
 def _is_our_cordon(node: Json) -> bool:
@@ -319,6 +341,47 @@ def _end(node: Json, annotations: dict[str, str | None], spec: Json) -> Json:
     removed: dict[str, str | None] = {key: None for key in own if key in notes and key not in annotations}
     labels = {key: notes[note] or None for key, note in INITIAL_LABELS.items() if note in notes}
     return _patch(node, {**annotations, **removed}, spec, labels)
+
+
+# ---- nodes that failed --------------------------------------------------------------------------------------------
+
+
+def failures_of(node: Json) -> dict[str, str]:
+    """Return why a node must not serve, by purpose, according to this collection's taints and annotations."""
+    notes = annotations_of(node)
+    purposes = [taint["key"].removeprefix(FAILED_PREFIX) for taint in _taints(node) if _is_ours(taint)]
+    purposes += [key.removeprefix(FAILED_PREFIX) for key in notes if key.startswith(FAILED_PREFIX)]
+    return {purpose: notes.get(FAILED_PREFIX + purpose, "") for purpose in sorted(set(purposes))}
+
+
+def _taints(node: Json) -> list[Json]:
+    return (node.get("spec") or {}).get("taints") or []
+
+
+def _is_ours(taint: Json) -> bool:
+    return bool(taint["key"].startswith(FAILED_PREFIX))
+
+
+def _tainted(node: Json, patch: Json | None, claim: Claim) -> Json:
+    key = FAILED_PREFIX + claim.purpose
+    value = re.sub(r"[^A-Za-z0-9_.]+", "-", claim.failure)[:_VALUE_LENGTH].strip("-_.")
+    others = [taint for taint in _taints(node) if taint["key"] != key]
+    taints = [*others, {"key": key, "value": value, "effect": "NoSchedule"}]
+    return _with_taints(node, patch, taints, {key: claim.failure})
+
+
+def _untainted(node: Json, patch: Json | None, purpose: str) -> Json:
+    key = FAILED_PREFIX + purpose
+    notes = {key: None} if key in annotations_of(node) else {}
+    return _with_taints(node, patch, [taint for taint in _taints(node) if taint["key"] != key], notes)
+
+
+def _with_taints(node: Json, patch: Json | None, taints: list[Json], notes: t.Mapping[str, str | None]) -> Json:
+    """Return a patch that also sets the taints. A merge patch replaces the whole list, hence all that shall stay."""
+    patch = patch or _patch(node, {}, {})
+    annotations = {**patch["metadata"]["annotations"], **notes}
+    spec = {**(patch.get("spec") or {}), "taints": taints or None}
+    return {**patch, "metadata": {**patch["metadata"], "annotations": annotations}, "spec": spec}
 
 
 # ---- patches ------------------------------------------------------------------------------------------------------

@@ -48,6 +48,10 @@ def check_options(options: Options) -> None:
             "purpose must be at most 40 lower-case letters, digits and dashes, without a dash at either end.",
             reason="Invalid",
         )
+    if options["taint_reason"] and options["state"] == "restored":
+        raise GpuOpsError(
+            "taint_reason needs state=cordoned or state=drained; state=restored removes the taint.", reason="Invalid"
+        )
     refuse_below(options, **_MINIMA)
 
 
@@ -182,7 +186,8 @@ class NodeChange:
         names = sorted(map(full_name, pods))
         part = {"unschedulable": held.unschedulable, "purposes": list(held.purposes), "pods": names}
         changed = ((self.patch or {}).get("metadata") or {}).get("labels") or {}
-        return part | ({"labels": {key: labels_of(node).get(key) for key in sorted(changed)}} if changed else {})
+        part |= {"labels": {key: labels_of(node).get(key) for key in sorted(changed)}} if changed else {}
+        return part | ({"failures": hold.failures_of(node)} if "taints" in (self.patch or {}).get("spec", {}) else {})
 
     def is_held_by_this_call(self, node: Json) -> bool:
         """Return whether this call holds the node, rather than an earlier call."""

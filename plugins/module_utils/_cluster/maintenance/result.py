@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold import hold_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold import failures_of, hold_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import UNKNOWN, Holder
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
@@ -28,6 +28,8 @@ class NodeResult:
     purposes: list[str] = dataclasses.field(default_factory=list)
     held_by: list[Json] = dataclasses.field(default_factory=list)
     """The other maintainers of the node, as far as they have left marks."""
+    failures: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Why the node is tainted, by purpose."""
     evicted: list[str] = dataclasses.field(default_factory=list)
     left: dict[str, str] = dataclasses.field(default_factory=dict)
     """Pods that should have left the node, each with the reason why it did not."""
@@ -40,7 +42,7 @@ class NodeResult:
     def describe(self, node: Json, holders: list[Holder]) -> None:
         """Set how the node is held, and by whom else."""
         hold = hold_of(node)
-        self.unschedulable, self.purposes = hold.unschedulable, list(hold.purposes)
+        self.unschedulable, self.purposes, self.failures = hold.unschedulable, list(hold.purposes), failures_of(node)
         anonymous = None if any(holder.needs_cordon for holder in holders) else _without_a_mark(node)
         self.held_by = [holder.as_result() for holder in (*holders, anonymous) if holder]
 
@@ -51,7 +53,7 @@ class NodeResult:
 
     def gone(self) -> None:
         """Record that the node does not exist any more, so that nobody holds it."""
-        self.absent, self.unschedulable, self.purposes, self.held_by = True, False, [], []
+        self.absent, self.unschedulable, self.purposes, self.held_by, self.failures = True, False, [], [], {}
 
     def fail(self, reason: str) -> None:
         """Record that the node could not be brought to the state, and why."""

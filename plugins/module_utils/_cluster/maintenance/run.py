@@ -27,7 +27,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import full_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 DRAIN_POLL_S = 1.0
@@ -78,6 +78,7 @@ def _claim(fleet: Fleet, options: t.Mapping[str, t.Any]) -> hold.Claim:
         lease_s=options["lease"],
         take_over=options["take_over"],
         pause_nvsentinel=options["pause_nvsentinel"],
+        failure=one_line(options["taint_reason"] or ""),
     )
 
 

@@ -112,6 +112,29 @@ def test_a_drain_evicts_only_gpu_pods_and_marks_the_node(maintain: t.Callable, a
     }
 
 
+def test_a_node_that_failed_is_tainted_until_it_is_restored(maintain: t.Callable, api: FakeApi) -> None:
+    theirs = {"key": "dedicated", "value": "training", "effect": "NoSchedule"}
+    node(api)["spec"]["taints"] = [theirs]
+    held = {"nodes": ["gpu-0000"], "purpose": "change"}
+    assert maintain(state="drained", **held).rc == 0
+    run = maintain(state="cordoned", **held, taint_reason="No GPU answers: Xid 79.\n", _ansible_diff=True)
+    assert (run.rc, run.result["changed"], row(run)["failures"]) == (0, True, {"change": "No GPU answers: Xid 79"})
+    taint = {"key": "gpuops.nvidia/failed.change", "value": "No-GPU-answers-Xid-79", "effect": "NoSchedule"}
+    assert node(api)["spec"]["taints"] == [theirs, taint]
+    assert notes(api)["gpuops.nvidia/failed.change"] == "No GPU answers: Xid 79"
+    sides = [run.result["diff"][side]["gpu-0000"]["failures"] for side in ("before", "after")]
+    assert sides == [{}, {"change": "No GPU answers: Xid 79"}]
+    assert maintain(state="drained", **held).result["changed"] is False
+    restored = maintain(state="restored", **held)
+    assert (restored.result["changed"], row(restored)["failures"]) == (True, {})
+    assert node(api)["spec"]["taints"] == [theirs] and not cordoned(api) and notes(api) == {}
+
+
+def test_a_reason_without_a_hold_is_refused(maintain: t.Callable) -> None:
+    run = maintain(state="restored", nodes=["gpu-0000"], taint_reason="x")
+    assert run.rc == 1 and "taint_reason needs state=cordoned or state=drained" in run.result["msg"]
+
+
 def test_a_drain_reports_its_progress(maintain: t.Callable, api: FakeApi, tmp_path: Path) -> None:
     path = tmp_path / "progress"
     api.lists[ALL_PODS] = [workload("web"), workload("train", 1)]

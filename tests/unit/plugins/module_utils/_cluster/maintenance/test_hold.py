@@ -9,6 +9,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
     INITIALLY_CORDONED,
     PURPOSE_PREFIX,
     Hold,
+    failures_of,
     has_stamp,
     hold_of,
     hold_patch,
@@ -279,3 +280,66 @@ def test_a_node_is_cordoned_again_for_those_who_saw_our_cordon() -> None:
     assert leave_patch(free, [NVSENTINEL, KARPENTER]) is None
     assert leave_patch(held(initially=None), [KURED]) is None
     assert leave_patch(held(cordoned=False, repair="x"), [KURED]) is None
+
+
+# ---- nodes that failed --------------------------------------------------------------------------------------------
+
+WHY = "The driver 580.95.05 is installed, and its module cannot be loaded: Key was rejected by service"
+OURS = {
+    "key": "gpuops.nvidia/failed.reboot",
+    "value": "The-driver-580.95.05-is-installed-and-its-module-cannot-be-load",
+    "effect": "NoSchedule",
+}
+THEIRS = {"key": "dedicated", "value": "training", "effect": "NoSchedule"}
+CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+def test_a_failure_taints_the_node_and_keeps_the_other_taints() -> None:
+    found = held(reboot=str(MINE))
+    found["spec"]["taints"] = [THEIRS, CORDON]
+    patch = hold_patch(found, claim(failure=WHY), ())
+    assert changes(patch) == (
+        {"gpuops.nvidia/failed.reboot": WHY},
+        {"taints": [THEIRS, CORDON, OURS]},
+    )
+    after = patched(found, patch)
+    assert failures_of(after) == {"reboot": WHY} and hold_of(after).purposes == ("reboot",)
+    assert hold_patch(after, claim(failure=WHY), ()) is None and hold_patch(after, claim(), ()) is None
+
+
+def test_a_free_node_is_taken_and_tainted_at_once() -> None:
+    annotations, spec = changes(hold_patch(held(cordoned=False, initially=None), claim(failure="x"), ()))
+    assert sorted(annotations) == [
+        "gpuops.nvidia/failed.reboot",
+        "gpuops.nvidia/initial-state.unschedulable",
+        "gpuops.nvidia/maintenance.reboot",
+    ]
+    assert spec["unschedulable"] is True and spec["taints"][0]["value"] == "x"
+
+
+def test_a_new_reason_replaces_the_old_one() -> None:
+    found = patched(held(reboot=str(MINE)), hold_patch(held(reboot=str(MINE)), claim(failure="old"), ()))
+    spec = changes(hold_patch(found, claim(failure="new"), ()))[1]
+    assert [taint["value"] for taint in spec["taints"]] == ["new"]
+
+
+def test_the_end_of_a_purpose_removes_its_taint_only() -> None:
+    found = held(reboot=str(MINE), repair="earlier")
+    found["spec"]["taints"] = [THEIRS, OURS, {**OURS, "key": "gpuops.nvidia/failed.repair"}]
+    found["metadata"]["annotations"]["gpuops.nvidia/failed.reboot"] = WHY
+    annotations, spec = changes(release_patch(found, "reboot", ()))
+    assert annotations == {"gpuops.nvidia/maintenance.reboot": None, "gpuops.nvidia/failed.reboot": None}
+    assert spec == {"taints": [THEIRS, {**OURS, "key": "gpuops.nvidia/failed.repair"}]}
+
+
+def test_the_last_taint_leaves_no_list_and_the_node_is_uncordoned() -> None:
+    found = held(reboot=str(MINE))
+    found["spec"]["taints"] = [OURS]
+    assert changes(release_patch(found, "reboot", ()))[1] == {"unschedulable": None, "taints": None}
+
+
+def test_a_taint_whose_hold_was_removed_by_hand_still_goes() -> None:
+    found = held(cordoned=False, initially=None)
+    found["spec"]["taints"] = [OURS]
+    assert changes(release_patch(found, "reboot", ())) == ({}, {"taints": None})
+    assert release_patch(found, "repair", ()) is None
