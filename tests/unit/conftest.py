@@ -15,6 +15,8 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 
 from lab.nvml import Gpu, build, state
+from tests.unit.fakes.answers import Handler
+from tests.unit.fakes.answers import serving as answering
 from tests.unit.fakes.api import FakeApi, serving
 from tests.unit.fakes.stack import ready
 
@@ -52,3 +54,14 @@ def api(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[FakeApi]:
     monkeypatch.setattr(waiting, "POLL_FACTOR", 0)
     with serving(ready(2)) as server:
         yield server
+
+
+@pytest.fixture
+def url(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[str]:
+    """The address of a server that gives the answers of `Handler`."""
+    # A kubeconfig becomes the client library's default. No other test sees it.
+    monkeypatch.setattr("kubernetes.client.Configuration._default", None)
+    for name in ("answers", "asked", "headers_seen"):
+        monkeypatch.setattr(Handler, name, [])
+    with answering() as address:
+        yield address

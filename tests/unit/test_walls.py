@@ -33,6 +33,7 @@ ROOMS, ENTRIES = 12, 14
 """How many entries module_utils may hold, and how many any folder of it, of its tests and of the lab's Python code."""
 
 KUBERNETES_DOOR = CLUSTER / "api.py"
+CONNECTION = CLUSTER / "connection"
 HELM_DOOR = CLUSTER / "chart" / "helm.py"
 HOST_DOOR = HOST / "host.py"
 NVML_DOOR = HOST / "facts" / "gpus" / "nvml.py"
@@ -199,16 +200,25 @@ def users(*roots: str) -> set[str]:
     }
 
 
-def test_one_file_opens_a_connection_to_kubernetes() -> None:
-    assert users("kubernetes", "urllib3", "websocket", "requests", "http", "socketserver") == {
-        relative(KUBERNETES_DOOR)
-    }
+def test_one_file_sends_requests_to_kubernetes_over_the_connections_of_one_room() -> None:
+    connections = {relative(CONNECTION / f"{name}.py") for name in ("client", "plain", "streams")}
+    doors = {relative(KUBERNETES_DOOR), *connections}
+    assert users("kubernetes", "urllib3", "websocket", "requests", "http", "socketserver") == doors
+    assert users("kubernetes") == {relative(CONNECTION / "client.py")}
     beside = {
         relative(path)
         for path in python_files(PLUGINS)
         if any(name.startswith(THEIR_COLLECTION) for name in imports(path))
     }
-    assert beside == {relative(KUBERNETES_DOOR)}
+    assert beside == {relative(KUBERNETES_DOOR), relative(CONNECTION / "client.py")}
+
+
+def test_nothing_that_always_runs_imports_the_kubernetes_client() -> None:
+    """It takes a third of a second, in each task. Only a connection that needs it imports it, when it is made."""
+    at_once = [node for path in python_files(PLUGINS) for node in parsed(path).body if isinstance(node, ast.ImportFrom)]
+    assert [node.module for node in at_once if any(alias.name == "client" for alias in node.names)] == []
+    for room in (CONNECTION / "client.py", CONNECTION / "streams.py"):
+        assert room in own_files(KUBERNETES_DOOR)
 
 
 def test_action_plugins_do_not_load_the_kubernetes_client() -> None:

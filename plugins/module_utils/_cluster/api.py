@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Requests to the Kubernetes API. No other file imports the client libraries.
+"""Requests to the Kubernetes API. No file but this one and its connections imports a library for that.
 
 Answers are plain dicts and lists, as the API server sent them. There are no typed client objects and no discovery of
 each kind: for 8,000 pods, typed objects take 13 s longer than plain JSON. Every failure is a `GpuOpsError` with one
@@ -13,43 +13,31 @@ sentence.
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import dataclasses
 import email.utils
 import gc
 import json
-import os
 import re
-import ssl
 import time
 import typing as t
-from urllib.parse import quote, unquote, urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
-from ansible.module_utils.basic import missing_required_lib
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError, Reason
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line, whole_number
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection import errors, plain
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
-from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
-from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
 
 try:
-    import kubernetes
     import urllib3
-    import websocket
-    import yaml
-    from kubernetes.config.kube_config import KubeConfigMerger
-    from kubernetes.stream.ws_client import websocket_proxycare
 except ImportError:
-    HAS_KUBERNETES = False
+    HAS_URLLIB3 = False
 else:
-    HAS_KUBERNETES = True
-    # The client's classes live as long as the process. The garbage collector need not walk them while nodes are parsed.
+    HAS_URLLIB3 = True
+    # The classes of libraries live as long as the process. The garbage collector need not walk them while nodes are
+    # parsed.
     gc.freeze()
 
-MINIMUM_KUBERNETES = "29.0.0"
 FIELD_MANAGER = "gpuops.nvidia"
 """The one field manager of every write, so that server-side apply knows which fields are ours."""
 
@@ -71,17 +59,6 @@ RESTARTS = 3
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 """What to accept for a list without specs and statuses."""
 
-MESSAGE_LENGTH = 2000
-"""Longer messages from the API server are truncated."""
-
-PAGE_OF_A_PROXY = 200
-"""Longer texts of an answer that is no JSON, such as a load balancer's HTML page, are truncated."""
-
-_MALFORMED: tuple[type[Exception], ...] = (ValueError, TypeError, AttributeError)
-"""What the client raises for a kubeconfig that is none: wrong YAML, lists in place of mappings, bad base64."""
-if HAS_KUBERNETES:
-    _MALFORMED = (*_MALFORMED, yaml.YAMLError)
-
 Rows = list[dict[str, t.Any]]
 Objects = list[Json]
 Changes = list[tuple[str, Json]]
@@ -98,26 +75,44 @@ class Listed:
     """The message with which the API server refused the list, or an empty string."""
 
 
-class Stream:
-    """An open websocket. Failures raise `OSError`; see `Cluster.stream`."""
+if t.TYPE_CHECKING:
+    from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection.streams import Stream
 
-    def __init__(self, connection: t.Any) -> None:
-        self._connection = connection
 
-    def send(self, data: bytes) -> None:
-        """Send one binary frame."""
-        self._connection.send_binary(data)
+class Connection(t.Protocol):
+    """How one Kubernetes API server is reached, and as whom."""
 
-    def receive(self, timeout_s: float) -> bytes | None:
-        """Return the next frame that carries data, or None if the other side closes the connection."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            self._connection.settimeout(max(deadline - time.monotonic(), 0.001))
-            opcode, frame = t.cast("tuple[int, bytes]", self._connection.recv_data(control_frame=True))
-            if opcode == websocket.ABNF.OPCODE_CLOSE:
-                return None
-            if opcode == websocket.ABNF.OPCODE_BINARY and frame:
-                return frame
+    @property
+    def host(self) -> str:
+        """The API server's URL."""
+
+    @property
+    def pool(self) -> t.Any:
+        """The connections of urllib3."""
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of every request, with a token that is valid now."""
+
+    def cluster(self) -> Json:
+        """Return the cluster in the words of a kubeconfig, without files."""
+
+    def user(self) -> Json:
+        """Return the user in the words of a kubeconfig, without files."""
+
+    def websocket(self, url: str) -> Json:
+        """Return the options with which the websocket library connects to a URL."""
+
+
+def _connect(options: Json) -> Connection:
+    if not HAS_URLLIB3:
+        raise errors.missing()
+    made = plain.connect(options)
+    if made is not None:
+        return made
+    # Importing the client takes a third of a second.
+    from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection import client
+
+    return client.connect(options)
 
 
 def argument_spec(**options: t.Any) -> dict[str, t.Any]:
@@ -133,82 +128,29 @@ class Cluster:
     """
 
     def __init__(self, options: t.Mapping[str, t.Any], check_mode: bool = False) -> None:
-        if not HAS_KUBERNETES:
-            raise GpuOpsError(missing_required_lib(f"kubernetes >= {MINIMUM_KUBERNETES}"), reason="LibraryMissing")
-        _assert_new_enough(str(kubernetes.__version__))
         self.check_mode = check_mode
         self._date: str | None = None
-        auth = {name: options[name] for name in AUTH_ARG_SPEC if options.get(name) is not None}
-        _assert_one_cluster(auth)
-        try:
-            self._api = get_api_client(**_with_proxy_login(auth)).client.client
-        except (CoreException, kubernetes.config.ConfigException, *_MALFORMED) as e:
-            raise GpuOpsError(
-                f"The Kubernetes connection settings do not work: {_said(e)}. "
-                "Check kubeconfig, context and the K8S_AUTH_* variables.",
-                reason="BadConnectionSettings",
-            ) from e
-        except OSError as e:
-            message = f"Cannot read the Kubernetes connection settings: {_said(e)}."
-            raise GpuOpsError(message, reason="BadConnectionSettings") from e
-        except (kubernetes.client.exceptions.ApiException, kubernetes.dynamic.exceptions.DynamicApiError) as e:
-            raise _refused(e.status, e.body, "GET", "/version", "") from e
-        except urllib3.exceptions.HTTPError as e:
-            raise _unreachable(e, "") from e
-        _keep_options(self._api.configuration, auth)
+        self._connection = _connect({name: options[name] for name in AUTH_ARG_SPEC if options.get(name) is not None})
 
     @property
     def host(self) -> str:
         """The API server's URL."""
-        return str(self._api.configuration.host)
+        return self._connection.host
 
     def kubeconfig(self, context: str) -> Json:
         """Return a kubeconfig with which another program reaches the same API server as the same user.
 
         Its only context has the given name. Files become content, and a token is one that is valid now.
         """
-        config = self._api.configuration
-        tls = {"certificate-authority-data": _content(config.ssl_ca_cert)} if config.verify_ssl else {}
-        cluster = {
-            "server": self.host,
-            "insecure-skip-tls-verify": not config.verify_ssl,
-            "tls-server-name": config.tls_server_name,
-            "proxy-url": self._proxy_url(),
-            **tls,
-        }
-        token = re.sub("(?i)^bearer ", "", self._token().get("authorization", ""))
-        certificate = {
-            "client-certificate-data": _content(config.cert_file),
-            "client-key-data": _content(config.key_file),
-        }
-        user = {"token": token, **certificate, **self._impersonation()}
+        cluster, user = _without_empty(self._connection.cluster()), _without_empty(self._connection.user())
         return {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": context,
             "contexts": [{"name": context, "context": {"cluster": "gpuops", "user": "gpuops"}}],
-            "clusters": [{"name": "gpuops", "cluster": _without_empty(cluster)}],
-            "users": [{"name": "gpuops", "user": _without_empty(user)}],
+            "clusters": [{"name": "gpuops", "cluster": cluster}],
+            "users": [{"name": "gpuops", "user": user}],
         }
-
-    def _impersonation(self) -> Json:
-        """Return whom this connection acts as, in the words of a kubeconfig."""
-        # A name that repeats is a string of kubernetes.core's that equals no other string.
-        headers = [(str(name).lower(), value) for name, value in self._api.default_headers.items()]
-        groups = [value for name, value in headers if name == "impersonate-group"]
-        return {"as": dict(headers).get("impersonate-user"), "as-groups": groups}
-
-    def _proxy_url(self) -> str | None:
-        """Return the URL of the proxy that this connection uses, with its login."""
-        manager = self._api.rest_client.pool_manager
-        if getattr(manager, "proxy", None) is None:
-            return None
-        url = urlsplit(manager.proxy.url)
-        login = (manager.proxy_headers or {}).get("proxy-authorization", "").removeprefix("Basic ")
-        user, dummy, password = base64.b64decode(login).decode().partition(":")
-        place = url.netloc.rpartition("@")[2]
-        netloc = f"{quote(user, '')}:{quote(password, '')}@{place}" if login else place
-        return str(url._replace(netloc=netloc).geturl())
 
     def now(self) -> float:
         """Return the API server's time at its last answer, in seconds since the epoch. Objects use this clock."""
@@ -247,7 +189,7 @@ class Cluster:
         whole: bool = True,
     ) -> t.Any:
         """Send one request and return the 2xx reply, with its ``whole`` body or with one that is still to be read."""
-        headers = {**self._api.default_headers, **self._token(), **headers}
+        headers = {**self._connection.headers(), **headers}
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         deadline = time.monotonic() + THROTTLED_S
         while True:
@@ -257,12 +199,12 @@ class Cluster:
             pause_s = _pause_s(reply.headers.get("Retry-After"), self.now())
             is_throttled = reply.status == 429 and not path.endswith("/eviction")
             if not is_throttled or time.monotonic() + pause_s > deadline:
-                raise _refused(reply.status, reply.data, method, path, self.host)
+                raise errors.refused(reply.status, reply.data, method, path, self.host)
             time.sleep(pause_s)
 
     def _send(self, method: str, url: str, headers: dict[str, str], data: str | None, whole: bool) -> t.Any:
         try:
-            reply = self._api.rest_client.pool_manager.request(
+            reply = self._connection.pool.request(
                 method,
                 url,
                 body=data,
@@ -272,7 +214,7 @@ class Cluster:
                 preload_content=whole,
             )
         except urllib3.exceptions.HTTPError as e:
-            raise _unreachable(e, self.host) from e
+            raise errors.unreachable(e, self.host) from e
         self._date = reply.headers.get("Date")
         return reply
 
@@ -310,7 +252,7 @@ class Cluster:
         try:
             kept = [keep(item) for item in reader.objects(reply.stream(objects.PIECE, decode_content=True))]
         except urllib3.exceptions.HTTPError as e:
-            raise _unreachable(e, self.host) from e
+            raise errors.unreachable(e, self.host) from e
         except ValueError as e:
             message = f"The Kubernetes API failed on GET {path}: its answer is no list, or broke off."
             raise GpuOpsError(message, reason="ServerError") from e
@@ -330,7 +272,7 @@ class Cluster:
             event = _object(line, "GET", path)
             item = event.get("object") or {}
             if event.get("type") == "ERROR":
-                raise _refused(int(item.get("code") or 500), json.dumps(item), "GET", path, self.host)
+                raise errors.refused(int(item.get("code") or 500), json.dumps(item), "GET", path, self.host)
             version = str(item["metadata"]["resourceVersion"])
             if event["type"] != "BOOKMARK":
                 found.append((event["type"], item))
@@ -430,56 +372,11 @@ class Cluster:
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
         self.request("POST", namespaced("v1", namespace, "pods", pod) + "/eviction", body=body)
 
-    @contextlib.contextmanager
-    def stream(self, path: str, protocol: str, timeout_s: float) -> t.Iterator[Stream]:
-        """Open a websocket at ``path`` for the duration of a ``with`` block.
+    def stream(self, path: str, protocol: str, timeout_s: float) -> t.ContextManager[Stream]:
+        """Open a websocket at ``path`` for the duration of a ``with`` block. See `streams.opened`."""
+        from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection import streams
 
-        A refusal by the API server raises a `GpuOpsError`, as in `request`. A connection that breaks or times out
-        raises an `OSError`.
-        """
-        try:
-            with contextlib.closing(self._websocket(path, protocol, timeout_s)) as connection:
-                yield Stream(connection)
-        except websocket.WebSocketBadStatusException as e:
-            raise _refused(e.status_code, e.resp_body, "GET", path, self.host) from e
-        except websocket.WebSocketException as e:
-            raise ConnectionError(str(e)) from e
-
-    def _token(self) -> dict[str, str]:
-        """Return the header with the connection's bearer token, if it has one. The client renews an expired token here.
-
-        The token has two names in the configuration, and each version of the client looks for it in its own way.
-        """
-        configuration = self._api.configuration
-        tokens = (configuration.get_api_key_with_prefix(name) for name in ("authorization", "BearerToken"))
-        token = next(filter(None, tokens), None)
-        return {"authorization": str(token)} if token else {}
-
-    def _websocket(self, path: str, protocol: str, timeout_s: float) -> t.Any:
-        """Open a websocket with this connection's credentials. The client library's own function has no time-out."""
-        config = self._api.configuration
-        headers = {**self._api.default_headers, **self._token()}
-        tls: Json = {
-            "cert_reqs": ssl.CERT_REQUIRED if config.verify_ssl else ssl.CERT_NONE,
-            "check_hostname": config.verify_ssl,
-        }
-        files = {
-            "ca_certs": config.ssl_ca_cert,
-            "certfile": config.cert_file,
-            "keyfile": config.key_file,
-            "server_hostname": config.tls_server_name,
-        }
-        url = f"{self.host.replace('http', 'ws', 1)}{path}"
-        options: Json = {
-            "header": [f"{key}: {value}" for key, value in headers.items()],
-            "subprotocols": [protocol],
-            "timeout": timeout_s,
-        }
-        if config.proxy or config.proxy_headers:
-            options = websocket_proxycare(options, config, url, headers)
-        return websocket.create_connection(
-            url, sslopt={**tls, **{key: value for key, value in files.items() if value}}, **options
-        )
+        return streams.opened(self._connection, path, protocol, timeout_s)
 
     def _strict(self, dry_run: bool | None = None) -> dict[str, str]:
         """Return the query of a write: strict field validation, and a dry run if asked for or in check mode."""
@@ -505,24 +402,6 @@ def namespaced(group_version: str, namespace: str | None, plural: str, name: str
     return f"{root}{middle}/{plural}" + (f"/{quote(name)}" if name else "")
 
 
-def _assert_new_enough(version: str) -> None:
-    major = whole_number(version.partition(".")[0])
-    if major is not None and major < int(MINIMUM_KUBERNETES.partition(".")[0]):
-        raise GpuOpsError(
-            f"The Python package kubernetes is {version} here, and this collection needs {MINIMUM_KUBERNETES} or "
-            "newer: pip install --upgrade kubernetes.",
-            reason="LibraryMissing",
-        )
-
-
-def _content(path: str | None) -> str | None:
-    """Return a file's content in base64, or None without a path."""
-    if not path:
-        return None
-    with open(path, "rb") as file:
-        return base64.b64encode(file.read()).decode()
-
-
 def _without_empty(settings: Json) -> Json:
     return {name: value for name, value in settings.items() if value}
 
@@ -544,163 +423,12 @@ def _pause_s(retry_after: str | None, now: float) -> float:
 
 def _object(data: bytes, method: str, path: str) -> Json:
     """Return the JSON object of an answer. A proxy may answer in the API server's place, with a page for people."""
-    answer = _parsed(data.decode("utf-8", "replace"))
+    answer = errors.parsed(data.decode("utf-8", "replace"))
     if answer is None:
+        said = errors.words(data.decode("utf-8", "replace"))
         raise GpuOpsError(
             f"Not the Kubernetes API but something before it answered {method} {urlsplit(path).path}: "
-            f"{_words(data.decode('utf-8', 'replace'))}. Check the server's address, the proxy and the load balancer.",
+            f"{said}. Check the server's address, the proxy and the load balancer.",
             reason="ServerError",
         )
     return answer
-
-
-def _unreachable(error: Exception, host: str) -> GpuOpsError:
-    where = f" at {host}" if host else ""
-    return GpuOpsError(
-        f"Cannot reach the Kubernetes API{where}: {_said(getattr(error, 'reason', None) or error)}. Check that the API "
-        "server runs and that the kubeconfig's server address and certificate authority are right.",
-        reason="Unreachable",
-    )
-
-
-_REASONS: dict[int, Reason] = {
-    400: "Invalid",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    409: "Conflict",
-    410: "Expired",
-    422: "Invalid",
-    429: "TooManyRequests",
-}
-
-
-def _refused(status: int, body: bytes | str | None, method: str, path: str, host: str) -> GpuOpsError:
-    """Turn an answer other than 2xx into one sentence with its remedy."""
-    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body or ""
-    answer = _parsed(text) or {}
-    reason = _REASONS.get(status, "ServerError")
-    if reason == "Conflict" and answer.get("reason") == "AlreadyExists":
-        reason = "AlreadyExists"
-    said = one_line(answer.get("message") or _words(text))[:MESSAGE_LENGTH]
-    request = f"{method} {urlsplit(path).path}"
-    messages: dict[Reason, str] = {
-        "Unauthorized": f"The Kubernetes API {host} refused the credentials (401). "
-        "The token or client certificate is wrong or expired: renew it in the kubeconfig.",
-        "Forbidden": f"No permission: {said}. Grant it to this user, or use a kubeconfig that has it.",
-        "ServerError": f"The Kubernetes API failed on {request} ({status}): {said}.",
-    }
-    message = messages.get(reason, f"The Kubernetes API refused {request} ({status}): {said}.")
-    return GpuOpsError(message, reason=reason, status=status, causes=(answer.get("details") or {}).get("causes") or [])
-
-
-def _parsed(text: str) -> Json | None:
-    """Return an answer's JSON object, or None: a proxy may answer with an HTML page."""
-    try:
-        answer = json.loads(text)
-    except ValueError:
-        return None
-    return answer if isinstance(answer, dict) else None
-
-
-def _words(page: str) -> str:
-    """Return the words of an answer that is no JSON object: the title of an HTML page, or its text."""
-    title = re.search(r"(?is)<title[^>]*>(.*?)</title>", page)
-    text = title[1] if title else re.sub(r"(?s)<[^>]*>", " ", page)
-    return one_line(text)[:PAGE_OF_A_PROXY] or "no message"
-
-
-def _said(error: object) -> str:
-    """Return an error as one line, without the login of a URL."""
-    return re.sub(r"//[^/@\s]+@", "//", one_line(error))
-
-
-# Which cluster
-
-
-_OVERRIDES = {
-    "verify_ssl": "validate_certs",
-    "ssl_ca_cert": "ca_cert",
-    "cert_file": "client_cert",
-    "key_file": "client_key",
-    "proxy": "proxy",
-}
-"""The client's own name for each connection option that a kubeconfig can set too."""
-
-
-def _setting(auth: t.Mapping[str, t.Any], option: str, alias: str = "") -> t.Any:
-    """Return a connection option, or the environment variable that kubernetes.core reads in its place."""
-    if auth.get(option) is not None:
-        return auth[option]
-    names = [f"K8S_AUTH_{name.upper()}" for name in (option, alias)]
-    return next((os.environ[name] for name in names if os.environ.get(name)), None)
-
-
-def _assert_one_cluster(auth: t.Mapping[str, t.Any]) -> None:
-    """Refuse a pod whose service account and kubeconfig name different clusters: nothing says which one is meant."""
-    if any(_setting(auth, name) for name in ("kubeconfig", "context", "host")):
-        return
-    inside, outside = _server_of_this_pod(), _server_of_the_kubeconfig()
-    if inside and outside and inside != outside:
-        raise GpuOpsError(
-            f"This pod's service account leads to the cluster {inside}, and its kubeconfig to {outside}. Set "
-            "K8S_AUTH_KUBECONFIG, gpuops_kubeconfig or the option kubeconfig to choose, or unset KUBECONFIG.",
-            reason="BadConnectionSettings",
-        )
-
-
-def _keep_options(configuration: t.Any, auth: t.Mapping[str, t.Any]) -> None:
-    """Let options win over a kubeconfig for good: whenever the client looks at its token, it restores the kubeconfig.
-
-    This cannot be done for the server, because the modules of kubernetes.core would talk to the other one.
-    """
-    restore = configuration.refresh_api_key_hook or (lambda renewed: None)
-    host = str(_setting(auth, "host") or configuration.host).rstrip("/")
-    restore(configuration)
-    if host != configuration.host:
-        raise GpuOpsError(
-            f"The option host (K8S_AUTH_HOST) is {host}, and the kubeconfig leads to {configuration.host}, which the "
-            "client prefers. Leave out one of the two.",
-            reason="BadConnectionSettings",
-        )
-    given = {name: _setting(auth, option, name) for name, option in _OVERRIDES.items()}
-    if given["verify_ssl"] is not None:
-        given["verify_ssl"] = str(given["verify_ssl"]).lower() not in ("0", "false", "no")
-
-    def refresh(renewed: t.Any) -> None:
-        restore(renewed)
-        for name, value in given.items():
-            if value is not None:
-                setattr(renewed, name, value)
-
-    configuration.refresh_api_key_hook = refresh
-    refresh(configuration)
-
-
-def _server_of_this_pod() -> str | None:
-    inside = kubernetes.client.Configuration()
-    try:
-        kubernetes.config.load_incluster_config(client_configuration=inside)
-    except kubernetes.config.ConfigException:
-        return None
-    return str(inside.host)
-
-
-def _server_of_the_kubeconfig() -> str | None:
-    """Return the server of the current context in KUBECONFIG or ~/.kube/config, or None."""
-    try:
-        merged = KubeConfigMerger(os.environ.get("KUBECONFIG") or "~/.kube/config").config
-        context = merged["contexts"].get_with_name(merged["current-context"])
-        server = merged["clusters"].get_with_name(context["context"]["cluster"])["cluster"]["server"]
-    except (kubernetes.config.ConfigException, OSError, *_MALFORMED):
-        return None
-    return str(server).rstrip("/")
-
-
-def _with_proxy_login(auth: dict[str, t.Any]) -> dict[str, t.Any]:
-    """Return the options with the login of the proxy's URL as a header: the client ignores it in the URL."""
-    url = urlsplit(_setting(auth, "proxy") or "")
-    if not url.username or auth.get("proxy_headers"):
-        return auth
-    login = f"{unquote(url.username)}:{unquote(url.password or '')}"
-    return {**auth, "proxy_headers": {"proxy_basic_auth": login}}

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The loop that every wait for the cluster uses. It tolerates short outages of the API server.
+"""The loop that every wait for the cluster uses, and the signals that end it. It tolerates short outages.
 
 This file does not import the Kubernetes client: Ansible loads action plugins in every run, and loading the client takes
 half a second.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+import signal
 import time
 import typing as t
 
@@ -120,3 +121,66 @@ def append_line(path: str | None, line: str) -> None:
 def timeout_message(missing: str, seconds: float) -> str:
     """Return the message of a wait that has timed out: how long it was, and what was missing."""
     return f"The GPU stack is not ready after {int(seconds)} s: {missing}"
+
+
+# Signals that end a wait before it has cleaned up
+
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def signals_as_exceptions() -> t.Iterator[None]:
+    """Let SIGTERM and SIGHUP end a block as Ctrl-C does, so that it cleans up. Ignore signals during the cleanup."""
+
+    def interrupt(number: int, dummy: t.Any) -> t.NoReturn:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, interrupt) for number in ENDING}
+    try:
+        yield
+    finally:
+        _restore(before)
+
+
+class Noted:
+    """The first signal that asked for an end, if there was one."""
+
+    def __init__(self) -> None:
+        self._first: signal.Signals | None = None
+        self._is_raised = True
+
+    def note(self, number: int, dummy: t.Any) -> None:
+        """Handle a signal."""
+        self._first = self._first or signal.Signals(number)
+
+    def check(self) -> None:
+        """Raise a KeyboardInterrupt if there was a signal, unless the clean-up has begun."""
+        if self._first and self._is_raised:
+            raise KeyboardInterrupt(self._first.name)
+
+    def disregard(self) -> None:
+        """From now on, do not raise: the clean-up must not be interrupted."""
+        self._is_raised = False
+
+
+@contextlib.contextmanager
+def signals_noted() -> t.Iterator[Noted]:
+    """Note SIGINT, SIGTERM and SIGHUP during a block, whose code asks for them where it can stop.
+
+    An exception that a handler raises between any two instructions can leave the locks of a thread pool taken forever,
+    and the pool then never ends. So a block that uses a pool must not use `signals_as_exceptions`.
+    """
+    noted = Noted()
+    before = {number: signal.signal(number, noted.note) for number in ENDING}
+    try:
+        yield noted
+    finally:
+        _restore(before)
+
+
+def _restore(handlers: t.Mapping[signal.Signals, t.Any]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)

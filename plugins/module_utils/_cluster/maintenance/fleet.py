@@ -11,7 +11,7 @@ from __future__ import annotations
 import concurrent.futures
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import signals, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import MakePatch
@@ -39,11 +39,11 @@ class Fleet:
     """The nodes of a cluster and their pods."""
 
     def __init__(
-        self, cluster: Cluster, options: t.Mapping[str, t.Any], interruption: signals.Noted | None = None
+        self, cluster: Cluster, options: t.Mapping[str, t.Any], interruption: waiting.Noted | None = None
     ) -> None:
         self._cluster = cluster
         self.options = options
-        self.interruption = interruption or signals.Noted()
+        self.interruption = interruption or waiting.Noted()
         self.unread: list[str] = []
         """What this user may not read, and so must be told that it was not considered."""
         self._claims = GpuClaims(cluster)

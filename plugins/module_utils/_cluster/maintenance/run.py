@@ -15,7 +15,7 @@ import math
 import time
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import signals, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, hold, plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
@@ -50,7 +50,7 @@ def maintain(cluster: Cluster, options: t.Mapping[str, t.Any]) -> tuple[Json, li
     Return the module's result, and warnings about pods that cannot be evicted now.
     """
     plan.check_options(options)
-    with signals.noted() as interruption:
+    with waiting.signals_noted() as interruption:
         return _maintain(Fleet(cluster, options, interruption), options, cluster.check_mode)
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 import time
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, Stream, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection.streams import Stream
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 

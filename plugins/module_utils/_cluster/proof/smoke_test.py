@@ -15,7 +15,7 @@ import time
 import typing as t
 import uuid
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import signals, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import candidates, priority, workload
@@ -122,7 +122,7 @@ class Run:
         if not resources:
             return []
         self._waiting.extend(resources.items())
-        with signals.as_exceptions():
+        with waiting.signals_as_exceptions():
             try:
                 self._make_class()
                 waiting.until(self._step, poll_s=lambda: WORKLOAD_POLL_S if self._active or self._is_held_up else 0)

@@ -12,7 +12,7 @@ import dataclasses
 import time
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import signals, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import edits, judge, observe, tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.history import History
@@ -56,7 +56,7 @@ def until_ready(
         _Progress(progress_path),
     )
     try:
-        with signals.as_exceptions():
+        with waiting.signals_as_exceptions():
             found = waiting.until(
                 look, timeout_s, patience=waiting.Patience(reached=False), on_outage=look.progress.show_outage
             )

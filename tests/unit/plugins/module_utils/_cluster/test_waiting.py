@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import typing as t
 from pathlib import Path
 
@@ -147,3 +149,45 @@ def test_work_goes_on_without_a_progress_file(tmp_path: Path) -> None:
     waiting.append_line(None, "one")
     waiting.append_line(str(tmp_path / "gone" / "progress"), "one")
     assert list(tmp_path.iterdir()) == []
+
+
+# Signals
+
+
+@pytest.mark.parametrize("number", waiting.ENDING)
+def test_a_signal_ends_the_block_as_ctrl_c_does(number: signal.Signals) -> None:
+    with pytest.raises(KeyboardInterrupt, match=number.name), waiting.signals_as_exceptions():
+        os.kill(os.getpid(), number)
+
+
+def test_a_second_signal_does_not_disturb_the_clean_up() -> None:
+    cleaned_up = False
+    with pytest.raises(KeyboardInterrupt, match="SIGTERM"), waiting.signals_as_exceptions():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.kill(os.getpid(), signal.SIGHUP)
+            cleaned_up = True
+    assert cleaned_up
+
+
+def test_a_noted_signal_is_raised_only_where_the_block_asks_for_it() -> None:
+    """An exception between any two instructions can leave the lock of a thread pool taken forever."""
+    with waiting.signals_noted() as interruption:
+        interruption.check()
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGHUP)
+        with pytest.raises(KeyboardInterrupt, match=r"^SIGTERM$"):
+            interruption.check()
+        with pytest.raises(KeyboardInterrupt, match=r"^SIGTERM$"):
+            interruption.check()
+        interruption.disregard()
+        interruption.check()
+
+
+def test_the_previous_handlers_are_restored() -> None:
+    before = [signal.getsignal(number) for number in waiting.ENDING]
+    for block in (waiting.signals_as_exceptions, waiting.signals_noted):
+        with block():
+            assert not {signal.getsignal(number) for number in waiting.ENDING} & set(before)
+        assert [signal.getsignal(number) for number in waiting.ENDING] == before

@@ -10,7 +10,7 @@ import threading
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import signals, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
@@ -194,7 +194,7 @@ def test_a_signal_in_the_middle_of_the_thread_pool_leaves_it_usable(monkeypatch:
             os.kill(os.getpid(), signal.SIGINT)
         return entered
 
-    with signals.noted() as interruption:
+    with waiting.signals_noted() as interruption:
         made = fleet.Fleet(FakeCluster(), options(), interruption)
         assert made.each(abs, range(8)) == list(range(8))
         monkeypatch.setattr(threading.Condition, "__enter__", enter)

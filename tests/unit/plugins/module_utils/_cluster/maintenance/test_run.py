@@ -9,7 +9,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import signals, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, run
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import Holder, holders
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import NodeChange, plan
@@ -40,7 +40,7 @@ class FakeFleet:
         self.look = look
         self.refusal: str | None = ""
         self.now = NOW
-        self.interruption = signals.Noted()
+        self.interruption = waiting.Noted()
         self.can_appear_elsewhere = False
         self.elsewhere: dict[str, tuple[Holder, ...]] = {}
         self.looks_elsewhere = 0
