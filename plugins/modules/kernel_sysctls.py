@@ -55,6 +55,12 @@ pending:
   type: list
   elements: str
   sample: []
+overridden:
+  description: Sysctls that a file with a later name sets to another value at the next boot, with that file.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{name: vm.swappiness, value: "60", file: /etc/sysctl.d/99-sysctl.conf}]
 """
 
 import typing as t
@@ -80,6 +86,9 @@ def main() -> t.NoReturn:
     if result["pending"]:
         pending = ", ".join(result["pending"])
         module.warn(f"{pending} cannot be set in the running kernel from here. The next boot sets it.")
+    for other in result["overridden"]:
+        name, value, path = other["name"], other["value"], other["file"]
+        module.warn(f"{path} sets {name} to {value} at the next boot, because it is read last. Remove the line there.")
     module.exit_json(**result)
 
 

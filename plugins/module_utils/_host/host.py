@@ -21,12 +21,20 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 COMMAND_TIMEOUT_S = 10.0
 """Default time limit of a command. If the driver is broken, nvidia-smi can hang in the kernel forever."""
+
+MOST_LINKS = 40
+"""As many links on the way to a file as Linux follows."""
+
+LOCK_TIMEOUT_S = 1200.0
+"""How long to wait for another run. Building the images of several kernels takes minutes on a slow host."""
+LOCK_INTERVAL_S = 0.2
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -105,6 +113,28 @@ class Host:
             return os.path.basename(os.readlink(self.path(path)))
         except OSError:
             return None
+
+    def resolve(self, path: str, root: str = "") -> str | None:
+        """Return the path of the file that ``path`` leads to, or None if a link on the way leads to nothing.
+
+        As for a process in ``root``, a folder of the host, an absolute link does not leave it.
+        """
+        rest, done, links = path.split("/"), "", 0
+        while rest and links < MOST_LINKS:
+            part = rest.pop(0)
+            if part == "..":
+                done = done.rpartition("/")[0]
+            elif part not in ("", "."):
+                try:
+                    target = os.readlink(self.path(f"{root}{done}/{part}"))
+                except OSError:
+                    done = f"{done}/{part}"
+                else:
+                    links += 1
+                    done = "" if target.startswith("/") else done
+                    rest[:0] = target.split("/")
+        found = f"{root}{done}"
+        return found if not rest and os.path.lexists(self.path(found)) else None
 
     def size(self, path: str) -> int:
         """Return a file's size in bytes, or 0 if there is no file."""
@@ -186,7 +216,7 @@ class Host:
 
     @contextlib.contextmanager
     def locked(self) -> t.Iterator[None]:
-        """Let only one process on the host run such a block; others wait.
+        """Let only one process on the host run such a block; others wait, and raise after LOCK_TIMEOUT_S.
 
         When a controller dies, its module runs to the end on the host. The next run must not build an initramfs at the
         same time.
@@ -200,7 +230,10 @@ class Host:
             yield
             return
         with file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            _wait_for_lock(file, lock)
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n".encode())
+            file.flush()
             yield
 
     def which(self, name: str) -> str | None:
@@ -257,6 +290,24 @@ class Host:
                 yield t.cast(t.BinaryIO, process.stdout)
             finally:
                 process.kill()
+
+
+def _wait_for_lock(file: t.BinaryIO, path: str) -> None:
+    deadline = time.monotonic() + LOCK_TIMEOUT_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as e:
+            if time.monotonic() >= deadline:
+                with open(path, encoding="ascii", errors="replace") as written:
+                    holder = written.read().strip() or "unknown"
+                raise GpuOpsError(
+                    f"Another run has been changing this host's settings for {LOCK_TIMEOUT_S / 60:.0f} minutes "
+                    f"(process {holder}), so nothing was changed. If its command hangs, end it, and run this again.",
+                    reason="TimedOut",
+                ) from e
+        time.sleep(LOCK_INTERVAL_S)
 
 
 def _exit_code(process: subprocess.Popen[bytes], timeout_s: float) -> int | None:

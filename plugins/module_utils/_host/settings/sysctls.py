@@ -11,6 +11,7 @@ The file also records the kernel's former values, which come back when the owner
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import typing as t
 
@@ -23,6 +24,10 @@ _HEADER = owners.header("kernel_sysctls", "sysctls")
 
 _NAME = re.compile(r"[a-z][\w*-]*([./][\w*-]+)+")
 _BEFORE_LINE = re.compile(r"^# before: (\S+) = (.*)$", re.MULTILINE)
+
+# systemd-sysctl reads the files of these folders in the order of their names. Of equal names, the first one counts.
+_FOLDERS = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
+_SETTING = re.compile(r"^[ \t]*-?[ \t]*([^\s#;=][^\s=]*)[ \t]*=[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 
 Values = dict[str, str]
 
@@ -126,6 +131,32 @@ class Sysctls:
             self.host.remove(self.path)
 
 
+def overridden(host: Host, own: str, wanted: Values) -> list[Json]:
+    """Return the owner's sysctls that a file with a later name sets to another value, with that file."""
+    last: dict[str, Json] = {}
+    for path in _later_files(host, own):
+        for key, value in _SETTING.findall(host.read(path) or ""):
+            for name in (name for name in wanted if _matches(name, key)):
+                last[name] = {"name": name, "value": normal_value(value), "file": path}
+    return [each for each in last.values() if each["value"] != wanted[each["name"]]]
+
+
+def _later_files(host: Host, own: str) -> list[str]:
+    """Return the files that are read after the owner's, in their order."""
+    paths: dict[str, str] = {}
+    for folder in _FOLDERS:
+        for name in host.names(folder):
+            paths.setdefault(name, f"{folder}/{name}")
+    return [paths[name] for name in sorted(paths) if name.endswith(".conf") and name > own.rpartition("/")[2]]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Return whether a name or pattern in a file means this sysctl."""
+    if not any(separator in pattern for separator in "./"):
+        return False
+    return fnmatch.fnmatchcase(live_path(name), live_path(pattern))
+
+
 def set_sysctls(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> Json:
     """Set an owner's sysctls and return the module's result. In check mode, predict the result."""
     wanted = wanted_values(options)
@@ -141,6 +172,7 @@ def set_sysctls(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) ->
     return {
         "changed": bool(settable) or text != sysctls.text,
         "pending": sorted(set(differing) - set(settable)),
+        "overridden": overridden(host, sysctls.path, wanted),
         "diff": [
             _diff(sysctls.path, sysctls.text, text),
             _diff("kernel", before, settable),

@@ -47,6 +47,14 @@ def test_warns_of_values_that_have_to_wait_for_the_boot(
     assert "kernel.numa_balancing cannot be set in the running kernel from here. The next boot sets it." in warning
 
 
+def test_warns_of_a_file_that_wins_at_the_next_boot(host: FakeHost, run_module: RunModule) -> None:
+    host.put("/etc/sysctl.d/99-sysctl.conf", "kernel.numa_balancing = 1\n")
+    assert run_module("kernel_sysctls", values={"kernel.numa_balancing": 0}).warnings == [
+        "/etc/sysctl.d/99-sysctl.conf sets kernel.numa_balancing to 1 at the next boot, because it is read last. "
+        "Remove the line there."
+    ]
+
+
 def test_a_wrong_name_is_one_message(host: FakeHost, run_module: RunModule) -> None:
     failed = run_module("kernel_sysctls", values={"vm.bogus": 1})
     assert (failed.rc, failed.result["reason"]) == (1, "NotFound")

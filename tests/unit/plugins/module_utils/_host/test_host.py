@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import host as host_module
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 
 
@@ -87,6 +88,19 @@ def test_only_one_process_has_the_lock(tmp_path: Path) -> None:
         assert not entered.wait(0.3)
     waiting.join(10)
     assert entered.is_set()
+
+
+def test_the_wait_for_a_run_that_hangs_ends_with_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_module, "LOCK_TIMEOUT_S", 0.3)
+    with Host(str(tmp_path)).locked():
+        with (
+            pytest.raises(GpuOpsError, match=rf"\(process {os.getpid()}\), so nothing was changed") as error,
+            Host(str(tmp_path)).locked(),
+        ):
+            raise AssertionError("Two processes have the lock.")
+        assert error.value.reason == "TimedOut"
+    with Host(str(tmp_path)).locked():
+        assert (tmp_path / "run/gpuops.lock").read_text() == f"{os.getpid()}\n"
 
 
 def test_a_user_who_cannot_take_the_lock_continues(tmp_path: Path) -> None:

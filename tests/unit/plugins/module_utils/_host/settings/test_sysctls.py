@@ -88,3 +88,23 @@ def test_bad_owners_are_refused(host: FakeHost) -> None:
 def test_names_with_dots_inside() -> None:
     assert core.live_path("net.ipv4.conf.eth0/1.forwarding") == "/proc/sys/net/ipv4/conf/eth0.1/forwarding"
     assert core.live_path("net/ipv4/conf/eth0.1/forwarding") == "/proc/sys/net/ipv4/conf/eth0.1/forwarding"
+
+
+def test_a_file_that_is_read_later_and_wins_is_named(host: FakeHost) -> None:
+    host.put("/etc/sysctl.d/10-early.conf", "kernel.numa_balancing = 1\n")
+    host.put("/usr/lib/sysctl.d/95-tuned.conf", "net.ipv4.tcp_rmem = 1 2 3\nkernel/numa_balancing=1\n")
+    host.put("/usr/lib/sysctl.d/99-masked.conf", "kernel.numa_balancing = 1\n")
+    host.put("/etc/sysctl.d/99-masked.conf", "")
+    host.put("/etc/sysctl.d/99-notes.txt", "kernel.numa_balancing = 1\n")
+    wanted = {"kernel.numa_balancing": 0, "net.ipv4.tcp_rmem": "4096 87380 16777216"}
+    for check in (True, False):
+        assert apply(host, wanted, check=check)["overridden"] == [
+            {"name": "net.ipv4.tcp_rmem", "value": "1 2 3", "file": "/usr/lib/sysctl.d/95-tuned.conf"},
+            {"name": "kernel.numa_balancing", "value": "1", "file": "/usr/lib/sysctl.d/95-tuned.conf"},
+        ]
+    host.put(
+        "/etc/sysctl.d/99-sysctl.conf",
+        "# net.ipv4.tcp_rmem = 7 8 9\nbroken\nbare = 1\n-net.ipv4.tcp_* = 4096\t87380  16777216 \n; x = y\n",
+    )
+    assert [each["name"] for each in apply(host, wanted)["overridden"]] == ["kernel.numa_balancing"]
+    assert apply(host, {}, state="absent")["overridden"] == []
