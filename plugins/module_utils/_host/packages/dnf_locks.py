@@ -1,0 +1,47 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""A block in the list of dnf's plugin versionlock that keeps the driver's packages at a version or in a branch.
+
+It is what a pin is for apt. The locks of users and of package_hold stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import DRIVER_PACKAGES, matching
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.packages import LOCKS
+
+BEGIN, END = "# gpuops.nvidia driver_packages: begin", "# gpuops.nvidia driver_packages: end"
+_BLOCK = re.compile(rf"^{re.escape(BEGIN)}\n.*?^{re.escape(END)}\n", re.MULTILINE | re.DOTALL)
+# NVLSM's versions have nothing to do with those of the driver, and precompiled modules have theirs in the name.
+_OWN_VERSION = re.compile(r"nvlsm$|kmod-.*-\d")
+_LOCKED = re.compile(r"^!?(?P<name>[\w.+-]+?)-(?:\d+|\*):")
+
+
+def locked(host: Host) -> set[str]:
+    """Return the names of packages that somebody else has locked."""
+    others = _BLOCK.sub("", _text(host))
+    matches = (_LOCKED.match(line) for line in others.splitlines() if not line.startswith("#"))
+    return {match["name"] for match in matches if match}
+
+
+def pins(host: Host, epochs: t.Mapping[str, str], version: str | None, branch: str) -> dict[str, str | None]:
+    """Return the list with the block for a version or a branch. Without either, the block is taken out."""
+    text = _text(host)
+    names = [name for name in matching(epochs, DRIVER_PACKAGES) if not _OWN_VERSION.match(name)]
+    kept = version or (f"{branch}.*" if branch else "")
+    lines = [f"{name}-{epochs[name]}:{kept}-*" for name in names] if kept else []
+    block = "".join(f"{line}\n" for line in (BEGIN, *lines, END)) if lines else ""
+    return {LOCKS: _BLOCK.sub("", text) + block or None}
+
+
+def _text(host: Host) -> str:
+    text = host.read(LOCKS)
+    return f"{text}\n" if text else ""

@@ -1,0 +1,49 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import dnf_locks
+
+from tests.unit.fakes.host import FakeHost
+
+LIST = "/etc/dnf/plugins/versionlock.list"
+USERS = "# by hand\nkernel-0:5.14.0-427.el9.*\nnvidia-fabricmanager-0:580.95.05-1.el9.*\n"
+EPOCHS = {"nvidia-driver-cuda": "3", "nvidia-fabricmanager": "0", "nvlsm": "0", "kmod-nvidia-580.95.05-5.14.0-1": "3"}
+BLOCK = """\
+# gpuops.nvidia driver_packages: begin
+nvidia-driver-cuda-3:{kept}-*
+nvidia-fabricmanager-0:{kept}-*
+# gpuops.nvidia driver_packages: end
+"""
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> FakeHost:
+    host = FakeHost(tmp_path)
+    host.put(LIST, USERS)
+    return host
+
+
+@pytest.mark.parametrize(("version", "branch", "kept"), [("580.95.05", "580", "580.95.05"), (None, "580", "580.*")])
+def test_keeps_what_is_asked_for(host: FakeHost, version: str | None, branch: str, kept: str) -> None:
+    assert dnf_locks.pins(host, EPOCHS, version, branch) == {LIST: USERS + BLOCK.format(kept=kept)}
+
+
+def test_another_version_replaces_the_block_and_leaves_the_locks_of_others(host: FakeHost) -> None:
+    host.put(LIST, BLOCK.format(kept="570.*") + USERS)
+    assert dnf_locks.pins(host, EPOCHS, None, "580") == {LIST: USERS + BLOCK.format(kept="580.*")}
+    assert dnf_locks.pins(host, EPOCHS, None, "") == {LIST: USERS}
+    host.put(LIST, BLOCK.format(kept="570.*"))
+    assert dnf_locks.pins(host, EPOCHS, None, "") == {LIST: None}
+
+
+def test_the_own_block_locks_nobody_out(host: FakeHost) -> None:
+    host.put(LIST, USERS + BLOCK.format(kept="580.*"))
+    assert dnf_locks.locked(host) == {"kernel", "nvidia-fabricmanager"}
+    host.remove(LIST)
+    assert dnf_locks.locked(host) == set()
