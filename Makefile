@@ -130,10 +130,10 @@ integration: setup lab-tools ## Run the tests on the lab
 molecule: setup lab-tools ## Run the molecule scenario on the lab
 	$(BIN)/molecule test
 
-mutation: setup ## Measure how many changes of the logic the unit tests notice (MUTATION="FILE..." for some files)
+mutation: setup ## Measure how many changes of the logic the unit tests notice (MUTATION="FILE..." for some files, SAMPLE=40)
 	@test -x build/mutation/venv/bin/pip || $(BIN)/python -m venv build/mutation/venv
 	@build/mutation/venv/bin/pip --quiet install --requirement requirements/mutation.txt
-	@build/mutation/venv/bin/python scripts/mutation.py $(MUTATION)
+	@build/mutation/venv/bin/python scripts/mutation.py $(if $(SAMPLE),--sample $(SAMPLE)) $(MUTATION)
 
 bench: setup lab-tools ## Run the benchmarks; each prints one JSON line
 	$(BIN)/python -m benchmarks

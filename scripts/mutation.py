@@ -17,6 +17,7 @@ import concurrent.futures
 import json
 import os
 import queue
+import random
 import re
 import shutil
 import subprocess
@@ -54,6 +55,7 @@ def main() -> int:
     """Test the cores that are named, or all. Return 1 if fewer changes are noticed than the settings demand."""
     parser = argparse.ArgumentParser(description="Measure how many changes of the logic the unit tests notice.")
     parser.add_argument("cores", nargs="*", help="files of module_utils (default: all in pyproject.toml)")
+    parser.add_argument("--sample", type=int, metavar="N", help="make at most N changes of each core, always the same")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cores to test at a time")
     given = parser.parse_args()
     cores = [str(Path(name).resolve().relative_to(ROOT)) for name in given.cores] or all_cores()
@@ -61,8 +63,8 @@ def main() -> int:
     for number in range(min(given.jobs, len(cores))):
         trees.put(copy_tree(BUILD / f"tree-{number}"))
     with concurrent.futures.ThreadPoolExecutor(trees.qsize()) as pool:
-        scores = list(pool.map(lambda core: _in_turn(trees, core), cores))
-    return summary(scores)
+        scores = list(pool.map(lambda core: _in_turn(trees, core, given.sample), cores))
+    return summary(scores, given.sample)
 
 
 def all_cores() -> list[str]:
@@ -76,12 +78,13 @@ def _spelled_out(pattern: str) -> list[str]:
     return [f"{match[1]}{name}{match[3]}" for name in match[2].split(",")] if match else [pattern]
 
 
-def summary(scores: list[Score]) -> int:
+def summary(scores: list[Score], sample: int | None) -> int:
     """Print the sum, and return the exit status."""
     caught, mutants = sum(score.caught for score in scores), sum(score.mutants for score in scores)
     percent = 100 * caught / mutants if mutants else 100.0
     least = SETTINGS["least_percent"]
-    print(f"{caught} of {mutants} changes of the logic are noticed: {percent:.1f} % (at least {least} %).")
+    what = "changes of the logic" if sample is None else f"sampled changes of the logic (at most {sample} of a core)"
+    print(f"{caught} of {mutants} {what} are noticed: {percent:.1f} % (at least {least} %).")
     return int(percent < least)
 
 
@@ -105,18 +108,18 @@ def copy_tree(tree: Path) -> Path:
     return tree
 
 
-def _in_turn(trees: queue.Queue[Path], core: str) -> Score:
+def _in_turn(trees: queue.Queue[Path], core: str, sample: int | None) -> Score:
     tree = trees.get()
     try:
-        score = measure(tree, core)
+        score = measure(tree, core, sample)
     finally:
         trees.put(tree)
     print(f"{core}: {score.caught} of {score.mutants}", *score.survivors, sep="\n  ", flush=True)
     return score
 
 
-def measure(tree: Path, core: str) -> Score:
-    """Make every change of one core, and run its tests each time."""
+def measure(tree: Path, core: str, sample: int | None) -> Score:
+    """Make the changes of one core, and run its tests each time."""
     folder = BUILD / core.replace("/", "-").removesuffix(".py")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -126,6 +129,7 @@ def measure(tree: Path, core: str) -> Score:
     _cosmic_ray(tree, "init", config, session)
     with use_db(session, WorkDB.Mode.open) as work:
         _leave_out(work, ast.parse((tree / core).read_text()))
+        _leave_out_beyond(work, sample, seed=core)
     _cosmic_ray(tree, "exec", config, session)
     shutil.copy2(ROOT / core, tree / core)  # In case the last change was not taken back.
     with use_db(session, WorkDB.Mode.open) as work:
@@ -179,6 +183,19 @@ def _leave_out(work: WorkDB, module: ast.Module) -> None:
     for item in list(work.pending_work_items):
         if not _is_logic(item.mutations[0], left_out, functions):
             work.set_result(item.job_id, skipped)
+
+
+def _leave_out_beyond(work: WorkDB, sample: int | None, seed: str) -> None:
+    """Skip changes at random until only a sample is left. The same seed leaves the same changes."""
+    pending = sorted(work.pending_work_items, key=lambda item: _place(item.mutations[0]))
+    kept = len(pending) if sample is None else min(sample, len(pending))
+    skipped = WorkResult(output="not in the sample", worker_outcome=WorkerOutcome.SKIPPED)
+    for item in random.Random(seed).sample(pending, len(pending))[kept:]:  # noqa: S311 - nothing secret
+        work.set_result(item.job_id, skipped)
+
+
+def _place(mutation: MutationSpec) -> tuple[Place, str, int]:
+    return mutation.start_pos, mutation.operator_name, mutation.occurrence
 
 
 def _is_logic(
