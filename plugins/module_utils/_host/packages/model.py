@@ -182,7 +182,8 @@ class Transaction:
     """What the package manager is asked to do in one go.
 
     ``install`` maps names to full versions (an empty string means the candidate), ``pins`` maps files of pins to their
-    text or None, ``local`` has package files that are installed from the disk.
+    text or None, ``local`` has package files that are installed from the disk. ``version`` is the driver's, which
+    dependencies keep to.
     """
 
     install: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -190,6 +191,7 @@ class Transaction:
     pins: t.Mapping[str, str | None] = dataclasses.field(default_factory=dict)
     streams: tuple[str, ...] = ()
     local: tuple[str, ...] = ()
+    version: str = ""
 
     @property
     def empty(self) -> bool:

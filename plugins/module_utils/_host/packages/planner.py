@@ -155,7 +155,7 @@ def _adopted(request: Request, observed: Observed, names: Names) -> Plan:
     if driver.origin == layout.origin:
         extra, more = _extra(observed, layout)
         install, messages = {**install, **extra}, [*messages, *more]
-    transaction = Transaction(install=install, pins=pins)
+    transaction = Transaction(install=install, pins=pins, version=driver.version or "")
     action = "adopt" if transaction.empty and not pins else "install"
     return Plan(action, transaction, layout, driver.version, messages=tuple(messages))
 
@@ -289,6 +289,7 @@ def _transaction(request: Request, observed: Observed, names: Names, target: _Ta
         remove=tuple(name for name in removed if name not in install),
         pins=_changed_pins(observed, names.pins(request, target.version)),
         streams=target.layout.streams,
+        version=target.version,
     )
 
 

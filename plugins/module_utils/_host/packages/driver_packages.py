@@ -1,0 +1,229 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""The driver's packages of a host: plan what is to be done, and do it in one transaction."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import nvidia_packages
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import loading, planner
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.apt import Apt
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.dnf import Dnf
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.family import Family
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
+    Observed,
+    Outcome,
+    Plan,
+    Request,
+    Transaction,
+    branch_of,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.observe import (
+    described,
+    driver_files,
+    observe,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+UNINSTALL_TIMEOUT_S = 600.0
+# Packages without content, which depend on the driver and go with it.
+_GOES_WITH_THE_DRIVER = re.compile(r"cuda(-\d+(-\d+)?)?|cuda-(runtime|demo-suite)-.*|glx-.*|update-glx|.*nvidia.*")
+
+
+def manage(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> Json:
+    """Bring the host's driver to the requested state, and return the module's result."""
+    family = family_of(host, float(options["lock_timeout"]))
+    names = {field.name for field in dataclasses.fields(Request)}
+    request = Request(**{key: _frozen(value) for key, value in options.items() if key in names})
+    with host.locked():
+        family.refresh()
+        observed = observe(host, family, options, request)
+        plan = _planned(request, options["former"] or {}, observed, family)
+        outcome = _simulated(plan, family)
+        plan = _checked(plan, observed, outcome)
+        result = _result(plan, observed, outcome, family)
+        if plan.refused and not check_mode:
+            raise GpuOpsError(plan.refused, **{key: result[key] for key in ("action", "former", "wanted")})
+        if result["changed"] and not check_mode:
+            _carry_out(host, family, plan, observed)
+        result.update(loading.load(host, plan, observed, outcome, options, check_mode))
+        result["changed"] = result["changed"] or result["loaded"] != observed.driver.loaded
+    return result
+
+
+def family_of(host: Host, lock_timeout_s: float) -> Family:
+    """Return the host's package manager. EL hosts may have apt, too."""
+    if host.which("apt-get") and not host.exists("/etc/redhat-release"):
+        return Apt(host, lock_timeout_s)
+    if host.which("dnf"):
+        return Dnf(host)
+    raise GpuOpsError(
+        "This host has neither apt nor dnf. Install the driver yourself, or use a driver container.",
+        reason="Unsupported",
+    )
+
+
+def _frozen(value: t.Any) -> t.Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _planned(request: Request, former: Json, observed: Observed, family: Family) -> Plan:
+    if request.state != "restored":
+        return planner.plan(request, observed, family)
+    return restoration(former, observed, family)
+
+
+def restoration(former: Json, observed: Observed, family: Family) -> Plan:
+    """Return the way back to the packages that a result has called former, at exactly their versions."""
+    packages: dict[str, str] = former.get("packages") or {}
+    installed = {package.name: package.version for package in observed.installed}
+    wrong = {name: version for name, version in packages.items() if installed.get(name) != version}
+    remove = tuple(name for name in family.removal(observed) if name not in packages)
+    offered = {(package.name, package.version) for package in observed.offered}
+    kept = family.kept(wrong)
+    missing = [
+        f"{name}={version}" for name, version in wrong.items() if (name, version) not in offered and name not in kept
+    ]
+    transaction = Transaction(
+        install={name: version for name, version in wrong.items() if name not in kept},
+        remove=remove,
+        pins={path: text for path, text in (former.get("pins") or {}).items() if observed.pins.get(path) != text},
+        local=tuple(kept[name] for name in wrong if name in kept),
+        version=former.get("version") or "",
+    )
+    refused = None
+    if former.get("uninstaller"):
+        refused = f"{former['described']} was installed without packages. Run its installer again."
+    elif missing:
+        refused = f"No repository and no kept file has {first_few(missing)}, which the former driver consists of."
+    action = "none" if transaction.empty and not transaction.pins else "restore"
+    return Plan(action, transaction, version=former.get("version"), refused=refused)
+
+
+def _simulated(plan: Plan, family: Family) -> Outcome:
+    return Outcome() if plan.transaction.empty else family.simulate(plan.transaction)
+
+
+def _checked(plan: Plan, observed: Observed, outcome: Outcome) -> Plan:
+    """Refuse what the package manager refuses, and what would remove packages that are no part of the driver."""
+    if plan.refused:
+        return plan
+    if outcome.error:
+        return dataclasses.replace(plan, refused=f"The package manager refuses the change: {outcome.error}.")
+    ours = {*plan.transaction.remove, *observed.owners}
+    foreign = [name for name in outcome.remove if name not in ours and not _GOES_WITH_THE_DRIVER.fullmatch(name)]
+    if foreign:
+        message = f"The package manager would also remove {first_few(sorted(foreign))}, which need the present driver."
+        return dataclasses.replace(plan, refused=f"{message} Remove them yourself if they may go.")
+    return plan
+
+
+def _result(plan: Plan, observed: Observed, outcome: Outcome, family: Family) -> Json:
+    installed = {package.name: package.version for package in observed.installed}
+    stack = {name: version for name, version in installed.items() if nvidia_packages.is_driver(name)}
+    holds = [package.name for package in observed.installed if package.held and package.name in stack]
+    steps = [
+        {"name": name, "version": outcome.install[name], "former": installed.get(name)} for name in outcome.install
+    ]
+    changed = plan.action not in ("none", "adopt")
+    reasons = _interruptions(plan, observed, outcome)
+    return {
+        "changed": changed,
+        "action": plan.action,
+        "refused": plan.refused,
+        "former": described(observed.driver, stack, observed.pins, holds),
+        "wanted": _wanted(plan, observed),
+        "transaction": {
+            "install": steps,
+            "remove": [{"name": name, "version": installed.get(name)} for name in outcome.remove],
+            "pins": dict(plan.transaction.pins),
+            "streams": list(plan.transaction.streams),
+        },
+        "interrupts": bool(reasons),
+        "interrupt_reasons": reasons,
+        "way_back": _way_back(stack, observed, family),
+        "messages": list(plan.messages),
+    }
+
+
+def _wanted(plan: Plan, observed: Observed) -> Json | None:
+    if plan.action == "remove":
+        return None
+    layout = plan.layout
+    named = layout and plan.action != "adopt"
+    return {
+        "origin": layout.origin if layout and named else observed.driver.origin,
+        "version": plan.version,
+        "branch": branch_of(plan.version) if plan.version else None,
+        "flavour": layout.flavour if layout and named else observed.driver.flavour,
+        "packages": dict(plan.transaction.install),
+    }
+
+
+def _interruptions(plan: Plan, observed: Observed, outcome: Outcome) -> list[str]:
+    """Return why the change interrupts what uses the GPUs. A host whose driver is not loaded runs nothing on them."""
+    if not observed.driver.loaded:
+        return []
+    installed = {package.name for package in observed.installed if nvidia_packages.is_driver(package.name)}
+    touched = [name for name in (*outcome.install, *outcome.remove) if name in installed]
+    if plan.uninstall or touched:
+        version = observed.driver.version
+        return [f"The driver {version} is loaded, and {first_few(touched) or plan.uninstall} changes."]
+    return []
+
+
+def _way_back(stack: t.Mapping[str, str], observed: Observed, family: Family) -> Json:
+    offered = {(package.name, package.version) for package in observed.offered}
+    kept = family.kept(stack)
+    missing = [f"{name}={stack[name]}" for name in stack if name not in kept and (name, stack[name]) not in offered]
+    return {"possible": not missing and not observed.driver.uninstaller, "missing": missing}
+
+
+def _carry_out(host: Host, family: Family, plan: Plan, observed: Observed) -> None:
+    """Keep the former packages, do what is planned, and look at the result."""
+    former = {p.name: p.version for p in observed.installed if nvidia_packages.is_driver(p.name)}
+    if plan.action == "change":
+        family.keep(former)
+    if plan.uninstall:
+        output = host.run([plan.uninstall.rpartition("/")[2], "--silent"], UNINSTALL_TIMEOUT_S)
+        if not output.ok:
+            raise GpuOpsError(f"The driver's own uninstaller failed: {output.error}.", reason="PackageManager")
+    family.apply(plan.transaction)
+    if plan.action == "remove":
+        _assert_gone(host, family, observed)
+    else:
+        _assert_installed(family, plan)
+
+
+def _assert_gone(host: Host, family: Family, observed: Observed) -> None:
+    left = family.removal(dataclasses.replace(observed, installed=tuple(family.installed()), owners=()))
+    left += driver_files(host)
+    if left:
+        raise GpuOpsError(
+            f"The driver was removed, but {first_few(left)} is still there. Remove what put it there.",
+            reason="PackageManager",
+        )
+
+
+def _assert_installed(family: Family, plan: Plan) -> None:
+    installed = {package.name: package.version for package in family.installed()}
+    wrong = [
+        f"{name} {installed.get(name, 'is missing')}"
+        for name, version in plan.transaction.install.items()
+        if nvidia_packages.is_stack(name) and (name not in installed or version not in ("", installed[name]))
+    ]
+    if wrong:
+        raise GpuOpsError(
+            f"The package manager ended without an error, but did not install what was asked: {first_few(wrong)}.",
+            reason="PackageManager",
+        )
