@@ -110,11 +110,17 @@ class Dnf(Family):
         return matching([*names, *observed.owners], [*DRIVER_PACKAGES, *_FOREIGN, *observed.owners])
 
     def pins(self, request: Request, version: str | None) -> dict[str, str | None]:
-        """Return the list of the plugin versionlock with a block that keeps the driver's version or branch."""
-        wanted = version if request.version and request.state == "present" else None
-        branch = request.wanted_branch if request.state == "present" else ""
+        """Return the list of the plugin versionlock, and the state of the module as it is.
+
+        The state is there for the way back, which writes the former files. A transaction changes it by its streams.
+        """
         names = {row.name: row.epoch for row in self._available if row.repository in self._nvidias}
-        return dnf_locks.pins(self.host, names, wanted, branch)
+        state = self.host.read(STATE)
+        present = request.state == "present"
+        return {
+            STATE: None if state is None else f"{state}\n",
+            **dnf_locks.pins(self.host, names, request if present else None, version, self._modular),
+        }
 
     def simulate(self, transaction: Transaction) -> Outcome:
         """Ask dnf for the transaction, and answer no."""

@@ -16,12 +16,14 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import DRIVER_PACKAGES, matching
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import Request, branch_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.packages import LOCKS
 
 BEGIN, END = "# gpuops.nvidia driver_packages: begin", "# gpuops.nvidia driver_packages: end"
 _BLOCK = re.compile(rf"^{re.escape(BEGIN)}\n.*?^{re.escape(END)}\n", re.MULTILINE | re.DOTALL)
 # NVLSM's versions have nothing to do with those of the driver, and precompiled modules have theirs in the name.
 _OWN_VERSION = re.compile(r"nvlsm$|kmod-.*-\d")
+_IN_NO_STREAM = ("nvidia-fabric*", "nvidia-imex*", "libnvidia-nscq*", "libnvsdm*")
 _LOCKED = re.compile(r"^!?(?P<name>[\w.+-]+?)-(?:\d+|\*):")
 
 
@@ -32,14 +34,22 @@ def locked(host: Host) -> set[str]:
     return {match["name"] for match in matches if match}
 
 
-def pins(host: Host, epochs: t.Mapping[str, str], version: str | None, branch: str) -> dict[str, str | None]:
-    """Return the list with the block for a version or a branch. Without either, the block is taken out."""
-    text = _text(host)
+def pins(
+    host: Host, epochs: t.Mapping[str, str], request: Request | None, version: str | None, modular: bool
+) -> dict[str, str | None]:
+    """Return the list with the block for what is asked for, a version or a branch. Without a request it has no block.
+
+    If nothing is asked for, a module stream keeps the driver in its branch, and the block the packages in no stream.
+    """
     names = [name for name in matching(epochs, DRIVER_PACKAGES) if not _OWN_VERSION.match(name)]
-    kept = version or (f"{branch}.*" if branch else "")
+    kept = ""
+    if request and request.wanted_branch:
+        kept = version if request.version and version else f"{request.wanted_branch}.*"
+    elif request and modular and version:
+        kept, names = f"{branch_of(version)}.*", matching(names, _IN_NO_STREAM)
     lines = [f"{name}-{epochs[name]}:{kept}-*" for name in names] if kept else []
     block = "".join(f"{line}\n" for line in (BEGIN, *lines, END)) if lines else ""
-    return {LOCKS: _BLOCK.sub("", text) + block or None}
+    return {LOCKS: _BLOCK.sub("", _text(host)) + block or None}
 
 
 def _text(host: Host) -> str:

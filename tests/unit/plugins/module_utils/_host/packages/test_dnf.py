@@ -246,12 +246,21 @@ def test_a_removal_includes_whoever_owns_the_files(host: ElHost) -> None:
 
 
 def test_a_declared_version_is_locked(host: ElHost) -> None:
-    (text,) = Dnf(host).pins(Request(version="580.95.05"), "580.95.05").values()
-    assert "nvidia-fabricmanager-0:580.95.05-*\n" in str(text)
-    (text,) = Dnf(host).pins(Request(branch="580"), "580.95.05").values()
-    assert "nvidia-fabricmanager-0:580.*-*\n" in str(text)
-    assert list(Dnf(host).pins(Request(state="absent", branch="580"), None).values()) == [None]
-    assert list(Dnf(host).pins(Request(), "580.95.05").values()) == [None]
+    locks = "/etc/dnf/plugins/versionlock.list"
+    for request, kept in ((Request(version="580.95.05"), "580.95.05"), (Request(branch="580"), "580.*")):
+        pins = Dnf(host).pins(request, "580.95.05")
+        assert f"nvidia-fabricmanager-0:{kept}-*\n" in str(pins[locks]) and pins[STATE] is None
+    assert Dnf(host).pins(Request(state="absent", branch="580"), None)[locks] is None
+
+
+def test_the_way_back_restores_the_stream(host: ElHost) -> None:
+    before = recorded("dnf/nvidia-driver.module")
+    host.put(STATE, before)
+    pins = Dnf(host).pins(Request(), "580.95.05")
+    assert pins[STATE] == before
+    host.put(STATE, before.replace("580", "590"))
+    Dnf(host).apply(Transaction(pins={STATE: pins[STATE]}))
+    assert Dnf(host).streams().enabled == "580-open"
 
 
 def test_repositories_that_do_not_answer_are_one_sentence(host: ElHost) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import dnf_locks
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import Request
 
 from tests.unit.fakes.host import FakeHost
 
@@ -29,17 +30,27 @@ def host(tmp_path: Path) -> FakeHost:
     return host
 
 
-@pytest.mark.parametrize(("version", "branch", "kept"), [("580.95.05", "580", "580.95.05"), (None, "580", "580.*")])
-def test_keeps_what_is_asked_for(host: FakeHost, version: str | None, branch: str, kept: str) -> None:
-    assert dnf_locks.pins(host, EPOCHS, version, branch) == {LIST: USERS + BLOCK.format(kept=kept)}
+@pytest.mark.parametrize(
+    ("request_", "kept"),
+    [(Request(version="580.95.05"), "580.95.05"), (Request(branch="580"), "580.*"), (Request(branch="590"), "590.*")],
+)
+def test_keeps_what_is_asked_for(host: FakeHost, request_: Request, kept: str) -> None:
+    assert dnf_locks.pins(host, EPOCHS, request_, "580.95.05", True) == {LIST: USERS + BLOCK.format(kept=kept)}
+
+
+def test_if_nothing_is_asked_for_what_is_in_no_stream_stays_in_the_branch(host: FakeHost) -> None:
+    block = BLOCK.format(kept="580.*").replace("nvidia-driver-cuda-3:580.*-*\n", "")
+    assert dnf_locks.pins(host, EPOCHS, Request(), "580.95.05", True) == {LIST: USERS + block}
+    assert dnf_locks.pins(host, EPOCHS, Request(), "580.95.05", False) == {LIST: USERS}
+    assert dnf_locks.pins(host, EPOCHS, Request(), None, True) == {LIST: USERS}
 
 
 def test_another_version_replaces_the_block_and_leaves_the_locks_of_others(host: FakeHost) -> None:
     host.put(LIST, BLOCK.format(kept="570.*") + USERS)
-    assert dnf_locks.pins(host, EPOCHS, None, "580") == {LIST: USERS + BLOCK.format(kept="580.*")}
-    assert dnf_locks.pins(host, EPOCHS, None, "") == {LIST: USERS}
+    assert dnf_locks.pins(host, EPOCHS, Request(branch="580"), None, True) == {LIST: USERS + BLOCK.format(kept="580.*")}
+    assert dnf_locks.pins(host, EPOCHS, None, None, True) == {LIST: USERS}
     host.put(LIST, BLOCK.format(kept="570.*"))
-    assert dnf_locks.pins(host, EPOCHS, None, "") == {LIST: None}
+    assert dnf_locks.pins(host, EPOCHS, None, None, True) == {LIST: None}
 
 
 def test_the_own_block_locks_nobody_out(host: FakeHost) -> None:
