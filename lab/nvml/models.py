@@ -12,6 +12,7 @@ import typing as t
 from lab.nvml.library import Gpu
 
 _COMPLETED = 3
+_HEALTHY = {"fabric_health": 0x1AA, "fabric_summary": 1}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +65,11 @@ def _keys(model: Model, index: int) -> dict[str, t.Any]:
         "link_gen_gpu": model.link_generation,
         "link_width": 16,
         "link_width_max": 16,
+        "persistence": 1,
+        "vbios": "96.00.74.00.01",
+        "inforom": "G520.0200.00.05",
+        "gsp": "580.95.05",
+        "recovery_action": 0,
         "ecc": 1,
         "ecc_pending": 1,
         **dict.fromkeys(("corrected", "uncorrected", "corrected_total", "uncorrected_total"), 0),
@@ -78,5 +84,6 @@ def _keys(model: Model, index: int) -> dict[str, t.Any]:
             "link_version": model.link_version,
         }
     if model.fabric:
-        keys |= {"fabric_state": _COMPLETED, "fabric_status": 0}
+        # The driver reports no health of a fabric before that of NVLink 5.
+        keys |= {"fabric_state": _COMPLETED, "fabric_status": 0, **(_HEALTHY if model.link_version >= 5 else {})}
     return keys

@@ -27,10 +27,11 @@ enum {
     NOT_SUPPORTED = 3,
     NOT_FOUND = 6,
     INSUFFICIENT_SIZE = 7,
-    LIBRARY_NOT_FOUND = 12
+    LIBRARY_NOT_FOUND = 12,
+    ARGUMENT_VERSION_MISMATCH = 25
 };
 
-enum { KEYS = 48, MOST = 128 };
+enum { KEYS = 64, MOST = 128 };
 
 typedef struct {
     char kind[8];
@@ -176,7 +177,11 @@ Result nvmlDeviceGetPciInfo_v3(Section *device, PciInfo *answer)
 TEXT(nvmlDeviceGetName, "name")
 TEXT(nvmlDeviceGetUUID, "uuid")
 TEXT(nvmlDeviceGetSerial, "serial")
+TEXT(nvmlDeviceGetVbiosVersion, "vbios")
+TEXT(nvmlDeviceGetInforomImageVersion, "inforom")
 WHOLE(nvmlDeviceGetArchitecture, "architecture")
+WHOLE(nvmlDeviceGetPersistenceMode, "persistence")
+WHOLE(nvmlDeviceGetRetiredPagesPendingStatus, "retired_pending")
 WHOLE(nvmlDeviceGetPowerUsage, "power_mw")
 WHOLE(nvmlDeviceGetPowerManagementLimit, "power_limit_mw")
 WHOLE(nvmlDeviceGetCurrPcieLinkGeneration, "link_gen")
@@ -265,18 +270,75 @@ Result nvmlDeviceGetNvLinkVersion(Section *device, unsigned link, unsigned *answ
     return whole(device, "link_version", answer);
 }
 
+Result nvmlDeviceGetGspFirmwareVersion(Section *device, char *answer) { return text(device, "gsp", answer, 64); }
+
+Result nvmlDeviceGetRetiredPages(Section *device, unsigned cause, unsigned *count, unsigned long long *addresses)
+{
+    unsigned room = *count;
+    Result result = whole(device, cause ? "retired_double" : "retired_single", count);
+    if (result || *count == 0)
+        return result;
+    if (!addresses || room < *count)
+        return INSUFFICIENT_SIZE;
+    for (unsigned i = 0; i < *count; i++)
+        addresses[i] = i;
+    return SUCCESS;
+}
+
+typedef struct {
+    unsigned field, scope;
+    long long time, latency;
+    unsigned type;
+    Result result;
+    unsigned long long value;
+} FieldValue;
+
+enum { RECOVERY_ACTION = 230 };
+
+Result nvmlDeviceGetFieldValues(Section *device, int count, FieldValue *values)
+{
+    for (int i = 0; i < count; i++) {
+        unsigned value = 0;
+        values[i].result =
+            values[i].field == RECOVERY_ACTION ? whole(device, "recovery_action", &value) : NOT_SUPPORTED;
+        values[i].value = value;
+    }
+    return fault(device);
+}
+
+typedef struct {
+    unsigned version;
+    char guid[16], chassis[16];
+    unsigned char slot, tray, host, peer_type, module;
+} PlatformInfo;
+
+Result nvmlDeviceGetPlatformInfo(Section *device, PlatformInfo *answer)
+{
+    unsigned peer_type = 0;
+    Result result = whole(device, "peer_type", &peer_type);
+    answer->peer_type = (unsigned char)peer_type;
+    return result;
+}
+
 typedef struct {
     unsigned version;
     unsigned char cluster[16];
     Result status;
     unsigned clique, state, health;
+    unsigned char summary;
 } FabricInfo;
 
+/* The key fabric_version is the newest form of the answer that the driver knows. Before branch 570 that was 2. */
 Result nvmlDeviceGetGpuFabricInfoV(Section *device, FabricInfo *answer)
 {
-    unsigned status = 0;
+    unsigned status = 0, version = answer->version >> 24;
     Result result = both(device, "fabric_state", &answer->state, "fabric_status", &status);
+    if (!result && version > (unsigned)number(device, "fabric_version", 3))
+        return ARGUMENT_VERSION_MISMATCH;
     answer->status = (Result)status;
     answer->clique = (unsigned)number(device, "fabric_clique", 0);
+    answer->health = (unsigned)number(device, "fabric_health", 0);
+    if (version > 2)
+        answer->summary = (unsigned char)number(device, "fabric_summary", 0);
     return result;
 }

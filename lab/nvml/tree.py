@@ -51,7 +51,9 @@ def load(
         root / "proc/driver/nvidia/version",
         f"NVRM version: NVIDIA UNIX {flavour}  {version}  Release Build  (dvs-builder@U22)\nGCC version: gcc\n",
     )
-    _link(root / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", f"libnvidia-ml.so.{libraries or version}")
+    folder, name = root / "usr/lib/x86_64-linux-gnu", f"libnvidia-ml.so.{libraries or version}"
+    write(folder / name, "")
+    _link(folder / "libnvidia-ml.so.1", name)
 
 
 def write(path: Path, content: str | bytes) -> None:

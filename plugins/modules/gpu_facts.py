@@ -54,6 +54,12 @@ options:
     description: Seconds that a source may take. If the driver hangs, the facts of all other sources are returned.
     type: int
     default: 10
+  driver_root:
+    description:
+      - Where the host finds the file system of a driver container, C(hostPaths.driverInstallDir) in the operator's
+        values.
+    type: path
+    default: /run/nvidia/driver
 seealso:
   - module: ansible.builtin.setup
   - module: gpuops.nvidia.gpu_stack_info
@@ -90,7 +96,11 @@ ansible_facts:
           description: >-
             Every GPU on the PCI bus, in the order of the bus. V(lost) is true for a GPU that fell off the bus.
             V(reason) says why the driver's part of a GPU's facts is missing. V(name) is the name in the PCI table,
-            V(product) the driver's.
+            V(product) the driver's. V(pcie.generation_host) is what the GPU and its slot can do together, and
+            V(pcie.degraded) whether the link has fewer lanes than it could have. V(recovery_action) is what the driver
+            recommends, in NVML's words, from V(NONE) to V(SYSTEM_REBOOT). V(fabric.health) is V(Healthy),
+            V(Unhealthy), V(Limited Capacity) or null, and V(fabric.problems) says why. V(retired_pages) exist on GPUs
+            before Ampere, which later ones replace with remapped rows.
           type: list
           elements: dict
           sample:
@@ -104,13 +114,26 @@ ansible_facts:
               memory_mib: 81559
               power_w: 71.4
               power_limit_w: 700.0
-              pcie: {generation: 5, generation_max: 5, width: 16, width_max: 16}
+              persistence_mode: true
+              vbios: 96.00.74.00.01
+              inforom: G520.0200.00.05
+              gsp: 580.95.05
+              pcie: {generation: 5, generation_max: 5, generation_host: 5, width: 16, width_max: 16, degraded: false}
               ecc:
                 {enabled: true, pending: true, corrected: 0, uncorrected: 0, corrected_total: 2, uncorrected_total: 0}
               remapped_rows: {correctable: 0, uncorrectable: 0, pending: false, failure: false}
+              retired_pages: null
+              recovery_action: NONE
               mig: {mode: false, pending: false, instances: []}
               nvlink: {links: 18, active: 18, version: 4}
-              fabric: {state: Completed, status: Success, clique: 0, cluster_uuid: 00000000-0000-0000-0000-000000000000}
+              peer_type: null
+              fabric:
+                state: Completed
+                status: Success
+                clique: 0
+                cluster_uuid: 00000000-0000-0000-0000-000000000000
+                health: null
+                problems: []
               numa_node: 0
               iommu_group: 22
               bound_driver: nvidia
@@ -121,12 +144,25 @@ ansible_facts:
           type: list
           elements: dict
           sample: [{pci_address: "0000:07:00.0", device_id: "10de:22a3", name: "GH100 [H100 NVSwitch]"}]
+        fabric:
+          description: >-
+            The kind of NVLink fabric that connects the GPUs. V(nvswitch) needs a fabric manager, V(nvlink5) also NVLSM,
+            and V(nvl72) only IMEX. It is V(none) for a guest that was given a part of a board, and for GPUs that are
+            connected to each other.
+          type: dict
+          sample: {kind: nvswitch}
         driver:
           description: >-
-            The loaded driver. V(module_installed) says whether its module is installed for the running kernel (null
-            with a driver container, which has its own). V(matches) says whether it has the version of the installed
-            libraries. V(containerised) is true if a driver container has loaded it. V(users) are the processes that
-            have its devices open.
+            The driver. V(version) is the loaded module's, V(installed_version) that of the module that C(modprobe)
+            would load, and V(userspace_version) the libraries'. V(module_installed) says whether there is a module for
+            the running kernel (null with a driver container, which has its own). V(matches) says whether the loaded
+            module has the version of the libraries. V(signer) is who signed the installed module, and
+            V(signer_enrolled) whether the kernel or the firmware trusts that key. V(containerised) is true if a driver
+            container has loaded it. V(origin) is V(nvidia) for NVIDIA's repository, V(ubuntu), V(ubuntu-signed) for
+            C(linux-modules-nvidia), V(debian), V(distribution) for any other, V(runfile), V(container) or V(unknown).
+            V(platform) names NVIDIA's own system, and V(uninstaller) is the command that removes what a C(.run) file
+            installed. V(users) are the processes that have its devices open, with the subset V(gpus). V(packages), and
+            V(origin) if it follows from them, need the subset V(services).
           type: dict
           sample:
             loaded: true
@@ -135,7 +171,14 @@ ansible_facts:
             module_installed: true
             userspace_version: 580.95.05
             matches: true
+            installed_version: 580.95.05
+            signer: Canonical Ltd. Kernel Module Signing
+            signer_enrolled: true
             containerised: false
+            origin: ubuntu-signed
+            packages: {libnvidia-compute-580-server: 580.95.05}
+            platform: null
+            uninstaller: null
             users: [{pid: 1207, name: nvidia-persiste, devices: [nvidia0, nvidiactl]}]
         nouveau:
           description: The kernel's own driver, which conflicts with NVIDIA's. V(in_initramfs) is null unless the subset
@@ -250,6 +293,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Ho
 OPTIONS: dict[str, t.Any] = {
     "gather_subset": {"type": "list", "elements": "str", "default": ["all"]},
     "gather_timeout": {"type": "int", "default": 10},
+    "driver_root": {"type": "path", "default": "/run/nvidia/driver"},
 }
 
 
@@ -257,7 +301,8 @@ def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
     timeout_s = module.params["gather_timeout"]
     try:
-        facts = gather.gather(Host(timeout_s=timeout_s), module.params["gather_subset"], timeout_s)
+        host, subsets = Host(timeout_s=timeout_s), module.params["gather_subset"]
+        facts = gather.gather(host, subsets, timeout_s, module.params["driver_root"])
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)
     module.exit_json(changed=False, ansible_facts={"gpuops": facts})

@@ -11,13 +11,15 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import nvidia_packages, software
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import driver_module, driver_origin
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import (
     Section,
     known_from,
     known_if,
     unknown,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 VERSION_FILE = "/proc/driver/nvidia/version"
@@ -27,10 +29,21 @@ CONTAINER_ROOT = "/run/nvidia/driver"
 _CONTAINER_TRACES = ("/run/nvidia/nvidia-driver.pid", "/run/nvidia/validations/.driver-ctr-ready")
 """Files that a driver container writes, and removes only when it unloads its modules."""
 
-_LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
+_LIBRARY_FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    # Where Debian's packages put it if nvidia-alternative has set no links
+    "/usr/lib/x86_64-linux-gnu/nvidia/current",
+    "/usr/lib/aarch64-linux-gnu/nvidia/current",
+    "/usr/lib64/nvidia",
+    "/usr/local/lib64",
+    "/usr/local/lib",
+)
 _LIBRARY = "libnvidia-ml.so.1"
-# Debian calls the module nvidia-current. The modules nvidiafb and nvidia-wmi-ec-backlight belong to the kernel.
-_MODULE_FILE = re.compile(r"^(\S*/nvidia(?:-current|-(?:tesla|legacy)[-\w]*)?(?:-open)?\.ko(?:\.\w+)?):", re.MULTILINE)
+_UNINSTALLERS = ("/usr/bin/nvidia-uninstall", "/usr/local/bin/nvidia-uninstall")
+_DGX_RELEASE = "/etc/dgx-release"
 _DEVICE = re.compile(r"nvidia(\d+|ctl|-uvm|-uvm-tools|-modeset|-nvswitch\d+|-caps)$")
 _MODPROBE_FOLDERS = (
     "/usr/lib/modprobe.d",
@@ -61,37 +74,34 @@ def loaded_version(host: Host) -> str | None:
     return host.read("/sys/module/nvidia/version") or (match[1] if match else None)
 
 
-def driver_root(host: Host) -> str:
+def driver_root(host: Host, container_root: str = CONTAINER_ROOT) -> str:
     """Return the root folder of the driver's libraries and commands, which is a driver container's if there is one."""
-    return CONTAINER_ROOT if host.exists(f"{CONTAINER_ROOT}/usr/bin/nvidia-smi") else ""
+    return container_root if host.exists(f"{container_root}/usr/bin/nvidia-smi") else ""
 
 
 def library(host: Host, root: str) -> str | None:
-    """Return the path of NVML's library below the driver's root, or None if it does not exist."""
-    paths = (f"{root}{folder}/{_LIBRARY}" for folder in _LIBRARY_FOLDERS)
-    return next((path for path in paths if host.exists(path)), None)
+    """Return the path of NVML's library below the driver's root, or None if it does not exist.
+
+    On Debian the path leads through two links of update-alternatives.
+    """
+    found = (host.resolve(f"{folder}/{_LIBRARY}", root) for folder in _LIBRARY_FOLDERS)
+    return next(filter(None, found), None)
 
 
 def userspace_version(host: Host, root: str) -> str | None:
-    """Return the version of the driver's libraries, which is part of the name that the library's link points to."""
-    path = library(host, root)
-    match = re.search(r"\.so\.(\d+\.\d+[\d.]*)$", (host.link_name(path) or "") if path else "")
+    """Return the version of the driver's libraries, which is part of the library's name."""
+    match = re.search(r"\.so\.(\d+\.\d+[\d.]*)$", library(host, root) or "")
     return match[1] if match else None
 
 
-def module_installed(host: Host) -> tuple[bool | None, str]:
-    """Return whether the running kernel has a file of the module nvidia.
+def module_files(host: Host, root: str) -> tuple[list[str] | None, str]:
+    """Return the files of the module nvidia that the running kernel has.
 
     The text is the source of the answer, or the reason why it is unknown.
     """
-    if driver_root(host) or any(map(host.exists, _CONTAINER_TRACES)):
+    if root or any(map(host.exists, _CONTAINER_TRACES)):
         return None, "A driver container brings its own module"
-    folder = f"/lib/modules/{host.read('/proc/sys/kernel/osrelease')}"
-    listed = host.read(f"{folder}/modules.dep")
-    if listed is None:
-        return None, f"There is no {folder}/modules.dep"
-    paths = (path if path.startswith("/") else f"{folder}/{path}" for path in _MODULE_FILE.findall(listed))
-    return any(map(host.exists, paths)), f"{folder}/modules.dep"
+    return driver_module.files(host)
 
 
 def users(host: Host) -> list[Json] | None:
@@ -109,32 +119,77 @@ def users(host: Host) -> list[Json] | None:
     return sorted(found, key=lambda user: user["pid"])
 
 
-def driver(host: Host) -> Section:
-    """Return the driver's facts."""
+def driver(host: Host, container_root: str = CONTAINER_ROOT, with_users: bool = True) -> Section:
+    """Return the driver's facts, without those that come from packages.
+
+    To find its users takes a look at every open file of every process, which a busy host has a hundred thousand of.
+    """
     loaded = is_loaded(host)
-    root = driver_root(host)
+    root = driver_root(host, container_root)
     version = loaded_version(host) if loaded else None
     kind = module_type(host.read(VERSION_FILE)) if loaded else None
     libraries = userspace_version(host, root)
-    holders = users(host) if loaded else []
-    installed, source_or_reason = module_installed(host)
+    holders, no_users = _users(host, loaded, with_users)
     facts = {
         "loaded": loaded,
         "version": version,
         "module_type": kind,
-        "module_installed": installed,
         "userspace_version": libraries,
         "matches": version == libraries if version and libraries else None,
         "containerised": bool(root),
         "users": holders,
+        "platform": platform(host),
+        "uninstaller": next(filter(host.exists, _UNINSTALLERS), None),
     }
     sources = {
         "loaded": known_from("sysfs"),
-        "module_installed": known_if(installed, source_or_reason, source_or_reason),
-        "containerised": known_from(CONTAINER_ROOT),
-        "users": known_if(holders, "procfs", "Only root can see which files other users' processes have open"),
+        "containerised": known_from(container_root),
+        "users": known_if(holders, "procfs", no_users),
+        "platform": known_if(facts["platform"], _DGX_RELEASE, f"There is no {_DGX_RELEASE}"),
+        "uninstaller": known_if(facts["uninstaller"], "nvidia-uninstall", "nvidia-uninstall is not installed"),
     }
-    return Section(facts, {**sources, **_version_sources(facts)})
+    module = _module(host, root)
+    return Section({**facts, **module.facts}, {**sources, **_version_sources(facts), **module.sources})
+
+
+def _users(host: Host, loaded: bool, wanted: bool) -> tuple[list[Json] | None, str]:
+    if not loaded:
+        return [], ""
+    if not wanted:
+        return None, "Name the subset gpus to look for the processes that use the driver"
+    return users(host), "Only root can see which files other users' processes have open"
+
+
+def _module(host: Host, root: str) -> Section:
+    """Return the facts of the module's file, which ``modprobe nvidia`` would load."""
+    paths, source = module_files(host, root)
+    facts: Json = {
+        "module_installed": None if paths is None else bool(paths),
+        **dict.fromkeys(("installed_version", "signer", "signer_enrolled")),
+    }
+    sources = {"module_installed": known_if(facts["module_installed"], source, source)}
+    path = driver_module.chosen(paths or [], modprobe_text(host)) if paths else None
+    if path is None:
+        reason = source if paths is None else "The running kernel has no module nvidia"
+        return Section(facts, {**dict.fromkeys(facts, unknown(reason)), **sources})
+    module = driver_module.inspect(host, path)
+    facts.update(installed_version=module.version, signer=module.signer)
+    sources["installed_version"] = known_if(module.version, "modinfo", module.reason or "The module has no version")
+    unsigned = module.reason or "The module has no signature"
+    sources["signer"] = sources["signer_enrolled"] = known_if(module.signer, "modinfo", unsigned)
+    if module.signer:
+        enrolled, source = driver_module.signer_enrolled(host, module.signer)
+        facts["signer_enrolled"], sources["signer_enrolled"] = enrolled, known_if(enrolled, source, source)
+    return Section(facts, sources)
+
+
+def platform(host: Host) -> str | None:
+    """Return the name and version of NVIDIA's own system, such as DGX OS 7.1.0, or None elsewhere."""
+    release = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', host.read(_DGX_RELEASE) or "", re.MULTILINE))
+    if not release:
+        return None
+    version = release.get("DGX_OTA_VERSION") or release.get("DGX_SWBUILD_VERSION") or ""
+    return f"DGX OS {version}".strip()
 
 
 def _version_sources(facts: Json) -> dict[str, dict[str, str | None]]:
@@ -147,6 +202,27 @@ def _version_sources(facts: Json) -> dict[str, dict[str, str | None]]:
         "userspace_version": known_if(facts["userspace_version"], _LIBRARY, no_library),
         "matches": known_if(facts["matches"], f"sysfs, {_LIBRARY}", no_match),
     }
+
+
+def with_packages(section: Section, packages: Output | None) -> Section:
+    """Add the driver's packages and origin to its facts. ``packages`` is what the package manager answered."""
+    found = _driver_packages(packages)
+    versions = None if found is None else {name: found[name].version for name in sorted(found)}
+    reason = str(packages.error) if packages else "Name the subset services to ask the package manager"
+    origin = driver_origin.origin(section.facts, found)
+    sources = {
+        "origin": known_if(origin, "packages", reason if found is None else "The host has no driver"),
+        "packages": known_if(versions, "packages", reason),
+    }
+    return Section({**section.facts, "origin": origin, "packages": versions}, {**section.sources, **sources})
+
+
+def _driver_packages(packages: Output | None) -> dict[str, software.Package] | None:
+    if packages is None or not packages.ok:
+        return None
+    installed = software.parse_rows(packages.stdout)
+    others = nvidia_packages.matching(installed, driver_origin.OTHER_NAMES)
+    return {name: row for name, row in installed.items() if nvidia_packages.is_driver(name) or name in others}
 
 
 def nouveau(host: Host, cmdline: t.Sequence[str]) -> Section:
@@ -182,6 +258,11 @@ def modprobe_files(host: Host) -> list[str]:
         if name.endswith(".conf")
     }
     return [by_name[name] for name in sorted(by_name)]
+
+
+def modprobe_text(host: Host) -> str:
+    """Return modprobe's configuration as one text."""
+    return "\n".join(host.read(path) or "" for path in modprobe_files(host))
 
 
 def blocks_module(text: str, module: str) -> bool:

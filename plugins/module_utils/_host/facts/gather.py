@@ -31,7 +31,14 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import (
     software,
     xid,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import merge, nvml, pci, smi
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import (
+    driver_origin,
+    fabric,
+    merge,
+    nvml,
+    pci,
+    smi,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import DriverReport
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_if
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
@@ -39,8 +46,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 # Each subset and the top-level facts that it returns.
 SUBSETS: dict[str, tuple[str, ...]] = {
-    "pci": ("gpus", "nvswitches"),
-    "gpus": ("gpus", "nvswitches"),
+    "pci": ("gpus", "nvswitches", "fabric"),
+    "gpus": ("gpus", "nvswitches", "fabric"),
     "driver": ("driver",),
     "nouveau": ("nouveau",),
     "initramfs": ("nouveau",),
@@ -84,8 +91,9 @@ def select_subsets(requested: t.Sequence[str]) -> set[str]:
 class Gatherer:
     """Gathers each fact once, when it is first needed."""
 
-    def __init__(self, host: Host, subsets: t.Collection[str], timeout_s: float) -> None:
+    def __init__(self, host: Host, subsets: t.Collection[str], timeout_s: float, container_root: str) -> None:
         self._host = host
+        self._container_root = container_root.rstrip("/")
         self._subsets = subsets
         self._deadline = time.monotonic() + timeout_s
         # The child must start before the threads, because it is not safe to fork a process that has threads.
@@ -93,7 +101,11 @@ class Gatherer:
         self._pool = concurrent.futures.ThreadPoolExecutor(max_workers=4)
         self._pending: dict[str, concurrent.futures.Future[t.Any]] = {}
         if {"services", "runtimes"} & set(subsets):
-            packages = (*nvidia_packages.SERVICE_PACKAGES, *runtimes.RUNTIME_PACKAGES)
+            packages = (
+                *nvidia_packages.DRIVER_PACKAGES,
+                *driver_origin.OTHER_NAMES,
+                *runtimes.RUNTIME_PACKAGES,
+            )
             self._pending["packages"] = self._pool.submit(software.package_query, host, packages)
             units = (*services.SERVICE_UNITS, *runtimes.RUNTIME_UNITS)
             self._pending["units"] = self._pool.submit(software.unit_query, host, units)
@@ -120,7 +132,7 @@ class Gatherer:
 
     @functools.cached_property
     def _driver_root(self) -> str:
-        return driver.driver_root(self._host)
+        return driver.driver_root(self._host, self._container_root)
 
     @functools.cached_property
     def _cmdline(self) -> list[str]:
@@ -166,9 +178,15 @@ class Gatherer:
         return pci.nvswitches(self._inventory)
 
     @functools.cached_property
+    def fabric(self) -> Section:
+        """The fabric of the GPUs."""
+        return fabric.fabric(self.gpus, self.nvswitches)
+
+    @functools.cached_property
     def driver(self) -> Section:
         """The driver."""
-        return driver.driver(self._host)
+        section = driver.driver(self._host, self._container_root, with_users="gpus" in self._subsets)
+        return driver.with_packages(section, self._output("packages"))
 
     @functools.cached_property
     def nouveau(self) -> Section:
@@ -202,12 +220,12 @@ class Gatherer:
     def services(self) -> Section:
         """NVIDIA's services."""
         version = self.driver.facts["version"]
-        return services.services(self._host, self._output("packages"), self._output("units"), version)
+        return services.services(self._host, self._asked("packages"), self._asked("units"), version)
 
     @functools.cached_property
     def runtimes(self) -> Section:
         """Container runtimes."""
-        return runtimes.runtimes(self._host, self._output("packages"), self._output("units"))
+        return runtimes.runtimes(self._host, self._asked("packages"), self._asked("units"))
 
     @functools.cached_property
     def xid(self) -> Section:
@@ -234,10 +252,15 @@ class Gatherer:
         """Whether a reboot is due."""
         return kernel.reboot(self._host, self.kernel.facts, self.nouveau.facts, self.driver.facts)
 
-    def _output(self, name: str) -> Output:
+    def _asked(self, name: str) -> Output:
         return t.cast(Output, self._pending[name].result())
 
+    def _output(self, name: str) -> Output | None:
+        return self._asked(name) if name in self._pending else None
 
-def gather(host: Host, requested: t.Sequence[str], timeout_s: float) -> Json:
+
+def gather(
+    host: Host, requested: t.Sequence[str], timeout_s: float, container_root: str = driver.CONTAINER_ROOT
+) -> Json:
     """Gather the facts of the subsets that ``gather_subset`` requests."""
-    return Gatherer(host, select_subsets(requested), timeout_s).gather()
+    return Gatherer(host, select_subsets(requested), timeout_s, container_root).gather()

@@ -17,6 +17,9 @@ SERVICE_UNITS = tuple(service.unit for service in SERVICES.values())
 
 # If the fabric manager's start script runs NVLSM, NVLSM has no unit.
 _PROCESSES = {"nvlsm": "nvlsm"}
+# NVLSM's versions have nothing to do with the driver's. The persistence daemon works with every driver, and Debian's is
+# older than its driver.
+_OWN_VERSIONS = ("nvlsm", "persistenced")
 _ENABLED = ("enabled", "enabled-runtime", "static", "generated")
 
 
@@ -40,8 +43,7 @@ def services(host: Host, packages: Output, units: Output, driver_version: str | 
 
 
 def _matches_driver(name: str, version: str | None, driver_version: str | None) -> bool | None:
-    # The versions of NVLSM have nothing to do with those of the driver.
-    if name == "nvlsm" or not version or not driver_version:
+    if name in _OWN_VERSIONS or not version or not driver_version:
         return None
     return version == driver_version
 

@@ -8,19 +8,32 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 
 _UNIT_PROPERTIES = "Id,LoadState,ActiveState,UnitFileState"
-_DPKG_FORMAT = "${Package}\t${Version}\t${db:Status-Status}\n"
-_RPM_FORMAT = "%{NAME}\t%{EPOCH}:%{VERSION}-%{RELEASE}\tinstalled\n"
+_DPKG_FORMAT = "${Package}\t${Version}\t${db:Status-Status}\t${Maintainer}\n"
+_RPM_FORMAT = "%{NAME}\t%{EPOCH}:%{VERSION}-%{RELEASE}\tinstalled\t%{VENDOR}\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Package:
+    """An installed package: its upstream version, and who made it (dpkg's maintainer or rpm's vendor)."""
+
+    version: str
+    maker: str
 
 
 def package_query(host: Host, patterns: t.Sequence[str]) -> Output:
-    """List the packages that match the patterns, with one command. Each line has a name, a version and a state."""
-    if host.which("dpkg-query"):
+    """List the packages that match the patterns, with one command.
+
+    Each line has a name, a version, a state and a maker.
+    """
+    # Some hosts of other families have a dpkg that knows no package.
+    if host.which("dpkg-query") and (host.exists("/etc/debian_version") or not host.which("rpm")):
         output = host.run(["dpkg-query", "--show", f"--showformat={_DPKG_FORMAT}", *patterns])
         # dpkg-query exits with 1 if a pattern matches nothing, which is not an error here.
         return Output(output.stdout) if output.stdout or "no packages found" in output.stderr else output
@@ -32,10 +45,17 @@ def unit_query(host: Host, units: t.Sequence[str]) -> Output:
     return host.run(["systemctl", "show", f"--property={_UNIT_PROPERTIES}", *units])
 
 
+def parse_rows(text: str) -> dict[str, Package]:
+    """Return the installed packages by their names."""
+    rows = (line.split("\t") for line in text.splitlines())
+    return {
+        row[0]: Package(upstream_version(row[1]), row[3]) for row in rows if len(row) == 4 and row[2] == "installed"
+    }
+
+
 def parse_packages(text: str) -> dict[str, str]:
     """Return the installed packages and their upstream versions, without epoch and revision."""
-    rows = (line.split("\t") for line in text.splitlines())
-    return {row[0]: upstream_version(row[1]) for row in rows if len(row) == 3 and row[2] == "installed"}
+    return {name: package.version for name, package in parse_rows(text).items()}
 
 
 def upstream_version(version: str) -> str:

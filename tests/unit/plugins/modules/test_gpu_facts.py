@@ -23,6 +23,7 @@ PLUGINS = Path(gpu_facts.__file__).parents[1]
 EVERYTHING = {
     "gpus",
     "nvswitches",
+    "fabric",
     "driver",
     "nouveau",
     "kernel",
@@ -37,7 +38,7 @@ EVERYTHING = {
     "reboot",
     "sources",
 }
-MINIMUM = {"gpus", "nvswitches", "driver", "nouveau", "kernel", "sources"}
+MINIMUM = {"gpus", "nvswitches", "fabric", "driver", "nouveau", "kernel", "sources"}
 
 
 class HangingHost(FakeHost):
@@ -84,6 +85,11 @@ def test_a_machine_with_nvml(facts: Facts, tmp_path: Path, nvml: SetNvml) -> Non
     assert found["gpus"][0]["iommu_group"] == 20
     assert found["gpus"][0]["reason"] is None
     assert len(found["nvswitches"]) == 4
+    assert found["fabric"] == {"kind": "nvswitch"}
+    assert (found["driver"]["origin"], list(found["driver"]["packages"])) == (
+        "ubuntu",
+        ["nvidia-compute-utils-570-server", "nvidia-fabricmanager-570"],
+    )
     assert found["driver"]["matches"] is True
     assert found["services"]["fabric_manager"]["matches_driver"] is False
     assert found["iommu"]["mode"] == "passthrough"
@@ -117,12 +123,12 @@ def test_nvidia_smi_without_nvidia_ml_py(facts: Facts, tmp_path: Path, monkeypat
         recorded("nvidia-smi/h100-550.xml").replace("00000000:19", "00000000:18").replace("00000000:3B", "00000000:2A")
     )
     found = facts(FakeHost(tmp_path, nvidia_smi=xml), gather_subset=["!all", "!min", "gpus"])
-    assert set(found) == {"gpus", "nvswitches", "sources"}
+    assert set(found) == {"gpus", "nvswitches", "fabric", "sources"}
     assert [gpu["serial"] for gpu in found["gpus"]] == ["1653723052734", "1653723051180"]
     assert found["gpus"][1]["fabric"]["state"] == "In Progress"
     assert found["gpus"][1]["mig"]["pending"] is True
     assert found["sources"]["gpus.uuid"]["source"] == "nvidia-smi"
-    assert found["sources"]["gpus.nvlink"]["reason"] == "nvidia-smi -q -x does not report it, but NVML does"
+    assert found["sources"]["gpus.nvlink"]["reason"] == "nvidia-smi lists no NVLink"
 
 
 def test_nvidia_smi_is_used_if_the_nvml_library_is_missing(facts: Facts, tmp_path: Path, nvml: SetNvml) -> None:
@@ -228,6 +234,24 @@ def test_the_library_of_a_driver_container_is_used(
     assert found["gpus"][0]["product"] == "NVIDIA H100 80GB HBM3"
 
 
+def test_a_driver_container_in_the_folder_of_the_option(facts: Facts, tmp_path: Path) -> None:
+    plant(tmp_path, H100, 1)
+    write(tmp_path / "opt/driver/usr/bin/nvidia-smi", "")
+    assert facts(FakeHost(tmp_path), gather_subset=["min"])["driver"]["containerised"] is False
+    found = facts(FakeHost(tmp_path), gather_subset=["min"], driver_root="/opt/driver/")
+    assert (found["driver"]["containerised"], found["driver"]["origin"]) == (True, "container")
+
+
+def test_the_minimum_needs_no_command_and_looks_into_no_process(facts: Facts, tmp_path: Path) -> None:
+    plant(tmp_path, H100)
+    write(tmp_path / "proc/1/comm", "systemd\n")
+    host = FakeHost(tmp_path, modinfo="", dpkg_query="", systemctl="", nvidia_smi="")
+    found = facts(host, gather_subset=["min"])
+    assert host.ran == []
+    assert found["driver"]["users"] is None
+    assert found["driver"]["packages"] is None
+
+
 def test_the_initramfs_is_inspected_only_on_request(facts: Facts, tmp_path: Path) -> None:
     write(tmp_path / "proc/sys/kernel/osrelease", "6.8\n")
     write(tmp_path / "boot/initrd.img-6.8", "")
@@ -247,7 +271,7 @@ def test_the_initramfs_is_inspected_only_on_request(facts: Facts, tmp_path: Path
         (["!all"], MINIMUM),
         (["xid"], MINIMUM | {"xid"}),
         (["!all", "!min", "xid"], {"xid", "sources"}),
-        (["!all", "!min", "pci"], {"gpus", "nvswitches", "sources"}),
+        (["!all", "!min", "pci"], {"gpus", "nvswitches", "fabric", "sources"}),
         (["all", "!services", "!runtimes", "!xid"], EVERYTHING - {"services", "runtimes", "xid"}),
         (["!all", "!min"], {"sources"}),
     ],

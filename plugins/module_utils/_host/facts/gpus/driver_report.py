@@ -18,10 +18,17 @@ FIELDS = (
     "memory_mib",
     "power_w",
     "power_limit_w",
+    "persistence_mode",
+    "vbios",
+    "inforom",
+    "gsp",
     "ecc",
     "remapped_rows",
+    "retired_pages",
+    "recovery_action",
     "mig",
     "nvlink",
+    "peer_type",
     "fabric",
 )
 """The facts that only the driver knows. It also knows ``architecture`` and ``pcie``, better than sysfs does."""

@@ -47,9 +47,18 @@ def _gpu(from_pci: Json, gpu: GpuReport | None, report: DriverReport) -> Json:
     facts: Json = {**dict.fromkeys((*_PCI_FIELDS, *_SHARED_FIELDS)), **from_pci}
     facts.update({field: from_driver.get(field) for field in FIELDS})
     facts.update({field: from_driver.get(field) or facts[field] for field in _SHARED_FIELDS})
+    facts["pcie"] = _with_verdict(facts["pcie"])
     facts["lost"] = bool(facts["lost"] or (gpu and gpu.lost))
     facts["reason"] = _lost_reason(gpu) if facts["lost"] else _missing_report_reason(gpu, report)
     return facts
+
+
+def _with_verdict(pcie: Json | None) -> Json | None:
+    """Add whether the link has lost lanes. The generation says nothing: an idle GPU lowers it to save power."""
+    if pcie is None:
+        return None
+    known = pcie["width"] is not None and pcie["width_max"] is not None
+    return {"generation_host": None, **pcie, "degraded": pcie["width"] < pcie["width_max"] if known else None}
 
 
 def _lost_reason(gpu: GpuReport | None) -> str:

@@ -22,6 +22,7 @@ import signal
 import time
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import health
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import (
     DriverReport,
     GpuReport,
@@ -48,8 +49,12 @@ _ARCHITECTURES = {
     8: "Ada Lovelace",
     9: "Hopper",
     10: "Blackwell",
+    13: "Rubin",
 }
 _FABRIC_STATES = {1: "Not Started", 2: "In Progress", 3: "Completed"}
+_PEER_TYPES = ("Direct Connected", "Switch Connected")
+_RECOVERY_ACTION = 230
+"""The field of NVML that says what the driver recommends to do about a GPU. Older bindings do not name it."""
 _MEBIBYTE = 1024 * 1024
 _END = "done"
 
@@ -152,6 +157,8 @@ def _gpu(nvml: t.Any, index: int) -> Json:
     for field, question in QUESTIONS.items():
         try:
             values[field] = question(nvml, handle)
+        except AttributeError as e:
+            reasons[field] = f"The installed nvidia-ml-py is too old ({e})"
         except nvml.NVMLError as e:
             reasons[field] = f"NVML: {e}"
             if e.value == nvml.NVML_ERROR_GPU_IS_LOST:
@@ -175,10 +182,11 @@ def _optional(nvml: t.Any, call: t.Callable[..., t.Any], *arguments: t.Any) -> t
 
 
 def _pcie(nvml: t.Any, handle: t.Any) -> dict[str, int | None]:
+    together = nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)
     return {
         "generation": nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle),
-        "generation_max": _optional(nvml, nvml.nvmlDeviceGetGpuMaxPcieLinkGeneration, handle)
-        or nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle),
+        "generation_max": _optional(nvml, nvml.nvmlDeviceGetGpuMaxPcieLinkGeneration, handle) or together,
+        "generation_host": together,
         "width": nvml.nvmlDeviceGetCurrPcieLinkWidth(handle),
         "width_max": nvml.nvmlDeviceGetMaxPcieLinkWidth(handle),
     }
@@ -209,6 +217,33 @@ def _remapped_rows(nvml: t.Any, handle: t.Any) -> Json:
         "pending": bool(pending),
         "failure": bool(failure),
     }
+
+
+def _retired_pages(nvml: t.Any, handle: t.Any) -> Json:
+    single, double = (
+        nvml.NVML_PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS,
+        (nvml.NVML_PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR),
+    )
+    return {
+        "single_bit": len(nvml.nvmlDeviceGetRetiredPages(handle, single)),
+        "double_bit": len(nvml.nvmlDeviceGetRetiredPages(handle, double)),
+        "pending": bool(nvml.nvmlDeviceGetRetiredPagesPendingStatus(handle)),
+    }
+
+
+def _recovery_action(nvml: t.Any, handle: t.Any) -> str | None:
+    (field,) = nvml.nvmlDeviceGetFieldValues(handle, [_RECOVERY_ACTION])
+    if field.nvmlReturn != nvml.NVML_SUCCESS:
+        raise nvml.NVMLError(field.nvmlReturn)
+    return health.recovery_action(field.value.uiVal)
+
+
+def _peer_type(nvml: t.Any, handle: t.Any) -> str | None:
+    info = nvml.c_nvmlPlatformInfo_v2_t()
+    nvml.nvmlDeviceGetPlatformInfo(handle, ctypes.byref(info))
+    # nvidia-ml-py turns such a byte into text.
+    number = bytes(info)[nvml.c_nvmlPlatformInfo_v2_t.peerType.offset]
+    return _PEER_TYPES[number] if number < len(_PEER_TYPES) else None
 
 
 def _mig(nvml: t.Any, handle: t.Any) -> Json:
@@ -250,8 +285,7 @@ def _nvlink(nvml: t.Any, handle: t.Any) -> Json:
 
 
 def _fabric(nvml: t.Any, handle: t.Any) -> Json | None:
-    info = nvml.c_nvmlGpuFabricInfoV_t()
-    nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
+    info = _fabric_info(nvml, handle)
     state = _FABRIC_STATES.get(info.state)
     if state is None:
         return None
@@ -264,7 +298,23 @@ def _fabric(nvml: t.Any, handle: t.Any) -> Json | None:
         "status": status,
         "clique": info.cliqueId,
         "cluster_uuid": "-".join((cluster[:8], cluster[8:12], cluster[12:16], cluster[16:20], cluster[20:])),
+        **health.of_mask(info.healthMask, getattr(info, "healthSummary", 0)),
     }
+
+
+def _fabric_info(nvml: t.Any, handle: t.Any) -> t.Any:
+    """Return the newest form of the information that both the driver and nvidia-ml-py know."""
+    for name in ("c_nvmlGpuFabricInfo_v3_t", "c_nvmlGpuFabricInfo_v2_t"):
+        if hasattr(nvml, name):
+            info = getattr(nvml, name)()
+            try:
+                nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
+            except nvml.NVMLError as e:
+                if e.value != nvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH or name.endswith("_v2_t"):
+                    raise
+            else:
+                return info
+    raise nvml.NVMLError(nvml.NVML_ERROR_NOT_SUPPORTED)
 
 
 QUESTIONS: dict[str, t.Callable[[t.Any, t.Any], t.Any]] = {
@@ -275,11 +325,18 @@ QUESTIONS: dict[str, t.Callable[[t.Any, t.Any], t.Any]] = {
     "memory_mib": lambda nvml, handle: nvml.nvmlDeviceGetMemoryInfo(handle).total // _MEBIBYTE,
     "power_w": lambda nvml, handle: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
     "power_limit_w": lambda nvml, handle: nvml.nvmlDeviceGetPowerManagementLimit(handle) / 1000,
+    "persistence_mode": lambda nvml, handle: bool(nvml.nvmlDeviceGetPersistenceMode(handle)),
+    "vbios": lambda nvml, handle: _string(nvml.nvmlDeviceGetVbiosVersion(handle)),
+    "inforom": lambda nvml, handle: _string(nvml.nvmlDeviceGetInforomImageVersion(handle)),
+    "gsp": lambda nvml, handle: _string(nvml.nvmlDeviceGetGspFirmwareVersion(handle)),
     "pcie": _pcie,
     "ecc": _ecc,
     "remapped_rows": _remapped_rows,
+    "retired_pages": _retired_pages,
+    "recovery_action": _recovery_action,
     "mig": _mig,
     "nvlink": _nvlink,
+    "peer_type": _peer_type,
     "fabric": _fabric,
 }
 """The call for each field of a GPU, in the order of the calls."""

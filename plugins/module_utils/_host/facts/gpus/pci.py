@@ -31,6 +31,7 @@ _SWITCH_CLASS = "0x0680"
 _CONNECTX_7 = "1021"
 # The switches of NVLink 5 are behind a ConnectX-7. NVIDIA's fabric manager finds it by this text in its product data.
 _SWITCH_MANAGEMENT = b"SW_MNG"
+_MANAGER_NAME = "ConnectX-7 [NVLink 5 switch management]"
 _GENERATION_OF_SPEED = {
     "2.5": 1,
     "5.0": 2,
@@ -93,7 +94,7 @@ def generation(speed: str | None) -> int | None:
 
 def scan(host: Host) -> Inventory:
     """Find NVIDIA's GPUs and NVSwitches. A virtual function of a GPU does not count as a GPU."""
-    gpus, switches = [], []
+    gpus, switches, adapters = [], [], []
     addresses = host.names(DEVICES)
     for address in addresses:
         folder = f"{DEVICES}/{address}"
@@ -102,15 +103,22 @@ def scan(host: Host) -> Inventory:
             gpus.append(_device(host, address))
         elif vendor == f"0x{NVIDIA}" and class_ == _SWITCH_CLASS:
             switches.append(_device(host, address))
-        elif vendor == f"0x{MELLANOX}" and _manages_switches(host, folder):
-            switches.append(dataclasses.replace(_device(host, address), name="ConnectX-7 [NVLink 5 switch management]"))
-    return Inventory(gpus, switches, bool(addresses))
+        elif vendor == f"0x{MELLANOX}" and host.read(f"{folder}/device") == f"0x{_CONNECTX_7}":
+            adapters.append(address)
+    return Inventory(gpus, [*switches, *_switch_managers(host, gpus, adapters)], bool(addresses))
 
 
-def _manages_switches(host: Host, folder: str) -> bool:
-    if host.read(f"{folder}/device") != f"0x{_CONNECTX_7}" or not host.names(f"{folder}/infiniband"):
-        return False
-    return _SWITCH_MANAGEMENT in (host.read_bytes(f"{folder}/vpd") or b"")
+def _switch_managers(host: Host, gpus: t.Iterable[Device], adapters: t.Iterable[str]) -> list[Device]:
+    """Return the adapters that manage switches of NVLink 5.
+
+    To read an adapter's product data takes up to 0.1 s, so a host without such GPUs is spared it.
+    """
+    if not any(gpu.device_id == f"{NVIDIA}:{number}" for gpu in gpus for number in pci_ids.NVLINK_5):
+        return []
+    managers = [
+        address for address in adapters if _SWITCH_MANAGEMENT in (host.read_bytes(f"{DEVICES}/{address}/vpd") or b"")
+    ]
+    return [dataclasses.replace(_device(host, address), name=_MANAGER_NAME) for address in managers]
 
 
 def _device(host: Host, address: str) -> Device:

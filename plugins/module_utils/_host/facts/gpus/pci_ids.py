@@ -18,6 +18,11 @@ import re
 NVIDIA = "10de"
 MELLANOX = "15b3"
 
+NVLINK_5 = ("2901", "3182")
+"""GPUs on boards with switches of NVLink 5: B200 and B300."""
+NVL72 = ("2941", "31c2")
+"""GPUs of racks with switches of NVLink 5: GB200 and GB300."""
+
 _NAMES = {
     "15f7": "GP100GL [Tesla P100 PCIe 12GB]",
     "15f8": "GP100GL [Tesla P100 PCIe 16GB]",
@@ -36,22 +41,28 @@ _NAMES = {
     "20b3": "GA100 [A100-SXM-64GB]",
     "20b5": "GA100 [A100 PCIe 80GB]",
     "20b7": "GA100GL [A30 PCIe]",
+    "20bd": "GA100 [A800 SXM4 40GB]",
     "20f1": "GA100 [A100 PCIe 40GB]",
     "20f3": "GA100 [A800-SXM4-80GB]",
     "20f5": "GA100 [A800 80GB PCIe]",
+    "20f6": "GA100 [A800 40GB Active]",
+    "20fd": "GA100 [AX800]",
     "2235": "GA102GL [A40]",
     "2236": "GA102GL [A10]",
     "2237": "GA102GL [A10G]",
     "22a3": "GH100 [H100 NVSwitch]",
+    "230e": "GH100 [H20 NVL16]",
     "2321": "GH100 [H100 NVL]",
     "2322": "GH100 [H800 PCIe]",
     "2324": "GH100 [H800]",
     "2329": "GH100 [H20]",
+    "232c": "GH100 [H20-3e]",
     "2330": "GH100 [H100 SXM5 80GB]",
     "2331": "GH100 [H100 PCIe]",
     "2335": "GH100 [H200 SXM 141GB]",
     "2336": "GH100 [H100]",
     "2339": "GH100 [H100]",
+    "233a": "GH100 [H800 NVL]",
     "233b": "GH100 [H200 NVL]",
     "2342": "GH100 [GH200 480GB]",
     "2348": "GH100 [GH200 144G HBM3e]",
@@ -59,10 +70,14 @@ _NAMES = {
     "26b5": "AD102GL [L40]",
     "26b9": "AD102GL [L40S]",
     "26ba": "AD102GL [L20]",
+    "27b6": "AD104GL [L2]",
     "27b8": "AD104GL [L4]",
     "2901": "GB100 [B200]",
     "2941": "GB100 [GB200]",
+    "2bb1": "GB202GL [RTX PRO 6000 Blackwell Workstation Edition]",
+    "2bb4": "GB202GL [RTX PRO 6000 Blackwell Max-Q Workstation Edition]",
     "2bb5": "GB202GL [RTX PRO 6000 Blackwell Server Edition]",
+    "2e12": "GB20B [GB10]",
     "3182": "GB110 [B300]",
     "31c2": "GB110 [GB300]",
 }

@@ -8,10 +8,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import typing as t
 import xml.etree.ElementTree as ET
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import health
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import (
     FIELDS,
     DriverReport,
@@ -22,7 +24,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Ho
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _SOURCE = "nvidia-smi"
-_NOT_IN_XML = "nvidia-smi -q -x does not report it, but NVML does"
 _NOT_SUPPORTED = "nvidia-smi says N/A"
 # Driver versions differ in these names. The newest comes first.
 _POWER = ("gpu_power_readings/instant_power_draw", "gpu_power_readings/power_draw", "power_readings/power_draw")
@@ -35,7 +36,16 @@ _POWER_LIMIT = (
 _HEADING = re.compile(r"GPU \d+: .*\(UUID: (?P<uuid>[^)]+)\)")
 _PROFILE = re.compile(r"^\s+MIG (?P<profile>\S+)\s+Device\s+(?P<index>\d+): \(UUID: (?P<uuid>[^)]+)\)")
 # The GPU does not have the value, or the driver could not read it. Some versions write an error in brackets.
-_NO_VALUE = ("", "N/A", "None", "Unknown Error", "Insufficient Permissions", "GPU is lost")
+_NO_VALUE = (
+    "",
+    "N/A",
+    "None",
+    "Unknown Error",
+    "Insufficient Permissions",
+    "GPU is lost",
+    "Requested functionality has been deprecated",
+)
+_LINK = re.compile(r"^\s+Link (?P<link>\d+): (?P<state>.+)$")
 _LOST = re.compile(
     r"Unable to determine the device handle for (?:GPU|gpu)\s*(?:\d+: )?(?P<gpu>[0-9a-fA-F:.]+?): (?P<message>.+)"
 )
@@ -44,11 +54,13 @@ _LOST = re.compile(
 def ask(host: Host, root: str, timeout_s: float) -> DriverReport:
     """Run the nvidia-smi below the driver's root.
 
-    If a GPU has MIG instances, run it a second time for their names.
+    It runs again for the NVLinks, and a third time for the names of MIG instances if there are any.
     """
     command = ["chroot", root, "nvidia-smi"] if root else ["nvidia-smi"]
     output = host.run([*command, "-q", "-x"], timeout_s)
     report = parse(output)
+    if any(gpu.values for gpu in report.gpus):
+        add_links(report, host.run([*command, "nvlink", "--status"], timeout_s))
     if any(_instances(gpu) for gpu in report.gpus):
         name_instances(report, host.run([*command, "-L"], timeout_s).stdout)
     return report
@@ -90,14 +102,22 @@ def _gpu(gpu: ET.Element) -> GpuReport:
         "memory_mib": _whole(gpu, "fb_memory_usage/total"),
         "power_w": _first(_decimal(gpu, path) for path in _POWER),
         "power_limit_w": _first(_decimal(gpu, path) for path in _POWER_LIMIT),
+        "persistence_mode": _flag(gpu, "persistence_mode"),
+        "vbios": _text(gpu, "vbios_version"),
+        "inforom": _text(gpu, "inforom_version/img_version"),
+        "gsp": _text(gpu, "gsp_firmware_version"),
         "pcie": _pcie(gpu),
         "ecc": _ecc(gpu),
         "remapped_rows": _remapped_rows(gpu),
+        "retired_pages": _retired_pages(gpu),
+        "recovery_action": health.recovery_action_of_text(gpu.findtext("gpu_recovery_action")),
         "mig": _mig(gpu),
+        "nvlink": None,
+        "peer_type": _text(gpu, "platformInfo/peer_type"),
         "fabric": _fabric(gpu),
     }
     reasons = {field: _NOT_SUPPORTED for field, value in values.items() if value is None}
-    return GpuReport(normal_address(gpu.get("id", "")), values=values, reasons={**reasons, "nvlink": _NOT_IN_XML})
+    return GpuReport(normal_address(gpu.get("id", "")), values=values, reasons=reasons)
 
 
 def _text(element: ET.Element, path: str) -> str | None:
@@ -131,6 +151,7 @@ def _pcie(gpu: ET.Element) -> dict[str, int | None] | None:
         "generation_max": _first(
             _whole(gpu, f"{link}/pcie_gen/{name}") for name in ("max_device_link_gen", "max_link_gen")
         ),
+        "generation_host": _whole(gpu, f"{link}/pcie_gen/max_link_gen"),
         "width": _whole(gpu, f"{link}/link_widths/current_link_width"),
         "width_max": _whole(gpu, f"{link}/link_widths/max_link_width"),
     }
@@ -173,6 +194,17 @@ def _remapped_rows(gpu: ET.Element) -> Json | None:
     return None if all(value is None for value in values.values()) else values
 
 
+def _retired_pages(gpu: ET.Element) -> Json | None:
+    values = {
+        "single_bit": _whole(gpu, "retired_pages/multiple_single_bit_retirement/retired_count"),
+        "double_bit": _whole(gpu, "retired_pages/double_bit_retirement/retired_count"),
+        "pending": _first(
+            (_flag(gpu, "retired_pages/pending_retirement"), _flag(gpu, "retired_pages/pending_blacklist"))
+        ),
+    }
+    return None if all(value is None for value in values.values()) else values
+
+
 def _mig(gpu: ET.Element) -> Json | None:
     mode = _flag(gpu, "mig_mode/current_mig")
     if mode is None:
@@ -200,7 +232,37 @@ def _fabric(gpu: ET.Element) -> Json | None:
         "status": _text(gpu, "fabric/status"),
         "clique": _first((_whole(gpu, "fabric/cliqueId"), _whole(gpu, "fabric/clique_id"))),
         "cluster_uuid": _first((_text(gpu, "fabric/clusterUuid"), _text(gpu, "fabric/cluster_uuid"))),
+        **health.of_texts(functools.partial(_health, gpu)),
     }
+
+
+def _health(gpu: ET.Element, element: str) -> str | None:
+    text = (gpu.findtext(f"fabric/health/{element}") or "").strip()
+    # Here, None is a value: nothing is configured incorrectly.
+    return text if text == "None" else _text(gpu, f"fabric/health/{element}")
+
+
+def add_links(report: DriverReport, output: Output) -> None:
+    """Add the NVLinks of each GPU, as ``nvidia-smi nvlink --status`` lists them below the GPU."""
+    by_uuid = {gpu.values.get("uuid"): gpu for gpu in report.gpus if gpu.values}
+    states: dict[str, list[str]] = {}
+    uuid = ""
+    for line in output.stdout.splitlines():
+        heading, match = _HEADING.match(line), _LINK.match(line)
+        uuid = heading["uuid"] if heading else uuid
+        if match:
+            states.setdefault(uuid, []).append(match["state"])
+    for found, gpu in by_uuid.items():
+        links = states.get(str(found))
+        if links:
+            del gpu.reasons["nvlink"]
+            gpu.values["nvlink"] = {
+                "links": len(links),
+                "active": sum("inactive" not in state for state in links),
+                "version": None,
+            }
+        else:
+            gpu.reasons["nvlink"] = output.error or "nvidia-smi lists no NVLink"
 
 
 def name_instances(report: DriverReport, listing: str) -> None:

@@ -29,6 +29,24 @@ def test_files_below_a_root(tmp_path: Path) -> None:
     assert host.exists("/etc/a.conf")
 
 
+def test_links_lead_to_files_of_the_host_or_of_a_folder_that_is_a_root(tmp_path: Path) -> None:
+    host = Host(str(tmp_path))
+    for root in ("", "/box"):
+        folder = tmp_path / root.strip("/")
+        (folder / "etc/alternatives").mkdir(parents=True)
+        (folder / "usr/lib").mkdir(parents=True)
+        (folder / "usr/lib/x.so.2").write_text("")
+        (folder / "usr/lib/x.so").symlink_to("/etc/alternatives/x")
+        (folder / "etc/alternatives/x").symlink_to("../../usr/./lib/x.so.2")
+        (folder / "lib").symlink_to("usr/lib")
+        assert host.resolve("/lib/x.so", root) == f"{root}/usr/lib/x.so.2"
+    (tmp_path / "box/usr/lib/x.so.2").unlink()
+    assert host.resolve("/lib/x.so", "/box") is None
+    assert host.resolve("/nowhere") is None
+    (tmp_path / "loop").symlink_to("loop")
+    assert host.resolve("/loop") is None
+
+
 def test_missing_files_read_as_none_or_empty(tmp_path: Path) -> None:
     host = Host(str(tmp_path))
     assert (host.read("/x"), host.read_bytes("/x"), host.link_name("/x")) == (None, None, None)

@@ -35,5 +35,5 @@ def test_only_the_sources_of_the_selected_subsets_are_used(tmp_path: Path) -> No
     plant(tmp_path, L4, 1, driver=None, bound=None)
     host = FakeHost(tmp_path, systemctl="", rpm="")
     facts = gather.gather(host, ["!all", "!min", "pci", "services"], 5)
-    assert set(facts) == {"gpus", "nvswitches", "services", "sources"}
+    assert set(facts) == {"gpus", "nvswitches", "fabric", "services", "sources"}
     assert sorted(command[0] for command in host.ran) == ["rpm", "systemctl"]

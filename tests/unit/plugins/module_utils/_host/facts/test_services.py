@@ -35,7 +35,7 @@ def test_services_of_ubuntu(tmp_path: Path) -> None:
             "version": "570.158.01",
             "active": True,
             "enabled": True,
-            "matches_driver": True,
+            "matches_driver": None,
         },
     }
     assert section.sources["imex"] == {"source": "systemd, packages", "reason": None}

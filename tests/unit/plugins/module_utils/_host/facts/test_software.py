@@ -8,15 +8,18 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.software import (
+    Package,
     is_active,
     package_query,
     parse_packages,
+    parse_rows,
     parse_units,
     unit_query,
     upstream_version,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
+from lab.nvml.tree import write
 from tests.unit.fakes.host import FakeHost, recorded
 
 DPKG = recorded("packages/dpkg-ubuntu-22.04.txt")
@@ -78,6 +81,20 @@ def test_a_pattern_that_matches_no_package_is_not_an_error(tmp_path: Path) -> No
     assert package_query(FakeHost(tmp_path, dpkg_query=late), ["x"]).error
 
 
+def test_a_debian_with_rpm_asks_dpkg(tmp_path: Path) -> None:
+    write(tmp_path / "etc/debian_version", "12.11\n")
+    assert package_query(FakeHost(tmp_path, rpm=RPM, dpkg_query=DPKG), ["x"]).stdout == DPKG
+
+
+def test_the_makers_of_packages() -> None:
+    assert parse_rows(DPKG)["nvidia-fabricmanager-570"] == Package(
+        "570.158.01", "Ubuntu Core Developers <ubuntu-devel-discuss@lists.ubuntu.com>"
+    )
+    assert parse_rows(RPM)["nvidia-imex"] == Package("580.82.07", "(none)")
+
+
 def test_rpm_without_dpkg(tmp_path: Path) -> None:
     assert package_query(FakeHost(tmp_path, rpm=RPM), ["x"]).stdout == RPM
+    # EPEL has a dpkg, which knows no package.
+    assert package_query(FakeHost(tmp_path, rpm=RPM, dpkg_query=""), ["x"]).stdout == RPM
     assert package_query(FakeHost(tmp_path), ["x"]).error == "rpm is not installed"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import merge
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import (
     FIELDS,
@@ -43,7 +44,14 @@ def test_the_driver_takes_precedence_over_sysfs(tmp_path: Path) -> None:
         "AD104GL [L4]",
         "Ada Lovelace",
     )
-    assert gpu["pcie"]["generation"] == 3
+    assert gpu["pcie"] == {
+        "generation": 3,
+        "generation_max": 4,
+        "generation_host": None,
+        "width": 16,
+        "width_max": 16,
+        "degraded": False,
+    }
     assert set(FIELDS) <= set(gpu)
     assert section.sources["pcie"] == {"source": "nvml", "reason": None}
     assert section.sources["architecture"] == {"source": "sysfs", "reason": None}
@@ -59,6 +67,25 @@ def test_a_gpu_without_a_driver(tmp_path: Path) -> None:
     ]
     assert section.sources["uuid"] == {"source": None, "reason": "The module nvidia is not loaded"}
     assert section.sources["pcie"] == {"source": "sysfs", "reason": None}
+
+
+@pytest.mark.parametrize(
+    ("width", "width_max", "degraded"), [(8, 16, True), (16, 16, False), (None, 16, None), (16, None, None)]
+)
+def test_a_link_that_has_lost_lanes(
+    tmp_path: Path, width: int | None, width_max: int | None, degraded: bool | None
+) -> None:
+    # That an idle GPU has lowered its generation is no loss.
+    pcie = {"generation": 1, "generation_max": 4, "generation_host": 4, "width": width, "width_max": width_max}
+    section = merge.gpus(bus(tmp_path, 1), DriverReport("nvml", gpus=[GpuReport(FIRST, values={"pcie": pcie})]))
+    assert section.facts[0]["pcie"] == {**pcie, "degraded": degraded}
+
+
+def test_a_gpu_without_pcie_readings(tmp_path: Path) -> None:
+    section = merge.gpus(
+        scan(FakeHost(tmp_path)), DriverReport("nvml", gpus=[GpuReport(FIRST, values={"uuid": "GPU-1"})])
+    )
+    assert section.facts[0]["pcie"] is None
 
 
 def test_a_host_without_gpus(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import time
 import typing as t
 from pathlib import Path
 
+import pynvml
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import nvml as nvml_module
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import DriverReport
@@ -28,7 +29,8 @@ def test_every_field_of_a_healthy_hopper(nvml: SetNvml) -> None:
     report = ask()
     assert (report.driver_version, report.reason, len(report.gpus)) == ("580.95.05", None, 8)
     gpu = report.gpus[2]
-    assert (gpu.address, gpu.reasons, gpu.lost) == ("0000:3a:00.0", {}, False)
+    assert (gpu.address, gpu.lost) == ("0000:3a:00.0", False)
+    assert gpu.reasons == {"retired_pages": "NVML: Not Supported", "peer_type": "NVML: Not Supported"}
     assert gpu.values == {
         "product": "NVIDIA H100 80GB HBM3",
         "architecture": "Hopper",
@@ -37,7 +39,12 @@ def test_every_field_of_a_healthy_hopper(nvml: SetNvml) -> None:
         "memory_mib": 81559,
         "power_w": 70.0,
         "power_limit_w": 700.0,
-        "pcie": {"generation": 5, "generation_max": 5, "width": 16, "width_max": 16},
+        "persistence_mode": True,
+        "vbios": "96.00.74.00.01",
+        "inforom": "G520.0200.00.05",
+        "gsp": "580.95.05",
+        "recovery_action": "NONE",
+        "pcie": {"generation": 5, "generation_max": 5, "generation_host": 5, "width": 16, "width_max": 16},
         "ecc": {
             "enabled": True,
             "pending": True,
@@ -54,6 +61,8 @@ def test_every_field_of_a_healthy_hopper(nvml: SetNvml) -> None:
             "status": "Success",
             "clique": 0,
             "cluster_uuid": "00000000-0000-0000-0000-000000000000",
+            "health": None,
+            "problems": [],
         },
     }
 
@@ -73,7 +82,8 @@ def test_unsupported_fields_are_null_with_nvmls_reason(
     nvml(machine(model, 1))
     (gpu,) = ask().gpus
     assert gpu.values["architecture"] == architecture
-    assert gpu.reasons == dict.fromkeys(missing, "NVML: Not Supported")
+    missing_everywhere = {"retired_pages", "peer_type"}
+    assert gpu.reasons == dict.fromkeys(missing | missing_everywhere, "NVML: Not Supported")
 
 
 def test_errors_rows_and_links(nvml: SetNvml) -> None:
@@ -118,6 +128,72 @@ def test_the_fabric(nvml: SetNvml, state: int, status: int, expected: tuple[str,
     nvml(machine(H100, 1, fabric_state=state, fabric_status=status))
     fabric = ask().gpus[0].values["fabric"]
     assert (fabric["state"], fabric["status"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("mask", "summary", "version", "health", "problems"),
+    [
+        (0, 0, 3, None, []),
+        (0xAA, 0, 3, "Healthy", []),
+        (0xAA, 0, 2, "Healthy", []),
+        (0x1AA, 1, 3, "Healthy", []),
+        (0x1AA, 3, 3, "Limited Capacity", []),
+        (0x19A, 2, 3, "Unhealthy", ["unhealthy route"]),
+        (0x55, 2, 2, "Unhealthy", [
+            "degraded bandwidth", "route recovery in progress", "unhealthy route", "access timeout recovery"
+        ]),
+        (0x5AA, 0, 3, "Unhealthy", ["incorrect configuration (insufficient NVLinks)"]),
+        (0xF00, 0, 3, "Unhealthy", ["incorrect configuration (15)"]),
+    ],
+)  # fmt: skip
+def test_the_health_of_the_fabric(
+    nvml: SetNvml, mask: int, summary: int, version: int, health: str | None, problems: list[str]
+) -> None:
+    # Version 2 of the answer, which drivers before branch 570 give, has no summary.
+    nvml(machine(B200, 1, fabric_health=mask, fabric_summary=summary, fabric_version=version))
+    fabric = ask().gpus[0].values["fabric"]
+    assert (fabric["state"], fabric["status"]) == ("Completed", "Success")
+    assert (fabric["health"], fabric["problems"]) == (health, problems)
+
+
+def test_a_driver_that_knows_no_version_of_the_fabric(nvml: SetNvml) -> None:
+    nvml(machine(B200, 1, fabric_version=1))
+    (gpu,) = ask().gpus
+    assert "fabric" not in gpu.values
+    assert gpu.reasons["fabric"].startswith("NVML: ")
+
+
+def test_retired_pages_of_an_older_gpu(nvml: SetNvml) -> None:
+    nvml(machine(L4, 1, retired_single=2, retired_double=1, retired_pending=1))
+    assert ask().gpus[0].values["retired_pages"] == {"single_bit": 2, "double_bit": 1, "pending": True}
+
+
+@pytest.mark.parametrize(
+    ("number", "action"), [(1, "GPU_RESET"), (2, "NODE_REBOOT"), (7, "SYSTEM_REBOOT"), (9, "UNKNOWN_9")]
+)
+def test_what_the_driver_recommends(nvml: SetNvml, number: int, action: str) -> None:
+    nvml(machine(H100, 1, recovery_action=number))
+    assert ask().gpus[0].values["recovery_action"] == action
+
+
+def test_a_driver_without_recommendations_and_with_persistence_off(nvml: SetNvml) -> None:
+    gpus = machine(L4, 1, persistence=0, peer_type=1)
+    del gpus[0].keys["recovery_action"]
+    nvml(gpus)
+    (gpu,) = ask().gpus
+    assert gpu.reasons["recovery_action"] == "NVML: Not Supported"
+    assert (gpu.values["persistence_mode"], gpu.values["peer_type"]) == (False, "Switch Connected")
+
+
+def test_bindings_that_lack_a_structure(nvml: SetNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(pynvml, "c_nvmlPlatformInfo_v2_t")
+    monkeypatch.delattr(pynvml, "c_nvmlGpuFabricInfo_v3_t")
+    nvml(machine(B200, 1))
+    (gpu,) = ask().gpus
+    assert "nvidia-ml-py is too old" in gpu.reasons["peer_type"]
+    assert gpu.values["fabric"]["health"] == "Healthy"
+    monkeypatch.delattr(pynvml, "c_nvmlGpuFabricInfo_v2_t")
+    assert ask().gpus[0].reasons["fabric"] == "NVML: Not Supported"
 
 
 def test_mig_instances_and_a_pending_mode(nvml: SetNvml) -> None:

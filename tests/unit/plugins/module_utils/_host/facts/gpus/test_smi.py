@@ -31,7 +31,15 @@ def test_hopper_550_with_a_fabric_in_progress_and_errors() -> None:
         "memory_mib": 81559,
         "power_w": 70.61,
         "power_limit_w": 700.0,
-        "pcie": {"generation": 5, "generation_max": 5, "width": 16, "width_max": 16},
+        "persistence_mode": True,
+        "vbios": None,
+        "inforom": None,
+        "gsp": None,
+        "pcie": {"generation": 5, "generation_max": 5, "generation_host": 5, "width": 16, "width_max": 16},
+        "retired_pages": None,
+        "recovery_action": None,
+        "nvlink": None,
+        "peer_type": None,
         "ecc": {
             "enabled": True,
             "pending": True,
@@ -42,9 +50,18 @@ def test_hopper_550_with_a_fabric_in_progress_and_errors() -> None:
         },
         "remapped_rows": {"correctable": 0, "uncorrectable": 0, "pending": False, "failure": False},
         "mig": {"mode": False, "pending": False, "instances": []},
-        "fabric": {"state": "Completed", "status": "Success", "clique": None, "cluster_uuid": None},
+        "fabric": {
+            "state": "Completed",
+            "status": "Success",
+            "clique": None,
+            "cluster_uuid": None,
+            "health": None,
+            "problems": [],
+        },
     }
-    assert first.reasons == {"nvlink": "nvidia-smi -q -x does not report it, but NVML does"}
+    assert first.reasons == dict.fromkeys(
+        ("vbios", "inforom", "gsp", "retired_pages", "recovery_action", "nvlink", "peer_type"), "nvidia-smi says N/A"
+    )
     assert second.values["mig"]["pending"] is True
     assert second.values["fabric"]["state"] == "In Progress"
     assert second.values["ecc"] == {
@@ -68,7 +85,13 @@ def test_ampere_470_with_mig_and_a_pending_row() -> None:
     assert first.values["fabric"] is None
     assert first.values["ecc"]["corrected_total"] == 3
     assert second.values["ecc"]["uncorrected"] == 3
-    assert second.values["pcie"] == {"generation": 4, "generation_max": 4, "width": 8, "width_max": 16}
+    assert second.values["pcie"] == {
+        "generation": 4,
+        "generation_max": 4,
+        "generation_host": 4,
+        "width": 8,
+        "width_max": 16,
+    }
     assert second.values["remapped_rows"] == {"correctable": 0, "uncorrectable": 2, "pending": True, "failure": False}
     assert (second.values["mig"]["mode"], second.values["mig"]["pending"]) == (True, False)
     assert second.values["mig"]["instances"] == [
@@ -108,18 +131,121 @@ def test_volta_450_counts_bits() -> None:
 def test_blackwell_580_has_a_clique_and_an_instant_power() -> None:
     (gpu,) = gpus("b200-580")
     assert gpu.values["power_w"] == 143.55
-    assert gpu.values["pcie"] == {"generation": 5, "generation_max": 6, "width": 16, "width_max": 16}
+    assert gpu.values["pcie"] == {
+        "generation": 5,
+        "generation_max": 6,
+        "generation_host": 5,
+        "width": 16,
+        "width_max": 16,
+    }
     assert gpu.values["fabric"] == {
         "state": "Completed",
         "status": "Success",
         "clique": 32766,
         "cluster_uuid": "5cd30dc8-2f1a-4c3b-9e77-0d6b8a41f2c3",
+        "health": None,
+        "problems": [],
     }
+
+
+def test_a_gb200_of_a_rack_whose_fabric_has_lost_a_route() -> None:
+    (gpu,) = gpus("gb200-570")
+    assert gpu.values["fabric"] == {
+        "state": "Completed",
+        "status": "Success",
+        "clique": 2,
+        "cluster_uuid": "11111111-2222-4333-8444-555555555555",
+        "health": "Unhealthy",
+        "problems": ["unhealthy route"],
+    }
+    assert gpu.values["pcie"]["generation_host"] == 5
+    assert (gpu.values["persistence_mode"], gpu.values["recovery_action"]) == (True, "NONE")
+    assert (gpu.values["vbios"], gpu.values["inforom"]) == ("97.00.B9.00.3D", "G548.0201.00.06")
+    assert (gpu.values["gsp"], gpu.values["peer_type"]) == ("570.148.08", "Switch Connected")
+    assert gpu.values["retired_pages"] is None
+
+
+def test_an_hgx_h100_without_persistence_mode() -> None:
+    (gpu,) = gpus("hgx-h100-570")
+    assert gpu.values["persistence_mode"] is False
+    fabric = gpu.values["fabric"]
+    # The fabric of one machine has no cluster, and these drivers report no health of it.
+    assert (fabric["clique"], fabric["cluster_uuid"]) == (0, "00000000-0000-0000-0000-000000000000")
+    assert (fabric["state"], fabric["status"], fabric["health"], fabric["problems"]) == (
+        "Completed",
+        "Success",
+        None,
+        [],
+    )
+    assert gpu.values["pcie"] == {
+        "generation": 4,
+        "generation_max": 5,
+        "generation_host": 4,
+        "width": 16,
+        "width_max": 16,
+    }
+
+
+@pytest.mark.parametrize(
+    ("health", "verdict", "problems"),
+    [
+        ("<summary>Healthy</summary><bandwidth>Full</bandwidth>", "Healthy", []),
+        ("<summary>Unhealthy</summary><bandwidth>Full</bandwidth>", "Unhealthy", []),
+        ("<summary>N/A</summary><bandwidth>Degraded</bandwidth>", "Unhealthy", ["degraded bandwidth"]),
+        ("<incorrect_configuration>None</incorrect_configuration>", "Healthy", []),
+        (
+            "<incorrect_configuration>No Partition</incorrect_configuration>",
+            "Unhealthy",
+            ["incorrect configuration (No Partition)"],
+        ),
+        ("<summary>N/A</summary><incorrect_configuration>N/A</incorrect_configuration>", None, []),
+    ],
+)
+def test_the_health_of_the_fabric_in_newer_drivers(health: str, verdict: str | None, problems: list[str]) -> None:
+    text = recorded("nvidia-smi/gb200-570.xml")
+    before, after = text.split("<health>")[0], text.split("</health>")[1]
+    (gpu,) = smi.parse(Output(f"{before}<health>{health}</health>{after}")).gpus
+    assert (gpu.values["fabric"]["health"], gpu.values["fabric"]["problems"]) == (verdict, problems)
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("Reset", "GPU_RESET"),
+        ("Reboot", "NODE_REBOOT"),
+        ("Drain P2P", "DRAIN_P2P"),
+        ("Drain and Reset", "DRAIN_AND_RESET"),
+    ],
+)
+def test_what_the_driver_recommends(text: str, action: str) -> None:
+    xml = recorded("nvidia-smi/gb200-570.xml").replace("<gpu_recovery_action>None<", f"<gpu_recovery_action>{text}<")
+    (gpu,) = smi.parse(Output(xml)).gpus
+    assert gpu.values["recovery_action"] == action
+
+
+def test_links_that_are_down() -> None:
+    report = smi.parse(Output(recorded("nvidia-smi/v100-450.xml")))
+    (gpu,) = report.gpus
+    listing = recorded("nvidia-smi/nvlink-v100.txt")
+    smi.add_links(report, Output(listing.replace("GPU-00000000-0000-4000-8000-000000000003", gpu.values["uuid"])))
+    assert gpu.values["nvlink"] == {"links": 6, "active": 4, "version": None}
+    assert "nvlink" not in gpu.reasons
+
+
+def test_links_that_nvidia_smi_does_not_list() -> None:
+    report = smi.parse(Output(recorded("nvidia-smi/gb200-570.xml")))
+    smi.add_links(report, Output("GPU 0: NVIDIA GB200 (UUID: GPU-00000000-0000-4000-8000-000000000001)\n"))
+    assert (report.gpus[0].values["nvlink"], report.gpus[0].reasons["nvlink"]) == (None, "nvidia-smi lists no NVLink")
+    smi.add_links(report, Output(error="nvidia-smi did not answer within 10 s"))
+    assert report.gpus[0].reasons["nvlink"] == "nvidia-smi did not answer within 10 s"
 
 
 def test_a_gpu_with_few_features() -> None:
     (gpu,) = gpus("l4-555")
-    assert {field for field in gpu.values if gpu.values[field] is None} == {"power_w", "ecc", "mig", "fabric"}
+    assert {field for field in gpu.values if gpu.values[field] is None} == {
+        *("power_w", "ecc", "mig", "fabric"),
+        *("vbios", "inforom", "gsp", "retired_pages", "recovery_action", "nvlink", "peer_type"),
+    }
     assert gpu.values["pcie"]["generation"] == 1
 
 
@@ -178,10 +304,11 @@ def test_no_answer(output: Output, reason: str) -> None:
 def test_the_driver_containers_nvidia_smi_runs_in_its_root(tmp_path: Path) -> None:
     host = FakeHost(tmp_path, chroot=recorded("nvidia-smi/h100-550.xml"))
     assert len(smi.ask(host, "/run/nvidia/driver", 5).gpus) == 2
-    assert host.ran == [["chroot", "/run/nvidia/driver", "nvidia-smi", "-q", "-x"]]
+    command = ["chroot", "/run/nvidia/driver", "nvidia-smi"]
+    assert host.ran == [[*command, "-q", "-x"], [*command, "nvlink", "--status"]]
 
 
-def test_only_mig_needs_a_second_command(tmp_path: Path) -> None:
+def test_only_mig_needs_a_third_command(tmp_path: Path) -> None:
     host = FakeHost(tmp_path, nvidia_smi=recorded("nvidia-smi/a100-470.xml"))
     smi.ask(host, "", 5)
-    assert host.ran == [["nvidia-smi", "-q", "-x"], ["nvidia-smi", "-L"]]
+    assert host.ran == [["nvidia-smi", "-q", "-x"], ["nvidia-smi", "nvlink", "--status"], ["nvidia-smi", "-L"]]
