@@ -61,10 +61,11 @@ class Apt(Family):
     # ---- what there is --------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Update the lists of packages if they are old, or older than a source of packages."""
+        """Update the lists of packages if there are none, as on a new image, or they are old or older than a source."""
         sources = ["/etc/apt/sources.list", "/etc/apt/sources.list.d", *self.host.glob("/etc/apt/sources.list.d/*")]
         newest_source = max(map(self.host.changed_at, sources))
-        if self.host.changed_at(LISTS) < max(newest_source, time.time() - LISTS_LAST_S):
+        fresh = self.host.changed_at(LISTS) >= max(newest_source, time.time() - LISTS_LAST_S)
+        if not fresh or not self.host.glob(f"{LISTS}/*_Packages*"):
             self._done(self._patiently(["apt-get", "--quiet", "update"]), "The lists of packages cannot be updated")
 
     def installed(self) -> list[Package]:

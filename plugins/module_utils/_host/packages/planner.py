@@ -125,17 +125,26 @@ def _satisfies(request: Request, observed: Observed) -> bool:
 
 
 def _refusal_to_replace(request: Request, driver: Driver, target: _Target) -> str:
-    asked = f"the driver {target.version} of {target.layout.origin}" if target.version else "other packages"
+    origin = target.layout.origin
+    wanted = Driver(True, None if origin == "packages" else origin, target.version).described
+    asked = f"the packages {first_few(request.packages)}" if request.packages else wanted
     return (
         f"The host has {driver.described}, and {asked} is asked for. Allow the change, which interrupts GPU workloads, "
-        f"or leave out what differs ({', '.join(_asked(request))})."
+        f"or leave out what differs ({', '.join(_differences(request, driver))})."
     )
 
 
-def _asked(request: Request) -> list[str]:
-    options = {"origin": request.origin if request.origin != "auto" else "", "branch": request.branch}
-    options.update({"version": request.version, "flavour": request.flavour if request.flavour != "auto" else ""})
-    return [f"{name} {value}" for name, value in options.items() if value] + (["packages"] if request.packages else [])
+def _differences(request: Request, driver: Driver) -> list[str]:
+    """Return what is asked for and is not so."""
+    branch = branch_of(driver.version or "")
+    checks = {
+        f"origin {request.origin}": request.origin == "auto",
+        f"branch {request.branch}": request.branch in ("", branch),
+        f"version {request.version}": request.version in ("", driver.version),
+        f"flavour {request.flavour}": request.flavour in ("auto", driver.flavour),
+        "packages": not request.packages,
+    }
+    return [name for name, same in checks.items() if not same]
 
 
 # ---- an installed driver stays ------------------------------------------------------------------------------------
@@ -185,7 +194,7 @@ def _choose(request: Request, observed: Observed, names: Names) -> _Target:
             failures.append(choice.failure)
             continue
         for layout in names.layouts(request, observed, branch, choice.flavour):
-            versions = [version for version in _complete(observed, layout) if request.version in ("", version)]
+            versions = _fitting(request, observed, layout)
             if versions and _bootable(observed, layout):
                 return _Target(layout, versions[0])
             refused_layouts += [layout] if versions else []
@@ -246,6 +255,12 @@ def _bootable(observed: Observed, layout: Layout) -> bool:
     return layout.signed or not observed.secure_boot or observed.mok
 
 
+def _fitting(request: Request, observed: Observed, layout: Layout) -> list[str]:
+    """Return the versions of the layout's branch that the request allows. Names without a branch have several."""
+    in_branch = [version for version in _complete(observed, layout) if branch_of(version) == layout.branch]
+    return [version for version in in_branch if request.version in ("", version)]
+
+
 def _why_nothing(
     request: Request, observed: Observed, names: Names, failures: list[str], unsigned: list[Layout]
 ) -> str:
@@ -267,10 +282,11 @@ def _why_nothing(
 def _available(request: Request, observed: Observed, names: Names) -> list[str]:
     """Return the versions that could be installed, for a message."""
     found: dict[str, None] = {}
+    everything = dataclasses.replace(request, version="")
     for branch in sorted(_offered_branches(observed), key=int, reverse=True):
         choice = flavours.choose(observed.gpus, "auto", branch)
         for layout in [] if choice.failure else names.layouts(request, observed, branch, choice.flavour):
-            found.update(dict.fromkeys(_complete(observed, layout)))
+            found.update(dict.fromkeys(_fitting(everything, observed, layout)))
     return list(found)
 
 
