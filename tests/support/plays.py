@@ -38,9 +38,9 @@ class Plays:
         inventory = hosts.inventory()
         nodes = {host.name: self.node(host.name) for host in self.hosts}
         inventory["gpu_hosts"]["vars"] |= {
-            "host_reboot_drain": lab is not None,
+            "host_change_drain": lab is not None,
             "nodes": nodes,
-            "host_reboot_node": "{{ nodes[inventory_hostname] }}",
+            "host_change_node": "{{ nodes[inventory_hostname] }}",
         }
         self._inventory = folder / "inventory.yml"
         self._inventory.write_text(yaml.safe_dump(inventory))

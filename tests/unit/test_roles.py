@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -126,7 +125,7 @@ def connection_of(role: Path) -> dict[str, t.Any]:
     return load(role / "tasks" / "main.yml")[0].get("module_defaults", {})
 
 
-CLUSTER_ROLES = [role for role in ROLES if role.name in ("host_reboot", "operator", "preflight", "verify")]
+CLUSTER_ROLES = [role for role in ROLES if role.name in ("host_change", "operator", "preflight", "verify")]
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
@@ -206,7 +205,7 @@ def test_the_defaults_of_variables_without_a_role_are_those_of_their_specs() -> 
     specs = load(ROOT / "playbooks" / "meta" / "argument_specs.yml")["argument_specs"]
     documented = {name: option.get("default") for spec in specs.values() for name, option in spec["options"].items()}
     paths = [
-        *ROOT.glob("playbooks/*.yml"),
+        *ROOT.glob("playbooks/**/*.yml"),
         *ROOT.glob("roles/*/defaults/main.yml"),
         *ROOT.glob("roles/*/tasks/main.yml"),
     ]
@@ -214,7 +213,7 @@ def test_the_defaults_of_variables_without_a_role_are_those_of_their_specs() -> 
     for name, default in found:
         # An omitted option has the default of the module.
         assert default == ("omit" if documented[name] is None else str(documented[name])), name
-    assert {name for name, dummy in found} == documented.keys() - {"gpuops_serial"}
+    assert {name for name, dummy in found} == documented.keys() - {"gpuops_batch_by", "gpuops_rollout_file"}
 
 
 def play_site(tmp_path: Path, plays: list[dict[str, t.Any]], **host_vars: t.Any) -> subprocess.CompletedProcess[str]:
@@ -227,21 +226,6 @@ def play_site(tmp_path: Path, plays: list[dict[str, t.Any]], **host_vars: t.Any)
     (tmp_path / "plays.yml").write_text(yaml.safe_dump(plays, sort_keys=False))
     command = [ANSIBLE, "--inventory", tmp_path / "inventory.yml", tmp_path / "plays.yml"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-@pytest.mark.parametrize(("serial", "batches"), [({}, 3), ({"gpuops_serial": "100%"}, 1)])
-def test_the_inventory_says_how_many_hosts_reboot_together(
-    tmp_path: Path, serial: dict[str, t.Any], batches: int
-) -> None:
-    reboot = next(play for play in load(SITE) if "serial" in play)
-    due = {"hosts": "gpu_hosts", "gather_facts": False, "tasks": [{"group_by": {"key": "host_reboot_due"}}]}
-    plays = [
-        due,
-        {key: reboot[key] for key in ("name", "hosts", "serial", "gather_facts")} | {"tasks": [{"debug": {}}]},
-    ]
-    run = play_site(tmp_path, plays, **serial)
-    assert run.returncode == 0, run.stdout
-    assert run.stdout.count(f"PLAY [{reboot['name']}]") == batches, run.stdout
 
 
 def test_a_wrong_source_of_the_driver_is_one_error_before_anything_else(tmp_path: Path) -> None:
@@ -257,9 +241,9 @@ def test_a_wrong_source_of_the_driver_is_one_error_before_anything_else(tmp_path
     [
         ({}, ["deploy", "verify"]),
         ({"operator_preset": "gke"}, ["deploy", "verify", "quota"]),
-        ({"operator_state": "absent", "host_reboot_allowed": True}, ["remove"]),
-        ({"operator_critical_pods": "100", "host_reboot_allowed": True}, ["deploy", "verify", "quota", "drain"]),
-        ({"host_reboot_allowed": True, "host_reboot_drain": False}, ["deploy", "verify"]),
+        ({"operator_state": "absent", "host_change_allowed": True}, ["remove"]),
+        ({"operator_critical_pods": "100", "host_change_allowed": True}, ["deploy", "verify", "quota", "drain"]),
+        ({"host_change_allowed": True, "host_change_drain": False}, ["deploy", "verify"]),
     ],
 )
 def test_the_preflight_asks_for_what_the_inventory_will_do(
@@ -271,36 +255,3 @@ def test_the_preflight_asks_for_what_the_inventory_will_do(
     run = play_site(tmp_path, plays, **variables)
     assert run.returncode == 0, run.stdout
     assert f"they are {json.dumps(operations)}" in run.stdout.replace('\\"', '"'), run.stdout
-
-
-@pytest.mark.parametrize(
-    ("environment", "variables", "words"),
-    [
-        ({}, {}, "gpu-1 is rebooted without a drain: no cluster is configured on localhost."),
-        ({}, {"host_reboot_drain": False}, "gpu-1 is rebooted without a drain: host_reboot_drain is false."),
-        ({"K8S_AUTH_KUBECONFIG": "/nonexistent/kubeconfig"}, {}, None),
-        ({"K8S_AUTH_HOST": "http://127.0.0.1:1", "K8S_AUTH_API_KEY": "x"}, {}, None),
-    ],
-)
-def test_a_host_is_rebooted_without_a_drain_only_where_there_is_no_cluster(
-    tmp_path: Path, environment: dict[str, str], variables: dict[str, t.Any], words: str | None
-) -> None:
-    """Only the tasks before the drain run here."""
-    role = ROOT / "roles" / "host_reboot"
-    tasks = load(role / "tasks" / "reboot.yml")[:2]
-    settings = load(role / "defaults" / "main.yml") | load(role / "vars" / "main.yml") | variables
-    connection = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    play = {"hosts": "gpu-1", "gather_facts": False, "vars": settings, "tasks": tasks}
-    (tmp_path / "plays.yml").write_text(yaml.safe_dump([play], sort_keys=False))
-    hosts = {"all": {"hosts": {"gpu-1": {}, "localhost": {}}, "vars": connection}}
-    (tmp_path / "inventory.yml").write_text(yaml.safe_dump(hosts))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("K8S_AUTH_", "KUBE"))}
-    run = subprocess.run(
-        [ANSIBLE, "--inventory", tmp_path / "inventory.yml", tmp_path / "plays.yml"],
-        env=kept | {"HOME": str(tmp_path)} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (run.returncode == 0) is (words is not None), run.stdout
-    assert words is None or words in run.stdout, run.stdout

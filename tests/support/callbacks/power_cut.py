@@ -15,7 +15,11 @@ import typing as t
 
 from ansible.plugins.callback import CallbackBase
 
-NOT_ON_THE_HOST = ("ansible.builtin.include_tasks", "ansible.builtin.validate_argument_spec")
+NOT_ON_THE_HOST = (
+    "ansible.builtin.include_role",
+    "ansible.builtin.include_tasks",
+    "ansible.builtin.validate_argument_spec",
+)
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]

@@ -1,0 +1,184 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: change_plan
+short_description: Decide what has to interrupt the work on a host, and whether it may
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - Decides for one host, from what was found there and in the cluster, whether a change or a reboot is due, whether
+    it is permitted, and whether a node must be drained for it. The role C(host_change) acts on the result.
+options:
+  _input:
+    description:
+      - What was found. C(host) is its name, C(facts) are its facts, C(record) is what an earlier run has recorded
+        there (empty without one), C(driver) is the result of C(driver_packages) in check mode, C(interrupts) are
+        further interruptions, and C(predicted) are the reasons for a reboot that check mode predicts.
+      - C(nodes) is the result of M(gpuops.nvidia.host_nodes_info).
+    type: dict
+    required: true
+  allowed:
+    description: The permission, true or false. Without it, what is due is refused.
+    type: bool
+  drain:
+    description: Whether the host's node is to be drained.
+    type: bool
+    default: true
+"""
+
+EXAMPLES = r"""
+- name: Decide what to do
+  ansible.builtin.set_fact:
+    plan: "{{ found | gpuops.nvidia.change_plan(allowed=true) }}"
+  vars:
+    found:
+      host: "{{ inventory_hostname }}"
+      facts: "{{ gathered.ansible_facts.gpuops }}"
+      nodes: "{{ looked_up }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The plan.
+  type: dict
+  contains:
+    state:
+      description: V(none), V(due), V(postponed) or V(refused).
+      type: str
+    reason:
+      description: Why it is refused or postponed, or an empty string.
+      type: str
+    reasons:
+      description: Why something is due.
+      type: list
+      elements: str
+    change:
+      description: Whether the driver, its services or the container runtimes change.
+      type: bool
+    finish:
+      description: Whether only the proof is left, and the node is to be put back.
+      type: bool
+    back:
+      description: Whether an earlier run was on its way back to the former driver.
+      type: bool
+    stage:
+      description: How far an earlier run came, or an empty string.
+      type: str
+    node:
+      description: The node of the host, or null.
+      type: str
+    undrained:
+      description: Why no node is drained, or an empty string.
+      type: str
+  sample:
+    state: due
+    reason: ""
+    reasons: ["The kernel runs without the configured arguments iommu=pt"]
+    change: false
+    finish: false
+    back: false
+    stage: ""
+    node: gpu-0001
+    undrained: ""
+"""
+
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+BACK = "back"
+"""The stage of a run that is on its way back to the former driver."""
+
+_LEFT_BACK = "An earlier run was on its way back to the former driver"
+
+
+def change_plan(found: Json, allowed: bool | None = None, drain: bool = True) -> Json:
+    """Return what is due on a host, and whether it may be done."""
+    stage = (found.get("record") or {}).get("stage", "")
+    reasons = _reasons(found, stage)
+    row, unknown = _node(found, drain)
+    plan: Json = {
+        "state": "due" if reasons or stage else "none",
+        "reason": "",
+        "reasons": reasons,
+        "change": bool(_interruptions(found)),
+        "finish": bool(stage) and (not reasons or allowed is False),
+        "back": stage == BACK,
+        "stage": stage,
+        "node": row.get("node"),
+        "undrained": _undrained(row, drain),
+    }
+    refused = _refusal(found, plan, allowed, row) or unknown
+    if plan["state"] == "due" and refused:
+        return {**plan, "state": "refused", "reason": refused}
+    if plan["state"] == "due" and allowed is False and not plan["finish"]:
+        return {**plan, "state": "postponed", "reason": _needs(found, plan)}
+    return plan
+
+
+def _interruptions(found: Json) -> list[str]:
+    driver = found.get("driver") or {}
+    changes = [*(driver.get("interrupt_reasons") or [])] if driver.get("interrupts") else []
+    if driver.get("interrupts") and not changes:
+        changes = ["The driver changes"]
+    return [*changes, *(found.get("interrupts") or [])]
+
+
+def _reasons(found: Json, stage: str) -> list[str]:
+    driver = found.get("driver") or {}
+    refused = [driver["refused"]] if driver.get("refused") else []
+    reboots = [*(found["facts"]["reboot"]["reasons"] or []), *(found.get("predicted") or [])]
+    back = [_LEFT_BACK] if stage == BACK else []
+    every = [*refused, *_interruptions(found), *reboots, *back]
+    return list(dict.fromkeys(reason.rstrip(".") for reason in every))
+
+
+def _node(found: Json, drain: bool) -> tuple[Json, str]:
+    """Return the row about the host's node, and why the node is not known."""
+    if not drain:
+        return {}, ""
+    nodes = found.get("nodes") or {}
+    if "nodes" not in nodes and nodes.get("msg"):
+        return {}, str(nodes["msg"])
+    row = (nodes.get("nodes") or {}).get(found["host"]) or {}
+    return row, row.get("failure", "")
+
+
+def _undrained(row: Json, drain: bool) -> str:
+    if row.get("node"):
+        return ""
+    return "it has no kubelet, and no node of a cluster fits it" if drain else "host_change_drain is false"
+
+
+def _refusal(found: Json, plan: Json, allowed: bool | None, row: Json) -> str:
+    refused = (found.get("driver") or {}).get("refused")
+    if refused:
+        return str(refused)
+    if allowed is not None or plan["finish"]:
+        return ""
+    remedy = "Set host_change_allowed to true to let it happen, or to false to go on without it."
+    return f"{_needs(found, plan)}{_left(plan, row)} {remedy}"
+
+
+def _needs(found: Json, plan: Json) -> str:
+    what = "a change that interrupts its work" if plan["change"] or plan["back"] else "a reboot"
+    return f"{found['host']} needs {what}: {'. '.join(plan['reasons'])}."
+
+
+def _left(plan: Json, row: Json) -> str:
+    """Return what an earlier run has left, as the node says it: a drain that failed has put the node back."""
+    if "change" in row.get("purposes", []):
+        return f" An earlier run has drained the node {row['node']} for it, which stays out of service."
+    return " An earlier run did not finish it." if plan["stage"] else ""
+
+
+class FilterModule:
+    """The filter of this file."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """Return the filter by its name."""
+        return {"change_plan": change_plan}

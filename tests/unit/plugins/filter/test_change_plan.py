@@ -1,0 +1,135 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.filter.change_plan import FilterModule, change_plan
+
+KERNEL = "The kernel runs without the configured arguments iommu=pt"
+ALLOW = "Set host_change_allowed to true to let it happen, or to false to go on without it."
+ROW = {"node": "gpu-0000", "failure": "", "purposes": []}
+UPGRADE = {"interrupts": True, "interrupt_reasons": ["The driver 570.1 becomes 580.2."], "refused": None}
+
+
+def found(*reasons: str, row: dict[str, t.Any] | None = None, **more: t.Any) -> dict[str, t.Any]:
+    nodes = {"nodes": {"gpu1": ROW if row is None else row}}
+    return {"host": "gpu1", "facts": {"reboot": {"reasons": list(reasons)}}, "nodes": nodes, **more}
+
+
+def test_a_host_with_nothing_due_needs_no_permission_and_no_node() -> None:
+    plan = change_plan(found(nodes={"msg": "Cannot tell whether gpu1 is a node: away."}))
+    assert plan == {
+        "state": "none",
+        "reason": "",
+        "reasons": [],
+        "change": False,
+        "finish": False,
+        "back": False,
+        "stage": "",
+        "node": None,
+        "undrained": "it has no kubelet, and no node of a cluster fits it",
+    }
+
+
+def test_a_permitted_reboot_is_due_with_its_node() -> None:
+    plan = change_plan(found(KERNEL), allowed=True)
+    assert (plan["state"], plan["reasons"], plan["node"], plan["undrained"]) == ("due", [KERNEL], "gpu-0000", "")
+    assert plan["change"] is False and plan["finish"] is False
+
+
+def test_without_a_word_a_reboot_is_refused() -> None:
+    plan = change_plan(found(KERNEL))
+    assert (plan["state"], plan["reason"]) == ("refused", f"gpu1 needs a reboot: {KERNEL}. {ALLOW}")
+
+
+def test_a_no_postpones_it() -> None:
+    plan = change_plan(found(KERNEL), allowed=False)
+    assert (plan["state"], plan["reason"]) == ("postponed", f"gpu1 needs a reboot: {KERNEL}.")
+
+
+def test_a_driver_that_changes_needs_the_permission() -> None:
+    plan = change_plan(found(driver=UPGRADE))
+    assert plan["reason"] == (f"gpu1 needs a change that interrupts its work: The driver 570.1 becomes 580.2. {ALLOW}")
+    assert change_plan(found(driver=UPGRADE), allowed=True)["change"] is True
+
+
+def test_a_driver_that_interrupts_nothing_is_not_due() -> None:
+    driver = {"interrupts": False, "interrupt_reasons": [], "refused": None, "action": "install"}
+    assert change_plan(found(driver=driver))["state"] == "none"
+
+
+def test_an_interruption_without_a_word_about_it_still_counts() -> None:
+    assert change_plan(found(driver={"interrupts": True}), allowed=True)["reasons"] == ["The driver changes"]
+
+
+def test_restarts_of_runtimes_and_predictions_are_due_too() -> None:
+    plan = change_plan(found(KERNEL, interrupts=["docker restarts"], predicted=[KERNEL, "x"]), allowed=True)
+    assert (plan["reasons"], plan["change"]) == (["docker restarts", KERNEL, "x"], True)
+
+
+@pytest.mark.parametrize("allowed", [True, None])
+def test_what_the_driver_refuses_is_refused(allowed: bool | None) -> None:
+    plan = change_plan(found(driver={"refused": "No repository has it."}), allowed=allowed)
+    assert (plan["state"], plan["reason"]) == ("refused", "No repository has it.")
+
+
+def test_a_host_whose_node_is_not_known_is_refused() -> None:
+    away = {"msg": "Cannot tell whether gpu1 is a node: away."}
+    assert change_plan(found(KERNEL, nodes=away), allowed=True)["reason"] == away["msg"]
+    row = {"node": None, "failure": "gpu1 runs a kubelet, and no node fits it."}
+    assert change_plan(found(KERNEL, row=row), allowed=True)["reason"] == row["failure"]
+
+
+def test_only_a_no_leaves_the_drain_out() -> None:
+    away = {"msg": "away"}
+    plan = change_plan(found(KERNEL, nodes=away), allowed=True, drain=False)
+    assert (plan["state"], plan["node"], plan["undrained"]) == ("due", None, "host_change_drain is false")
+
+
+def test_a_host_without_a_node_says_so() -> None:
+    plan = change_plan(found(KERNEL, row={"node": None, "failure": ""}), allowed=True)
+    assert (plan["state"], plan["undrained"]) == ("due", "it has no kubelet, and no node of a cluster fits it")
+
+
+# ---- after a run that did not finish ------------------------------------------------------------------------------
+
+DRAINED = {**ROW, "purposes": ["change"]}
+
+
+def test_what_an_earlier_run_left_is_finished_without_a_permission() -> None:
+    plan = change_plan(found(row=DRAINED, record={"stage": "reboot"}))
+    assert (plan["state"], plan["finish"], plan["stage"]) == ("due", True, "reboot")
+
+
+def test_an_interrupted_change_needs_the_permission_again_and_says_who_holds_the_node() -> None:
+    plan = change_plan(found(KERNEL, row=DRAINED, record={"stage": "drain"}))
+    assert plan["reason"] == (
+        f"gpu1 needs a reboot: {KERNEL}. An earlier run has drained the node gpu-0000 for it, which stays out of "
+        f"service. {ALLOW}"
+    )
+
+
+def test_a_drain_that_failed_has_put_the_node_back() -> None:
+    reason = change_plan(found(KERNEL, record={"stage": "drain"}))["reason"]
+    assert reason == f"gpu1 needs a reboot: {KERNEL}. An earlier run did not finish it. {ALLOW}"
+
+
+def test_a_no_puts_a_drained_node_back_if_the_host_proves_fit() -> None:
+    plan = change_plan(found(KERNEL, row=DRAINED, record={"stage": "drain"}), allowed=False)
+    assert (plan["state"], plan["finish"]) == ("due", True)
+
+
+def test_a_way_back_that_was_interrupted_goes_on() -> None:
+    plan = change_plan(found(record={"stage": "back"}), allowed=True)
+    assert (plan["state"], plan["back"], plan["finish"]) == ("due", True, False)
+    assert change_plan(found(record={"stage": "back"}))["reason"].startswith(
+        "gpu1 needs a change that interrupts its work: An earlier run was on its way back to the former driver."
+    )
+
+
+def test_the_filter_has_its_name() -> None:
+    assert FilterModule().filters() == {"change_plan": change_plan}
