@@ -12,6 +12,7 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import boot_entries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import next_boot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot_entries import GRUB_DEFAULTS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import (
     Section,
@@ -72,30 +73,38 @@ def _running_kernel(host: Host) -> Section:
 
 
 def _next_kernel(host: Host) -> Section:
-    entry, reason = boot_entries.next_entry(host)
+    upcoming = next_boot.next_boot(host)
     values = boot_entries.grub_defaults(host)
     defaults = None if values is None else boot_entries.default_arguments(values)
-    # Without an entry, only GRUB's defaults are known.
-    version, configured, source = None, defaults, None if defaults is None else GRUB_DEFAULTS
-    if entry:
-        version, configured, source = entry.version, entry.arguments, entry.source
     loader = boot_entries.bootloader(host)
+    source = str(upcoming.source)
+    no_fallback = upcoming.reason or "The boot loader has no second try"
     return Section(
         {
-            "next_boot": version,
-            "cmdline_configured": configured,
-            "cmdline_source": source,
+            "next_boot": upcoming.version,
+            "cmdline_configured": upcoming.arguments,
+            "cmdline_fallback": upcoming.fallback,
+            "cmdline_source": upcoming.source,
             "cmdline_defaults": defaults,
             "bootloader": loader,
+            "changed_since_boot": _changed_since_boot(host, upcoming.files),
         },
         {
-            "next_boot": known_if(version, str(source), reason),
-            "cmdline_configured": known_if(configured, str(source), reason),
-            "cmdline_source": known_if(source, "files", reason),
+            "next_boot": known_if(upcoming.version, source, upcoming.reason),
+            "cmdline_configured": known_if(upcoming.arguments, source, upcoming.reason),
+            "cmdline_fallback": known_if(upcoming.fallback, source, no_fallback),
+            "cmdline_source": known_if(upcoming.source, "files", upcoming.reason),
             "cmdline_defaults": known_if(defaults, GRUB_DEFAULTS, f"There is no {GRUB_DEFAULTS}"),
             "bootloader": known_if(loader, "firmware, files", "No sign of GRUB or systemd-boot"),
+            "changed_since_boot": known_from("files, /proc/stat"),
         },
     )
+
+
+def _changed_since_boot(host: Host, files: t.Iterable[str]) -> bool:
+    """Return whether one of the files may have changed since the host booted."""
+    booted = re.search(r"^btime (\d+)$", host.read("/proc/stat") or "", re.MULTILINE)
+    return booted is None or any(host.changed_at(path) >= int(booted[1]) for path in files)
 
 
 def secure_boot(host: Host) -> Section:
@@ -117,14 +126,18 @@ def secure_boot(host: Host) -> Section:
 
 
 def changed_arguments(
-    cmdline: t.Sequence[str], configured: t.Sequence[str], source: str | None
+    cmdline: t.Sequence[str], configured: t.Sequence[str] | None, fallback: t.Sequence[str] | None = None
 ) -> tuple[list[str], list[str]]:
     """Return the arguments that the next boot adds and those that it drops.
 
-    GRUB's defaults are not the whole command line, so if they are the source, the dropped arguments are unknown.
+    A host may have booted with the arguments of the first try or of the second one, so what differs between them is
+    neither added nor dropped.
     """
-    added = [argument for argument in configured if argument not in cmdline]
-    dropped = [] if source == GRUB_DEFAULTS else [argument for argument in cmdline if argument not in configured]
+    if configured is None:
+        return [], []
+    either = [configured, configured if fallback is None else fallback]
+    added = [each for each in configured if each not in cmdline and all(each in arguments for arguments in either)]
+    dropped = [each for each in cmdline if not any(each in arguments for arguments in either)]
     return _without_loader_arguments(added), _without_loader_arguments(dropped)
 
 
@@ -133,13 +146,23 @@ def _without_loader_arguments(arguments: t.Sequence[str]) -> list[str]:
 
 
 def reboot(host: Host, kernel_facts: Json, nouveau_facts: Json, driver_facts: Json) -> Section:
-    """Return whether a reboot is due: every difference between what runs and what the next boot would run."""
-    reasons = [*_system_reasons(host), *_kernel_reasons(kernel_facts)]
+    """Return whether a reboot is due: every difference between what runs and what the next boot would run.
+
+    If the files of the boot loader have not changed since the boot, the host has already booted with them, and would
+    boot in the same way again. Such a difference is a note.
+    """
+    differences = _kernel_reasons(kernel_facts)
+    pending = differences if kernel_facts["changed_since_boot"] else []
+    reasons = [*_system_reasons(host), *pending]
     if nouveau_facts["loaded"] and nouveau_facts["blacklisted"]:
         reasons.append("nouveau is loaded although it is blacklisted")
     reasons += _driver_reasons(driver_facts)
     return Section(
-        {"required": bool(reasons), "reasons": reasons},
+        {
+            "required": bool(reasons),
+            "reasons": reasons,
+            "notes": [f"{each}. It was so when this boot began." for each in differences if each not in pending],
+        },
         {"": known_from("kernel, nouveau, driver, /run/reboot-required")},
     )
 
@@ -154,26 +177,15 @@ def _system_reasons(host: Host) -> list[str]:
 
 def _kernel_reasons(facts: Json) -> list[str]:
     reasons = []
-    running, upcoming = facts["running"], _upcoming_kernel(facts)
+    running, upcoming = facts["running"], facts["next_boot"]
     if upcoming and running and upcoming != running:
         reasons.append(f"The kernel {running} is running, and the next boot uses {upcoming}")
-    if facts["cmdline_configured"] is None:
-        return reasons
-    added, dropped = changed_arguments(facts["cmdline"], facts["cmdline_configured"], facts["cmdline_source"])
+    added, dropped = changed_arguments(facts["cmdline"], facts["cmdline_configured"], facts["cmdline_fallback"])
     if added:
         reasons.append(f"The kernel runs without the configured arguments {' '.join(added)}")
     if dropped:
         reasons.append(f"The kernel runs with the arguments {' '.join(dropped)}, which are no longer configured")
     return reasons
-
-
-def _upcoming_kernel(facts: Json) -> str | None:
-    """Return the kernel of the next boot, or the newest one if the boot loader's choice is not known.
-
-    In a container, the running kernel is not one of the installed kernels. Then the newest one does not count.
-    """
-    newest = facts["newest_installed"] if facts["running"] in facts["installed"] else None
-    return t.cast("str | None", facts["next_boot"] or newest)
 
 
 def _driver_reasons(facts: Json) -> list[str]:

@@ -117,7 +117,7 @@ def _boot(facts: Json, configured: Args | None, wanted: Args, given_up: Args) ->
         added = [argument for argument in wanted if argument not in running]
         dropped = [argument for argument in given_up if argument in running]
     else:
-        added, dropped = kernel.changed_arguments(running, configured, facts["cmdline_source"])
+        added, dropped = kernel.changed_arguments(running, configured, facts["cmdline_fallback"])
     reasons = [f"The kernel runs without the configured arguments {' '.join(added)}"] if added else []
     if dropped:
         reasons.append(f"The kernel runs with the arguments {' '.join(dropped)}, which are no longer configured")

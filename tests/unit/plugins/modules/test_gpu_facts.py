@@ -95,7 +95,7 @@ def test_a_machine_with_nvml(facts: Facts, tmp_path: Path, nvml: SetNvml) -> Non
     assert found["iommu"]["mode"] == "passthrough"
     assert found["runtimes"][0]["version"] == "1.7.27"
     assert found["xid"][3]["code"] == 79
-    assert found["reboot"] == {"required": False, "reasons": []}
+    assert found["reboot"] == {"required": False, "reasons": [], "notes": []}
     assert found["sources"]["gpus.uuid"] == {"source": "nvml", "reason": None}
     assert found["sources"]["gpus"] == {"source": "sysfs", "reason": None}
     # The number of commands does not depend on the number of GPUs.

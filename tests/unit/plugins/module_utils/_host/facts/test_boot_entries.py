@@ -8,14 +8,11 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot_entries import (
-    bls_entry,
     bootloader,
     default_arguments,
     environment_block,
     grub_defaults,
-    grub_menu_entries,
     newest,
-    next_entry,
     shell_assignments,
     split_arguments,
     version_key,
@@ -105,99 +102,6 @@ def test_the_boot_loader(tmp_path: Path, files: dict[str, bytes], name: str | No
     assert bootloader(FakeHost(tmp_path)) == name
 
 
-def test_an_entry_of_the_boot_loader_specification_uses_grubs_variables() -> None:
-    text = "# comment\nversion 5.14\noptions root=/dev/sda2 $kernelopts $unset\n"
-    entry = bls_entry(text, "/x", {"kernelopts": "ro quiet"})
-    assert (entry.version, entry.arguments, entry.source) == ("5.14", ["root=/dev/sda2", "ro", "quiet"], "/x")
-
-
-def test_the_menu_of_grub_has_no_recovery_entries() -> None:
-    menu = "linux /vmlinuz-6.8 ro quiet $vt_handoff\n\tlinux /vmlinuz-6.8 ro single\nlinux16 /memtest\n"
-    assert [(entry.version, entry.arguments) for entry in grub_menu_entries(menu, "/x")] == [("6.8", ["ro", "quiet"])]
-
-
-# ---- the entry that the next boot uses ------------------------------------------------------------------------------
-
-OLD, NEW = "5.14.0-362.el9.x86_64", "5.14.0-427.el9.x86_64"
-
-
-def with_entries(root: Path, saved: str = "") -> FakeHost:
-    """Return a host with two entries of the Boot Loader Specification, and one for rescue."""
-    host = FakeHost(root)
-    for name, version in (("4f-old", OLD), ("4f-new", NEW), ("4f-0-rescue", "9.9.9")):
-        host.put(f"/boot/loader/entries/{name}.conf", f"version {version}\noptions ro {name}\n")
-    host.put("/boot/grub2/grubenv", f"# GRUB Environment Block\n{saved}\n")
-    return host
-
-
-@pytest.mark.parametrize(
-    ("saved", "version"),
-    [
-        ("", NEW),
-        ("saved_entry=4f-old", OLD),
-        ("saved_entry=4f-new\nnext_entry=4f-old", OLD),
-        ("saved_entry=4f-new\nnext_entry=", NEW),
-        ("saved_entry=0", NEW),
-        ("saved_entry=1", OLD),
-        ("saved_entry=4f-gone", NEW),
-    ],
-)
-def test_the_next_boot_uses_the_saved_or_the_newest_entry(tmp_path: Path, saved: str, version: str) -> None:
-    entry, problem = next_entry(with_entries(tmp_path, saved))
-    assert entry is not None
-    assert (entry.version, problem) == (version, "")
-    assert entry.arguments[0] == "ro"
-
-
-def test_a_saved_number_behind_the_last_entry_is_unknown(tmp_path: Path) -> None:
-    assert next_entry(with_entries(tmp_path, "saved_entry=2")) == (None, "The saved boot entry 2 does not exist")
-
-
-MENU = f"""menuentry 'Ubuntu' {{
-\tlinux\t/boot/vmlinuz-6.8.0-60-generic root=/dev/sda1 ro quiet
-}}
-submenu 'Advanced options' {{
-\tlinux\t/boot/vmlinuz-6.8.0-6-generic root=/dev/sda1 ro old
-\tlinux\t/boot/vmlinuz-{OLD} root=/dev/sda1 ro other
-}}
-"""
-
-
-@pytest.mark.parametrize(
-    ("default", "saved", "version"),
-    [
-        ("", "", "6.8.0-60-generic"),
-        ("GRUB_DEFAULT=0\n", "saved_entry=Ubuntu, with Linux 6.8.0-6-generic", "6.8.0-60-generic"),
-        ("GRUB_DEFAULT=saved\n", "", "6.8.0-60-generic"),
-        ("GRUB_DEFAULT=saved\n", "saved_entry=Advanced options>Ubuntu, with Linux 6.8.0-6-generic", "6.8.0-6-generic"),
-        (
-            "GRUB_DEFAULT='gnulinux-advanced-1>gnulinux-5.14.0-362.el9.x86_64-advanced-1'\n",
-            "",
-            "5.14.0-362.el9.x86_64",
-        ),
-    ],
-)
-def test_the_menu_of_grub_has_a_default(tmp_path: Path, default: str, saved: str, version: str) -> None:
-    host = FakeHost(tmp_path)
-    host.put("/boot/grub/grub.cfg", MENU)
-    host.put("/boot/grub/grubenv", f"{saved}\n")
-    host.put("/etc/default/grub", default)
-    entry, problem = next_entry(host)
-    assert entry is not None
-    assert (entry.version, entry.source, problem) == (version, "/boot/grub/grub.cfg", "")
-
-
-def test_a_default_without_a_version_is_unknown(tmp_path: Path) -> None:
-    host = FakeHost(tmp_path)
-    host.put("/boot/grub/grub.cfg", MENU)
-    host.put("/etc/default/grub", "GRUB_DEFAULT='Windows'\n")
-    assert next_entry(host) == (None, "GRUB boots the entry 'Windows', whose kernel cannot be determined")
-
-
-def test_without_entries_and_menu_the_next_boot_is_unknown(tmp_path: Path) -> None:
-    assert next_entry(FakeHost(tmp_path)) == (None, "Neither boot loader entries nor a grub.cfg can be read")
-
-
 @pytest.mark.parametrize(
     ("older", "newer"), [("6.1~rc1", "6.1"), ("6.1rc1", "6.1a"), ("6.1", "6.1a"), ("6.1a", "6.1.1")]
 )
@@ -207,7 +111,3 @@ def test_letters_in_versions_are_sorted_as_by_sort(older: str, newer: str) -> No
 
 def test_a_comment_in_an_environment_block_is_no_variable() -> None:
     assert environment_block("# a=b\nc=d\n") == {"c": "d"}
-
-
-def test_a_comment_in_an_entry_is_no_field() -> None:
-    assert bls_entry("#version 1\n\nversion 2\n", "/x", {}).version == "2"

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import typing as t
 from pathlib import Path
 
@@ -15,19 +17,25 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.kernel i
     reboot,
     secure_boot,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lab.nvml.tree import load, write
-from tests.unit.fakes.host import FIXTURES, FakeHost
+from tests.unit.fakes.host import FIXTURES, FakeHost, recorded
 
 SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
 
-def reasons(root: Path) -> list[str]:
+def reboot_facts(root: Path) -> dict[str, t.Any]:
     host = FakeHost(root)
     facts = kernel(host).facts
     section = reboot(host, facts, nouveau(host, facts["cmdline"]).facts, driver(host).facts)
     assert section.facts["required"] is bool(section.facts["reasons"])
-    return section.facts["reasons"]
+    return section.facts
+
+
+def reasons(root: Path) -> list[str]:
+    return reboot_facts(root)["reasons"]
 
 
 def test_ubuntu_with_a_newer_kernel_and_new_arguments() -> None:
@@ -53,7 +61,9 @@ def test_ubuntu_with_a_newer_kernel_and_new_arguments() -> None:
             "console=tty1",
             "console=ttyS0",
         ],
+        "cmdline_fallback": None,
         "cmdline_source": "/boot/grub/grub.cfg",
+        "changed_since_boot": True,
         "cmdline_defaults": ["iommu=pt", '"dyndbg=file drivers/pci/* +p"', "console=tty1", "console=ttyS0"],
         "headers": True,
         "bootloader": "grub",
@@ -95,63 +105,6 @@ def test_rocky_9_boots_the_newest_entry_without_a_saved_one() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("saved", "version"),
-    [
-        ("0", "5.14.0-427.13.1.el9_4.x86_64"),
-        ("1", "5.14.0-362.8.1.el9_3.x86_64"),
-        ("7", None),
-        ("c0d0974b0a644bc8a6b1c1589b5bb500-gone", "5.14.0-427.13.1.el9_4.x86_64"),
-    ],
-)
-def test_a_saved_entry_of_rocky_9(tmp_path: Path, saved: str, version: str | None) -> None:
-    for entry in (FIXTURES / "rocky-9/boot/loader/entries").iterdir():
-        write(tmp_path / "boot/loader/entries" / entry.name, entry.read_bytes())
-    write(tmp_path / "boot/grub2/grubenv", f"# GRUB Environment Block\nsaved_entry={saved}\n#####")
-    section = kernel(FakeHost(tmp_path))
-    assert section.facts["next_boot"] == version
-    if version is None:
-        assert section.sources["next_boot"] == {"source": None, "reason": "The saved boot entry 7 does not exist"}
-
-
-def test_a_grub_entry_whose_kernel_cannot_be_determined(tmp_path: Path) -> None:
-    write(tmp_path / "boot/grub/grub.cfg", (FIXTURES / "debian-12/boot/grub/grub.cfg").read_bytes())
-    write(tmp_path / "etc/default/grub", 'GRUB_DEFAULT="Windows Boot Manager"\nGRUB_CMDLINE_LINUX=quiet\n')
-    section = kernel(FakeHost(tmp_path))
-    assert section.facts["next_boot"] is None
-    assert section.facts["cmdline_configured"] == ["quiet"]
-    assert section.facts["cmdline_source"] == "/etc/default/grub"
-    assert (
-        section.sources["next_boot"]["reason"]
-        == "GRUB boots the entry 'Windows Boot Manager', whose kernel cannot be determined"
-    )
-
-
-def test_a_saved_entry_of_grub(tmp_path: Path) -> None:
-    write(tmp_path / "boot/grub/grub.cfg", (FIXTURES / "debian-12/boot/grub/grub.cfg").read_bytes())
-    write(tmp_path / "etc/default/grub", "GRUB_DEFAULT=saved\n")
-    assert kernel(FakeHost(tmp_path)).facts["next_boot"] == "6.1.0-25-amd64"
-    write(tmp_path / "boot/grub/grubenv", "saved_entry=gnulinux-advanced-9b1d>gnulinux-6.1.0-18-amd64-advanced-9b1d\n")
-    assert kernel(FakeHost(tmp_path)).facts["next_boot"] == "6.1.0-18-amd64"
-    # grub-reboot chooses for one boot.
-    write(tmp_path / "boot/grub/grubenv", "saved_entry=gnulinux-6.1.0-18-amd64\nnext_entry=gnulinux-6.1.0-25-amd64\n")
-    assert kernel(FakeHost(tmp_path)).facts["next_boot"] == "6.1.0-25-amd64"
-
-
-def test_systemd_boot_has_entries_too(tmp_path: Path) -> None:
-    write(tmp_path / "boot/efi/EFI/systemd/systemd-bootx64.efi", "")
-    write(
-        tmp_path / "boot/efi/loader/entries/ab12-6.8.0-87-generic.conf",
-        "version    6.8.0-87-generic\noptions    root=/dev/sda2 ro\n",
-    )
-    facts = kernel(FakeHost(tmp_path)).facts
-    assert (facts["bootloader"], facts["next_boot"], facts["cmdline_configured"]) == (
-        "systemd-boot",
-        "6.8.0-87-generic",
-        ["root=/dev/sda2", "ro"],
-    )
-
-
 def test_a_host_without_any_files(tmp_path: Path) -> None:
     section = kernel(FakeHost(tmp_path))
     assert section.facts["running"] is None
@@ -162,13 +115,95 @@ def test_a_host_without_any_files(tmp_path: Path) -> None:
     assert reasons(tmp_path) == []
 
 
-def test_a_container_does_not_ask_to_boot_its_own_kernel(tmp_path: Path) -> None:
-    write(tmp_path / "proc/sys/kernel/osrelease", "6.18.0-host\n")
-    write(tmp_path / "boot/vmlinuz-6.1.0-25-amd64", "")
-    assert reasons(tmp_path) == []
-    write(tmp_path / "boot/vmlinuz-6.1.0-18-amd64", "")
+def test_without_a_menu_the_newest_kernel_and_the_defaults_of_grub_are_no_reason_to_reboot(tmp_path: Path) -> None:
+    """As on a host that boots from the network, whose image has a kernel and GRUB's defaults, but no menu."""
     write(tmp_path / "proc/sys/kernel/osrelease", "6.1.0-18-amd64\n")
-    assert reasons(tmp_path) == ["The kernel 6.1.0-18-amd64 is running, and the next boot uses 6.1.0-25-amd64"]
+    write(tmp_path / "proc/cmdline", "BOOT_IMAGE=debian/vmlinuz initrd=debian/initrd root=/dev/nfs ip=dhcp\n")
+    write(tmp_path / "boot/vmlinuz-6.1.0-18-amd64", "")
+    write(tmp_path / "boot/vmlinuz-6.1.0-25-amd64", "")
+    write(tmp_path / "etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT='quiet splash'\n")
+    section = kernel(FakeHost(tmp_path))
+    assert section.facts["cmdline_defaults"] == ["quiet", "splash"]
+    assert section.facts["next_boot"] is section.facts["cmdline_configured"] is section.facts["cmdline_source"] is None
+    assert section.sources["next_boot"]["reason"] == "Neither boot loader entries nor a grub.cfg can be read"
+    assert reasons(tmp_path) == []
+
+
+AWS = "BOOT_IMAGE=/boot/vmlinuz-6.5.13 root=PARTUUID=26f22d2b-892e-459e-ba29-0fdab351f296 ro console=tty1 console=ttyS0"
+AWS += " cma=8G nvme_core.io_timeout=4294967295"
+
+
+@pytest.mark.parametrize(
+    ("cmdline", "expected"),
+    [
+        (f"{AWS} panic=-1", []),
+        # The first try, without an initramfs, failed, and the second one succeeded.
+        (AWS, []),
+        (
+            f"{AWS.replace('cma=8G', 'quiet')} panic=-1",
+            [
+                "The kernel runs without the configured arguments cma=8G",
+                "The kernel runs with the arguments quiet, which are no longer configured",
+            ],
+        ),
+    ],
+)
+def test_an_image_of_a_cloud_that_tries_twice_needs_no_reboot(
+    tmp_path: Path, cmdline: str, expected: list[str]
+) -> None:
+    write(tmp_path / "boot/grub/grub.cfg", recorded("menus/ubuntu-aws.cfg"))
+    write(tmp_path / "boot/grub/grubenv", "# GRUB Environment Block\n")
+    write(tmp_path / "proc/sys/kernel/osrelease", "6.5.13\n")
+    write(tmp_path / "proc/cmdline", f"{cmdline}\n")
+    assert reasons(tmp_path) == expected
+
+
+def test_what_was_so_when_the_boot_began_is_a_note_and_no_reason(tmp_path: Path) -> None:
+    menu = tmp_path / "boot/grub/grub.cfg"
+    write(menu, "menuentry A {\nlinux /vmlinuz-6.8 ro quiet\n}\n")
+    write(tmp_path / "proc/sys/kernel/osrelease", "6.9\n")
+    write(tmp_path / "proc/cmdline", "BOOT_IMAGE=/vmlinuz-6.9 ro debug\n")
+    write(tmp_path / "proc/stat", "cpu 1 2\nbtime 1700000000\nprocesses 9\n")
+    expected = [
+        "The kernel 6.9 is running, and the next boot uses 6.8",
+        "The kernel runs without the configured arguments quiet",
+        "The kernel runs with the arguments debug, which are no longer configured",
+    ]
+    os.utime(menu, (1700000001, 1700000001))
+    assert reboot_facts(tmp_path) == {"required": True, "reasons": expected, "notes": []}
+    os.utime(menu, (1699999999, 1699999999))
+    notes = [f"{text}. It was so when this boot began." for text in expected]
+    assert reboot_facts(tmp_path) == {"required": False, "reasons": [], "notes": notes}
+    write(tmp_path / "run/reboot-required", "")
+    assert reboot_facts(tmp_path)["reasons"] == ["The system asks for a reboot (/run/reboot-required)"]
+
+
+WORDS = st.lists(st.sampled_from(["ro", "quiet", "a=b", '"c=d e"', "console=tty1", "splash"]), unique=True)
+
+
+@settings(max_examples=40)
+@given(
+    WORDS,
+    st.sampled_from(["", "if [ x = y ]; then set a=1; fi", "set default=7", "load_env", "if sleep 1; then b=1; fi"]),
+)
+def test_a_host_that_runs_what_its_menu_says_needs_no_reboot(words: list[str], before: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        write(root / "boot/grub/grub.cfg", f"{before}\nmenuentry A {{\nlinux /vmlinuz-6.8 {' '.join(words)}\n}}\n")
+        write(root / "proc/sys/kernel/osrelease", "6.8\n")
+        write(root / "proc/cmdline", f"BOOT_IMAGE=/vmlinuz-6.8 {' '.join(words)}\n")
+        assert reasons(root) == []
+
+
+@settings(max_examples=40)
+@given(st.text(alphabet=st.characters(codec="utf-8")), st.text(alphabet=st.characters(codec="utf-8")))
+def test_a_file_that_is_no_menu_is_no_reason_to_reboot(menu: str, cmdline: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        write(root / "boot/grub/grub.cfg", menu)
+        write(root / "proc/sys/kernel/osrelease", "6.8\n")
+        write(root / "proc/cmdline", cmdline)
+        assert reasons(root) == []
 
 
 def test_nouveau_and_the_driver_are_reasons_too(tmp_path: Path) -> None:
@@ -189,9 +224,11 @@ def test_nouveau_and_the_driver_are_reasons_too(tmp_path: Path) -> None:
 
 def test_what_the_next_boot_changes() -> None:
     now = ["BOOT_IMAGE=/x", "ro", "old=1", "vt.handoff=7"]
-    assert changed_arguments(now, ["ro", "new=1"], "/boot/grub/grub.cfg") == (["new=1"], ["old=1"])
-    # GRUB's defaults name only some of the arguments.
-    assert changed_arguments(now, ["new=1"], "/etc/default/grub") == (["new=1"], [])
+    assert changed_arguments(now, ["ro", "new=1"]) == (["new=1"], ["old=1"])
+    assert changed_arguments(now, None) == ([], [])
+    # The boot may have been the first try or the second.
+    assert changed_arguments(now, ["ro", "new=1", "panic=-1"], ["ro", "new=1"]) == (["new=1"], ["old=1"])
+    assert changed_arguments(now, ["ro"], ["ro", "old=1"]) == ([], [])
 
 
 def test_a_driver_that_was_removed_while_its_module_was_loaded(tmp_path: Path) -> None:

@@ -108,7 +108,8 @@ def test_the_next_run_completes_a_run_that_was_killed_before_the_boot_loader_ran
 def test_a_configuration_that_has_lost_the_arguments_gets_them_back(tmp_path: Path) -> None:
     host = debian(tmp_path)
     apply(host, "iommu=pt")
-    host.put("/boot/grub/grub.cfg", "linux /vmlinuz-6.8.0-60-generic root=UUID=2f0c ro quiet\n")
+    menu = "menuentry 'Ubuntu' {\n\tlinux /vmlinuz-6.8.0-60-generic root=UUID=2f0c ro quiet\n}\n"
+    host.put("/boot/grub/grub.cfg", menu)
     assert four_steps(host, "iommu=pt")["changed"]
 
 

@@ -1,0 +1,455 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""What GRUB boots with a grub.cfg: the script is run as GRUB runs it, and the default entry is executed.
+
+Some things only GRUB knows, such as its disks. A text that depends on them contains ``UNKNOWN``. If a condition depends
+on them, both branches are run, and what differs between them is unknown afterwards.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import grub_script, grub_test
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_script import (
+    Block,
+    Command,
+    Condition,
+    Function,
+    Loop,
+    Part,
+    ScriptError,
+    Statement,
+    Word,
+)
+
+UNKNOWN = grub_test.UNKNOWN
+
+_MAXIMUM_STEPS, _MAXIMUM_DEPTH = 20_000, 60
+_FEATURES = (
+    "200_final",
+    "all_video_module",
+    "chainloader_bpb",
+    "default_font_path",
+    "menuentry_id",
+    "menuentry_options",
+    "nativedisk_cmd",
+    "ntldr",
+    "platform_search_hint",
+    "timeout_style",
+)
+# GRUB's graphics mode decides whether this is vt.handoff=7, which no reboot changes.
+_IGNORED = "vt_handoff"
+_OPTIONS_WITH_VALUE = ("--class", "--users", "--hotkey", "--source", "--id", "-c", "-u", "-k", "-s")
+
+
+class UnknownBootError(Exception):
+    """What GRUB boots cannot be known. The message says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Linux:
+    """A kernel's path as GRUB sees it, and its arguments."""
+
+    path: str
+    arguments: tuple[str, ...]
+
+
+OTHER = Linux(UNKNOWN, (UNKNOWN,))
+"""Something else than one known kernel."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """An entry of the menu. One of the Boot Loader Specification also has its file, and its field ``version``."""
+
+    title: str
+    id: str
+    block: Block
+    is_submenu: bool = False
+    source: str = ""
+    version: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """What a script can learn about the machine. ``entries`` are those of the Boot Loader Specification."""
+
+    prefix: str
+    platform: str
+    cpu: str
+    environment: t.Mapping[str, str]
+    read: t.Callable[[str], str | None]
+    entries: t.Callable[[t.Callable[[str], str]], t.Sequence[Entry]]
+
+
+@dataclasses.dataclass
+class State:
+    """The variables, those that submenus see, the menu so far, and what has been loaded.
+
+    In the menu, None stands for a place with an unknown number of unknown entries.
+    """
+
+    variables: dict[str, str]
+    exported: set[str]
+    menu: list[Entry | None] = dataclasses.field(default_factory=list)
+    loaded: Linux | None = None
+
+    def copy(self) -> State:
+        return State(dict(self.variables), set(self.exported), list(self.menu), self.loaded)
+
+    def submenu(self) -> State:
+        """Return the state in which a submenu runs."""
+        return State({name: self.variables[name] for name in self.exported & set(self.variables)}, set(self.exported))
+
+    def be_either(self, one: State, other: State) -> None:
+        """Become what two states have in common."""
+        names = {*one.variables, *other.variables}
+        self.variables = {
+            name: one.variables.get(name, "") if _same(one, other, name) else UNKNOWN for name in sorted(names)
+        }
+        self.exported = one.exported | other.exported
+        self.menu = _common_menu(one.menu, other.menu)
+        self.loaded = _common_kernel(one.loaded, other.loaded)
+
+
+def _same(one: State, other: State, name: str) -> bool:
+    return one.variables.get(name, "") == other.variables.get(name, "")
+
+
+def _common_menu(one: list[Entry | None], other: list[Entry | None]) -> list[Entry | None]:
+    if one == other:
+        return one
+    shared = 0
+    while shared < min(len(one), len(other)) and one[shared] == other[shared]:
+        shared += 1
+    return [*one[:shared], None]
+
+
+def _common_kernel(one: Linux | None, other: Linux | None) -> Linux | None:
+    if one == other:
+        return one
+    if one and other and one.path == other.path:
+        return Linux(one.path, (UNKNOWN,))
+    return OTHER
+
+
+@dataclasses.dataclass(frozen=True)
+class Boot:
+    """What GRUB boots, the variables that it read, and the files besides grub.cfg."""
+
+    entry: Entry
+    kernel: Linux
+    variables: frozenset[str]
+    files: tuple[str, ...]
+
+
+def boot(text: str, machine: Machine) -> Boot:
+    """Return what GRUB boots with a grub.cfg, or raise UnknownBootError."""
+    script = _Script(machine)
+    try:
+        state = script.initial()
+        script.run(grub_script.parse(text.replace(UNKNOWN, "")), state, ())
+        entry, kernel = script.boot(state, state.variables.get("default", ""))
+    except ScriptError as e:
+        raise UnknownBootError(f"its script cannot be followed: {e}") from e
+    return Boot(entry, kernel, frozenset(script.read), tuple(script.files))
+
+
+def choose(menu: t.Sequence[Entry | None], wanted: str) -> tuple[Entry, str]:
+    """Return the entry that the variable ``default`` chooses, and the rest of its value for a submenu."""
+    if UNKNOWN in wanted:
+        raise UnknownBootError("it chooses the entry in a way that only GRUB knows")
+    first, rest = _first_part(wanted)
+    number = _number(first)
+    named = next((entry for entry in menu if entry and first and first in (entry.id, entry.title)), None)
+    # The variant of GRUB that reads entries of the Boot Loader Specification prefers a name that begins with a digit.
+    if named and (number is None or named.source):
+        return named, rest
+    if not menu:
+        raise UnknownBootError("it has no entries")
+    index = number if number is not None and number < len(menu) else 0
+    if None in (menu if number is None and first else menu[: index + 1]):
+        raise UnknownBootError("which entries it has depends on what only GRUB knows")
+    return t.cast(Entry, menu[index]), rest
+
+
+def _first_part(wanted: str) -> tuple[str, str]:
+    """Split at the first ``>``. Two of them stand for one in a title."""
+    first, rest = re.fullmatch(r"((?:[^>]|>>)*)(?:>(.*))?", wanted, re.DOTALL).groups()  # type: ignore[union-attr]
+    return first.replace(">>", ">"), rest or ""
+
+
+def _number(text: str) -> int | None:
+    """Return the number that a text begins with, as GRUB reads it, or None."""
+    match = re.match(r"\s*(?:0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9]\d*))", text)
+    if match is None:
+        return None
+    digits = match[1] or match[2] or match[3]
+    return int(digits[:18], 16 if match[1] else 8 if match[2] else 10)
+
+
+class _Script:
+    """Runs scripts and keeps what all of them share."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._functions: dict[str, Block] = {}
+        self._steps = self._depth = 0
+        self.read: set[str] = set()
+        self.files: list[str] = []
+        self._commands: dict[str, t.Callable[[list[str], State], bool | None]] = {
+            "set": self._set,
+            "unset": self._unset,
+            "export": self._export,
+            "load_env": self._load_env,
+            "source": self._source,
+            ".": self._source,
+            "configfile": self._configfile,
+            "blscfg": self._blscfg,
+            "[": lambda words, state: self._test(words[1:-1]),
+            "test": lambda words, state: self._test(words[1:]),
+            "true": lambda words, state: True,
+            "false": lambda words, state: False,
+            **dict.fromkeys(("echo", "insmod", "save_env", "initrd", "initrd16", "initrdefi"), _succeed),
+            **dict.fromkeys(("linux", "linux16", "linuxefi"), _linux),
+            **dict.fromkeys(_OTHER_LOADERS, _other_loader),
+            **dict.fromkeys(_UNSUPPORTED, _unsupported),
+        }
+
+    def initial(self) -> State:
+        """Return the state in which GRUB starts its configuration."""
+        machine = self._machine
+        variables = {f"feature_{name}": "y" for name in _FEATURES}
+        variables.update(grub_platform=machine.platform, grub_cpu=machine.cpu)
+        variables.update(prefix=machine.prefix, config_directory=machine.prefix, root=UNKNOWN, cmdpath=UNKNOWN)
+        return State(variables, set(variables))
+
+    def boot(self, state: State, wanted: str) -> tuple[Entry, Linux]:
+        """Return the entry that the menu boots, and its kernel."""
+        entry, rest = choose(state.menu, wanted)
+        if entry.is_submenu:
+            inner = state.submenu()
+            self.run(entry.block, inner, (entry.title,))
+            return self.boot(inner, rest)
+        self.run(entry.block, state, (entry.title,))
+        return entry, state.loaded or OTHER
+
+    def run(self, block: Block, state: State, arguments: t.Sequence[str]) -> bool | None:
+        """Run statements, and return whether the last has succeeded, or None if only GRUB knows."""
+        status: bool | None = True
+        self._depth += 1
+        for statement in block:
+            self._steps += 1
+            if self._steps > _MAXIMUM_STEPS or self._depth > _MAXIMUM_DEPTH:
+                raise ScriptError("its functions call themselves")
+            status = self._statement(statement, state, arguments)
+        self._depth -= 1
+        return status
+
+    def _statement(self, statement: Statement, state: State, arguments: t.Sequence[str]) -> bool | None:
+        if isinstance(statement, Function):
+            self._functions[statement.name] = statement.body
+            return True
+        if isinstance(statement, Condition):
+            return self._condition(statement.branches, state, arguments)
+        if isinstance(statement, Loop):
+            return self._loop(statement, state, arguments)
+        return self._command(statement, state, arguments)
+
+    def _condition(
+        self, branches: t.Sequence[tuple[Block, Block]], state: State, arguments: t.Sequence[str]
+    ) -> bool | None:
+        if not branches:
+            return True
+        tests, body = branches[0]
+        result = self.run(tests, state, arguments)
+        if result is True:
+            return self.run(body, state, arguments)
+        if result is False:
+            return self._condition(branches[1:], state, arguments)
+        taken, skipped = state.copy(), state.copy()
+        one, other = self.run(body, taken, arguments), self._condition(branches[1:], skipped, arguments)
+        state.be_either(taken, skipped)
+        return one if one == other else None
+
+    def _loop(self, loop: Loop, state: State, arguments: t.Sequence[str]) -> bool | None:
+        words = [text for word in loop.words for text in self._expand(word, state, arguments)]
+        for value in words[2:]:
+            state.variables[words[0]] = value
+            self.run(loop.body, state, arguments)
+        if not words:
+            # Nobody knows how often the body runs. Twice shows which variables it changes.
+            for dummy in range(2):
+                inside, before = state.copy(), state.copy()
+                self.run(loop.body, inside, arguments)
+                state.be_either(inside, before)
+        return None
+
+    def _command(self, command: Command, state: State, arguments: t.Sequence[str]) -> bool | None:
+        words = [text for word in command.words for text in self._expand(word, state, arguments)]
+        if words[:1] == ["!"]:
+            status = self._named(words[1:], command.block, state)
+            return None if status is None else not status
+        return self._named(words, command.block, state)
+
+    def _named(self, words: list[str], block: Block | None, state: State) -> bool | None:
+        if not words:
+            return True
+        if words[0] in ("menuentry", "submenu"):
+            state.menu.append(_entry(words, block or ()))
+            return True
+        if words[0] in self._commands:
+            return self._commands[words[0]](words, state)
+        if words[0] in self._functions:
+            return self.run(self._functions[words[0]], state, words[1:])
+        if re.match(r"\w+=", words[0]):
+            return self._set(["set", *words], state)
+        _note_variables(words, state)
+        return None
+
+    def _expand(self, word: Word, state: State, arguments: t.Sequence[str]) -> list[str]:
+        """Return the words that a word becomes. An unquoted variable can be none or several."""
+        found: list[str] = []
+        current: str | None = None
+        for part in word:
+            value = self._value(part, state, arguments)
+            if not part.is_variable or part.quoted:
+                current = (current or "") + value
+                continue
+            # White space at the ends does not separate words, which only GRUB does so.
+            for number, piece in enumerate(value.split()):
+                if number and current is not None:
+                    found.append(current)
+                    current = None
+                current = (current or "") + piece
+        return found if current is None else [*found, current]
+
+    def _value(self, part: Part, state: State, arguments: t.Sequence[str]) -> str:
+        name = part.text
+        if not part.is_variable:
+            return name
+        if name.isdigit():
+            return arguments[int(name) - 1] if 0 < int(name) <= len(arguments) else ""
+        if name in ("@", "*", "#"):
+            return str(len(arguments)) if name == "#" else " ".join(arguments)
+        if name in ("?", _IGNORED):
+            return UNKNOWN if name == "?" else ""
+        self.read.add(name)
+        return state.variables.get(name, "")
+
+    def _set(self, words: list[str], state: State) -> bool:
+        name, sign, value = words[1].partition("=") if len(words) > 1 else ("", "", "")
+        if sign:
+            state.variables[name] = value
+        return True
+
+    def _unset(self, words: list[str], state: State) -> bool:
+        for name in words[1:]:
+            state.variables.pop(name, None)
+        return True
+
+    def _export(self, words: list[str], state: State) -> bool:
+        state.exported.update(words[1:])
+        return True
+
+    def _load_env(self, words: list[str], state: State) -> bool:
+        names = [word for word in words[1:] if not word.startswith("-") and "/" not in word]
+        elsewhere = any(word in ("-f", "--file") or word.startswith("--file=") for word in words)
+        for name, value in self._machine.environment.items():
+            if not names or name in names:
+                state.variables[name] = value
+        if elsewhere:
+            state.variables.update({name: UNKNOWN for name in names if name not in self._machine.environment})
+        return True
+
+    def _source(self, words: list[str], state: State) -> bool | None:
+        path = words[1] if len(words) > 1 else UNKNOWN
+        if not path.startswith(f"{self._machine.prefix}/") or UNKNOWN in path:
+            state.menu.append(None)
+            return None
+        text = self._machine.read(path)
+        if text is None:
+            return False
+        self.files.append(path)
+        return self.run(grub_script.parse(text.replace(UNKNOWN, "")), state, ())
+
+    def _configfile(self, words: list[str], state: State) -> None:
+        state.menu[:] = [None]
+        state.loaded = OTHER
+
+    def _blscfg(self, words: list[str], state: State) -> bool:
+        state.menu += self._machine.entries(lambda name: self._value(Part(name, is_variable=True), state, ()))
+        return True
+
+    def _test(self, words: list[str]) -> bool | None:
+        return grub_test.evaluate(words, self._file_size)
+
+    def _file_size(self, path: str) -> int | None:
+        """Return a file's size, -1 if there is no such file, and None if only GRUB knows."""
+        if not path.startswith(f"{self._machine.prefix}/"):
+            return None
+        text = self._machine.read(path)
+        return -1 if text is None else len(text)
+
+
+# Commands that boot something else than a Linux kernel, or that leave the menu
+_OTHER_LOADERS = (
+    *("chainloader", "multiboot", "multiboot2", "xen_hypervisor", "kfreebsd", "ntldr", "appleloader", "uki"),
+    *("exit", "halt", "reboot", "fwsetup", "normal", "boot"),
+)
+_UNSUPPORTED = ("return", "break", "continue", "eval", "shift", "setparams")
+
+
+def _succeed(words: list[str], state: State) -> bool:
+    return True
+
+
+def _linux(words: list[str], state: State) -> bool:
+    given = [_as_argument(word) for word in words[1:]]
+    state.loaded = Linux(given[0], tuple(given[1:])) if given else OTHER
+    return True
+
+
+def _as_argument(word: str) -> str:
+    """Return a word as GRUB writes it into the kernel's command line."""
+    escaped = re.sub(r"([\\'\"])", r"\\\1", word)
+    return f'"{escaped}"' if re.search(r"\s", word) else escaped
+
+
+def _other_loader(words: list[str], state: State) -> None:
+    state.loaded = OTHER
+
+
+def _unsupported(words: list[str], state: State) -> None:
+    raise ScriptError(f"it uses {words[0]}")
+
+
+def _note_variables(words: list[str], state: State) -> None:
+    """Note which variables a command sets that only GRUB can run."""
+    if words[0].startswith("search"):
+        state.variables["root"] = UNKNOWN
+    for before, word in zip(words, words[1:]):  # noqa: RUF007 (itertools.pairwise is not in Python 3.9)
+        if word.startswith("--set="):
+            state.variables[word[len("--set=") :]] = UNKNOWN
+        elif before in ("--set", "-s", "read", "increment", "decrement"):
+            state.variables[word] = UNKNOWN
+
+
+def _entry(words: list[str], block: Block) -> Entry:
+    title, identity, rest = None, None, iter(words[1:])
+    for word in rest:
+        if word in _OPTIONS_WITH_VALUE:
+            value = next(rest, "")
+            identity = value if word == "--id" else identity
+        elif word.startswith("--id="):
+            identity = word[len("--id=") :]
+        elif not word.startswith("-") and title is None:
+            title = word
+    return Entry(title or "", title or "" if identity is None else identity, block, words[0] == "submenu")
