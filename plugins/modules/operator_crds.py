@@ -46,10 +46,10 @@ options:
     type: str
     default: gpu-operator
   kube_version:
-    description: Kubernetes version to render the chart for. The default is Helm's own.
+    description: Kubernetes version to render the chart for. The default is the cluster's.
     type: str
   api_versions:
-    description: Additional API versions to render the chart for.
+    description: API versions to render the chart for, in addition to those that the cluster serves.
     type: list
     elements: str
     default: []

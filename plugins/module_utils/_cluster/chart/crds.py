@@ -16,6 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import manifests, nfd
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import Helm, local_chart
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -46,7 +47,9 @@ class Applied:
 
 def apply_chart(helm: Helm, cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     """Render a chart and apply its CRDs; return the module's result."""
-    rendered = manifests.parse_manifests(helm.render(local_chart(options["chart_path"]), options))
+    # Charts refuse to be rendered for a cluster that does not serve what they need.
+    text = helm.render(local_chart(options["chart_path"]), Served(cluster).for_chart(options))
+    rendered = manifests.parse_manifests(text)
     release, namespace = options["release_name"], options["release_namespace"]
     applied = apply_crds(cluster, rendered.crds, release, namespace, options["wait_timeout"])
     return {

@@ -26,7 +26,7 @@ def chart_info(helm: Helm, options: t.Mapping[str, t.Any], served: Served | None
 
     ``served`` is the cluster to render the chart for, unless it is rendered for no cluster in particular.
     """
-    options = _for_cluster(options, served) if served else options
+    options = served.for_chart(options) if served else dict(options)
     source = _source(options)
     path, stays = helm.fetch(source, options["dest"])
     files = chart.read_chart(path)
@@ -50,15 +50,6 @@ def chart_info(helm: Helm, options: t.Mapping[str, t.Any], served: Served | None
         "unknown_values": [name for name, dummy in unknown],
     }
     return result, [f"The chart does not know the Helm value {name}. {hint}" for name, hint in unknown]
-
-
-def _for_cluster(options: t.Mapping[str, t.Any], served: Served) -> Json:
-    """Return the options with what the cluster serves. Options that the user gave come first, or are added."""
-    return {
-        **options,
-        "kube_version": options["kube_version"] or served.version,
-        "api_versions": [*served.api_versions, *options["api_versions"]],
-    }
 
 
 def _source(options: t.Mapping[str, t.Any]) -> Source:

@@ -59,6 +59,14 @@ class Served:
         groups = {group for group, dummy in self._kinds}
         return sorted(groups | {f"{group}/{kind}" for group, kind in self._kinds})
 
+    def for_chart(self, options: t.Mapping[str, t.Any]) -> Json:
+        """Return the options that render a chart, with what the cluster serves. What the user gave wins or is added."""
+        return {
+            **options,
+            "kube_version": options["kube_version"] or self.version,
+            "api_versions": [*self.api_versions, *options["api_versions"]],
+        }
+
     def kind_of(self, item: Json) -> Kind | None:
         """Return where an object of this kind is, or None if the cluster does not serve it."""
         return self._kinds.get((item["apiVersion"], item["kind"]))

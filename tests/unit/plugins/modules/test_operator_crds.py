@@ -30,6 +30,9 @@ class FakeCluster:
     def get(self, path: str) -> dict | None:
         return self.stored.get(path.rsplit("/", 1)[-1])
 
+    def ask(self, method: str, path: str, **how: str) -> dict:
+        return {"/version": {"gitVersion": "v1.36.3"}}.get(path, {"kind": "APIGroupDiscoveryList", "items": []})
+
     def list(self, path: str) -> list[dict]:
         return []
 

@@ -17,6 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.crds 
     summarize,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.manifests import Rendered
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.support.clock import Clock
@@ -97,10 +98,10 @@ def test_the_result_has_the_schema_of_a_clusterpolicy_in_check_mode_only(monkeyp
     name = "clusterpolicies.nvidia.com"
     monkeypatch.setattr(crds, "local_chart", lambda path: path)
     monkeypatch.setattr(crds.manifests, "parse_manifests", lambda text: Rendered({name: "text"}, []))
-    chosen = {"chart_path": "/c", "release_name": "r", "release_namespace": "n", "wait_timeout": 1}
+    monkeypatch.setattr(crds, "Served", FakeServed)
 
     def result(check_mode: bool, applied: dict) -> dict:
-        return crds.apply_chart(FakeHelm(), FakeCluster({}, {name: applied}, check_mode=check_mode), chosen)
+        return crds.apply_chart(FakeHelm(), FakeCluster({}, {name: applied}, check_mode=check_mode), CHOSEN)
 
     fields = {"type": "object", "properties": {"new": {"type": "string"}}}
     predicted = result(True, crd(name, new=STRING))
@@ -112,8 +113,40 @@ def test_the_result_has_the_schema_of_a_clusterpolicy_in_check_mode_only(monkeyp
 class FakeHelm:
     """A helm that renders nothing."""
 
+    def __init__(self) -> None:
+        self.options: dict = {}
+
     def render(self, path: str, options: dict) -> str:
+        self.options = options
         return ""
+
+
+class FakeServed(Served):
+    version, api_versions = "v1.36.3", ["apps/v1", "apps/v1/Deployment"]
+
+
+@pytest.mark.parametrize(("given", "version"), [(None, "v1.36.3"), ("v1.34.0", "v1.34.0")])
+def test_the_chart_is_rendered_for_the_cluster(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, version: str
+) -> None:
+    """A chart with a GPUCluster refuses a cluster without Dynamic Resource Allocation."""
+    monkeypatch.setattr(crds, "local_chart", lambda path: path)
+    monkeypatch.setattr(crds, "Served", FakeServed)
+    helm, values = FakeHelm(), {"gpuCluster": {"deployCR": True}}
+    chosen = {**CHOSEN, "kube_version": given, "api_versions": ["x/v1"], "values": values}
+    crds.apply_chart(helm, FakeCluster({}, {}), chosen)
+    assert (helm.options["kube_version"], helm.options["values"]) == (version, values)
+    assert helm.options["api_versions"] == ["apps/v1", "apps/v1/Deployment", "x/v1"]
+
+
+CHOSEN = {
+    "chart_path": "/c",
+    "release_name": "r",
+    "release_namespace": "n",
+    "wait_timeout": 1,
+    "kube_version": None,
+    "api_versions": [],
+}
 
 
 NFD_CRD = "nodefeatures.nfd.k8s-sigs.io"

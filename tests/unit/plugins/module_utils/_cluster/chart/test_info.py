@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import Source
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.info import chart_info
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules.operator_chart_info import OPTIONS
 
@@ -75,11 +76,13 @@ def test_unknown_values_are_returned_with_a_warning(folder: Path) -> None:
     assert warnings == ["The chart does not know the Helm value drivers. Did you mean driver?"]
 
 
-class FakeServed:
+class FakeServed(Served):
     """A cluster that serves one kind."""
 
-    version = "v1.34.1"
-    api_versions: t.ClassVar = ["v1", "v1/Pod"]
+    version, api_versions = "v1.34.1", ["v1", "v1/Pod"]
+
+    def __init__(self) -> None:
+        pass
 
 
 def test_the_chart_is_rendered_for_what_the_cluster_serves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
