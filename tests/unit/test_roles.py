@@ -210,6 +210,8 @@ def test_the_defaults_of_variables_without_a_role_are_those_of_their_specs() -> 
         *ROOT.glob("roles/*/tasks/main.yml"),
     ]
     found = [use for path in paths for use in re.findall(r"\b(gpuops_\w+) \| default\('?(\w+)'?\)", path.read_text())]
+    # Whoever uses the role host_driver on its own wants a driver on the host.
+    found = [use for use in found if use != ("gpuops_driver", "host")]
     for name, default in found:
         # An omitted option has the default of the module.
         assert default == ("omit" if documented[name] is None else str(documented[name])), name
