@@ -37,16 +37,18 @@ def origin(driver: Json, packages: t.Mapping[str, Package] | None) -> str | None
         return "container"
     if not any(driver[part] for part in ("loaded", "userspace_version", "module_installed")):
         return None
-    known = packages or {}
-    current = [name for name, package in known.items() if package.version == driver["userspace_version"]]
+    version, known = driver["userspace_version"], packages or {}
+    current = {name: package for name, package in known.items() if package.version == version}
     # The installer of a .run file writes over the files of packages, and leaves the packages.
     if driver["uninstaller"] and not current:
         return "runfile"
-    if any(name.startswith(_UBUNTU_SIGNED) for name in known):
+    return None if packages is None else _of_packages(known, current)
+
+
+def _of_packages(packages: t.Mapping[str, Package], current: t.Mapping[str, Package]) -> str:
+    if any(name.startswith(_UBUNTU_SIGNED) for name in packages):
         return "ubuntu-signed"
-    if packages is None:
-        return None
-    return _by_maker([known[name].maker.lower() for name in current or known])
+    return _by_maker([package.maker.lower() for package in (current or packages).values()])
 
 
 def _by_maker(makers: t.Sequence[str]) -> str:
