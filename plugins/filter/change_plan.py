@@ -112,11 +112,11 @@ def change_plan(found: Json, allowed: bool | None = None, drain: bool = True) ->
         "node": row.get("node"),
         "undrained": _undrained(row, drain),
     }
+    if plan["state"] == "due" and allowed is False and not plan["finish"]:
+        return {**plan, "state": "postponed", "reason": _needs(found, plan)}
     refused = _refusal(found, plan, allowed, row) or unknown
     if plan["state"] == "due" and refused:
         return {**plan, "state": "refused", "reason": refused}
-    if plan["state"] == "due" and allowed is False and not plan["finish"]:
-        return {**plan, "state": "postponed", "reason": _needs(found, plan)}
     return plan
 
 

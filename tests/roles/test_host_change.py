@@ -9,15 +9,19 @@ A simulated cluster has the hosts as nodes.
 
 from __future__ import annotations
 
+import base64
 import json
+import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import yaml
 
 from lab.cluster import Lab, Options
 from lab.hosts.containers.hosts import ContainerHost
+from tests.support import drivers
 from tests.support.hosts import running_containers
 from tests.support.labs import running_lab
 from tests.support.plays import Plays
@@ -130,3 +134,235 @@ def test_a_run_that_is_killed_between_any_two_tasks_is_completed_by_the_next(clu
             assert (record_of(host), node(cluster, plays.node(host.name))) == ({}, IN_SERVICE), after
         again = plays.run("host_change/plan", "host_change")
         assert (again.status, again.changed) == (0, 0), again.output
+
+
+NAMES = ("due", "stray", "found", "left", "quoted", "unproved", "broken")
+"""What each host of the next test shows."""
+
+
+class Cases:
+    """Seven hosts, each with a case of its own, so that few runs show all of them."""
+
+    def __init__(self, plays: Plays, lab: Lab) -> None:
+        self.plays, self.lab = plays, lab
+        self.hosts = dict(zip(NAMES, plays.hosts))
+        named = {host.name: plays.node(host.name) for host in plays.hosts}
+        self.variables = {
+            "named": {**named, self.hosts["stray"].name: "", self.hosts["found"].name: ""},
+            "host_change_node": "{{ named[inventory_hostname] }}",
+            "seconds": {self.hosts["broken"].name: 10},
+            "host_change_timeout": "{{ seconds[inventory_hostname] | default(120) }}",
+        }
+
+    def prepare(self) -> None:
+        for host in self.hosts.values():
+            require_a_reboot(host)
+        self.hosts["stray"].shell("mkdir --parents /var/lib/kubelet/pki; hostname gpu-00; rm --force /etc/machine-id")
+        identity = self.hosts["found"].shell("echo 0123456789abcdef0123456789abcdef | tee /etc/machine-id").upper()
+        self.report(self.node("found"), {"machineID": identity})
+        self.hosts["quoted"].shell(
+            "touch /run/reboot-required; echo 'a\";touch${IFS}/srv/x;\"' > /run/reboot-required.pkgs"
+        )
+        self.hosts["broken"].shell(
+            "for image in /boot/initrd.img-*; do cp -p $image /srv && truncate -s 0 $image; done"
+        )
+
+    def repair(self) -> None:
+        broken = self.hosts["broken"]
+        broken.shell("cp -p /srv/initrd.img-* /boot")
+        broken.podman("restart", "--time=0", broken.name)
+        broken.run("/usr/local/lib/stand-ins/login", "true")
+
+    def node(self, name: str) -> str:
+        return self.plays.node(self.hosts[name].name)
+
+    def report(self, name: str, info: dict[str, str]) -> None:
+        """Let the kubelet of a node report something about its machine."""
+        patch = json.dumps({"status": {"nodeInfo": info}})
+        self.lab.kubectl("patch", "node", name, "--subresource=status", "--type=merge", "--patch", patch)
+
+    def nodes(self) -> dict[str, tuple[bool, list[str]]]:
+        return {name: node(self.lab, self.node(name)) for name in NAMES}
+
+    def boots(self) -> dict[str, str]:
+        return dict(zip(NAMES, boots(self.hosts.values())))
+
+    def connect_without_a_kubeconfig(self, folder: Path) -> None:
+        """Let the plays reach the cluster by K8S_AUTH_* variables alone, as AWX does."""
+        config = yaml.safe_load(self.lab.kubeconfig.read_text())
+        login = {**config["clusters"][0]["cluster"], **config["users"][0]["user"]}
+        environment = self.plays.environment
+        environment["K8S_AUTH_HOST"] = login["server"]
+        for name, key in {
+            "SSL_CA_CERT": "certificate-authority-data",
+            "CERT_FILE": "client-certificate-data",
+            "KEY_FILE": "client-key-data",
+        }.items():
+            path = folder / name
+            path.write_bytes(base64.b64decode(login[key]))
+            environment[f"K8S_AUTH_{name}"] = str(path)
+        del environment["K8S_AUTH_KUBECONFIG"]
+
+
+def deploy_pinned(lab: Lab, name: str) -> None:
+    """Run a pod on one node, and only there."""
+    labels = {"app": "web"}
+    spec = {
+        "nodeSelector": {"kubernetes.io/hostname": name},
+        "containers": [{"name": "web", "image": "registry.example.com/web:1"}],
+    }
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
+    }
+    lab.kubectl("create", "--filename=-", stdin=json.dumps(body))
+    for dummy in range(100):
+        if lab.kubectl("get", "pods", f"--field-selector=spec.nodeName={name}", "--output=name").strip():
+            return
+        time.sleep(0.1)
+    raise AssertionError(lab.kubectl("get", "pods", "--output=wide"))
+
+
+def test_each_host_gets_what_its_case_needs(cluster: Lab, tmp_path: Path) -> None:
+    """Check mode, permissions, nodes found by identity or not at all, an API that is away, and proofs that fail."""
+    with running_containers("cases", {"debian": len(NAMES)}) as hosts:
+        cases = Cases(Plays(hosts, tmp_path, cluster), cluster)
+        cases.prepare()
+        check_what_is_predicted(cases)
+        cases.connect_without_a_kubeconfig(tmp_path)
+        check_the_change(cases, tmp_path)
+        check_the_second_run(cases)
+
+
+def check_what_is_predicted(cases: Cases) -> None:
+    """Check mode names reasons, nodes and pods. Then a run on one host is killed after its drain."""
+    deploy_pinned(cases.lab, cases.node("due"))
+    before = cases.boots()
+    predicted = cases.plays.run(
+        "host_change/plan", "host_change", arguments=["--check"], host_change_allowed=True, **cases.variables
+    )
+    assert (cases.boots(), set(map(str, cases.nodes().values()))) == (before, {str(IN_SERVICE)})
+    words = f"A run would change {cases.hosts['due'].name}: nouveau is loaded although it is blacklisted."
+    assert words in predicted.output, predicted.output
+    assert f"leave the node {cases.node('due')}: default/web-" in predicted.output
+    stray = f"{cases.hosts['stray'].name} has a kubelet (/var/lib/kubelet/pki)"
+    assert predicted.message.startswith(f"{stray}, and no node of the cluster fits it (similar: "), predicted.output
+    assert "host_change_drain: false" in predicted.message
+
+    left = cases.hosts["left"]
+    assert cases.plays.cut("host_change", left, TASKS.index("Drain the node") + 1, host_change_allowed=True)
+    refused = cases.plays.run("host_change/plan", limit=left.name)
+    assert refused.message.endswith(
+        f"An earlier run has drained the node {cases.node('left')} for it, which stays out of service. Set "
+        "host_change_allowed to true to let it happen, or to false to go on without it."
+    ), refused.output
+
+
+def check_the_change(cases: Cases, folder: Path) -> None:
+    """All hosts but the one that was killed are changed at once. The API is away while their nodes come back."""
+    before, log = cases.boots(), folder / "ansible.log"
+    cases.plays.environment["ANSIBLE_LOG_PATH"] = str(log)
+    expected = {cases.hosts["unproved"].name: {"gpus": 99}}
+    due = [host.name for name, host in cases.hosts.items() if name not in ("left", "stray")]
+    process = cases.plays.start(
+        "host_change",
+        limit=",".join(due),
+        host_change_allowed=True,
+        expected=expected,
+        host_change_expected="{{ expected[inventory_hostname] | default({}) }}",
+        **cases.variables,
+    )
+    api = cases.lab.component("apiserver")
+    wait_for_task(log, "Prove the host", process)
+    api.kill()
+    wait_for_task(log, "Wait until the node is Ready", process)
+    time.sleep(3)
+    api.restart()
+    run = cases.plays.finish(process)
+
+    assert run.status != 0, run.output
+    after, nodes = cases.boots(), cases.nodes()
+    assert [name for name in NAMES if after[name] != before[name]] == ["due", "found", "quoted", "unproved"], run.output
+    in_service = [name for name in NAMES if nodes[name] == IN_SERVICE]
+    assert in_service == ["due", "stray", "found", "quoted"], run.output
+    assert (nodes["left"], nodes["unproved"], nodes["broken"]) == (DRAINED, HELD, HELD), run.output
+    assert "x" not in cases.hosts["quoted"].run("ls", "/srv").split()
+    tainted = taints(cases.lab, cases.node("unproved"))["gpuops.nvidia/failed.change"]
+    assert "2-GPUs" in tainted or "99" in tainted, tainted
+    assert f"{cases.hosts['unproved'].name} is not fit for service: " in run.output
+    assert (
+        f"Its node {cases.node('unproved')} stays drained and has the taint gpuops.nvidia/failed.change." in run.output
+    )
+    assert record_of(cases.hosts["unproved"])["stage"] == "failed"
+    assert "could not be rebooted, or did not come back within 10 s" in run.output
+
+
+def wait_for_task(log: Path, name: str, process: t.Any) -> None:
+    while not log.exists() or f"host_change : {name}]" not in log.read_text():
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.2)
+
+
+def check_the_second_run(cases: Cases) -> None:
+    """Repaired hosts are proved and go back, without a permission. One that was drained is not rebooted after a no."""
+    cases.repair()
+    before = cases.boots()
+    run = cases.plays.run("host_change/plan", "host_change", host_change_allowed=False, **cases.variables)
+    assert run.status == 0, run.output
+    assert cases.boots() == before and set(map(str, cases.nodes().values())) == {str(IN_SERVICE)}, run.output
+    assert not any(taints(cases.lab, cases.node(name)) for name in NAMES)
+    assert not any(record_of(host) for host in cases.hosts.values())
+    words = "It goes on without it, because host_change_allowed is false."
+    assert run.output.count(words) >= 1, run.output
+
+    del cases.plays.environment["K8S_AUTH_HOST"]
+    cases.plays.environment["HOME"] = "/nonexistent"
+    alone = cases.plays.run("host_change/plan", limit=cases.hosts["stray"].name, host_change_allowed=True)
+    assert alone.message == (
+        f"Cannot tell which node {cases.hosts['stray'].name} is: it has a kubelet (/var/lib/kubelet/pki), and no "
+        "cluster is configured. Set gpuops_kubeconfig, gpuops_context or K8S_AUTH_*, or leave out the drain with "
+        "host_change_drain: false."
+    ), alone.output
+
+
+NEW = {**drivers.DRIVER, "host_driver_version": "580.105.08", "host_change_allowed": True}
+BREAKS = "DPkg::Post-Invoke {{\"if {condition}; then find /lib/modules -name 'nvidia.ko*' -delete; depmod; fi\"}};\n"
+"""A hook of apt that makes a driver unusable after each transaction."""
+ON_NEW = "modinfo -F version nvidia | grep --quiet 580.105.08"
+
+
+def loaded(host: ContainerHost) -> str:
+    return host.shell("cat /sys/module/nvidia/version 2>/dev/null || echo none")
+
+
+def test_a_driver_that_is_not_proved_goes_back_to_the_former_one(cluster: Lab, tmp_path: Path) -> None:
+    """On one host only the new driver is broken, on the other the former one, too. Repaired, both get the new one."""
+    with running_containers("back", {"debian": 2}) as hosts:
+        plays = Plays(hosts, tmp_path, cluster)
+        once, always = plays.hosts
+        for host, condition in ((once, ON_NEW), (always, "true")):
+            drivers.install_with_apt(host)
+            host.shell(f"cat > /etc/apt/apt.conf.d/99breaks <<'END'\n{BREAKS.format(condition=condition)}END")
+
+        run = plays.run("host_driver/repositories", "host_change", **NEW)
+
+        assert run.status != 0, run.output
+        assert [loaded(host) for host in plays.hosts] == ["580.95.05", "none"], run.output
+        states = [node(cluster, plays.node(host.name)) for host in plays.hosts]
+        assert states == [IN_SERVICE, HELD], run.output
+        assert f"{once.name} is back in service with " in run.output and "because the change failed: " in run.output
+        assert f"{always.name} is not fit for service: " in run.output
+        assert "The way back to the former driver failed, too: " in run.output
+        assert (record_of(once), record_of(always)["stage"]) == ({}, "failed")
+
+        for host in plays.hosts:
+            host.run("rm", "/etc/apt/apt.conf.d/99breaks")
+        again = plays.run("host_change", **NEW)
+
+        assert again.status == 0, again.output
+        assert [loaded(host) for host in plays.hosts] == ["580.105.08"] * 2
+        assert [node(cluster, plays.node(host.name)) for host in plays.hosts] == [IN_SERVICE] * 2
+        assert not any(taints(cluster, plays.node(host.name)) for host in plays.hosts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
 import typing as t
 from pathlib import Path
@@ -96,6 +97,20 @@ class Plays:
             time.sleep(0.1)
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of the plays, which a test may change."""
+        return self._ansible.environment
+
+    def start(self, *roles: str, limit: str, **variables: t.Any) -> subprocess.Popen[str]:
+        """Start one play with these roles, and return at once. `finish` waits for its end."""
+        options = ["--inventory", str(self._inventory), "--limit", limit, "--forks", str(len(self.hosts))]
+        return self._ansible.start(self._play(roles), *options, **variables)
+
+    def finish(self, process: subprocess.Popen[str]) -> Run:
+        """Wait for the end of a play."""
+        return self._ansible.finish(process, self._timeout)
 
     def facts(self, host: ContainerHost | VmHost, *subsets: str) -> dict[str, t.Any]:
         """Return the facts that gpu_facts reports for a host."""

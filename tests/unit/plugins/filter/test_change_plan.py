@@ -84,6 +84,11 @@ def test_a_host_whose_node_is_not_known_is_refused() -> None:
     assert change_plan(found(KERNEL, row=row), allowed=True)["reason"] == row["failure"]
 
 
+def test_a_host_that_is_left_as_it_is_needs_no_node() -> None:
+    assert change_plan(found(KERNEL, nodes={"msg": "away"}), allowed=False)["state"] == "postponed"
+    assert change_plan(found(driver={"refused": "No."}), allowed=False)["state"] == "postponed"
+
+
 def test_only_a_no_leaves_the_drain_out() -> None:
     away = {"msg": "away"}
     plan = change_plan(found(KERNEL, nodes=away), allowed=True, drain=False)
