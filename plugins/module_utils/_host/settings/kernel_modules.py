@@ -138,14 +138,18 @@ def not_loaded(host: Host, names: t.Sequence[str]) -> list[str]:
     return [name for name in names if kernel_names[name] not in modules and not _is_built_in(host, kernel_names[name])]
 
 
+def _is_loaded(host: Host, kernel_name: str) -> bool:
+    # Modules that are built into the kernel have a folder in sysfs, too, but no state.
+    return kernel_name in (loaded(host) or ()) or host.exists(f"/sys/module/{kernel_name}/initstate")
+
+
 def _is_built_in(host: Host, kernel_name: str) -> bool:
     return host.exists(f"/sys/module/{kernel_name}")
 
 
 def reboot_reasons(host: Host, wanted: Wanted) -> list[str]:
     """Return the settings that take effect only at the next boot."""
-    modules = loaded(host) or set()
-    blacklisted = [module for module in wanted.blacklist if module.replace("-", "_") in modules]
+    blacklisted = [module for module in wanted.blacklist if _is_loaded(host, module.replace("-", "_"))]
     reasons = [f"{module} is loaded although it is blacklisted" for module in blacklisted]
     for module, values in wanted.options.items():
         for key, value in values.items():
@@ -166,7 +170,8 @@ def load(host: Host, names: t.Sequence[str], dry_run: bool) -> None:
         output = host.run(["modprobe", *(["--dry-run"] if dry_run else []), name], 60.0)
         if not output.ok:
             raise GpuOpsError(
-                f"The kernel module {name} cannot be loaded, and nothing was changed: {output.error}.",
+                f"The kernel module {name} cannot be loaded, and nothing was changed: {output.error}. "
+                "Install the package that has it, such as linux-modules-extra-<kernel> or kernel-modules-extra.",
                 reason="ModuleNotLoaded",
             )
 

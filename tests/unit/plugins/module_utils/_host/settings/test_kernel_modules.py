@@ -292,13 +292,18 @@ def test_an_image_older_than_the_file_is_rebuilt(tmp_path: Path) -> None:
 def test_settings_that_take_effect_after_a_reboot(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     host.put("/proc/modules", "nouveau 2379776 1 - Live 0x0\n")
+    host.put("/sys/module/nova_core/initstate", "live\n")  # a container shows no /proc/modules
+    host.put("/sys/module/built_in/parameters/x", "1\n")
     host.put("/sys/module/nvidia/parameters/NVreg_EnableGpuFirmware", "18")
     host.put("/sys/module/nvidia/parameters/flag", "Y")
     done = apply(
-        host, blacklist=["nouveau"], options={"nvidia": {"NVreg_EnableGpuFirmware": 0, "flag": True, "unknown": 1}}
+        host,
+        blacklist=["nouveau", "nova-core", "built-in"],
+        options={"nvidia": {"NVreg_EnableGpuFirmware": 0, "flag": True, "unknown": 1}},
     )
     assert done["reboot_reasons"] == [
         "nouveau is loaded although it is blacklisted",
+        "nova-core is loaded although it is blacklisted",
         "nvidia runs with NVreg_EnableGpuFirmware=18 instead of 0",
     ]
     assert done["reboot_required"]
