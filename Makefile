@@ -58,8 +58,7 @@ host-tools: setup ## Install what the test hosts need, as root, or say what is m
 	@$(LAB) hosts tools
 	@$(LAB) vm tools
 
-host-vm: setup host-tools ## Run the tests and the molecule scenario on a virtual machine (about 20 minutes)
-	GPUOPS_VM=1 $(BIN)/pytest tests/lab/hosts/test_vm.py
+host-vm: setup host-tools ## Run the molecule scenario on a virtual machine (about 10 minutes)
 	$(BIN)/molecule test --scenario-name host-vm
 
 host-containers: setup host-tools ## Run the molecule scenario on container hosts
@@ -127,6 +126,13 @@ short-way:
 integration: setup lab-tools ## Run the tests on the lab
 	$(BIN)/pytest tests/lab tests/integration
 
+# What make test leaves out: virtual machines, several releases of Debian with its real packages, a build of the driver's
+# modules. Downloads are kept in ~/.cache/gpuops-hosts/downloads.
+test-deep: export GPUOPS_DEEP := 1
+test-deep: setup lab-tools host-tools ## Run the deep tier: virtual machines, real packages, module builds (30 to 60 minutes)
+	$(BIN)/pytest -m deep --durations=0 tests
+	$(BIN)/molecule test --scenario-name host-vm
+
 molecule: setup lab-tools ## Run the molecule scenario on the lab
 	$(BIN)/molecule test
 
@@ -166,4 +172,4 @@ clean: ## Remove everything that the targets made, except the lab's tools in the
 
 .PHONY: help setup demo test lab-up lab-status lab-down lab-tools host-tools host-vm host-containers check ruff \
 	codespell vulture mypy yamllint reuse changelog-lint docs-lint ansible-lint docs sanity import-check unit test-oldest \
-	short-way integration molecule mutation bench release release-check publish lock format clean
+	short-way integration test-deep molecule mutation bench release release-check publish lock format clean

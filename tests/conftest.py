@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import typing as t
 
 import pytest
@@ -18,7 +19,7 @@ from tests.support.labs import deployed_lab, fresh_lab, lab
 
 __all__ = ["container_host", "container_hosts", "deployed_lab", "fresh_lab", "lab", "vm_host"]
 
-HOSTS = ("tests/roles/", "tests/lab/hosts/")
+HOSTS = ("tests/roles/", "tests/lab/hosts/", "tests/deep/")
 """The folders whose tests run hosts. The other folders with slow tests run labs."""
 
 
@@ -43,6 +44,18 @@ class HostsBesideLabs(LoadFileScheduling):
 
 def _has_hosts(file: str) -> bool:
     return file.startswith(HOSTS)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests of the deep tier, among them every test with a virtual machine, unless GPUOPS_DEEP is set."""
+    for item in items:
+        if "vm_host" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.deep)
+        if item.get_closest_marker("deep") and not os.environ.get("GPUOPS_DEEP"):
+            item.add_marker(
+                pytest.mark.skip(reason="A test of the deep tier takes minutes: make test-deep runs them all.")
+            )
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> t.Any:

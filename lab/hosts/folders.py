@@ -19,6 +19,13 @@ def cache() -> Path:
     return _folder("XDG_CACHE_HOME", ".cache")
 
 
+def downloads(name: str) -> Path:
+    """Return a folder for files from the network, which are kept between runs."""
+    folder = cache() / "downloads" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def state() -> Path:
     """Return the folder for the state of running virtual machines."""
     return _folder("XDG_STATE_HOME", ".local/state")

@@ -15,6 +15,7 @@ import pytest
 from lab.errors import UnavailableError
 from lab.hosts.containers.hosts import ContainerHost, ContainerHosts, Machine
 from lab.hosts.containers.images import FLAVOURS
+from lab.hosts.containers.releases import ReleaseHosts
 from lab.hosts.vm.hosts import VmHost
 
 
@@ -39,6 +40,19 @@ def become_opensuse(host: ContainerHost) -> None:
     host.shell(f"printf '{release}' > /etc/os-release && rm --force /etc/debian_version /etc/lsb-release")
 
 
+@contextlib.contextmanager
+def running_release(purpose: str, suite: str) -> t.Iterator[ReleaseHosts]:
+    """Run a container of a plain Debian release during a block."""
+    hosts = ReleaseHosts(suite, f"test-{purpose}-{os.getpid()}", print)
+    try:
+        hosts.up()
+        yield hosts
+    except UnavailableError as reason:
+        pytest.skip(str(reason))
+    finally:
+        hosts.down()
+
+
 @pytest.fixture(scope="module")
 def container_hosts() -> t.Iterator[ContainerHosts]:
     """One host of each flavour with two H100 and nouveau loaded, shared by the tests of a module."""
@@ -55,9 +69,7 @@ def container_host() -> t.Iterator[ContainerHost]:
 
 @pytest.fixture
 def vm_host() -> t.Iterator[VmHost]:
-    """A virtual machine that has just booted, with two H100, nouveau loaded and the IOMMU off. Needs GPUOPS_VM=1."""
-    if not os.environ.get("GPUOPS_VM"):
-        pytest.skip("Virtual machines are slow (a reboot takes 40 s or more): set GPUOPS_VM=1, as `make host-vm` does.")
+    """A virtual machine that has just booted, with two H100, nouveau loaded and the IOMMU off. Deep tier."""
     host = VmHost(f"test-{os.getpid()}", print)
     try:
         yield host.up()
