@@ -53,7 +53,7 @@ KNOWN_VALUES: dict[str, set[str]] = {
 
 _HINTS = {"amd_iommu=on": " The IOMMU of an AMD CPU is on by default. Use iommu=pt for passthrough."}
 
-LISTS = ("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist")
+SHARED_LISTS = ("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist")
 """Arguments whose value is a list, to which several owners may add."""
 
 _CUMULATIVE = {"modprobe.blacklist", "rd.driver.blacklist"}
@@ -92,14 +92,14 @@ def merge_lists(arguments: t.Sequence[str]) -> Args:
     merged = []
     for argument in arguments:
         name = argument_name(argument)
-        merged.append(f"{name}={','.join(list_items(arguments, name))}" if name in LISTS else argument)
+        merged.append(f"{name}={','.join(list_items(arguments, name))}" if name in SHARED_LISTS else argument)
     return [
         argument for place, argument in enumerate(merged) if argument not in merged[:place] or not _is_list(argument)
     ]
 
 
 def _is_list(argument: str) -> bool:
-    return argument_name(argument) in LISTS
+    return argument_name(argument) in SHARED_LISTS
 
 
 def problems(arguments: t.Sequence[str]) -> list[str]:

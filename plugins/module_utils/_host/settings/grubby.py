@@ -68,7 +68,7 @@ class Grubby(BootLoader):
     def _displaced(self, record: Record, entries: list[Args], wanted: Args) -> Args:
         """Return the arguments of others that would be lost, although the kernel uses them beside the owner's."""
         displaced: Args = []
-        for name in sorted(argument_names(wanted) - set(argument_rules.LISTS)):
+        for name in sorted(argument_names(wanted) - set(argument_rules.SHARED_LISTS)):
             for entry in entries:
                 others = [argument for argument in entry if argument_name(argument) == name]
                 others = remove_arguments(others, record.current_and_previous)
@@ -100,7 +100,7 @@ class Grubby(BootLoader):
 
     def _with_items_of_others(self, argument: str, record: Record, entries: list[Args]) -> str:
         name = argument_name(argument)
-        if name not in argument_rules.LISTS:
+        if name not in argument_rules.SHARED_LISTS:
             return argument
         wanted, others = argument_rules.list_items([argument], name), self._items_of_others(name, record, entries)
         present = argument_rules.list_items((each for entry in entries for each in entry), name)
@@ -146,13 +146,13 @@ class Grubby(BootLoader):
 
         Of a list, these are the items that others have set, too: they stay when the owner gives them up.
         """
-        new = argument_names(wanted) - argument_names(record.current_and_previous) - set(argument_rules.LISTS)
+        new = argument_names(wanted) - argument_names(record.current_and_previous) - set(argument_rules.SHARED_LISTS)
         first = entries[0] if entries else []
         replaced = [
             *_without_lists(record.replaced),
             *(argument for argument in first if argument_name(argument) in new),
         ]
-        for name in argument_rules.LISTS:
+        for name in argument_rules.SHARED_LISTS:
             others = self._items_of_others(name, record, entries)
             shared = [item for item in argument_rules.list_items(wanted, name) if item in others]
             replaced += [f"{name}={','.join(shared)}"] if shared else []
@@ -169,7 +169,7 @@ class Grubby(BootLoader):
         """Return the arguments of others that the entries get back."""
         names = argument_names(wanted)
         given_back = [each for each in _without_lists(record.replaced) if argument_name(each) not in names]
-        for name in argument_rules.LISTS:
+        for name in argument_rules.SHARED_LISTS:
             others = self._items_of_others(name, record, entries)
             if others and name not in names and name in argument_names(record.current_and_previous):
                 given_back.append(f"{name}={','.join(others)}")
@@ -180,7 +180,7 @@ class Grubby(BootLoader):
 
 
 def _without_lists(arguments: t.Iterable[str]) -> Args:
-    return [argument for argument in arguments if argument_name(argument) not in argument_rules.LISTS]
+    return [argument for argument in arguments if argument_name(argument) not in argument_rules.SHARED_LISTS]
 
 
 def grubby_entries(text: str) -> list[Args]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import struct
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import DEVICES
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_if
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-DEVICES = "/sys/bus/pci/devices"
 _BRIDGE = "0x0604"
 _FIRST_EXTENDED, _END, _CONTROL = 0x100, 0x1000, 6
 _ACS = 0x000D

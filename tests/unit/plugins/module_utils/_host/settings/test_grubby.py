@@ -112,6 +112,13 @@ def test_a_console_that_nobody_else_has_set_can_be_set_and_changed(tmp_path: Pat
     assert configured(host, state="absent") == ["ro", "crashkernel=1G"]
 
 
+def test_the_replaced_value_is_that_of_the_newest_kernel(tmp_path: Path) -> None:
+    host = redhat(tmp_path, "ro iommu=off")
+    host.put(OLD_ENTRY, (host.read(OLD_ENTRY) or "").replace("iommu=off", "iommu=soft"))
+    configured(host, "iommu=pt")
+    assert configured(host, state="absent") == ["ro", "iommu=off"]
+
+
 def test_a_host_without_entries_has_nothing_to_replace(tmp_path: Path) -> None:
     loader = grubby.Grubby(FakeHost(tmp_path), "gpuops")
     assert loader.predict(["ro"], Record(), [], ["a=1"]) == ["ro", "a=1"]
