@@ -17,7 +17,7 @@ options:
     description:
       - What was found. C(host) is its name, C(facts) are its facts, C(record) is what an earlier run has recorded
         there (empty without one), C(driver) is the result of C(driver_packages) in check mode, C(interrupts) are
-        further interruptions, and C(predicted) are the reasons for a reboot that check mode predicts.
+        further interruptions, and C(reboots) are further reasons for a reboot, such as those that check mode predicts.
       - C(nodes) is the result of M(gpuops.nvidia.host_nodes_info).
     type: dict
     required: true
@@ -131,7 +131,7 @@ def _interruptions(found: Json) -> list[str]:
 def _reasons(found: Json, stage: str) -> list[str]:
     driver = found.get("driver") or {}
     refused = [driver["refused"]] if driver.get("refused") else []
-    reboots = [*(found["facts"]["reboot"]["reasons"] or []), *(found.get("predicted") or [])]
+    reboots = [*(found["facts"]["reboot"]["reasons"] or []), *(found.get("reboots") or [])]
     back = [_LEFT_BACK] if stage == BACK else []
     every = [*refused, *_interruptions(found), *reboots, *back]
     return list(dict.fromkeys(reason.rstrip(".") for reason in every))
