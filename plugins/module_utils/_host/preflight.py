@@ -18,7 +18,8 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import Line, line_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Finding, Level, as_result, worst_first
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import xid
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import systems
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.xid import messages
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -38,6 +39,9 @@ class Space:
 
 
 # /var/lib has the images of the operands, and /boot gets an initramfs.
+# The fabric manager of NVLink 5 manages the switches through these.
+_FABRIC_MODULES = ("ib_umad", "mlx5_core")
+
 SPACES = (Space("/var/lib", 5 * GIB, 20 * GIB), Space("/boot", 0, GIB // 8))
 
 
@@ -51,8 +55,12 @@ class Subject:
     free: dict[str, int]
     clock: bool | None
     """Whether the clock is synchronized, or None if the host does not report it."""
+    modules: dict[str, bool | None]
+    """For each kernel module of a fabric, whether the running kernel has it, or None if nobody can tell."""
     driver: str
     precompiled: bool
+    remove_host_driver: bool
+    """Whether the run may remove a driver of the host that would conflict with a driver container."""
     operator_version: str | None
 
     @property
@@ -95,10 +103,23 @@ def inspect(host: Host, options: t.Mapping[str, t.Any]) -> Subject:
         machine=host.machine(),
         free={space.folder: host.free_bytes(space.folder) for space in SPACES if host.exists(space.folder)},
         clock=clock.stdout.strip() == "yes" if clock.ok else None,
+        modules=_fabric_modules(host),
         driver=options["driver"],
+        remove_host_driver=options["remove_host_driver"],
         precompiled=options["precompiled"],
         operator_version=options["operator_version"],
     )
+
+
+def _fabric_modules(host: Host) -> dict[str, bool | None]:
+    folder = f"/lib/modules/{host.read('/proc/sys/kernel/osrelease')}"
+    texts = [text for text in (host.read(f"{folder}/modules.{name}") for name in ("dep", "builtin")) if text]
+    found: dict[str, bool | None] = {}
+    for module in _FABRIC_MODULES:
+        in_files = any(re.search(rf"/{module}\.ko(\.\w+)?(:|$)", text, re.MULTILINE) for text in texts)
+        loaded = host.exists(f"/sys/module/{module}")
+        found[module] = True if loaded or in_files else False if texts else None
+    return found
 
 
 def check_gpus(subject: Subject) -> t.Iterator[Finding]:
@@ -112,7 +133,7 @@ def check_gpus(subject: Subject) -> t.Iterator[Finding]:
     if lost:
         message = f"The GPUs {', '.join(lost)} have fallen off the bus."
         yield Finding(name, "failure", message, "Turn the host off and on. If that does not help, replace the GPUs.")
-    errors = list(filter(xid.needs_attention, subject.facts.get("xid") or []))
+    errors = messages.standing(subject.facts.get("xid") or [])
     if errors:
         message = f"The kernel log since the last boot has GPU errors: {_describe(errors)}."
         yield Finding(name, "warning", message, "Follow NVIDIA's Xid catalog before the host runs workloads.")
@@ -121,7 +142,7 @@ def check_gpus(subject: Subject) -> t.Iterator[Finding]:
 
 
 def _describe(errors: t.Iterable[Json]) -> str:
-    return first_few(sorted({f"{event['gpu']}: Xid {event['code']} ({event['meaning']})" for event in errors}))
+    return first_few(sorted(set(map(messages.describe, errors))))
 
 
 def check_operating_system(subject: Subject) -> t.Iterator[Finding]:
@@ -129,6 +150,9 @@ def check_operating_system(subject: Subject) -> t.Iterator[Finding]:
     name, line = "host_operating_system", subject.line
     if subject.machine not in ("x86_64", "aarch64"):
         yield Finding(name, "failure", f"NVIDIA has no driver for {subject.machine}.", "Use an x86_64 or aarch64 host.")
+    elif systems.refusal(subject.os_release):
+        remedy = f"Use {systems.SUPPORTED}, or leave the check out (preflight_skip: [{name}])."
+        yield Finding(name, "failure", systems.refusal(subject.os_release), remedy)
     elif line is None or _is_validated(subject, line):
         yield Finding(name, "ok", f"{subject.system} on {subject.machine} is supported.")
     elif subject.in_container:
@@ -152,7 +176,7 @@ def _not_validated(subject: Subject, line: Line) -> str:
 def check_kernel(subject: Subject) -> t.Iterator[Finding]:
     """Find a kernel that changes at the next boot, and missing kernel headers."""
     name, kernel = "host_kernel", subject.facts["kernel"]
-    running, upcoming = kernel["running"], kernel.get("next_boot") or kernel["newest_installed"]
+    running, upcoming = kernel["running"], kernel["next_boot"]
     changes = bool(upcoming and running and upcoming != running)
     lacks_headers = not subject.in_container and not kernel["headers"]
     if changes:
@@ -164,6 +188,9 @@ def check_kernel(subject: Subject) -> t.Iterator[Finding]:
         yield Finding(name, "warning", message, "The role host_driver installs them.")
     if not changes and not lacks_headers:
         yield Finding(name, "ok", f"The next boot uses the running kernel, {running}.")
+
+
+_ENROLL = "Sign modules built by DKMS with a key that the firmware knows (mokutil --import)"
 
 
 def check_secure_boot(subject: Subject) -> t.Iterator[Finding]:
@@ -181,10 +208,22 @@ def check_secure_boot(subject: Subject) -> t.Iterator[Finding]:
         message = f"{why}, so the kernel refuses the unsigned modules that a driver container builds."
         yield Finding(name, "failure", message, _ways_around_secure_boot(on_ubuntu))
     else:
-        remedy = "Sign modules built by DKMS with a key that the firmware knows (mokutil --import)."
-        if on_ubuntu:
-            remedy = f"Use Ubuntu's linux-modules-nvidia packages, which are signed. {remedy}"
-        yield Finding(name, "warning", f"{why}, so the kernel only loads signed modules.", remedy)
+        yield _host_driver_and_secure_boot(subject, why, on_ubuntu)
+
+
+def _host_driver_and_secure_boot(subject: Subject, why: str, on_ubuntu: bool) -> Finding:
+    name, driver, remedy = "host_secure_boot", subject.facts["driver"], f"{_ENROLL}."
+    if driver.get("signer_enrolled"):
+        return Finding(name, "ok", f"{why}, and the kernel trusts the driver's signer, {driver['signer']}.")
+    if driver.get("signer"):
+        message = f"{why}, and neither the kernel nor the firmware knows the driver's signer, {driver['signer']}."
+        level: Level = "failure" if driver["signer_enrolled"] is False else "warning"
+        return Finding(name, level, message, remedy)
+    if driver.get("module_installed") and driver.get("installed_version"):
+        return Finding(name, "failure", f"{why}, and the installed driver has no signature.", remedy)
+    if on_ubuntu:
+        return Finding(name, "ok", f"{why}, and the role host_driver installs Ubuntu's signed modules.")
+    return Finding(name, "warning", f"{why}, so the kernel only loads signed modules.", remedy)
 
 
 def _ways_around_secure_boot(on_ubuntu: bool) -> str:
@@ -225,7 +264,7 @@ def check_clock(subject: Subject) -> t.Iterator[Finding]:
 def check_driver(subject: Subject) -> t.Iterator[Finding]:
     """Find a second driver, libraries that do not match the loaded modules, and nouveau."""
     driver = subject.facts["driver"]
-    found = [*_second_driver(subject)]
+    found = [*_second_driver(subject), *_not_loaded(subject)]
     if driver["matches"] is False:
         versions = f"the modules are {driver['version']}, the libraries {driver['userspace_version']}"
         message = f"The driver was updated, but the old modules are still loaded: {versions}."
@@ -241,8 +280,12 @@ def _second_driver(subject: Subject) -> t.Iterator[Finding]:
     if subject.in_container and _host_driver(subject):
         names = ", ".join(_host_driver(subject))
         message = f"The driver should come from a container, but the host has {names}, which would conflict with it."
-        remedy = "Let host_prep remove it (host_prep_remove_host_driver), or keep it (gpuops_driver: host)."
-        yield Finding("host_driver", "failure", message, remedy)
+        if subject.remove_host_driver:
+            remedy = "The role host_change removes it, as host_driver_remove permits."
+            yield Finding("host_driver", "warning", message, remedy)
+        else:
+            remedy = "Let the run remove it (host_driver_remove: true), or keep it (gpuops_driver: host)."
+            yield Finding("host_driver", "failure", message, remedy)
     if not subject.in_container and driver["containerised"]:
         message = "The driver should be installed on the host, but a driver container provides it now."
         yield Finding("host_driver", "failure", message, "First set driver.enabled to false in the operator's values.")
@@ -252,15 +295,54 @@ def _host_driver(subject: Subject) -> list[str]:
     """Return the parts of a driver that are installed on the host."""
     driver, services = subject.facts["driver"], subject.facts.get("services") or {}
     packages = sorted(service["package"] for service in services.values() if service["package"])
-    if driver["userspace_version"] and not driver["containerised"]:
-        return [f"the driver {driver['userspace_version']}", *packages]
+    version = driver["userspace_version"] or driver.get("installed_version")
+    if version and not driver["containerised"]:
+        origin = _ORIGINS.get(driver.get("origin") or "", "")
+        return [f"the driver {version}{f' {origin}' if origin else ''}", *packages]
     return packages
+
+
+_ORIGINS = {
+    "nvidia": "of NVIDIA's repository",
+    "ubuntu": "of Ubuntu",
+    "ubuntu-signed": "of Ubuntu's signed modules",
+    "debian": "of Debian",
+    "runfile": "of a .run file",
+}
+
+
+def _not_loaded(subject: Subject) -> t.Iterator[Finding]:
+    driver = subject.facts["driver"]
+    if subject.in_container or driver.get("loaded", True) or not driver.get("module_installed"):
+        return
+    version = driver.get("installed_version") or driver["userspace_version"]
+    message = f"The driver {version} is installed and not loaded."
+    yield Finding("host_driver", "warning", message, "Load it (modprobe nvidia), or let the role host_change reboot.")
+
+
+def check_modules(subject: Subject) -> t.Iterator[Finding]:
+    """Find the kernel modules through which the switches of NVLink 5 are managed."""
+    name = "host_modules"
+    if (subject.facts.get("fabric") or {}).get("kind") != "nvlink5":
+        yield Finding(name, "ok", "The GPUs need no kernel module but the driver's.")
+        return
+    missing = [module for module, there in subject.modules.items() if there is False]
+    if missing:
+        kernel = subject.facts["kernel"]["running"]
+        message = f"The kernel {kernel} lacks {' and '.join(missing)}, through which the NVLink switches are managed."
+        remedy = (
+            "Install linux-modules-extra (Ubuntu), kernel-modules-extra (Red Hat) or NVIDIA's DOCA for this kernel."
+        )
+        yield Finding(name, "failure", message, remedy)
+    else:
+        yield Finding(name, "ok", "The kernel has the modules that the NVLink switches need.")
 
 
 CHECKS: dict[str, t.Callable[[Subject], t.Iterator[Finding]]] = {
     "host_gpus": check_gpus,
     "host_operating_system": check_operating_system,
     "host_kernel": check_kernel,
+    "host_modules": check_modules,
     "host_secure_boot": check_secure_boot,
     "host_disk": check_disk,
     "host_clock": check_clock,

@@ -29,7 +29,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import (
     runtimes,
     services,
     software,
-    xid,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import (
     driver_origin,
@@ -41,6 +40,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus imp
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import DriverReport
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_if
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.xid import kernel_log
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -110,7 +110,7 @@ class Gatherer:
             units = (*services.SERVICE_UNITS, *runtimes.RUNTIME_UNITS)
             self._pending["units"] = self._pool.submit(software.unit_query, host, units)
         if "xid" in subsets:
-            self._pending["xid"] = self._pool.submit(xid.kernel_log, host)
+            self._pending["xid"] = self._pool.submit(kernel_log.kernel_log, host)
         if "gpus" in subsets and self._child is None and self._driver_loaded:
             self._pending["smi"] = self._pool.submit(self._ask_smi)
 
@@ -230,7 +230,7 @@ class Gatherer:
     @functools.cached_property
     def xid(self) -> Section:
         """Errors in the kernel log."""
-        return xid.xid(*self._pending["xid"].result())
+        return kernel_log.xid(*self._pending["xid"].result())
 
     @functools.cached_property
     def hugepages(self) -> Section:

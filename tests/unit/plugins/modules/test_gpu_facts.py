@@ -76,7 +76,7 @@ def test_a_machine_with_nvml(facts: Facts, tmp_path: Path, nvml: SetNvml) -> Non
         tmp_path,
         dpkg_query=recorded("packages/dpkg-ubuntu-22.04.txt"),
         systemctl=recorded("systemd/ubuntu-22.04.txt"),
-        journalctl=recorded("logs/journal-ubuntu-22.04.txt"),
+        journalctl="\n".join(reversed(recorded("logs/journal-ubuntu-22.04.txt").splitlines())),
     )
     found = facts(host)
     assert set(found) == EVERYTHING

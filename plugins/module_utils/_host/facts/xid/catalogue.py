@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Errors of GPUs (Xid) and of NVSwitches (SXid) in the kernel log, with NVIDIA's meaning and action for each Xid.
+"""NVIDIA's meaning of each Xid and the action that it recommends.
 
 The table follows "Analyzing Xid Errors with the Xid Catalog", as of October 2025:
 https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
@@ -13,18 +13,6 @@ unused have the name from the older list (https://docs.nvidia.com/deploy/xid-err
 """
 
 from __future__ import annotations
-
-import dataclasses
-import re
-import typing as t
-
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import normal_address
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from, unknown
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
-from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
-
-LIMIT = 100
-"""The number of messages to return. The newest messages count, since a broken GPU writes thousands."""
 
 XIDS: dict[int, tuple[str, str | None]] = {
     6: ("Invalid or corrupted push buffer stream", None),
@@ -160,6 +148,14 @@ XIDS: dict[int, tuple[str, str | None]] = {
     173: ("C2C Fatal Link Failure", None),
 }
 
+NVLINK5 = frozenset(range(144, 151))
+"""The Xids of NVLink 5, whose message says whether the error is fatal."""
+
+RECOVERY_ACTION_CHANGED = 154
+"""The Xid of every change of the action that the driver recommends, including the change back to none."""
+
+OFF_THE_BUS = 79
+
 GPU_ACTIONS = frozenset(
     {
         "CHECK_MECHANICALS",
@@ -176,83 +172,14 @@ GPU_ACTIONS = frozenset(
 )
 """The actions that concern the GPU or the host. After any other action, restarting the application is enough."""
 
-_TIME = r"(?P<time>\d{4}-\d\d-\d\d[T ][\d:.,]+(?:[+-]\d\d:?\d\d|Z)?)"
-_PREFIX = rf"^(?:\[\s*(?P<uptime>[\d.]+)\]|{_TIME})?\s*(?:\S+ kernel: |kernel: )?\s*"
-_KIND = r"(?:NVRM: (?P<kind>Xid)|nvidia-nvswitch\d+: SXid)"
-# On a GPU with MIG, the instance follows the address: (PCI:0000:01:00 GPU-I:05).
-_DEVICE = r"\((?:PCI:)?(?P<gpu>[0-9a-fA-F:.]+)(?: [^)]*)?\)"
-_MESSAGE = re.compile(rf"{_PREFIX}{_KIND} {_DEVICE}: (?P<code>\d+)(?:, )?(?P<message>.*)$")
-# If a GPU is gone when the driver loads, the driver writes a message of several lines instead of an Xid.
-_GONE_GPU = re.compile(_PREFIX + r"NVRM: The NVIDIA GPU (?P<gpu>[0-9a-fA-F]+:[0-9a-fA-F:.]+)")
-_GONE = "fallen off the bus and is not responding"
-_OFF_THE_BUS = 79
-# This Xid reports every change of the recommended action, including the change back to none.
-_RECOVERY_ACTION_CHANGED = 154
-_NO_ACTION = re.compile(r"to 0x0\b")
 
+def action(code: int, severity: str | None) -> str | None:
+    """Return the recommended action, or None for a code without one.
 
-@dataclasses.dataclass(frozen=True)
-class Event:
-    """One message of the kernel log.
-
-    ``kind`` is ``xid`` or ``sxid``. ``meaning`` and ``action`` are NVIDIA's words, and None for a code without an entry
-    in the catalog.
+    NVIDIA's table of the errors of NVLink 5 has 94 rows. Of the fatal ones, all but two say RESET_GPU; the others say
+    IGNORE, or to follow the Xid 154 that comes with them.
     """
-
-    time: str | None
-    kind: str
-    gpu: str
-    code: int
-    meaning: str | None
-    action: str | None
-    message: str
-
-
-def needs_attention(event: Json) -> bool:
-    """Return whether NVIDIA recommends an action on the GPU or the host, rather than on the application, for an Xid."""
-    if event["kind"] != "xid":
-        return False
-    if event["code"] == _RECOVERY_ACTION_CHANGED and _NO_ACTION.search(event.get("message") or ""):
-        return False
-    return XIDS.get(event["code"], ("", None))[1] in GPU_ACTIONS
-
-
-def parse_log(text: str) -> list[Event]:
-    """Return every Xid and SXid of a kernel log, in the order of the log."""
-    events = []
-    gone: re.Match[str] | None = None
-    for line in text.splitlines():
-        message = _MESSAGE.match(line) if "Xid (" in line else None
-        gone = _GONE_GPU.match(line) or gone
-        if message:
-            kind = "xid" if message["kind"] else "sxid"
-            events.append(_event(message, kind, int(message["code"]), message["message"]))
-        elif gone and _GONE in line:
-            events.append(_event(gone, "xid", _OFF_THE_BUS, f"{_GONE} to commands"))
-            gone = None
-    return events
-
-
-def _event(match: re.Match[str], kind: str, code: int, message: str) -> Event:
-    meaning, action = XIDS.get(code, (None, None)) if kind == "xid" else (None, None)
-    time = match["time"] or (f"{match['uptime']} s after the boot" if match["uptime"] else None)
-    return Event(time, kind, normal_address(match["gpu"]), code, meaning, action, message.strip())
-
-
-def kernel_log(host: Host) -> tuple[Output, str]:
-    """Return the driver's messages since the boot, and the command that read them: journalctl, or else dmesg."""
-    only_the_driver = ["--dmesg", "--boot", "--grep=NVRM|SXid", "--lines=5000"]
-    journal = host.run(["journalctl", *only_the_driver, "--output=short-iso", "--no-hostname", "--no-pager", "--quiet"])
-    # journalctl exits with 1 and prints nothing if no message matches.
-    nothing_found = not journal.stdout and not journal.stderr and "ended with 1:" in str(journal.error)
-    if (journal.ok or nothing_found) and "No journal files" not in journal.stderr:
-        return Output(journal.stdout), "journalctl"
-    return host.run(["dmesg", "--time-format=iso"]), "dmesg"
-
-
-def xid(log: Output, source: str) -> Section:
-    """Return the newest messages as facts."""
-    if not log.ok:
-        return Section(None, {"": unknown(str(log.error))})
-    events: t.Sequence[Event] = parse_log(log.stdout)
-    return Section([dataclasses.asdict(event) for event in events[-LIMIT:]], {"": known_from(source)})
+    recommended = XIDS.get(code, ("", None))[1]
+    if code in NVLINK5 and severity:
+        return "RESET_GPU" if severity == "fatal" else "XID_154_EVAL"
+    return recommended
