@@ -189,7 +189,7 @@ way_back:
   type: dict
   sample: {possible: true, missing: []}
 loaded:
-  description: Whether a driver is loaded.
+  description: Whether a driver is loaded. In check mode, whether it is loaded now.
   returned: success
   type: bool
 reboot_required:

@@ -56,9 +56,8 @@ def manage(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> Json
             raise GpuOpsError(plan.refused, **{key: result[key] for key in ("action", "former", "wanted")})
         if result["changed"] and not check_mode:
             _carry_out(host, family, plan, observed)
-        result.update(loading.load(host, plan, observed, outcome, options, check_mode))
-        result["changed"] = result["changed"] or result["loaded"] != observed.driver.loaded
-    return result
+        loaded = loading.load(host, plan, observed, outcome, options, check_mode)
+    return {**result, **loaded, "changed": result["changed"] or loaded["changed"]}
 
 
 def family_of(host: Host, lock_timeout_s: float) -> Family:

@@ -21,7 +21,10 @@ LOAD_TIMEOUT_S = 120.0
 def load(
     host: Host, plan: Plan, observed: Observed, outcome: Outcome, options: t.Mapping[str, t.Any], check_mode: bool
 ) -> Json:
-    """Return whether the driver is loaded, after loading it where nothing holds the GPUs, and why a reboot is due."""
+    """Load the driver where nothing holds the GPUs. Return whether it is loaded, and why a reboot is due.
+
+    ``changed`` says whether it was loaded, or in check mode would be.
+    """
     if plan.refused or plan.action == "none" or (plan.action == "remove" and not observed.driver.loaded):
         return _result(observed.driver.loaded, [])
     if observed.driver.loaded:
@@ -29,12 +32,14 @@ def load(
     obstacles = _obstacles(host, observed)
     if obstacles or not options["load"] or not observed.gpus:
         return _result(False, obstacles)
-    failures = [] if check_mode else _modprobe(host)
-    return _result(not failures, failures)
+    if check_mode:
+        return _result(False, [], changed=True)
+    failures = _modprobe(host)
+    return _result(not failures, failures, changed=not failures)
 
 
-def _result(loaded: bool, reasons: list[str]) -> Json:
-    return {"loaded": loaded, "reboot_required": bool(reasons), "reboot_reasons": reasons}
+def _result(loaded: bool, reasons: list[str], changed: bool = False) -> Json:
+    return {"loaded": loaded, "reboot_required": bool(reasons), "reboot_reasons": reasons, "changed": changed}
 
 
 def _replaced(plan: Plan, observed: Observed, outcome: Outcome) -> list[str]:
