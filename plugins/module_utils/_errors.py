@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
+# First of all, so that a Python that is too old ends the module with a sentence.
+from ansible_collections.gpuops.nvidia.plugins.module_utils import _python  # noqa: F401
+
 Reason = t.Literal[
     # The Kubernetes API answered with an error, or not at all
     "AlreadyExists",
