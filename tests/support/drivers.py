@@ -19,7 +19,9 @@ VERSION = "580.95.05"
 DRIVER: dict[str, t.Any] = {
     "gpuops_driver": "host",
     "host_driver_version": VERSION,
-    "host_driver_repository": {"url": "file:///usr/local/share/repository", "suites": ["./"]},
+    "host_driver_repositories": [
+        {"name": "nvidia", "url": "file:///usr/local/share/repository", "suites": ["./"], "trusted": True}
+    ],
 }
 """The variables of the host roles for a driver on the host."""
 
