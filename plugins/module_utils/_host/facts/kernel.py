@@ -189,10 +189,13 @@ def _kernel_reasons(facts: Json) -> list[str]:
 
 
 def _driver_reasons(facts: Json) -> list[str]:
-    reasons = []
-    if facts["matches"] is False and not facts["containerised"]:
-        libraries = facts["userspace_version"]
-        reasons.append(f"The loaded driver is {facts['version']}, its installed libraries are {libraries}")
+    loaded, installed, libraries = facts["version"], facts["installed_version"], facts["userspace_version"]
     if facts["loaded"] and facts["module_installed"] is False:
-        reasons.append("The NVIDIA kernel module is loaded although it is no longer installed")
-    return reasons
+        return ["The NVIDIA kernel module is loaded although it is no longer installed"]
+    if facts["containerised"] or not loaded:
+        return []
+    if installed and installed != loaded:
+        return [f"The driver {loaded} is loaded, and {installed} is installed"]
+    if facts["matches"] is False:
+        return [f"The loaded driver is {loaded}, its installed libraries are {libraries}"]
+    return []

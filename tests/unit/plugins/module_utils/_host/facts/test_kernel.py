@@ -275,3 +275,37 @@ def test_secure_boot(tmp_path: Path, files: dict[str, bytes], facts: tuple[t.Any
     section = secure_boot(FakeHost(tmp_path))
     assert (section.facts["enabled"], section.facts["lockdown"]) == facts
     assert section.sources["enabled"]["source"] == source
+
+
+def driver_facts(**facts: t.Any) -> dict[str, t.Any]:
+    same = dict.fromkeys(("version", "installed_version", "userspace_version"), "580.95.05")
+    return {"loaded": True, "module_installed": True, "matches": True, "containerised": False, **same, **facts}
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({}, []),
+        ({"installed_version": "595.45.04"}, ["The driver 580.95.05 is loaded, and 595.45.04 is installed"]),
+        (
+            {"installed_version": "595.45.04", "userspace_version": "595.45.04", "matches": False},
+            ["The driver 580.95.05 is loaded, and 595.45.04 is installed"],
+        ),
+        (
+            {"userspace_version": "595.45.04", "matches": False},
+            ["The loaded driver is 580.95.05, its installed libraries are 595.45.04"],
+        ),
+        (
+            {"installed_version": None, "module_installed": False},
+            ["The NVIDIA kernel module is loaded although it is no longer installed"],
+        ),
+        ({"installed_version": None, "module_installed": None}, []),
+        ({"installed_version": "595.45.04", "containerised": True, "matches": False}, []),
+        ({"loaded": False, "version": None, "matches": None}, []),
+    ],
+)
+def test_a_driver_that_was_changed_on_the_disk(tmp_path: Path, facts: dict[str, t.Any], expected: list[str]) -> None:
+    host = FakeHost(tmp_path)
+    kernel_facts = kernel(host).facts
+    section = reboot(host, kernel_facts, nouveau(host, []).facts, driver_facts(**facts))
+    assert section.facts["reasons"] == expected
