@@ -16,8 +16,8 @@ options:
   _input:
     description:
       - What was found. C(host) is its name, C(facts) are its facts, C(record) is what an earlier run has recorded
-        there (empty without one), C(driver) is the result of C(driver_packages) in check mode, C(interrupts) are
-        further interruptions, and C(reboots) are further reasons for a reboot, such as those that check mode predicts.
+        there (empty without one), C(driver) is the plan of the role C(host_driver), and C(reboots) are further reasons
+        for a reboot, such as those that check mode predicts.
       - C(nodes) is the result of M(gpuops.nvidia.host_nodes_info).
     type: dict
     required: true
@@ -122,10 +122,9 @@ def change_plan(found: Json, allowed: bool | None = None, drain: bool = True) ->
 
 def _interruptions(found: Json) -> list[str]:
     driver = found.get("driver") or {}
-    changes = [*(driver.get("interrupt_reasons") or [])] if driver.get("interrupts") else []
-    if driver.get("interrupts") and not changes:
-        changes = ["The driver changes"]
-    return [*changes, *(found.get("interrupts") or [])]
+    if not driver.get("interrupts"):
+        return []
+    return driver.get("interrupt_reasons") or ["The driver changes"]
 
 
 def _reasons(found: Json, stage: str) -> list[str]:

@@ -67,7 +67,8 @@ def test_an_interruption_without_a_word_about_it_still_counts() -> None:
 
 
 def test_restarts_of_runtimes_and_predictions_are_due_too() -> None:
-    plan = change_plan(found(KERNEL, interrupts=["docker restarts"], reboots=[KERNEL, "x"]), allowed=True)
+    driver = {"interrupts": True, "interrupt_reasons": ["docker restarts"]}
+    plan = change_plan(found(KERNEL, driver=driver, reboots=[KERNEL, "x"]), allowed=True)
     assert (plan["reasons"], plan["change"]) == (["docker restarts", KERNEL, "x"], True)
 
 
