@@ -6,12 +6,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: fabric_plan
-short_description: Decide what a host's NVLink fabric needs, from its hardware and the source of its driver
+short_description: Decide which services of the driver run on a host, from its hardware and the source of its driver
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - A host with NVSwitches needs the fabric manager in exactly the driver's version. With NVLink 5, it also needs the
-    NVLink subnet manager. A compute tray of an NVL72 needs the IMEX service. A driver container has its own services.
+  - A host with NVSwitches needs the fabric manager, which starts the NVLink subnet manager on a host with NVLink 5. A
+    compute tray of an NVL72 needs IMEX, from the host or from compute domains. A driver container has its own services.
+  - Services of the host are stopped only if no driver of the host is loaded.
 options:
   _input:
     description: Facts of M(gpuops.nvidia.gpu_facts), C(ansible_facts.gpuops), with the subsets C(min) and C(services).
@@ -22,86 +23,121 @@ options:
     type: str
     choices: [container, host]
     default: host
+  imex_nodes:
+    description: Addresses of the compute trays of the NVL72. An empty list leaves IMEX to compute domains.
+    type: list
+    elements: str
+    default: []
+  imex_list:
+    description: The host's current list of trays, the text of C(/etc/nvidia-imex/nodes_config.cfg).
+    type: str
+    default: ""
+  persistence:
+    description: Whether the persistence daemon runs.
+    type: bool
+    default: true
 """
 
 EXAMPLES = r"""
-- name: Show what the fabric needs
+- name: Show what the services would interrupt
   ansible.builtin.debug:
-    msg: "{{ ansible_facts.gpuops | gpuops.nvidia.fabric_plan('host') }}"
+    msg: "{{ (ansible_facts.gpuops | gpuops.nvidia.fabric_plan('host')).interrupts }}"
 """
 
 RETURN = r"""
 _value:
   description:
     - C(fabric) is the kind of fabric (C(none), C(nvswitch), C(nvlink5) or C(nvl72)).
-    - C(version) is the driver's version.
-    - C(packages) has the possible package names of each required service.
-    - C(missing) lists the services that are not installed in the right version.
-    - C(services) lists the units to run.
-    - C(conflicts) lists the units that conflict with a driver container.
+    - C(run) lists the units that are enabled, and C(start) those of them that can start now. The others start when the
+      driver that belongs to them is loaded, after a reboot.
+    - C(mask) lists the units that are stopped and masked, because something else does their work. C(disable) lists
+      those that are stopped and disabled.
+    - C(lacking) lists the services that the fabric needs and that are not installed.
+    - C(interrupts) says what would interrupt GPU workloads, one sentence each.
     - C(failure) says why nothing can be done, or is an empty string.
   type: dict
 """
 
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.fabric import fabric_kind
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import SERVICES
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-_NVL72 = ("10de:2941", "10de:31c2")
-_NVLINK_5 = ("10de:2901", "10de:3182")
 _NEEDED = {"none": (), "nvswitch": ("fabric_manager",), "nvlink5": ("fabric_manager", "nvlsm"), "nvl72": ("imex",)}
 _MAY_CONFLICT = ("fabric_manager", "imex", "persistenced")
-_NO_DRIVER = (
-    "The driver is not loaded, and the fabric needs packages that match it. Install the driver and reboot first."
-)
 
 
-def fabric_of(facts: Json) -> str:
-    """Return the kind of fabric that connects a host's GPUs."""
-    gpus = {gpu["device_id"] for gpu in facts["gpus"]}
-    # The switches of an NVL72 are in separate trays, with their own manager.
-    if gpus.intersection(_NVL72):
-        return "nvl72"
-    if gpus.intersection(_NVLINK_5) or any(switch["device_id"].startswith("15b3:") for switch in facts["nvswitches"]):
-        return "nvlink5"
-    return "nvswitch" if facts["nvswitches"] else "none"
-
-
-def fabric_plan(facts: Json, driver: str = "host") -> Json:
-    """Return what the fabric needs."""
-    fabric, version = fabric_of(facts), facts["driver"]["version"]
-    plan: Json = {
-        "fabric": fabric,
-        "version": version,
-        "packages": {},
-        "missing": [],
-        "services": [],
-        "conflicts": [],
-        "failure": "",
-    }
+def fabric_plan(
+    facts: Json,
+    driver: str = "host",
+    imex_nodes: t.Sequence[str] = (),
+    imex_list: str = "",
+    persistence: bool = True,
+) -> Json:
+    """Return what the services need."""
+    plan: Json = {"fabric": fabric_kind(facts), "run": [], "start": [], "mask": [], "disable": []}
+    plan.update({"lacking": [], "interrupts": [], "failure": ""})
     if driver == "container" or facts["driver"]["containerised"]:
-        return {**plan, "conflicts": _conflicts(facts["services"])}
-    needed = _NEEDED[fabric]
-    if needed and not version:
-        return {**plan, "failure": _NO_DRIVER}
+        return {**plan, **_left_to_container(facts)}
+    return {**plan, **_of_host(facts, plan["fabric"], list(imex_nodes), imex_list, persistence)}
+
+
+def _left_to_container(facts: Json) -> Json:
+    """Stop what would conflict with a driver container. A service without a package on the host runs in it."""
+    services, driver = facts["services"], facts["driver"]
+    found = {name: services[name] for name in _MAY_CONFLICT if services[name]["package"]}
+    units = [SERVICES[name].unit for name, service in found.items() if service["active"] or service["enabled"]]
+    if units and driver["loaded"] and not driver["containerised"]:
+        return {
+            "failure": (
+                f"The host runs its own driver {driver['version']}, which needs {', '.join(units)}. Set gpuops_driver "
+                "to host to keep it, or host_driver_remove to true to remove it before a driver container comes."
+            )
+        }
+    stopped = [SERVICES[name].unit for name, service in found.items() if service["active"] and driver["loaded"]]
+    return {"mask": units, "interrupts": [f"{unit} is stopped, which GPU workloads may be using." for unit in stopped]}
+
+
+def _of_host(facts: Json, fabric: str, imex_nodes: list[str], imex_list: str, persistence: bool) -> Json:
+    services, driver = facts["services"], facts["driver"]
+    needed = [name for name in _NEEDED[fabric] if name != "imex" or imex_nodes]
+    # The fabric manager starts NVLSM.
+    run = [name for name in needed if name != "nvlsm"] + ["persistenced"] * persistence
+    installed = [name for name in run if services[name]["package"]]
+    pending = not driver["loaded"] or driver.get("installed_version") not in (None, driver["version"])
+    unlike = [name for name in installed if services[name]["matches_driver"] is False]
+    mask = ["imex"] if fabric == "nvl72" and not imex_nodes and services["imex"]["package"] else []
+    disable = ["persistenced"] if services["persistenced"]["package"] and not persistence else []
     return {
-        **plan,
-        "packages": {name: SERVICES[name].names(version) for name in needed},
-        "missing": [name for name in needed if not _has_right_version(facts["services"][name])],
-        # The fabric manager starts NVLSM.
-        "services": [SERVICES[name].unit for name in needed if name != "nvlsm"],
+        "run": _units(installed),
+        "start": _units(name for name in installed if driver["loaded"] and name not in unlike),
+        "mask": _units(mask),
+        "disable": _units(disable),
+        "lacking": [name for name in needed if not services[name]["package"]],
+        "interrupts": _interrupts(services["imex"], mask, imex_nodes, imex_list),
+        "failure": "" if pending or not unlike else _unlike(services, unlike, driver["version"]),
     }
 
 
-def _conflicts(services: Json) -> list[str]:
-    """Return the units that run on the host. A service without a package on the host runs in the driver container."""
-    found = {name: services[name] for name in _MAY_CONFLICT if services[name]["package"]}
-    return [SERVICES[name].unit for name, service in found.items() if service["active"] or service["enabled"]]
+def _interrupts(imex: Json, mask: list[str], nodes: list[str], listed: str) -> list[str]:
+    """Return what interrupts workloads that use memory of other trays."""
+    if not imex["active"]:
+        return []
+    if mask:
+        return ["nvidia-imex.service is stopped, because IMEX is left to compute domains."]
+    if nodes and listed.split() != nodes:
+        return ["nvidia-imex.service is restarted, because the list of trays changes."]
+    return []
 
 
-def _has_right_version(service: Json) -> bool:
-    return service["package"] is not None and service["matches_driver"] is not False
+def _unlike(services: Json, names: list[str], version: str) -> str:
+    wrong = ", ".join(f"{services[name]['package']} {services[name]['version']}" for name in names)
+    return f"The host runs the driver {version}, and {wrong} serves another one. Let host_driver install both together."
+
+
+def _units(names: t.Iterable[str]) -> list[str]:
+    return [SERVICES[name].unit for name in names]
 
 
 class FilterModule:

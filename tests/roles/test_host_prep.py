@@ -27,6 +27,8 @@ ON: dict[str, t.Any] = {
     "host_prep_hold": ["kernel"],
 }
 RULE = "/etc/udev/rules.d/90-gpuops-acs.rules"
+ACS_CONTROL = "setpci -s 0000:00:01.0 ECAP_ACS+0x6.w"
+KERNEL_DRIVERS = ["blacklist nouveau", "blacklist nova_core", "blacklist nova_drm"]
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +44,40 @@ def settings(host: ContainerHost) -> str:
     return f"{files}\n{holds}\n{host.run('sysctl', 'kernel.numa_balancing', 'vm.max_map_count')}"
 
 
+def test_installs_the_plugin_that_holds_packages_only_to_hold_some(plays: Plays) -> None:
+    host = plays.host("rhel")
+    locks = "/etc/dnf/plugins/versionlock.list"
+
+    def prepare(*arguments: str, **variables: t.Any) -> int:
+        run = plays.run("host_prep", limit=host.name, arguments=arguments, **variables)
+        assert run.status == 0, run.output
+        return run.changed
+
+    prepare()
+    assert "versionlock" not in host.run("ls", "/etc/dnf/plugins")
+    assert prepare("--check", host_prep_hold=["kernel"]) == 1
+    assert "versionlock" not in host.run("ls", "/etc/dnf/plugins")
+
+    assert prepare(host_prep_hold=["kernel"]) == 1
+    assert "kernel-core-0:" in host.read(locks)
+    assert "versionlock" in host.run("rpm", "--query", "python3-dnf-plugin-versionlock")
+    assert "kernel-core-0:" in host.run("dnf", "--quiet", "versionlock", "list")
+    assert [prepare(*arguments, host_prep_hold=["kernel"]) for arguments in (["--check"], [])] == [0, 0]
+    prepare()
+    assert "kernel-core" not in host.read(locks)
+
+
 def test_every_option_turned_on_and_off_again(plays: Plays) -> None:
     for host in plays.hosts:
         host.shell("echo 3 > /proc/sys/kernel/numa_balancing")
-    plays.host("rhel").run("touch", "/etc/dnf/plugins/versionlock.list")
+        host.shell("echo 'vm.max_map_count = 65530' > /etc/sysctl.d/99-sysctl.conf")
+    predicted = plays.run("host_prep", arguments=["--check", "--verbose"], **ON)
+    assert predicted.status == 0, predicted.output
+    reasons = (
+        "nouveau is loaded although it is blacklisted",
+        "runs without the configured arguments intel_iommu=on iommu=pt",
+    )
+    assert all(predicted.output.count(reason) >= len(plays.hosts) for reason in reasons), predicted.output
     assert plays.run("host_prep").status == 0
     before = {host.name: settings(host) for host in plays.hosts}
 
@@ -53,6 +85,7 @@ def test_every_option_turned_on_and_off_again(plays: Plays) -> None:
     assert on.status == 0, on.output
     for host in plays.hosts:
         assert_on(host, before[host.name])
+    assert "/etc/sysctl.d/99-sysctl.conf sets vm.max_map_count to 65530 at the next boot" in on.output
     assert plays.run("host_prep", **ON).changed == 0
 
     predicted = plays.run("host_prep", arguments=["--check"])
@@ -61,8 +94,9 @@ def test_every_option_turned_on_and_off_again(plays: Plays) -> None:
     assert predicted.changed_by_host == off.changed_by_host and all(off.changed_by_host.values()), off.output
     for host in plays.hosts:
         assert settings(host) == before[host.name]
+        assert host.shell(ACS_CONTROL) == "001d"
         lines = host.read("/etc/modprobe.d/gpuops.conf").splitlines()
-        assert lines[1:] == ["blacklist nouveau", "options nouveau modeset=0"]
+        assert lines[1:] == [*KERNEL_DRIVERS, "options nouveau modeset=0"]
 
     nouveau = plays.run("host_prep", host_prep_nouveau=True)
     assert nouveau.status == 0, nouveau.output
@@ -72,7 +106,8 @@ def test_every_option_turned_on_and_off_again(plays: Plays) -> None:
 def assert_on(host: ContainerHost, before: str) -> None:
     """Assert that the options in ON took effect on a host."""
     assert host.read("/proc/sys/kernel/numa_balancing") == "0"
-    assert "setpci" in host.read(RULE)
+    assert f'RUN+="{host.shell("command -v setpci")} -s %k' in host.read(RULE)
+    assert host.shell(ACS_CONTROL) == "0000"
     assert "vfio" in host.read("/etc/modprobe.d/gpuops.conf")
     assert settings(host).count("\n") > before.count("\n")
 
@@ -90,17 +125,21 @@ def test_a_host_without_gpus_is_left_alone(tmp_path: Path) -> None:
     with running_containers("nogpu", {"debian": 1}, Machine(gpus=0)) as hosts:
         plays = Plays(hosts, tmp_path)
         before = settings(plays.hosts[0])
-        roles = ("host_prep", "host_driver", "fabric_manager", "host_reboot")
-        run = plays.run(*roles, host_reboot_allowed=True, gpuops_driver="host", **ON)
+        roles = ("host_prep", "host_driver", "host_change")
+        run = plays.run(*roles, host_change_allowed=True, gpuops_driver="host", **ON)
         assert (run.status, run.changed) == (0, 0), run.output
         assert "has no NVIDIA GPU on its PCI bus, so nothing was prepared" in run.output
         assert settings(plays.hosts[0]) == before
 
 
 def test_refuses_systemd_boot_before_any_change(tmp_path: Path) -> None:
-    with running_containers("refused", {"ubuntu": 1}) as hosts:
+    with running_containers("refused", {"ubuntu": 1}, Machine(model="b200-sxm", gpus=8)) as hosts:
         plays = Plays(hosts, tmp_path)
         [host] = plays.hosts
+        prepared = plays.run("host_prep", host_prep_nouveau=True)
+        assert prepared.status == 0, prepared.output
+        # The switches of NVLink 5 need it, whoever brings the driver.
+        assert host.read("/etc/modules-load.d/gpuops.conf").splitlines()[1:] == ["ib_umad"]
         host.shell("mkdir -p /boot/efi/EFI && touch /boot/efi/EFI/systemd")
         host.shell("mv /boot/grub /srv/menu && mv /etc/default/grub /srv")
         before = settings(host)

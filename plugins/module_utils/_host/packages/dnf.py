@@ -157,8 +157,6 @@ class Dnf(Family):
 
     def apply(self, transaction: Transaction) -> None:
         """Enable the stream, then install and remove. If that fails, the stream is as before."""
-        for path, text in transaction.pins.items():
-            self.host.remove(path) if text is None else self.host.write(path, text)
         before = self.host.read(STATE)
         try:
             for stream in transaction.streams:
@@ -170,6 +168,9 @@ class Dnf(Family):
         except GpuOpsError:
             self._restore(before)
             raise
+        # The plugin for locks may have come with the packages, with an empty list.
+        for path, text in transaction.pins.items():
+            self.host.remove(path) if text is None else self.host.write(path, text)
         self._forget()
 
     def streams(self) -> catalog.Streams:

@@ -10,86 +10,112 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.filter.fabric_plan import FilterModule, fabric_plan
 
 NOTHING = {"package": None, "version": None, "active": False, "enabled": False, "matches_driver": None}
-A100 = "10de:20b2"
-L40S = "10de:26b9"
-H100 = "10de:2330"
-B200 = "10de:2901"
-GB200 = "10de:2941"
-SWITCH = "10de:22a3"
-CONNECTX = "15b3:1021"
+A100, L40S, H100, B200, GB200 = "10de:20b2", "10de:26b9", "10de:2330", "10de:2901", "10de:2941"
+SWITCH, CONNECTX = "10de:22a3", "15b3:1021"
+VERSION = "580.95.05"
+FABRIC_MANAGER, IMEX, PERSISTENCED = (
+    "nvidia-fabricmanager.service",
+    "nvidia-imex.service",
+    "nvidia-persistenced.service",
+)
 
 
-def facts(
-    gpu: str, *switches: str, version: str | None = "580.95.05", containerised: bool = False, **services: t.Any
-) -> dict[str, t.Any]:
+def facts(gpu: str, *switches: str, services: dict[str, t.Any] | None = None, **driver: t.Any) -> dict[str, t.Any]:
+    known = {"loaded": True, "version": VERSION, "installed_version": VERSION, "containerised": False}
+    names = ("fabric_manager", "nvlsm", "imex", "persistenced")
     return {
         "gpus": [{"device_id": gpu}] * 8,
         "nvswitches": [{"device_id": switch} for switch in switches],
-        "driver": {"version": version, "containerised": containerised},
-        "services": {
-            name: {**NOTHING, **services.get(name, {})} for name in ("fabric_manager", "nvlsm", "imex", "persistenced")
-        },
+        "driver": known | driver,
+        "services": {name: NOTHING | (services or {}).get(name, {}) for name in names},
     }
 
 
-def running(version: str) -> dict[str, t.Any]:
-    return {
-        "package": "nvidia-fabricmanager-580",
-        "version": version,
-        "active": True,
-        "enabled": True,
-        "matches_driver": version == "580.95.05",
-    }
+def installed(package: str, version: str = VERSION, **more: t.Any) -> dict[str, t.Any]:
+    return {"package": package, "version": version, "matches_driver": version == VERSION} | more
+
+
+MANAGER = {"fabric_manager": installed("nvidia-fabricmanager-580")}
+BARE = {"loaded": False, "version": None, "installed_version": None}
+RACK = {"imex": installed("nvidia-imex", active=True)}
 
 
 @pytest.mark.parametrize(
-    ("given", "fabric", "missing", "units"),
+    ("given", "fabric", "run", "lacking"),
     [
         (facts(L40S), "none", [], []),
-        (facts(A100, SWITCH), "nvswitch", ["fabric_manager"], ["nvidia-fabricmanager.service"]),
-        (facts(H100, SWITCH, fabric_manager=running("580.95.05")), "nvswitch", [], ["nvidia-fabricmanager.service"]),
-        (
-            facts(H100, SWITCH, fabric_manager=running("580.65.06")),
-            "nvswitch",
-            ["fabric_manager"],
-            ["nvidia-fabricmanager.service"],
-        ),
-        (facts(B200), "nvlink5", ["fabric_manager", "nvlsm"], ["nvidia-fabricmanager.service"]),
-        (facts("10de:ffff", CONNECTX), "nvlink5", ["fabric_manager", "nvlsm"], ["nvidia-fabricmanager.service"]),
-        (facts(GB200), "nvl72", ["imex"], ["nvidia-imex.service"]),
+        (facts(A100, SWITCH), "nvswitch", [], ["fabric_manager"]),
+        (facts(H100, SWITCH, services=MANAGER), "nvswitch", [FABRIC_MANAGER], []),
+        (facts(B200, CONNECTX, services=MANAGER), "nvlink5", [FABRIC_MANAGER], ["nvlsm"]),
+        (facts(GB200, services=RACK), "nvl72", [], []),
+        (facts(L40S, services={"persistenced": installed("nvidia-persistenced")}), "none", [PERSISTENCED], []),
     ],
 )
 def test_the_hardware_determines_the_services(
-    given: dict[str, t.Any], fabric: str, missing: list[str], units: list[str]
+    given: dict[str, t.Any], fabric: str, run: list[str], lacking: list[str]
 ) -> None:
     plan = FilterModule().filters()["fabric_plan"](given)
-    assert (plan["fabric"], plan["missing"], plan["services"], plan["conflicts"], plan["failure"]) == (
-        fabric,
-        missing,
-        units,
-        [],
-        "",
-    )
+    found = (plan["fabric"], plan["run"], plan["start"], plan["lacking"], plan["failure"])
+    assert found == (fabric, run, run, lacking, "")
 
 
-def test_a_package_may_have_several_names() -> None:
-    packages = fabric_plan(facts(B200))["packages"]
-    assert packages["fabric_manager"] == ["nvidia-fabricmanager-580", "nvidia-fabricmanager", "nvidia-fabric-manager"]
-    assert packages["nvlsm"] == ["nvlsm"]
-    assert fabric_plan(facts(GB200))["packages"]["imex"] == ["nvidia-imex-580", "nvidia-imex"]
+def test_what_does_not_belong_to_the_loaded_driver_starts_after_the_reboot() -> None:
+    for driver in (BARE, {"installed_version": "580.105.08"}):
+        new = {"fabric_manager": installed("nvidia-fabricmanager", "580.105.08")}
+        plan = fabric_plan(facts(H100, SWITCH, services=new, **driver))
+        assert (plan["run"], plan["start"], plan["failure"]) == ([FABRIC_MANAGER], [], "")
 
 
-def test_a_fabric_needs_a_loaded_driver() -> None:
-    assert "Install the driver and reboot first" in fabric_plan(facts(H100, SWITCH, version=None))["failure"]
-    assert fabric_plan(facts(L40S, version=None))["failure"] == ""
+def test_a_fabric_manager_of_another_version_than_the_only_driver_is_a_failure() -> None:
+    old = {"fabric_manager": installed("nvidia-fabricmanager-580", "580.65.06")}
+    failure = fabric_plan(facts(H100, SWITCH, services=old))["failure"]
+    assert "runs the driver 580.95.05, and nvidia-fabricmanager-580 580.65.06 serves another one" in failure
 
 
-@pytest.mark.parametrize("how", [{"driver": "container"}, {"containerised": True}])
-def test_services_of_the_host_conflict_with_a_driver_container(how: dict[str, t.Any]) -> None:
-    driver = how.pop("driver", "host")
-    plan = fabric_plan(
-        facts(H100, SWITCH, fabric_manager=running("580.95.05"), persistenced={"active": True}, **how), driver
-    )
+@pytest.mark.parametrize(
+    ("nodes", "listed", "run", "mask", "interrupts"),
+    [
+        ([], "", [], [IMEX], ["nvidia-imex.service is stopped, because IMEX is left to compute domains."]),
+        (["192.0.2.1"], "192.0.2.1\n", [IMEX], [], []),
+        (["192.0.2.1"], "", [IMEX], [], ["nvidia-imex.service is restarted, because the list of trays changes."]),
+    ],
+)
+def test_imex_runs_on_the_host_or_is_left_to_compute_domains(
+    nodes: list[str], listed: str, run: list[str], mask: list[str], interrupts: list[str]
+) -> None:
+    plan = fabric_plan(facts(GB200, services=RACK), "host", nodes, listed)
+    assert (plan["run"], plan["mask"], plan["interrupts"]) == (run, mask, interrupts)
+    idle = {"imex": installed("nvidia-imex")}
+    assert fabric_plan(facts(GB200, services=idle), "host", nodes, listed)["interrupts"] == []
+
+
+def test_without_persistence_the_daemon_is_disabled_and_not_masked() -> None:
+    daemon = {"persistenced": installed("nvidia-persistenced", active=True)}
+    plan = fabric_plan(facts(L40S, services=daemon), persistence=False)
+    assert (plan["run"], plan["mask"], plan["disable"]) == ([], [], [PERSISTENCED])
+    assert fabric_plan(facts(L40S), persistence=False)["disable"] == []
+
+
+RUNNING = {"fabric_manager": MANAGER["fabric_manager"] | {"active": True, "enabled": True}}
+
+
+def test_a_container_source_leaves_the_services_of_a_loaded_host_driver_alone() -> None:
+    """Stopping the fabric manager of a running driver ends every CUDA job on the host."""
+    plan = fabric_plan(facts(H100, SWITCH, services=RUNNING), "container")
+    assert "runs its own driver 580.95.05, which needs nvidia-fabricmanager.service" in plan["failure"]
+    assert (plan["mask"], plan["disable"], plan["interrupts"]) == ([], [], [])
+    assert fabric_plan(facts(H100, SWITCH), "container")["failure"] == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "driver", "interrupts"),
+    [("container", BARE, 0), ("container", {"containerised": True}, 1), ("host", {"containerised": True}, 1)],
+)
+def test_services_of_the_host_are_masked_if_the_driver_is_a_containers_or_none_is_loaded(
+    source: str, driver: dict[str, t.Any], interrupts: int
+) -> None:
+    services = RUNNING | {"persistenced": {"active": True}}
+    plan = fabric_plan(facts(H100, SWITCH, services=services, **driver), source)
     # The persistence daemon has no package on the host, so it runs in the container.
-    assert (plan["conflicts"], plan["services"], plan["missing"]) == (["nvidia-fabricmanager.service"], [], [])
-    assert fabric_plan(facts(H100, SWITCH), "container")["conflicts"] == []
+    assert (plan["mask"], plan["run"], plan["failure"]) == ([FABRIC_MANAGER], [], "")
+    assert len(plan["interrupts"]) == interrupts
