@@ -66,6 +66,13 @@ name=Distribution
 baseurl=file:///usr/local/share/distribution
 gpgcheck=0
 END
+cat > /etc/yum.repos.d/epel.repo << 'END'
+[epel]
+name=Extra Packages for Enterprise Linux 9
+baseurl=file:///usr/local/share/epel
+gpgcheck=0
+END
+echo 9 > /etc/dnf/vars/releasever
 
 # Remove what EL does not have.
 rm -f /usr/lib/python3/dist-packages/dnf-plugins/local.py /etc/dnf/plugins/local.conf

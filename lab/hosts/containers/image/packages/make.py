@@ -20,12 +20,15 @@ import tempfile
 import typing as t
 
 VERSIONS = ("580.95.05", "580.105.08")
+EL_VERSIONS = (*VERSIONS, "590.44.01")
 SUBNET_MANAGER, TOOLKIT, CONTAINERD = "2025.06.6", "1.18.0", "1.7.27"
 REPOSITORY = "/usr/local/share/repository"
 DISTRIBUTION = "/usr/local/share/distribution"
+EPEL = "/usr/local/share/epel"
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODULE = "/usr/local/lib/stand-ins/module"
 LIBRARIES = {"rhel": "/usr/lib64"}
+LIBRARY_NAMES = ("libnvidia-ml.so", "libcuda.so")
 
 # The names of the packages in each flavour, by content.
 NAMES: dict[str, dict[str, list[str]]] = {
@@ -48,12 +51,27 @@ NAMES: dict[str, dict[str, list[str]]] = {
     "rhel": {
         "open": ["kmod-nvidia-open-dkms"],
         "proprietary": ["kmod-nvidia-latest-dkms"],
-        "user": ["nvidia-driver-cuda"],
-        "fabricmanager": ["nvidia-fabricmanager"],
+        "management": ["libnvidia-ml"],
+        "cuda": ["nvidia-driver-cuda-libs"],
+        "tools": ["nvidia-driver-cuda"],
+        "common": ["nvidia-kmod-common"],
         "persistenced": ["nvidia-persistenced"],
+        "fabricmanager": ["nvidia-fabricmanager"],
         "imex": ["nvidia-imex"],
     },
 }
+# The dependencies in the specs of NVIDIA's packages for EL (github.com/NVIDIA/yum-packaging-*), which have the epoch 3.
+RELATIONS = {
+    "kmod-nvidia-open-dkms": ("nvidia-kmod-common = 3:{v}", "dkms", "Provides: nvidia-kmod = 3:{v}",
+                              "Conflicts: kmod-nvidia-latest-dkms"),
+    "kmod-nvidia-latest-dkms": ("nvidia-kmod-common = 3:{v}", "dkms", "Provides: nvidia-kmod = 3:{v}"),
+    "nvidia-kmod-common": ("nvidia-kmod = 3:{v}",),
+    "nvidia-driver-cuda": ("nvidia-driver-cuda-libs = 3:{v}", "nvidia-kmod-common = 3:{v}",
+                           "nvidia-persistenced = 3:{v}"),
+    "nvidia-driver-cuda-libs": ("libnvidia-ml = 3:{v}-1.el9",),
+    "libnvidia-ml": (),
+    "nvidia-persistenced": (),
+}  # fmt: skip
 LICENSES = {"open": "Dual MIT/GPL", "proprietary": "NVIDIA"}
 GPU_ALIASES = ("alias=pci:v000010DEd*sv*sd*bc03sc02i00*", "alias=pci:v000010DEd*sv*sd*bc06sc80i00*")
 
@@ -66,16 +84,19 @@ class Package(t.NamedTuple):
     root: str
     script: str = ""
     provides: str = ""
+    relations: tuple[str, ...] = ()
+    epoch: int = 0
 
 
 def main(flavour: str, kernel: str) -> None:
     """Build all packages and both repositories."""
-    for repository in (REPOSITORY, DISTRIBUTION):
+    repositories = (REPOSITORY, DISTRIBUTION, *((EPEL,) if flavour == "rhel" else ()))
+    for repository in repositories:
         os.makedirs(repository, exist_ok=True)
     build, index = (_rpm, _index_rpms) if flavour == "rhel" else (_deb, _index_debs)
     with tempfile.TemporaryDirectory() as folder:
         for package in _packages(flavour, kernel, folder):
-            build(package)
+            build(package, DISTRIBUTION if package.name == "kernel-devel" else REPOSITORY)
         kernel_package = Package(
             "kernel-core" if flavour == "rhel" else f"linux-image-{kernel}",
             _kernel_version(kernel),
@@ -90,8 +111,11 @@ def main(flavour: str, kernel: str) -> None:
             bash = Package("bash", "5.1.8", _root(folder, "bash"), provides="/bin/sh")
             subprocess.run([*installer, build(bash)], check=True)
             build(_versionlock(folder), DISTRIBUTION)
-    for repository in (REPOSITORY, DISTRIBUTION):
+            build(Package("dkms", "3.1.8", _root(folder, "dkms")), EPEL)
+    for repository in repositories:
         index(repository)
+    if flavour == "rhel":
+        _add_modules(REPOSITORY)
 
 
 def _versionlock(folder: str) -> Package:
@@ -109,12 +133,14 @@ def _versionlock(folder: str) -> Package:
 
 def _packages(flavour: str, kernel: str, folder: str) -> t.Iterator[Package]:
     libraries = LIBRARIES.get(flavour, "/usr/lib/x86_64-linux-gnu")
-    for version in VERSIONS:
+    for version in EL_VERSIONS if flavour == "rhel" else VERSIONS:
         for kind, names in NAMES[flavour].items():
             for name in names:
                 root = _root(folder, f"{name}-{version}")
                 script = CONTENT[kind](root, version, kernel, libraries, kind)
-                yield Package(name, version, root, script or "")
+                relations = tuple(each.format(v=version) for each in RELATIONS.get(name, ()))
+                epoch = 3 if flavour == "rhel" and name in RELATIONS else 0
+                yield Package(name, version, root, script or "", relations=relations, epoch=epoch)
     for name, version, unit_of in (
         ("nvlsm", SUBNET_MANAGER, None),
         ("nvidia-container-toolkit", TOOLKIT, None),
@@ -157,17 +183,20 @@ def _kernel_module(root: str, version: str, kernel: str, libraries: str, kind: s
 
 
 def _user_space(root: str, version: str, kernel: str, libraries: str, kind: str) -> None:
-    del kernel, kind
-    for name in ("libnvidia-ml.so", "libcuda.so"):
+    del kernel
+    for name in {"management": ("libnvidia-ml.so",), "cuda": ("libcuda.so",), "user": LIBRARY_NAMES}.get(kind, ()):
         _write(f"{root}{libraries}/{name}.{version}", "a stand-in without code\n")
         os.symlink(f"{name}.{version}", f"{root}{libraries}/{name}.1")
-    _copy(f"{HERE}/nvidia-smi", root, "/usr/bin/nvidia-smi", executable=True)
+    if kind in ("user", "tools"):
+        _copy(f"{HERE}/nvidia-smi", root, "/usr/bin/nvidia-smi", executable=True)
 
 
 def _service(root: str, version: str, kernel: str, libraries: str, kind: str) -> str:
     del kernel, libraries
     _copy(f"{HERE}/nvidia-{kind}", root, f"/usr/bin/nvidia-{kind}", executable=True)
-    _copy(f"{HERE}/nvidia-{kind}.service", root, f"/usr/lib/systemd/system/nvidia-{kind}.service")
+    ubuntus = os.path.basename(root).startswith("nvidia-compute-utils-")
+    unit = f"{HERE}/nvidia-{kind}{'-ubuntu' if ubuntus else ''}.service"
+    _copy(unit, root, f"/usr/lib/systemd/system/nvidia-{kind}.service")
     _write(f"{root}/usr/share/nvidia-{kind}/version", f"{version}\n")
     return "systemctl daemon-reload || true"
 
@@ -176,6 +205,10 @@ CONTENT: dict[str, t.Callable[[str, str, str, str, str], str | None]] = {
     "open": _kernel_module,
     "proprietary": _kernel_module,
     "user": _user_space,
+    "management": _user_space,
+    "cuda": _user_space,
+    "tools": _user_space,
+    "common": _user_space,
     "fabricmanager": _service,
     "persistenced": _service,
     "imex": _service,
@@ -215,7 +248,8 @@ def _rpm(package: Package, repository: str = REPOSITORY) -> str:
     spec = f"{package.root}.spec"
     _write(
         spec,
-        f"Name: {package.name}\nVersion: {package.version}\nRelease: 1.el9\n"
+        f"Name: {package.name}\nVersion: {package.version}\nRelease: 1.el9\nEpoch: {package.epoch}\n"
+        + "".join(f"{each if ': ' in each else f'Requires: {each}'}\n" for each in package.relations)
         + "Summary: a stand-in for tests\nLicense: GPL-3.0-or-later\n"
         + (f"Provides: {package.provides}\n" if package.provides else "")
         + "AutoReqProv: no\n%description\nA stand-in for tests.\n%files\n" + "\n".join(sorted({*files, *links})) + "\n"
@@ -259,6 +293,44 @@ def _index_debs(repository: str) -> None:
 
 def _index_rpms(repository: str) -> None:
     subprocess.run(["createrepo_c", "--quiet", repository], check=True)
+
+
+def _add_modules(repository: str) -> None:
+    """Add the streams of the module nvidia-driver, as NVIDIA's genmodules.py writes them.
+
+    A stream has the user space in every version of its branch, and the modules only in the newest. Fabric manager and
+    IMEX are in no stream.
+    """
+    branches = {version.partition(".")[0]: version for version in EL_VERSIONS}
+    newest = max(branches, key=int)
+    streams = {f"{branch}{suffix}": branch for branch in branches for suffix in ("-dkms", "-open")}
+    streams.update({"latest-dkms": newest, "open-dkms": newest})
+    texts = [_stream(stream, branch, branches[branch]) for stream, branch in streams.items()]
+    defaults = "".join(f"    {stream}: [default]\n" for stream in streams)
+    texts.append(
+        "document: modulemd-defaults\nversion: 1\ndata:\n  module: nvidia-driver\n  stream: latest-dkms\n"
+        f"  profiles:\n{defaults}"
+    )
+    path = "/tmp/modules.yaml"
+    _write(path, "".join(f"---\n{text}...\n" for text in texts))
+    subprocess.run(["modifyrepo_c", path, f"{repository}/repodata"], check=True, stdout=subprocess.DEVNULL)
+
+
+def _stream(stream: str, branch: str, newest: str) -> str:
+    modules = "kmod-nvidia-open-dkms" if "open" in stream else "kmod-nvidia-latest-dkms"
+    user_space = [name for name in RELATIONS if not name.startswith("kmod-")]
+    versions = [version for version in EL_VERSIONS if version.startswith(f"{branch}.")]
+    rpms = [f"{name}-3:{version}-1.el9.x86_64" for name in user_space for version in versions]
+    rpms.append(f"{modules}-3:{newest}-1.el9.x86_64")
+    lists = {"artifacts": rpms, "profile": sorted([*user_space, modules])}
+    text = {key: "".join(f"        - {each}\n" for each in lists[key]) for key in lists}
+    return (
+        f"document: modulemd\nversion: 2\ndata:\n  name: nvidia-driver\n  stream: {stream}\n"
+        f"  version: 20260101000000\n  context: {hashlib.sha256(stream.encode()).hexdigest()[:10]}\n  arch: x86_64\n"
+        f"  summary: Nvidia driver for {stream} branch\n  description: >-\n    A stand-in for tests.\n"
+        f"  license:\n    module:\n    - MIT\n  artifacts:\n    rpms:\n{text['artifacts']}"
+        f"  profiles:\n    default:\n      rpms:\n{text['profile']}"
+    )
 
 
 def _kernel_version(kernel: str) -> str:
