@@ -49,11 +49,15 @@ def _bus(index: int) -> int:
 def _device(address: str, vendor: int, device: int, subsystem: int, kind: int, numa: int, generation: int = 0) -> None:
     folder = f"{DEVICES}/{address}"
     subsystem_vendor = vendor if subsystem else 0
-    header = bytearray(64)
+    header = bytearray(4096 if kind == ROOT_PORT else 64)
     struct.pack_into("<HHHH", header, 0, vendor, device, 0x0006, 0x0010)
     header[8:12] = bytes([0xA1, kind & 0xFF, kind >> 8 & 0xFF, kind >> 16])
     header[14] = 1 if kind == ROOT_PORT else 0
-    if kind != ROOT_PORT:
+    if kind == ROOT_PORT:
+        # PCI Express, and the access control services as the kernel turns them on for an IOMMU.
+        header[0x34], header[0x40] = 0x40, 0x10
+        struct.pack_into("<IHH", header, 0x100, 0x0001000D, 0x001F, 0x001D)
+    else:
         struct.pack_into("<HH", header, 0x2C, subsystem_vendor, subsystem)
     modalias = (
         f"pci:v{vendor:08X}d{device:08X}sv{subsystem_vendor:08X}sd{subsystem:08X}"

@@ -8,7 +8,9 @@ import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import matching
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import packages as core
 
 from tests.unit.fakes.host import FakeHost
@@ -166,3 +168,61 @@ def test_a_package_that_cannot_be_held_is_an_error(tmp_path: Path) -> None:
     failing.commands["dpkg-query"] = broken
     with pytest.raises(GpuOpsError, match=r"does not answer: .*dpkg is broken"):
         apply(failing)
+
+
+# Names from the repositories of Rocky 9 (x86-64 and Arm), Oracle Linux 9, Amazon Linux 2023, SLES 15 and Ubuntu 24.04.
+KERNELS = [
+    "kernel",
+    "kernel-core",
+    "kernel-modules",
+    "kernel-modules-core",
+    "kernel-modules-extra",
+    "kernel-devel",
+    "kernel-devel-matched",
+    "kernel-64k",
+    "kernel-64k-core",
+    "kernel-64k-modules",
+    "kernel-64k-modules-core",
+    "kernel-64k-devel",
+    "kernel-64k-devel-matched",
+    "kernel-rt",
+    "kernel-rt-core",
+    "kernel-rt-modules",
+    "kernel-rt-devel",
+    "kernel-uek",
+    "kernel-uek-core",
+    "kernel-uek-modules",
+    "kernel-uek-modules-core",
+    "kernel-uek-devel",
+    "kernel6.12",
+    "kernel6.12-modules-extra",
+    "kernel6.12-devel",
+    "kernel-default",
+    "kernel-default-devel",
+    "linux-image-6.8.0-60-generic",
+    "linux-image-generic",
+    "linux-headers-6.8.0-60-generic",
+    "linux-modules-6.8.0-60-generic",
+    "linux-modules-extra-6.8.0-60-generic",
+    "linux-modules-nvidia-580-server-open-6.8.0-60-generic",
+    "linux-image-aws",
+    "linux-generic",
+    "linux-generic-hwe-24.04",
+    "linux-virtual",
+    "linux-image-generic-64k",
+]
+NO_KERNELS = [
+    "kernel-tools",
+    "kernel-tools-libs",
+    "kernel-headers",
+    "kernel-srpm-macros",
+    "linux-libc-dev",
+    "linux-firmware",
+    "linux-base",
+]
+
+
+def test_the_role_holds_the_kernels_of_every_flavour() -> None:
+    variables = yaml.safe_load((Path(__file__).parents[6] / "roles/host_prep/vars/main.yml").read_text())
+    patterns = [*variables["__host_prep_debian_kernel"], *variables["__host_prep_red_hat_kernel"]]
+    assert matching([*KERNELS, *NO_KERNELS], patterns) == sorted(KERNELS)
