@@ -40,11 +40,25 @@ options:
   operator_version:
     description: Version of the GPU Operator. The default is the newest release line.
     type: str
+  remove_host_driver:
+    description:
+      - Whether the run may remove a driver of the host that would conflict with a driver container. It is then a
+        warning, and a failure otherwise.
+    type: bool
+    default: false
   skip:
     description: Checks to skip.
     type: list
     elements: str
-    choices: [host_gpus, host_operating_system, host_kernel, host_secure_boot, host_disk, host_clock, host_driver]
+    choices:
+      - host_gpus
+      - host_operating_system
+      - host_kernel
+      - host_modules
+      - host_secure_boot
+      - host_disk
+      - host_clock
+      - host_driver
     default: []
 seealso:
   - module: gpuops.nvidia.gpu_facts
@@ -91,7 +105,7 @@ summary:
   description: How many findings there are of each level.
   returned: success
   type: dict
-  sample: {failures: 1, warnings: 0, ok: 6}
+  sample: {failures: 1, warnings: 0, ok: 7}
 """
 
 import typing as t
@@ -106,6 +120,7 @@ OPTIONS: dict[str, t.Any] = {
     "driver": {"type": "str", "choices": ["container", "host"], "default": "container"},
     "precompiled": {"type": "bool", "default": False},
     "operator_version": {"type": "str"},
+    "remove_host_driver": {"type": "bool", "default": False},
     "skip": {"type": "list", "elements": "str", "choices": list(preflight.CHECKS), "default": []},
 }
 

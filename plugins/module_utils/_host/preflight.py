@@ -19,6 +19,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Finding, Level, as_result, worst_first
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import systems
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import other_drivers
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.xid import messages
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
@@ -269,8 +270,8 @@ def check_driver(subject: Subject) -> t.Iterator[Finding]:
         versions = f"the modules are {driver['version']}, the libraries {driver['userspace_version']}"
         message = f"The driver was updated, but the old modules are still loaded: {versions}."
         found.append(Finding("host_driver", "warning", message, "Reboot."))
-    if subject.facts["nouveau"]["loaded"]:
-        message = "nouveau is loaded, and NVIDIA's driver cannot be loaded at the same time."
+    for name in other_drivers.loaded(subject.facts["nouveau"]):
+        message = f"{name} is loaded, and NVIDIA's driver cannot be loaded at the same time."
         found.append(Finding("host_driver", "warning", message, "The role host_prep blacklists it for the next boot."))
     yield from found or [Finding("host_driver", "ok", "Nothing conflicts with the driver.")]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import xid
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.xid import messages
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof.subject import (
     Findings,
     Subject,
@@ -129,10 +129,10 @@ def check_errors(subject: Subject) -> list[Verdict]:
     if events is None:
         why = subject.why_unknown("xid") if "xid" in subject.facts else "the subset xid was not gathered"
         return [Verdict(check, "unknown", f"The errors in the kernel log are not known: {why}.")]
-    fatal = [event for event in events if xid.needs_attention(event) and not _is_of_excluded(subject, event)]
+    fatal = [event for event in messages.standing(events) if not _is_of_excluded(subject, event)]
     if not fatal:
         return [Verdict(check, "passed", "The kernel log has no fatal error of a GPU or a switch since the boot.")]
-    names = sorted({f"{event['gpu']}: {event['kind'].capitalize()} {event['code']}" for event in fatal})
+    names = sorted(set(map(messages.describe, fatal)))
     message = f"The kernel log since the boot has fatal errors: {first_few(names)}."
     return [
         Verdict(check, "failed", message, "Follow NVIDIA's Xid catalog. A reboot or a reset of the GPU comes first.")

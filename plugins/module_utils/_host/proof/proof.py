@@ -18,14 +18,14 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof import gpu_checks, machine_checks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof.subject import (
-    OUTCOMES,
+    PROOF_OUTCOMES,
     Subject,
     Verdict,
     record,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-NEEDED_FACTS = ("gpus", "nvswitches", "fabric", "driver")
+_NEEDED = ("gpus", "nvswitches", "fabric", "driver")
 
 CHECKS: dict[str, t.Callable[[Subject], list[Verdict]]] = {
     "proof_driver": machine_checks.check_driver,
@@ -56,14 +56,14 @@ def prove(options: t.Mapping[str, t.Any]) -> Json:
         "proved": not (counts["failed"] or counts["unknown"]),
         "reason": reason(verdicts),
         "findings": [dataclasses.asdict(verdict) for verdict in verdicts],
-        "summary": {result: counts[result] for result in OUTCOMES},
+        "summary": {result: counts[result] for result in PROOF_OUTCOMES},
         "record": record(subject.facts),
     }
 
 
 def _subject(options: t.Mapping[str, t.Any]) -> Subject:
     facts = options["facts"]
-    missing = [name for name in NEEDED_FACTS if name not in facts]
+    missing = [name for name in _NEEDED if name not in facts]
     if missing:
         raise GpuOpsError(
             f"The facts lack {', '.join(missing)}. "
@@ -83,7 +83,7 @@ def run_checks(subject: Subject, skip: t.Collection[str] = ()) -> list[Verdict]:
             verdicts.append(Verdict(name, "skipped", _NO_DRIVER[subject.driver]))
         else:
             verdicts += check(subject)
-    return sorted(verdicts, key=lambda verdict: OUTCOMES.index(verdict.result))
+    return sorted(verdicts, key=lambda verdict: PROOF_OUTCOMES.index(verdict.result))
 
 
 def reason(verdicts: t.Iterable[Verdict]) -> str:

@@ -16,7 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_f
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Outcome = t.Literal["failed", "unknown", "passed", "skipped"]
-OUTCOMES: tuple[Outcome, ...] = ("failed", "unknown", "passed", "skipped")
+PROOF_OUTCOMES: tuple[Outcome, ...] = ("failed", "unknown", "passed", "skipped")
 
 
 @dataclasses.dataclass(frozen=True)

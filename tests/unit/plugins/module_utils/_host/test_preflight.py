@@ -17,6 +17,7 @@ from tests.unit.fakes.host import FakeHost
 FACTS: dict[str, t.Any] = {
     "gpus": [{"pci_address": "0000:18:00.0", "lost": False}],
     "driver": {"version": None, "userspace_version": None, "matches": None, "containerised": False},
+    "fabric": {"kind": "none"},
     "nouveau": {"loaded": False},
     "kernel": {
         "running": "6.8.0-60-generic",
@@ -34,8 +35,10 @@ HEALTHY = core.Subject(
     machine="x86_64",
     free={"/var/lib": 100 * core.GIB, "/boot": core.GIB},
     clock=True,
+    modules={"ib_umad": True, "mlx5_core": True},
     driver="container",
     precompiled=False,
+    remove_host_driver=False,
     operator_version="v26.7.0",
 )
 
@@ -59,6 +62,7 @@ def test_a_healthy_host_has_one_finding_for_each_check() -> None:
     assert core.run_checks(HEALTHY, core.CHECKS) == []
 
 
+XID = {"kind": "xid", "gpu": "0000:18:00.0", "recovery_action": None}
 SECURE = {"secure_boot": {"enabled": True}}
 
 
@@ -73,9 +77,7 @@ SECURE = {"secure_boot": {"enabled": True}}
             "0000:18:00.0 have fallen off",
         ),
         (
-            subject(
-                {"xid": [{"kind": "xid", "gpu": "0000:18:00.0", "code": 79, "meaning": "GPU has fallen off the bus"}]}
-            ),
+            subject({"xid": [{**XID, "code": 79, "action": "RESTART_BM", "meaning": "GPU has fallen off the bus"}]}),
             "host_gpus",
             "warning",
             "0000:18:00.0: Xid 79 (GPU has fallen off the bus)",
@@ -88,10 +90,23 @@ SECURE = {"secure_boot": {"enabled": True}}
             "has not validated GPU Operator 26.7 on debian 12",
         ),
         (
-            subject(os_release={"ID": "ubuntu", "VERSION_ID": "23.10"}, driver="host"),
+            subject(os_release={"ID": "debian", "VERSION_ID": "13"}, driver="host"),
             "host_operating_system",
             "warning",
             "its packages may not fit",
+        ),
+        (
+            subject(os_release={"ID": "ubuntu", "VERSION_ID": "23.10"}, driver="host"),
+            "host_operating_system",
+            "failure",
+            "This collection is not tested on ubuntu 23.10, so that it does not change such a host.",
+        ),
+        (
+            subject(os_release={"ID": "rhel", "VERSION_ID": "8.10"}),
+            "host_operating_system",
+            "failure",
+            "The package manager of Enterprise Linux 8 works only with Python 3.6, "
+            "with which no supported ansible-core works.",
         ),
         (
             subject(os_release={"ID": "ubuntu", "VERSION_ID": "26.04"}, operator_version="v25.10.1"),
@@ -113,7 +128,45 @@ SECURE = {"secure_boot": {"enabled": True}}
         ),
         (subject(SECURE), "host_secure_boot", "failure", "Secure boot is on, so the kernel refuses"),
         (subject({"secure_boot": {"lockdown": "integrity"}}), "host_secure_boot", "failure", "locked down (integrity)"),
-        (subject(SECURE, driver="host"), "host_secure_boot", "warning", "only loads signed modules"),
+        (
+            subject(SECURE, driver="host", os_release={"ID": "debian", "VERSION_ID": "12"}, operator_version="v99.1"),
+            "host_secure_boot",
+            "warning",
+            "only loads signed modules",
+        ),
+        (
+            subject({**SECURE, "driver": {"module_installed": True, "installed_version": "580.95.05"}}, driver="host"),
+            "host_secure_boot",
+            "failure",
+            "Secure boot is on, and the installed driver has no signature.",
+        ),
+        (
+            subject({**SECURE, "driver": {"signer": "gpu-4 key", "signer_enrolled": False}}, driver="host"),
+            "host_secure_boot",
+            "failure",
+            "neither the kernel nor the firmware knows the driver's signer, gpu-4 key.",
+        ),
+        (
+            subject({**SECURE, "driver": {"signer": "gpu-4 key", "signer_enrolled": None}}, driver="host"),
+            "host_secure_boot",
+            "warning",
+            "the driver's signer, gpu-4 key.",
+        ),
+        (
+            subject({"fabric": {"kind": "nvlink5"}}, modules={"ib_umad": False, "mlx5_core": False}),
+            "host_modules",
+            "failure",
+            "The kernel 6.8.0-60-generic lacks ib_umad and mlx5_core",
+        ),
+        (
+            subject(
+                {"driver": {"loaded": False, "module_installed": True, "installed_version": "580.95.05"}},
+                driver="host",
+            ),
+            "host_driver",
+            "warning",
+            "The driver 580.95.05 is installed and not loaded.",
+        ),
         (
             subject(free={"/var/lib": 4 * core.GIB}),
             "host_disk",
@@ -127,6 +180,24 @@ SECURE = {"secure_boot": {"enabled": True}}
             "host_driver",
             "failure",
             "the host has the driver 580.95.05, which would conflict with it",
+        ),
+        (
+            subject({"driver": {"userspace_version": "580.95.05"}}, remove_host_driver=True),
+            "host_driver",
+            "warning",
+            "the host has the driver 580.95.05, which would conflict with it",
+        ),
+        (
+            subject({"driver": {"userspace_version": None, "installed_version": "580.95.05", "origin": "runfile"}}),
+            "host_driver",
+            "failure",
+            "the host has the driver 580.95.05 of a .run file, which would conflict with it",
+        ),
+        (
+            subject({"driver": {"userspace_version": "580.95.05", "origin": "ubuntu-signed"}}),
+            "host_driver",
+            "failure",
+            "the host has the driver 580.95.05 of Ubuntu's signed modules,",
         ),
         (
             subject({"services": {"fabric_manager": {"package": "nvidia-fabricmanager"}}}),
@@ -162,7 +233,28 @@ def test_the_ways_around_secure_boot() -> None:
     rhel = subject(SECURE, os_release={"ID": "rhel", "VERSION_ID": "9.6"})
     assert "driver.usePrecompiled" not in worst(rhel).remedy and "mokutil" in worst(rhel).remedy
     assert worst(subject(SECURE, precompiled=True)).level == "ok"
-    assert "linux-modules-nvidia" in worst(subject(SECURE, driver="host")).remedy
+    assert worst(subject(SECURE, driver="host")).level == "ok"
+    trusted = {"signer": "Canonical Ltd. Kernel Module Signing", "signer_enrolled": True, "module_installed": True}
+    (finding,) = core.check_secure_boot(subject({**SECURE, "driver": trusted}, driver="host"))
+    assert (finding.level, finding.message) == (
+        "ok",
+        "Secure boot is on, and the kernel trusts the driver's signer, Canonical Ltd. Kernel Module Signing.",
+    )
+
+
+def test_the_modules_of_the_fabric() -> None:
+    nvlink5 = {"fabric": {"kind": "nvlink5"}}
+    assert worst(subject(nvlink5)).level == "ok"
+    assert worst(subject(nvlink5, modules={"ib_umad": None, "mlx5_core": None})).level == "ok"
+    assert (
+        worst(subject({"fabric": {"kind": "nvswitch"}}, modules={"ib_umad": False, "mlx5_core": False})).level == "ok"
+    )
+
+
+def test_a_loaded_driver_and_a_driver_container_are_not_missing() -> None:
+    installed = {"module_installed": True, "installed_version": "580.95.05"}
+    assert worst(subject({"driver": {**installed, "loaded": True}}, driver="host")).level == "ok"
+    assert worst(subject({"driver": {"module_installed": None, "loaded": False}}, driver="host")).level == "ok"
 
 
 def test_an_unknown_fact_is_not_a_problem() -> None:
@@ -172,7 +264,7 @@ def test_an_unknown_fact_is_not_a_problem() -> None:
 
 
 def test_an_error_that_nvidia_ignores_is_not_a_finding() -> None:
-    remapped = {"kind": "xid", "gpu": "0000:18:00.0", "code": 63, "meaning": "GPU memory remapping event"}
+    remapped = {**XID, "code": 63, "action": "IGNORE", "meaning": "GPU memory remapping event"}
     assert worst(subject({"xid": [remapped]})).level == "ok"
 
 
@@ -180,12 +272,49 @@ def test_inspecting_a_host(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     host.put("/etc/os-release", 'NAME="Rocky Linux"\nID="rocky"\nVERSION_ID="9.4"\n')
     host.put("/var/lib/x", "")
-    options = {"facts": FACTS, "driver": "host", "precompiled": False, "operator_version": None}
+    options: dict[str, t.Any] = {"facts": FACTS, "driver": "host", "precompiled": False, "operator_version": None}
+    options["remove_host_driver"] = True
     assert (core.inspect(host, options).system, core.inspect(host, options).clock) == ("rocky 9.4", None)
     assert list(core.inspect(host, options).free) == ["/var/lib"]
     assert core.inspect(host, options).machine == "x86_64"
     host.commands["timedatectl"] = "no\n"
     assert core.inspect(host, options).clock is False
+    assert core.inspect(host, options).remove_host_driver is True
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({}, {"ib_umad": None, "mlx5_core": None}),
+        (
+            {"lib/modules/6.8/modules.dep": "kernel/drivers/infiniband/core/ib_umad.ko.zst: kernel/ib_core.ko.zst\n"},
+            {"ib_umad": True, "mlx5_core": False},
+        ),
+        (
+            {
+                "lib/modules/6.8/modules.dep": "updates/dkms/mlx5_core.ko:\n",
+                "lib/modules/6.8/modules.builtin": "kernel/drivers/infiniband/core/ib_umad.ko\n",
+            },
+            {"ib_umad": True, "mlx5_core": True},
+        ),
+        (
+            {
+                "lib/modules/6.8/modules.dep": "kernel/x/mlx5_core_other.ko: kernel/y/not_ib_umad.ko\n",
+                "sys/module/mlx5_core/version": "1",
+            },
+            {"ib_umad": False, "mlx5_core": True},
+        ),
+    ],
+)
+def test_finding_the_modules_of_the_fabric(
+    tmp_path: Path, files: dict[str, str], found: dict[str, bool | None]
+) -> None:
+    host = FakeHost(tmp_path)
+    host.put("/proc/sys/kernel/osrelease", "6.8\n")
+    for path, text in files.items():
+        host.put(f"/{path}", text)
+    options: dict[str, t.Any] = {"facts": FACTS, "driver": "host", "precompiled": False, "operator_version": None}
+    assert core.inspect(host, {**options, "remove_host_driver": False}).modules == found
 
 
 def test_the_facts_must_be_complete(tmp_path: Path) -> None:

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.xid import messages
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof.machine_checks import (
     check_driver,
     check_errors,
@@ -171,24 +173,40 @@ def test_nvswitches(before: dict[str, t.Any], expected: dict[str, t.Any], result
     assert outcome(check_nvswitches(subject(before=before, expected=expected))) == (result, message)
 
 
-def event(code: int, gpu: str = "0000:18:00.0", **values: t.Any) -> dict[str, t.Any]:
-    return {"time": None, "kind": "xid", "gpu": gpu, "code": code, "message": "", **values}
+def logged(*lines: str) -> list[dict[str, t.Any]]:
+    """The events that gpu_facts finds in lines of a kernel log."""
+    return [dataclasses.asdict(event) for event in messages.parse_log("\n".join(lines))]
+
+
+OFF_THE_BUS = "NVRM: Xid (PCI:0000:18:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+DOUBLE_BIT = "NVRM: Xid (PCI:0000:2a:00): 48, pid='<unknown>', name=<unknown>, DBE (double bit error) on GPU"
+ENGINE = "NVRM: Xid (PCI:0000:18:00): 13, pid=1, name=python, Graphics Exception"
+NO_LONGER = "NVRM: Xid (PCI:0000:2a:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
 
 
 def test_errors_after_which_the_application_restarts_are_no_obstacle() -> None:
-    assert outcome(check_errors(subject(xid=[event(13), event(31), event(43), event(94)]))) == (
+    assert outcome(check_errors(subject(xid=logged(ENGINE)))) == (
         "passed",
         "The kernel log has no fatal error of a GPU or a switch since the boot.",
     )
 
 
 def test_fatal_errors() -> None:
-    host = subject(xid=[event(79), event(79), event(13), event(48, "0000:2a:00.0")])
-    assert outcome(check_errors(host)) == (
-        "failed",
-        "The kernel log since the boot has fatal errors: 0000:18:00.0: Xid 79, 0000:2a:00.0: Xid 48.",
-    )
-    assert check_errors(subject(xid=[event(79)], expected={"exclude": ["GPU-0"]}))[0].result == "passed"
+    host = subject(xid=logged(OFF_THE_BUS, OFF_THE_BUS, ENGINE, DOUBLE_BIT, NO_LONGER))
+    result, message = outcome(check_errors(host))
+    assert result == "failed"
+    assert message.startswith("The kernel log since the boot has fatal errors: 0000:18:00.0: Xid 79 (GPU has fallen")
+    assert message.count("Xid 79") == 1
+    assert "0000:2a:00.0: Xid 48" in message
+    assert check_errors(subject(xid=logged(OFF_THE_BUS), expected={"exclude": ["GPU-0"]}))[0].result == "passed"
+
+
+def test_a_fatal_error_of_a_switch() -> None:
+    fatal = "nvidia-nvswitch0: SXid (PCI:0000:07:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"
+    result, message = outcome(check_errors(subject(xid=logged(fatal))))
+    assert (result, "0000:07:00.0: SXid 20034" in message) == ("failed", True)
+    harmless = fatal.replace("Fatal, Link", "Non-fatal, Link")
+    assert outcome(check_errors(subject(xid=logged(harmless))))[0] == "passed"
 
 
 def test_errors_that_nobody_could_read() -> None:
