@@ -14,7 +14,6 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import DEVICES
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_if
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _BRIDGE = "0x0604"
 _FIRST_EXTENDED, _END, _CONTROL = 0x100, 0x1000, 6
@@ -61,11 +60,9 @@ def bridges(host: Host) -> dict[str, int]:
 
 
 def acs(host: Host) -> Section:
-    """Return the bridges with ACS, and whether any of them redirects traffic between devices below it."""
+    """Return whether ACS is on for any PCIe bridge, and the control register of each bridge that has it."""
     found = bridges(host)
-    facts: Json = {
-        "enabled": any(found.values()) if found else None,
-        "bridges": [{"address": address, "control": f"{value:04x}"} for address, value in found.items()],
-    }
-    reason = "No PCIe bridge shows this capability"
-    return Section({"acs": facts}, {"acs": known_if(facts["enabled"], "PCI configuration space", reason)})
+    enabled = any(found.values()) if found else None
+    shown = [{"address": address, "control": f"{value:04x}"} for address, value in found.items()]
+    source = known_if(enabled, "PCI configuration space", "No PCIe bridge shows this capability")
+    return Section({"enabled": enabled, "bridges": shown}, {"enabled": source, "bridges": source})

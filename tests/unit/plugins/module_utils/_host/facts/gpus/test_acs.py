@@ -21,17 +21,17 @@ def test_the_registers_of_all_bridges_that_have_one(tmp_path: Path) -> None:
     put_bridge(host, "0000:00:03.0", None)
     put_bridge(host, "0000:18:00.0", 0x001D, kind="0x030200")
     found = acs.acs(host)
-    assert found.facts["acs"] == {
+    assert found.facts == {
         "enabled": True,
         "bridges": [{"address": "0000:00:01.0", "control": "001d"}, {"address": "0000:00:02.0", "control": "0000"}],
     }
-    assert found.sources["acs"] == {"source": "PCI configuration space", "reason": None}
+    assert found.sources["enabled"] == {"source": "PCI configuration space", "reason": None}
 
 
 def test_bridges_without_redirection_are_off(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     put_bridge(host, "0000:00:02.0", 0)
-    assert acs.acs(host).facts["acs"]["enabled"] is False
+    assert acs.acs(host).facts["enabled"] is False
 
 
 @pytest.mark.parametrize(
@@ -49,5 +49,5 @@ def test_a_register_that_cannot_be_read_is_unknown(tmp_path: Path, space: bytes)
     host = FakeHost(tmp_path)
     put_space(host, "0000:00:01.0", space)
     found = acs.acs(host)
-    assert found.facts["acs"] == {"enabled": None, "bridges": []}
-    assert found.sources["acs"] == {"source": None, "reason": "No PCIe bridge shows this capability"}
+    assert found.facts == {"enabled": None, "bridges": []}
+    assert found.sources["enabled"] == {"source": None, "reason": "No PCIe bridge shows this capability"}
