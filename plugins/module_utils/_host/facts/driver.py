@@ -9,9 +9,9 @@
 from __future__ import annotations
 
 import re
-import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import nvidia_packages, software
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import modprobe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import driver_module, driver_origin
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import (
     Section,
@@ -45,15 +45,6 @@ _LIBRARY = "libnvidia-ml.so.1"
 _UNINSTALLERS = ("/usr/bin/nvidia-uninstall", "/usr/local/bin/nvidia-uninstall")
 _DGX_RELEASE = "/etc/dgx-release"
 _DEVICE = re.compile(r"nvidia(\d+|ctl|-uvm|-uvm-tools|-modeset|-nvswitch\d+|-caps)$")
-_MODPROBE_FOLDERS = (
-    "/usr/lib/modprobe.d",
-    "/lib/modprobe.d",
-    "/usr/local/lib/modprobe.d",
-    "/run/modprobe.d",
-    "/etc/modprobe.d",
-)
-_COMMANDS_THAT_DO_NOTHING = ("/bin/false", "/bin/true", "/usr/bin/false", "/usr/bin/true", "false", "true")
-_COMMAND_LINE_BLACKLISTS = ("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist")
 
 
 def module_type(version_text: str | None) -> str | None:
@@ -168,7 +159,7 @@ def _module(host: Host, root: str) -> Section:
         **dict.fromkeys(("installed_version", "signer", "signer_enrolled")),
     }
     sources = {"module_installed": known_if(facts["module_installed"], source, source)}
-    path = driver_module.chosen(paths or [], modprobe_text(host)) if paths else None
+    path = driver_module.chosen(paths or [], modprobe.text(host)) if paths else None
     if path is None:
         reason = source if paths is None else "The running kernel has no module nvidia"
         return Section(facts, {**dict.fromkeys(facts, unknown(reason)), **sources})
@@ -223,81 +214,3 @@ def _driver_packages(packages: Output | None) -> dict[str, software.Package] | N
     installed = software.parse_rows(packages.stdout)
     others = nvidia_packages.matching(installed, driver_origin.OTHER_NAMES)
     return {name: row for name, row in installed.items() if nvidia_packages.is_driver(name) or name in others}
-
-
-def nouveau(host: Host, cmdline: t.Sequence[str]) -> Section:
-    """Return whether nouveau is loaded, whether it is blacklisted, and in which files."""
-    files = [path for path in modprobe_files(host) if blocks_module(host.read(path) or "", "nouveau")]
-    by_argument = any(argument_blocks_module(argument, "nouveau") for argument in cmdline)
-    facts = {
-        "loaded": host.exists("/sys/module/nouveau"),
-        "blacklisted": bool(files) or by_argument,
-        "in_initramfs": None,
-        "files": files,
-    }
-    return Section(
-        facts,
-        {
-            "loaded": known_from("sysfs"),
-            "blacklisted": known_from("/proc/cmdline" if by_argument and not files else "modprobe.d"),
-            "files": known_from("modprobe.d"),
-            "in_initramfs": unknown("Reading an initramfs takes seconds. Name the subset initramfs to read it"),
-        },
-    )
-
-
-def modprobe_files(host: Host) -> list[str]:
-    """Return modprobe's configuration files.
-
-    Of files with the same name, modprobe reads only the one in the folder with the highest precedence.
-    """
-    by_name = {
-        name: f"{folder}/{name}"
-        for folder in _MODPROBE_FOLDERS
-        for name in host.names(folder)
-        if name.endswith(".conf")
-    }
-    return [by_name[name] for name in sorted(by_name)]
-
-
-def modprobe_text(host: Host) -> str:
-    """Return modprobe's configuration as one text."""
-    return "\n".join(host.read(path) or "" for path in modprobe_files(host))
-
-
-def blocks_module(text: str, module: str) -> bool:
-    """Return whether a modprobe configuration keeps a module from being loaded for a device.
-
-    It either blacklists the module, or replaces loading it with a command that does nothing.
-    """
-    return any(_blocks(line.split(), module) for line in text.splitlines())
-
-
-def _blocks(words: t.Sequence[str], module: str) -> bool:
-    if words[:2] == ["blacklist", module]:
-        return True
-    return words[:2] == ["install", module] and words[2:3] != [] and words[2] in _COMMANDS_THAT_DO_NOTHING
-
-
-def argument_blocks_module(argument: str, module: str) -> bool:
-    """Return whether a kernel argument keeps a module from being loaded."""
-    name, dummy, value = argument.partition("=")
-    return name in _COMMAND_LINE_BLACKLISTS and module in value.split(",")
-
-
-def nouveau_in_initramfs(host: Host, kernel: str) -> tuple[bool | None, str]:
-    """Return whether the kernel's initramfs contains nouveau.
-
-    The text is the source of the answer, or the reason why it is unknown.
-    """
-    reason = f"There is no initramfs of the kernel {kernel} in /boot"
-    for command, image in (
-        ("lsinitramfs", f"/boot/initrd.img-{kernel}"),
-        ("lsinitrd", f"/boot/initramfs-{kernel}.img"),
-    ):
-        if host.exists(image):
-            output = host.run([command, image], timeout_s=60)
-            if output.ok:
-                return re.search(r"/nouveau\.ko(\.\w+)?(\s|$)", output.stdout) is not None, command
-            reason = str(output.error)
-    return None, reason

@@ -30,7 +30,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import (
     services,
     software,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import other_drivers
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import (
+    acs,
     driver_origin,
     fabric,
     merge,
@@ -54,6 +56,7 @@ SUBSETS: dict[str, tuple[str, ...]] = {
     "kernel": ("kernel",),
     "secure_boot": ("secure_boot",),
     "iommu": ("iommu",),
+    "acs": ("acs",),
     "services": ("services",),
     "runtimes": ("runtimes",),
     "xid": ("xid",),
@@ -190,12 +193,12 @@ class Gatherer:
 
     @functools.cached_property
     def nouveau(self) -> Section:
-        """The driver nouveau."""
-        section = driver.nouveau(self._host, self._cmdline)
+        """The kernel's own drivers of the GPUs."""
+        section = other_drivers.nouveau(self._host, self._cmdline)
         if "initramfs" not in self._subsets:
             return section
         version = self.kernel.facts["next_boot"] or self.kernel.facts["running"]
-        found, source = driver.nouveau_in_initramfs(self._host, version)
+        found, source = other_drivers.in_initramfs(self._host, version)
         return Section(
             {**section.facts, "in_initramfs": found},
             {**section.sources, "in_initramfs": known_if(found, source, source)},
@@ -215,6 +218,11 @@ class Gatherer:
     def iommu(self) -> Section:
         """The IOMMU."""
         return pci.iommu(self._host, self._inventory, self._cmdline)
+
+    @functools.cached_property
+    def acs(self) -> Section:
+        """The access control services of PCIe bridges."""
+        return acs.acs(self._host)
 
     @functools.cached_property
     def services(self) -> Section:

@@ -154,8 +154,9 @@ def reboot(host: Host, kernel_facts: Json, nouveau_facts: Json, driver_facts: Js
     differences = _kernel_reasons(kernel_facts)
     pending = differences if kernel_facts["changed_since_boot"] else []
     reasons = [*_system_reasons(host), *pending]
-    if nouveau_facts["loaded"] and nouveau_facts["blacklisted"]:
-        reasons.append("nouveau is loaded although it is blacklisted")
+    for name, module in nouveau_facts["modules"].items():
+        if module["loaded"] and module["blacklisted"]:
+            reasons.append(f"{name} is loaded although it is blacklisted")
     reasons += _driver_reasons(driver_facts)
     return Section(
         {

@@ -18,7 +18,7 @@ FACTS: dict[str, t.Any] = {
     "gpus": [{"pci_address": "0000:18:00.0", "lost": False}],
     "driver": {"version": None, "userspace_version": None, "matches": None, "containerised": False},
     "fabric": {"kind": "none"},
-    "nouveau": {"loaded": False},
+    "nouveau": {"loaded": False, "modules": {"nouveau": {"loaded": False}}},
     "kernel": {
         "running": "6.8.0-60-generic",
         "next_boot": "6.8.0-60-generic",
@@ -41,6 +41,10 @@ HEALTHY = core.Subject(
     remove_host_driver=False,
     operator_version="v26.7.0",
 )
+
+
+def loaded(name: str) -> dict[str, t.Any]:
+    return {"nouveau": {"loaded": True, "modules": {name: {"loaded": True}, "nova_drm": {"loaded": False}}}}
 
 
 def subject(facts: dict[str, t.Any] | None = None, **changes: t.Any) -> core.Subject:
@@ -219,7 +223,8 @@ SECURE = {"secure_boot": {"enabled": True}}
             "warning",
             "the modules are 580.65.06, the libraries 580.95.05",
         ),
-        (subject({"nouveau": {"loaded": True}}), "host_driver", "warning", "nouveau is loaded"),
+        (subject(loaded("nouveau")), "host_driver", "warning", "nouveau is loaded"),
+        (subject(loaded("nova_core")), "host_driver", "warning", "nova_core is loaded, and NVIDIA's driver cannot"),
     ],
 )
 def test_problems_come_first_and_have_a_remedy(given: core.Subject, check: str, level: str, sentence: str) -> None:

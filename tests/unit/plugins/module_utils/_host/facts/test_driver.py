@@ -8,18 +8,15 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.driver import (
-    blocks_module,
     driver,
     driver_root,
     library,
-    nouveau,
-    nouveau_in_initramfs,
     with_packages,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
 from lab.nvml.tree import load, write
-from tests.unit.fakes.host import FIXTURES, FakeHost, recorded
+from tests.unit.fakes.host import FakeHost, recorded
 
 
 def process(root: Path, pid: int, name: str, *targets: str) -> None:
@@ -305,72 +302,3 @@ def test_a_container_that_hides_the_list_of_modules(tmp_path: Path) -> None:
     )
     facts = driver(FakeHost(tmp_path)).facts
     assert (facts["loaded"], facts["version"], facts["module_type"]) == (True, "535.183.01", "proprietary")
-
-
-@pytest.mark.parametrize(
-    ("text", "blocked"),
-    [
-        ("blacklist nouveau\n", True),
-        ("  blacklist   nouveau # the proprietary one\n", True),
-        ("install nouveau /bin/false\n", True),
-        ("# blacklist nouveau\n", False),
-        ("blacklist nouveau_drm\n", False),
-        ("options nouveau modeset=0\n", False),
-        ("install nouveau /sbin/modprobe --ignore-install nouveau\n", False),
-        ("install\nblacklist\n", False),
-    ],
-)
-def test_what_keeps_a_module_from_being_loaded(text: str, blocked: bool) -> None:
-    assert blocks_module(text, "nouveau") is blocked
-
-
-def test_nouveau_blacklisted_by_a_file() -> None:
-    section = nouveau(FakeHost(FIXTURES / "ubuntu-22.04"), [])
-    assert section.facts == {
-        "loaded": False,
-        "blacklisted": True,
-        "in_initramfs": None,
-        "files": ["/etc/modprobe.d/blacklist-nouveau.conf"],
-    }
-    assert "subset initramfs" in str(section.sources["in_initramfs"]["reason"])
-
-
-def test_a_file_in_etc_overrides_the_file_of_a_package() -> None:
-    assert nouveau(FakeHost(FIXTURES / "rhel-8"), []).facts["blacklisted"] is False
-
-
-@pytest.mark.parametrize(
-    "argument", ["modprobe.blacklist=nouveau", "module_blacklist=foo,nouveau", "rd.driver.blacklist=nouveau"]
-)
-def test_nouveau_blacklisted_by_an_argument(tmp_path: Path, argument: str) -> None:
-    section = nouveau(FakeHost(tmp_path), ["quiet", argument])
-    assert section.facts["blacklisted"] is True
-    assert section.facts["files"] == []
-    assert section.sources["blacklisted"] == {"source": "/proc/cmdline", "reason": None}
-    assert nouveau(FakeHost(tmp_path), ["modprobe.blacklist=nouveau2"]).facts["blacklisted"] is False
-
-
-LSINITRAMFS = "usr/lib/modules/6.8.0-87-generic/kernel/drivers/gpu/drm/nouveau/nouveau.ko.zst\nusr/bin/kmod\n"
-LSINITRD = (
-    "-rw-r--r--   1 root     root      1218632 Jan  1  1970 "
-    "usr/lib/modules/5.14.0-427.el9.x86_64/kernel/drivers/gpu/drm/nouveau/nouveau.ko.xz\n"
-)
-
-
-def test_nouveau_in_an_initramfs(tmp_path: Path) -> None:
-    write(tmp_path / "boot/initrd.img-6.8", "")
-    assert nouveau_in_initramfs(FakeHost(tmp_path, lsinitramfs=LSINITRAMFS), "6.8") == (True, "lsinitramfs")
-    assert nouveau_in_initramfs(FakeHost(tmp_path, lsinitramfs="etc/modprobe.d/nouveau.conf\n"), "6.8") == (
-        False,
-        "lsinitramfs",
-    )
-    assert nouveau_in_initramfs(FakeHost(tmp_path, lsinitramfs=Output(error="lsinitramfs ended with 1")), "6.8") == (
-        None,
-        "lsinitramfs ended with 1",
-    )
-    assert nouveau_in_initramfs(FakeHost(tmp_path), "5.14") == (
-        None,
-        "There is no initramfs of the kernel 5.14 in /boot",
-    )
-    write(tmp_path / "boot/initramfs-5.14.img", "")
-    assert nouveau_in_initramfs(FakeHost(tmp_path, lsinitrd=LSINITRD), "5.14") == (True, "lsinitrd")

@@ -10,7 +10,8 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.driver import driver, nouveau
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.other_drivers import nouveau
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.driver import driver
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.kernel import (
     changed_arguments,
     kernel,
@@ -208,10 +209,12 @@ def test_a_file_that_is_no_menu_is_no_reason_to_reboot(menu: str, cmdline: str) 
 
 def test_nouveau_and_the_driver_are_reasons_too(tmp_path: Path) -> None:
     write(tmp_path / "sys/module/nouveau/refcnt", "3\n")
-    write(tmp_path / "etc/modprobe.d/off.conf", "blacklist nouveau\n")
+    write(tmp_path / "sys/module/nova_core/refcnt", "3\n")
+    write(tmp_path / "etc/modprobe.d/off.conf", "blacklist nouveau\nblacklist nova_core\n")
     load(tmp_path, "570.158.01", libraries="580.95.05")
     expected = [
         "nouveau is loaded although it is blacklisted",
+        "nova_core is loaded although it is blacklisted",
         "The loaded driver is 570.158.01, its installed libraries are 580.95.05",
     ]
     assert reasons(tmp_path) == expected
@@ -219,7 +222,7 @@ def test_nouveau_and_the_driver_are_reasons_too(tmp_path: Path) -> None:
     write(tmp_path / "run/nvidia/driver/usr/bin/nvidia-smi", "")
     write(tmp_path / "run/nvidia/driver/usr/lib64/x", "")
     (tmp_path / "run/nvidia/driver/usr/lib64/libnvidia-ml.so.1").symlink_to("libnvidia-ml.so.580.95.05")
-    assert reasons(tmp_path) == expected[:1]
+    assert reasons(tmp_path) == expected[:2]
 
 
 def test_what_the_next_boot_changes() -> None:
