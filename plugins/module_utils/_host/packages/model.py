@@ -134,12 +134,6 @@ class Request:
     replace: bool = False
 
     @property
-    def unspecific(self) -> bool:
-        """Whether any installed driver satisfies the request."""
-        asked = (self.branch, self.version, self.packages, self.origin != "auto", self.flavour != "auto")
-        return not any(asked)
-
-    @property
     def wanted_branch(self) -> str:
         """The branch that is asked for by itself or as part of the version."""
         return self.branch or (branch_of(self.version) if self.version else "")
