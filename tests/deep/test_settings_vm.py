@@ -19,7 +19,11 @@ WANTED: dict[str, t.Any] = {
     "host_prep_modules_load": ["ib_umad"],
     "host_prep_sysctls": {"vm.max_map_count": 1048576},
 }
-BRIDGES = "lspci -D -d ::0604 | cut -d' ' -f1"
+# The ports that have ACS at all.
+BRIDGES = (
+    "lspci -D -d ::0604 | cut -d' ' -f1 | while read port; do"
+    " if setpci -s $port ECAP_ACS+0x6.w > /dev/null 2>&1; then echo $port; fi; done"
+)
 CONTROLS = f"for bridge in $({BRIDGES}); do setpci -s $bridge ECAP_ACS+0x6.w; done"
 
 
