@@ -57,8 +57,8 @@ options:
     default: present
 notes:
   - Supports initramfs-tools and dracut, with images in C(/boot). With dracut, a file in C(/etc/dracut.conf.d) also
-    keeps the blacklisted modules out of the images. On Debian and Ubuntu, the package that owns C(update-initramfs) tells
-    which of the two builds the images.
+    keeps the blacklisted modules out of the images. On Debian and Ubuntu, the package that owns C(update-initramfs)
+    tells which of the two builds the images.
   - Unified kernel images and the images of systemd-boot are refused. There, blacklist modules with kernel arguments.
   - If another run is changing the host, the module waits for it, at most 20 minutes.
 """
