@@ -36,6 +36,11 @@ options:
     description: Whether the persistence daemon runs.
     type: bool
     default: true
+  masked:
+    description: The units that are masked because of an earlier plan. They stay masked as long as the plan is the same.
+    type: list
+    elements: str
+    default: []
 """
 
 EXAMPLES = r"""
@@ -74,16 +79,17 @@ def fabric_plan(
     imex_nodes: t.Sequence[str] = (),
     imex_list: str = "",
     persistence: bool = True,
+    masked: t.Sequence[str] = (),
 ) -> Json:
     """Return what the services need."""
     plan: Json = {"fabric": fabric_kind(facts), "run": [], "start": [], "mask": [], "disable": []}
     plan.update({"lacking": [], "interrupts": [], "failure": ""})
     if driver == "container" or facts["driver"]["containerised"]:
-        return {**plan, **_left_to_container(facts)}
+        return {**plan, **_left_to_container(facts, masked)}
     return {**plan, **_of_host(facts, plan["fabric"], list(imex_nodes), imex_list, persistence)}
 
 
-def _left_to_container(facts: Json) -> Json:
+def _left_to_container(facts: Json, masked: t.Sequence[str]) -> Json:
     """Stop what would conflict with a driver container. A service without a package on the host runs in it."""
     services, driver = facts["services"], facts["driver"]
     found = {name: services[name] for name in _MAY_CONFLICT if services[name]["package"]}
@@ -95,8 +101,12 @@ def _left_to_container(facts: Json) -> Json:
                 "to host to keep it, or host_driver_remove to true to remove it before a driver container comes."
             )
         }
+    units += [SERVICES[name].unit for name in found if SERVICES[name].unit in masked]
     stopped = [SERVICES[name].unit for name, service in found.items() if service["active"] and driver["loaded"]]
-    return {"mask": units, "interrupts": [f"{unit} is stopped, which GPU workloads may be using." for unit in stopped]}
+    return {
+        "mask": sorted(set(units)),
+        "interrupts": [f"{unit} is stopped, which GPU workloads may be using." for unit in stopped],
+    }
 
 
 def _of_host(facts: Json, fabric: str, imex_nodes: list[str], imex_list: str, persistence: bool) -> Json:

@@ -119,3 +119,10 @@ def test_services_of_the_host_are_masked_if_the_driver_is_a_containers_or_none_i
     # The persistence daemon has no package on the host, so it runs in the container.
     assert (plan["mask"], plan["run"], plan["failure"]) == ([FABRIC_MANAGER], [], "")
     assert len(plan["interrupts"]) == interrupts
+
+
+def test_what_is_masked_stays_masked_as_long_as_the_driver_is_a_containers() -> None:
+    given = facts(H100, SWITCH, services=MANAGER, containerised=True)
+    assert fabric_plan(given, "container", masked=[FABRIC_MANAGER, IMEX])["mask"] == [FABRIC_MANAGER]
+    assert fabric_plan(given, "container")["mask"] == []
+    assert fabric_plan(facts(H100, SWITCH, services=MANAGER), masked=[FABRIC_MANAGER])["mask"] == []
