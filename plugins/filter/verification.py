@@ -75,6 +75,8 @@ _LEFT_OUT = {
     tolerance.TOLERATED: "The node is not ready, and as many unready nodes are tolerated.",
 }
 
+_CLAIMED = "Pods get the node's GPUs by claims (Dynamic Resource Allocation), which are not counted."
+
 
 def verification(
     stack: t.Any,
@@ -148,7 +150,8 @@ def _gpus(nodes: list[Json], expected: dict[str, int], left_out: dict[str, str])
     for name in sorted({*by_name, *expected}):
         node = by_name.get(name)
         failure = _allocatable(node, expected.get(name)) if node else "The node is missing, or has no GPU."
-        yield _excused(_check("gpus", name, failure), "" if name in expected else left_out.get(name, ""))
+        excuse = left_out.get(name) or (_CLAIMED if node and node.get("claimable") else "")
+        yield _excused(_check("gpus", name, failure), "" if name in expected else excuse)
 
 
 def _allocatable(node: Json, wanted: int | None) -> str:

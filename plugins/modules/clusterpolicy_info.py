@@ -14,6 +14,7 @@ author: gpuops.nvidia contributors (@gpuops)
 description:
   - Returns the ClusterPolicy with its state and conditions, the owners of each field, the rollout of each operand with
     its images, and a verdict with reasons.
+  - A GPUCluster without a ClusterPolicy is judged, too.
   - With O(wait=true), waits until the stack is ready. If waiting cannot help, the module fails at once.
 attributes:
   check_mode:

@@ -64,6 +64,7 @@ nodes:
     - C(waiting_for) maps each operand that is not ready on the node to the status of its pod, for example C(driver) to
       C(CrashLoopBackOff). A node can run new GPU pods if C(waiting_for) is empty, C(ready) is true,
       C(cordoned) is false, and C(allocatable) contains GPUs.
+    - C(claimable) says whether pods get its GPUs by claims (Dynamic Resource Allocation) instead of the device plugin.
     - C(left_out) is the code of the reason why the node is not judged, for example C(OperandsSwitchedOff), or null.
       The page of the verdict's reasons explains the codes.
     - C(replicas) is the number of pods that share each GPU.
@@ -90,6 +91,7 @@ nodes:
       taints: []
       upgrade_state: upgrade-done
       waiting_for: {}
+      claimable: false
       left_out: null
 operands:
   description: Rollout of each operand's DaemonSet, in numbers of nodes.

@@ -26,7 +26,12 @@ def fleet_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     waiting_for, left_out = _waiting_for(observation), _left_out(judge.scope_of(observation, limits))
     gpu_nodes = sorted(filter(nodes.is_gpu_node, observation.nodes), key=objects.name_of)
     rows = [
-        {**_row(node, allocated, waiting_for), "left_out": left_out.get(objects.name_of(node))} for node in gpu_nodes
+        {
+            **_row(node, allocated, waiting_for),
+            "claimable": objects.name_of(node) in observation.claimable,
+            "left_out": left_out.get(objects.name_of(node)),
+        }
+        for node in gpu_nodes
     ]
     return {
         "policy": objects.name_of(observation.policy) if observation.policy else None,

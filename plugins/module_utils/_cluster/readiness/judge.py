@@ -49,12 +49,17 @@ def judge(observation: Observation, limits: Tolerance = tolerance.NOTHING) -> Ve
     gpu_nodes = scope.judged
     found = list(rollouts.of_operands(observation, gpu_nodes, scope.outside))
     reasons = list(_reasons(_without(observation, scope.outside), found, scope, limits))
-    if observation.policy is not None and observation.seconds_since_edit < CORRECTED_S:
+    if observation.subject is not None and observation.seconds_since_edit < CORRECTED_S:
         reasons = [_not_final(reason) for reason in reasons]
     reasons.sort(key=lambda reason: _ORDER.index(reason.level))
-    usable = sum(1 for node in gpu_nodes if nodes.is_ready(node) and nodes.has_allocatable_gpus(node))
+    usable = sum(nodes.is_ready(node) and _offers_gpus(observation, node) for node in gpu_nodes)
     state, message = _summary(reasons, usable, scope)
     return Verdict(state, message, tuple(reasons), tuple(found), usable, len(gpu_nodes))
+
+
+def _offers_gpus(observation: Observation, node: Json) -> bool:
+    """Return whether pods can get GPUs of a node, from the device plugin or by claims."""
+    return nodes.has_allocatable_gpus(node) or objects.name_of(node) in observation.claimable
 
 
 def scope_of(observation: Observation, limits: Tolerance) -> Scope:
@@ -82,7 +87,7 @@ def _reasons(observation: Observation, found: list[Rollout], scope: Scope, limit
     """Yield all reasons. At the same level, a cause comes before its consequences."""
     gpu_nodes = scope.judged
     yield from policy_reasons.about_policy(observation)
-    if observation.policy is not None:
+    if observation.subject is not None:
         if limits.min_nodes and not (scope.judged or scope.outside):
             yield from policy_reasons.about_discovery(observation)
         yield from node_reasons.about_scope(observation, scope, limits)

@@ -72,8 +72,8 @@ class Observer:
         # The nodes are nearly all of the data. The rest is read while the API server sends them.
         nodes = _Background(self._nodes.read)
         policies = read_policies(cluster)
-        name, namespace = found(policies, self._name, self._namespace)
         gpuclusters = cluster.list_readable(GPUCLUSTERS_PATH)
+        name, namespace = found(policies, gpuclusters.items, self._name, self._namespace)
         drivers = cluster.list_readable(NVIDIADRIVERS_PATH)
         # An old DaemonSet would show the revision before our own edit as complete.
         daemonsets = cluster.list(namespaced("apps/v1", namespace, "daemonsets"), resourceVersion="") or []
@@ -94,11 +94,12 @@ class Observer:
         return _Details(cluster, observation, self._limits).added()
 
 
-def found(policies: list[Json] | None, name: str, namespace: str) -> tuple[str, str]:
+def found(policies: list[Json] | None, gpuclusters: list[Json], name: str, namespace: str) -> tuple[str, str]:
     """Return the name of the ClusterPolicy and the operator's namespace, with an empty option found in the cluster."""
     candidates = [item for item in policies or [] if name in ("", objects.name_of(item))]
     oldest = min(candidates, key=objects.seniority, default={})
-    status = oldest.get("status") or {}
+    subject: Json = oldest or next(iter(gpuclusters), {})
+    status = subject.get("status") or {}
     name = name or (objects.name_of(oldest) if oldest else POLICY)
     return name, namespace or str(status.get("namespace") or names.OPERATOR)
 

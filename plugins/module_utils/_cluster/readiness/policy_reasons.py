@@ -32,6 +32,9 @@ def about_policy(observation: Observation) -> Reasons:
             "Apply the CRDs of the GPU Operator's chart first.",
         )
         return
+    if observation.gpucluster is not None:
+        yield from _about_operator(observation)
+        return
     if observation.gpuclusters:
         gpucluster = objects.name_of(observation.gpuclusters[0])
         message = f"A GPUCluster ({gpucluster}) exists beside the ClusterPolicy, and the operator serves neither."
@@ -130,21 +133,21 @@ def held_up(observation: Observation, name: str) -> tuple[str, bool]:
 
 def about_state(observation: Observation) -> Reasons:
     """Yield what the operator reports. These reasons come last, because other reasons name pods and nodes."""
-    status = (observation.policy or {}).get("status") or {}
+    status = (observation.subject or {}).get("status") or {}
+    what = "the ClusterPolicy" if observation.gpucluster is None else "the GPUCluster"
     error = error_condition(observation)
     if error and error.get("reason") != "OperandNotReady":
         yield _not_reconciled(observation, error)
     elif status.get("state") != "ready":
         cause = (error or {}).get("message") or f"state is {status.get('state') or 'not set yet'}"
-        yield Reason(
-            "progressing", "StateNotReady", f"The operator does not report the ClusterPolicy as ready: {cause}."
-        )
-    yield from edits.about_edit(observation)
+        yield Reason("progressing", "StateNotReady", f"The operator does not report {what} as ready: {cause}.")
+    if observation.gpucluster is None:
+        yield from edits.about_edit(observation)
 
 
 def error_condition(observation: Observation) -> Json | None:
-    """Return the ClusterPolicy's condition Error if it is true, or None."""
-    conditions = ((observation.policy or {}).get("status") or {}).get("conditions") or []
+    """Return the condition Error of what describes the stack if it is true, or None."""
+    conditions = ((observation.subject or {}).get("status") or {}).get("conditions") or []
     return next((item for item in conditions if item["type"] == "Error" and item["status"] == "True"), None)
 
 

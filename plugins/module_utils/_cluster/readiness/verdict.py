@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Level = t.Literal["failed", "progressing", "note"]
@@ -180,11 +180,29 @@ class Observation:
         return next((item for item in self.policies or [] if objects.name_of(item) == self.name), None)
 
     @property
+    def gpucluster(self) -> Json | None:
+        """The GPUCluster that the operator serves, or None: beside a ClusterPolicy, it serves none."""
+        return self.gpuclusters[0] if self.gpuclusters and not self.policies else None
+
+    @property
+    def subject(self) -> Json | None:
+        """The custom resource that describes the stack: the ClusterPolicy or the GPUCluster."""
+        return self.policy or self.gpucluster
+
+    @property
     def spec(self) -> Json:
-        """The ClusterPolicy's spec, or an empty dict if it does not exist."""
-        return (self.policy or {}).get("spec") or {}
+        """The ClusterPolicy's spec, or an empty dict if it does not exist. A GPUCluster's is put in the same words.
+
+        A GPUCluster has operands of its own, on which it reports itself. It leaves the driver to NVIDIADrivers.
+        """
+        if self.gpucluster is None:
+            return (self.policy or {}).get("spec") or {}
+        own: Json = self.gpucluster.get("spec") or {}
+        off = {operand.key: {"enabled": False} for operand in operands.OPERANDS}
+        driver = {"enabled": bool(self.nvidiadrivers), "useNvidiaDriverCRD": bool(self.nvidiadrivers)}
+        return {**off, "driver": driver, "daemonsets": own.get("daemonsets") or {}}
 
     @property
     def seconds_since_edit(self) -> float:
-        """The age of the ClusterPolicy's last edit, by the API server's clock."""
-        return self.now - objects.last_write(self.policy) if self.policy else 0.0
+        """The age of the last edit of what describes the stack, by the API server's clock."""
+        return self.now - objects.last_write(self.subject) if self.subject else 0.0

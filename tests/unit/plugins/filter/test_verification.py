@@ -127,6 +127,15 @@ def test_allocatable_gpus_are_compared_with_the_expected_number(
     assert bool(said) == bool(reason)
 
 
+def test_gpus_that_pods_claim_are_not_counted_unless_a_number_is_expected() -> None:
+    claimed = {**node(gpus=None, capacity=0, gpu=0), "claimable": True}
+    stack = {"verdict": READY, "nodes": [claimed]}
+    assert failures(stack) == {} and "by claims" in skips(stack)["gpus gpu-0000"]
+    assert failures(stack, expected_gpus={"gpu-0000": 8}) == {
+        "gpus gpu-0000": "Pods can get 0 GPUs, but 8 are expected."
+    }
+
+
 def test_a_failed_workload_is_a_failure_and_a_skipped_one_is_not() -> None:
     failing = smoked("gpu-0000", passed=False, reason="Status 1.")
     stack = {"verdict": READY, "nodes": [node(gpu=8)]}

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 
-from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, NODES, POLICIES, FakeApi, refusal
+from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, GPUCLUSTERS, NODES, POLICIES, FakeApi, refusal
 from tests.unit.fakes.stack import cpu_node
 
 Run = t.Callable[..., t.Any]
@@ -49,6 +49,7 @@ def test_the_fleet(api: FakeApi, module: Run) -> None:
         "taints": [],
         "upgrade_state": "upgrade-done",
         "waiting_for": {},
+        "claimable": False,
         "left_out": None,
     }
     assert (result["policy"], result["namespace"]) == ("cluster-policy", "gpu-operator")
@@ -64,6 +65,19 @@ def test_the_fleet(api: FakeApi, module: Run) -> None:
         "gpus": {"nvidia.com/gpu": {"capacity": 16, "allocatable": 16, "allocated": 4}},
     }
     assert result["operands"][0]["operand"] == "driver" and result["changed"] is False
+
+
+def test_a_gpucluster_gives_its_gpus_by_claims(api: FakeApi, module: Run) -> None:
+    api.lists[POLICIES], api.lists[DAEMONSETS] = [], []
+    api.lists[GPUCLUSTERS] = [{"metadata": {"name": "gpu-cluster"}, "spec": {}, "status": {"state": "ready"}}]
+    for node in api.lists[NODES]:
+        node["status"] |= {"capacity": {}, "allocatable": {}}
+    slices = [{"metadata": {"name": "a"}, "spec": {"driver": "gpu.nvidia.com", "nodeName": "gpu-0000"}}]
+    api.lists["/apis/resource.k8s.io/v1/resourceslices"] = slices
+    result = module().result
+    assert {row["name"]: row["claimable"] for row in result["nodes"]} == {"gpu-0000": True, "gpu-0001": False}
+    assert [reason["code"] for reason in result["verdict"]["reasons"]] == ["NoAllocatableGPUs"]
+    assert (result["policy"], result["verdict"]["nodes_ready"], result["verdict"]["nodes_total"]) == (None, 1, 2)
 
 
 def test_pods_are_read_only_on_request(api: FakeApi, module: Run) -> None:

@@ -63,18 +63,18 @@ def test_no_crd(api: FakeApi) -> None:
 def test_an_empty_name_or_namespace_is_found(options: tuple[str, str], expected: tuple[str, str]) -> None:
     found = policy("gpu-cluster-policy")
     found["status"]["namespace"] = "nvidia-gpu-operator"
-    assert observe.found([found], *options) == expected
+    assert observe.found([found], [], *options) == expected
 
 
 def test_of_two_policies_the_oldest_is_found() -> None:
     younger, older = policy("younger"), policy("older")
     younger["metadata"]["creationTimestamp"] = "2026-05-01T00:00:00Z"
-    assert observe.found([younger, older], "", "") == ("older", "gpu-operator")
+    assert observe.found([younger, older], [], "", "") == ("older", "gpu-operator")
 
 
 @pytest.mark.parametrize("policies", [None, []])
 def test_without_a_policy_the_charts_names_are_meant(policies: list[Json] | None) -> None:
-    assert observe.found(policies, "", "") == ("cluster-policy", "gpu-operator")
+    assert observe.found(policies, [], "", "") == ("cluster-policy", "gpu-operator")
 
 
 def test_the_operands_are_read_in_the_namespace_that_was_found(api: FakeApi) -> None:
@@ -200,3 +200,9 @@ def test_outdated_pods_are_read_only_where_one_may_be_tolerated(api: FakeApi, mo
     selectors = [query.get("labelSelector") for dummy, path, query in api.log if path == PODS]
     assert "app=nvidia-dcgm,controller-revision-hash!=7d8" in selectors
     assert judge.judge(observation, limits).state == "ready"
+
+
+def test_without_a_clusterpolicy_the_namespace_is_that_of_the_gpucluster() -> None:
+    gpucluster = {"metadata": {"name": "gpu-cluster"}, "status": {"namespace": "nvidia"}}
+    assert observe.found([], [gpucluster], "", "") == ("cluster-policy", "nvidia")
+    assert observe.found([], [{"metadata": {"name": "gpu-cluster"}}], "", "mine") == ("cluster-policy", "mine")

@@ -30,6 +30,88 @@ def test_a_gpucluster_beside_it() -> None:
     assert found.state == "failed" and "gpu-cluster" in found.message
 
 
+# A GPUCluster. What the operator reports of it was recorded from NVIDIA's operator v26.7.0.
+
+GPUCLUSTER: Json = {
+    "metadata": {"name": "gpu-cluster", "creationTimestamp": LONG_AGO},
+    "spec": {"dcgm": {"enabled": False}, "daemonsets": {"tolerations": []}},
+    "status": {
+        "namespace": "gpu-operator",
+        "state": "ready",
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "True",
+                "reason": "Reconciled",
+                "message": "All resources have been successfully reconciled",
+            },
+            {"type": "Error", "status": "False", "reason": "Ready", "message": ""},
+        ],
+    },
+}
+
+
+def of_gpucluster(gpucluster: Json = GPUCLUSTER, **changes: t.Any) -> Verdict:
+    """Return the verdict on two nodes whose GPUs are claimed, with no operand but those of the GPUCluster."""
+    stack = ready(2)
+    stack.daemonsets.clear()
+    for node in stack.nodes:
+        for kind in ("capacity", "allocatable"):
+            node["status"][kind] = {}
+    facts = {"policies": [], "gpuclusters": [gpucluster], "claimable": frozenset({"gpu-0000", "gpu-0001"})}
+    return verdict(stack, **{**facts, **changes})
+
+
+def not_ready(reason: str, message: str) -> Json:
+    conditions = [
+        {"type": "Ready", "status": "False", "reason": "Error", "message": ""},
+        {"type": "Error", "status": "True", "reason": reason, "message": message},
+    ]
+    return {**GPUCLUSTER, "status": {"namespace": "gpu-operator", "state": "notReady", "conditions": conditions}}
+
+
+def test_a_gpucluster_that_the_operator_reports_as_ready() -> None:
+    found = of_gpucluster()
+    assert (found.state, codes(found)) == ("ready", [])
+    assert (found.nodes_ready, found.nodes_total) == (2, 2)
+
+
+def test_a_gpucluster_whose_operands_do_not_run_yet() -> None:
+    found = of_gpucluster(not_ready("OperandNotReady", "Waiting for operand pods to be ready"))
+    assert (found.state, codes(found)) == ("progressing", ["StateNotReady"])
+    words = "The operator does not report the GPUCluster as ready: Waiting for operand pods to be ready."
+    assert found.message == words
+
+
+def test_a_gpucluster_that_the_operator_cannot_reconcile() -> None:
+    broken = not_ready("ReconcileFailed", "Error syncing state state-dra-driver: no image")
+    assert of_gpucluster(broken).state == "progressing"
+    found = of_gpucluster(broken, error_lasts_s=31.0)
+    assert (found.state, codes(found)) == ("failed", ["ReconcileFailed"])
+
+
+def test_a_gpucluster_whose_gpus_nobody_offers() -> None:
+    found = of_gpucluster(claimable=frozenset({"gpu-0000"}))
+    assert (found.state, codes(found)) == ("progressing", ["NoAllocatableGPUs"])
+    assert (found.nodes_ready, found.nodes_total) == (1, 2)
+
+
+def test_a_gpucluster_whose_nvidiadriver_is_not_ready() -> None:
+    driver = {"metadata": {"name": "default"}, "spec": {"default": True}, "status": {"state": "notReady"}}
+    found = of_gpucluster(nvidiadrivers=[driver])
+    assert found.state == "progressing" and "DriverNotReady" in codes(found)
+
+
+def test_a_gpucluster_without_an_operator() -> None:
+    assert codes(of_gpucluster(operators=[])) == ["OperatorMissing"]
+
+
+def test_a_gpucluster_that_was_just_edited_may_still_correct_itself() -> None:
+    broken = not_ready("ReconcileFailed", "no image")
+    broken = {**broken, "metadata": {**broken["metadata"], "creationTimestamp": stamp(5)}}
+    assert of_gpucluster(broken, error_lasts_s=31.0).state == "progressing"
+
+
 def test_an_older_clusterpolicy_is_in_charge() -> None:
     stack = ready()
     stack.policies.append(policy("older"))
