@@ -40,8 +40,8 @@ options:
   gather_subset:
     description:
       - Which facts to gather, as in M(ansible.builtin.setup). V(all), V(min), or any of V(pci), V(gpus), V(driver),
-        V(nouveau), V(kernel), V(secure_boot), V(iommu), V(services), V(runtimes), V(xid), V(hugepages), V(numa),
-        V(node), V(reboot) and V(initramfs), each with a V(!) before it to exclude it.
+        V(nouveau), V(kernel), V(secure_boot), V(iommu), V(acs), V(services), V(runtimes), V(xid), V(hugepages),
+        V(numa), V(node), V(reboot) and V(initramfs), each with a V(!) before it to exclude it.
       - V(min) is V(pci), V(driver), V(nouveau) and V(kernel). It is always gathered, unless V(!all) and V(!min) exclude
         it.
       - V(pci) is what sysfs shows of the GPUs. V(gpus) also asks the driver.
@@ -181,15 +181,30 @@ ansible_facts:
             uninstaller: null
             users: [{pid: 1207, name: nvidia-persiste, devices: [nvidia0, nvidiactl]}]
         nouveau:
-          description: The kernel's own driver, which conflicts with NVIDIA's. V(in_initramfs) is null unless the subset
-            V(initramfs) is named.
+          description:
+            - The kernel's own drivers, which conflict with NVIDIA's. nova_core and nova_drm follow nouveau.
+            - V(loaded) is whether any of them is loaded, V(blacklisted) whether nouveau is blacklisted.
+            - V(in_initramfs) is whether the initramfs has one of them. It is null unless the subset V(initramfs) is
+              named.
           type: dict
-          sample: {loaded: false, blacklisted: true, in_initramfs: null, files: [/etc/modprobe.d/gpuops.conf]}
+          sample:
+            loaded: false
+            blacklisted: true
+            in_initramfs: null
+            files: [/etc/modprobe.d/gpuops.conf]
+            modules:
+              nouveau: {loaded: false, blacklisted: true}
+              nova_core: {loaded: false, blacklisted: true}
+              nova_drm: {loaded: false, blacklisted: true}
         kernel:
-          description: >-
-            Kernel, arguments and boot loader. V(next_boot) is the version that the next boot uses,
-            V(cmdline_configured) are its arguments, and V(cmdline_source) is the file that they come from.
-            V(cmdline_defaults) are the arguments in GRUB's defaults, from which the boot loader's file is generated.
+          description:
+            - Kernel, arguments and boot loader. V(next_boot) is the version that the next boot uses,
+              V(cmdline_configured) are its arguments, and V(cmdline_source) is the file that they come from. They are
+              null if they are not known.
+            - V(cmdline_fallback) are the arguments of a second try, which Ubuntu's cloud images make if a boot without
+              an initramfs fails. V(cmdline_defaults) are the arguments in GRUB's defaults, from which the boot loader's
+              file is generated.
+            - V(changed_since_boot) is false if no file of the boot loader has changed since the host booted.
           type: dict
           sample:
             running: 6.8.0-87-generic
@@ -198,8 +213,10 @@ ansible_facts:
             next_boot: 6.8.0-88-generic
             cmdline: [BOOT_IMAGE=/vmlinuz-6.8.0-87-generic, "root=/dev/sda2", ro]
             cmdline_configured: ["root=/dev/sda2", ro, iommu=pt]
+            cmdline_fallback: null
             cmdline_source: /boot/grub/grub.cfg
             cmdline_defaults: [iommu=pt]
+            changed_since_boot: true
             headers: true
             bootloader: grub
         secure_boot:
@@ -214,6 +231,11 @@ ansible_facts:
             mode: passthrough
             groups: 84
             gpu_groups: [{gpu: "0000:18:00.0", group: 22, shared_with: []}]
+        acs:
+          description: Whether access control services are on for any PCIe bridge, and the control register of each
+            bridge that has them. Only root can read them.
+          type: dict
+          sample: {enabled: false, bridges: [{address: "0000:17:00.0", control: "0000"}]}
         services:
           description: NVIDIA's services. V(matches_driver) says whether a service has the version of the loaded driver.
             NVLSM has its own versions.
@@ -237,18 +259,25 @@ ansible_facts:
               active: true
               version: 2.1.4
         xid:
-          description: >-
-            The newest 100 errors of GPUs (V(xid)) and of NVSwitches (V(sxid)) in the kernel log since the boot.
-            V(meaning) and V(action) are those of NVIDIA's Xid catalog.
+          description:
+            - The newest 100 errors of GPUs (V(xid)) and of NVSwitches (V(sxid)) in the kernel log since the boot, in the
+              order of time.
+            - V(meaning) and V(action) are those of NVIDIA's Xid catalog. V(severity) is V(fatal), V(nonfatal) or
+              V(correctable), for errors of NVSwitches and of NVLink 5. V(recovery_action) is what the driver recommends
+              in an Xid 154. V(gpu_instance) and V(compute_instance) are those of a GPU with MIG.
           type: list
           elements: dict
           sample:
             - time: "2026-11-20T04:12:09+0000"
               kind: xid
               gpu: "0000:18:00.0"
+              gpu_instance: null
+              compute_instance: null
               code: 79
+              severity: null
               meaning: GPU has fallen off the bus
               action: RESTART_BM
+              recovery_action: null
               message: pid='<unknown>', name=<unknown>, GPU has fallen off the bus.
         hugepages:
           description: Huge pages of every size, and when the kernel uses transparent huge pages.
@@ -272,9 +301,11 @@ ansible_facts:
             addresses: [10.20.3.7, "fd00::7"]
             kubelet: {present: true, active: true, by: the process kubelet}
         reboot:
-          description: Whether a reboot is due, because what runs differs from what the next boot would run.
+          description:
+            - Whether a reboot is due, because what runs differs from what the next boot would run.
+            - V(notes) are differences that were there when this boot began, so that a reboot would not remove them.
           type: dict
-          sample: {required: true, reasons: ["The kernel runs without the configured arguments iommu=pt"]}
+          sample: {required: true, reasons: ["The kernel runs without the configured arguments iommu=pt"], notes: []}
         sources:
           description: The V(source) of every fact or field, or the V(reason) why it is null.
           type: dict
