@@ -29,7 +29,17 @@ def operators(cluster: Cluster) -> list[Json]:
     return [item for item in named if operands.is_operator(item)]
 
 
-def refuse_olm(cluster: Cluster, deployments: t.Iterable[Json]) -> None:
+_BESIDE_OLM = (
+    "and a second one would fight over the operands. Upgrade it with OLM, and change its ClusterPolicy with "
+    "gpuops.nvidia.clusterpolicy."
+)
+_UNDER_OLM = (
+    "and it would come back or lose its objects. Delete its custom resources (gpuops.nvidia.clusterpolicy with "
+    "state: absent), and then its Subscription and ClusterServiceVersion."
+)
+
+
+def refuse_olm(cluster: Cluster, deployments: t.Iterable[Json], removes: bool = False) -> None:
     """Raise if the Operator Lifecycle Manager has installed a GPU Operator, or is about to."""
     owned = [item for item in deployments if names.OLM_OWNER in objects.labels_of(item)]
     found = [f"Deployment {objects.full_name(item)}" for item in owned] or [
@@ -39,9 +49,8 @@ def refuse_olm(cluster: Cluster, deployments: t.Iterable[Json]) -> None:
     ]
     if found:
         raise GpuOpsError(
-            f"The Operator Lifecycle Manager installs the GPU Operator here ({', '.join(found)}), and a second one "
-            "would fight over the operands. Upgrade it with OLM, and change its ClusterPolicy with "
-            "gpuops.nvidia.clusterpolicy.",
+            f"The Operator Lifecycle Manager installs the GPU Operator here ({', '.join(found)}), "
+            f"{_UNDER_OLM if removes else _BESIDE_OLM}",
             reason="OperatorOfOLM",
         )
 

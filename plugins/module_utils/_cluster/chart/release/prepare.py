@@ -142,6 +142,7 @@ def _absent(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
 
     Without its operator, a GPUCluster could not be deleted any more.
     """
+    guards.refuse_olm(cluster, guards.operators(cluster), removes=True)
     read = cluster.list_readable(_GPUCLUSTERS)
     found = read.items
     listed = [objects.name_of(item) for item in found]

@@ -50,6 +50,16 @@ def test_without_an_operator_of_olm_helm_may_run(subscriptions: list[dict] | Non
     guards.refuse_olm(FakeCluster(subscriptions), [operator()])
 
 
+def test_the_removal_of_an_operator_of_olm_is_left_to_it() -> None:
+    with pytest.raises(GpuOpsError) as e:
+        guards.refuse_olm(FakeCluster(), [operator(**{"olm.owner": "gpu-operator-certified.v26.7.0"})], removes=True)
+    assert e.value.reason == "OperatorOfOLM" and e.value.msg == (
+        "The Operator Lifecycle Manager installs the GPU Operator here (Deployment ns/gpu-operator), and it would come "
+        "back or lose its objects. Delete its custom resources (gpuops.nvidia.clusterpolicy with state: absent), and "
+        "then its Subscription and ClusterServiceVersion."
+    )
+
+
 @pytest.mark.parametrize(
     ("cluster", "deployments", "words"),
     [

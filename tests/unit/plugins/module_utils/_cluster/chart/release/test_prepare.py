@@ -271,6 +271,15 @@ def test_without_a_gpucluster_there_is_nothing_to_remove(gpuclusters: list[dict]
     assert (result["changed"], result["diff"]["after"], cluster.writes) == (False, "", [])
 
 
+def test_nothing_of_an_operator_of_olm_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_olm = {"metadata": {"name": "gpu-operator", "namespace": "olm", "labels": {"olm.owner": "x"}}}
+    monkeypatch.setattr(prepare.guards, "operators", lambda cluster: [of_olm])
+    cluster = FakeCluster(gpuclusters=[gpucluster()])
+    with pytest.raises(GpuOpsError) as e:
+        prepare.ensure(cluster, options(state="absent"))
+    assert e.value.reason == "OperatorOfOLM" and cluster.writes == []
+
+
 def test_gpuclusters_that_may_not_be_read_are_a_warning() -> None:
     cluster = FakeCluster()
     cluster.refusal = "No permission: list gpuclusters."
