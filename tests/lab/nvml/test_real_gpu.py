@@ -68,4 +68,4 @@ def test_the_proof_judges_a_real_host() -> None:
     result = prove(options)
     assert {finding["check"] for finding in result["findings"]} == set(CHECKS)
     again = prove({**options, "before": result["record"]})
-    assert [finding for finding in again["findings"] if finding["check"] == "proof_gpus"][0]["result"] == "passed"
+    assert next(finding for finding in again["findings"] if finding["check"] == "proof_gpus")["result"] == "passed"

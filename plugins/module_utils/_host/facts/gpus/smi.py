@@ -126,7 +126,7 @@ def _text(element: ET.Element, path: str) -> str | None:
 
 
 def _decimal(element: ET.Element, path: str) -> float | None:
-    match = re.match(r"-?\d+(\.\d+)?", _text(element, path) or "")
+    match = re.match(r"-?\d{1,15}(\.\d+)?", _text(element, path) or "")
     return float(match[0]) if match else None
 
 

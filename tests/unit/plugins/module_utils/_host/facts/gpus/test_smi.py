@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import hypothesis.strategies as st
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import smi
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import GpuReport
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
+from hypothesis import given
 
 from tests.unit.fakes.host import FakeHost, recorded
 
@@ -247,6 +250,24 @@ def test_a_gpu_with_few_features() -> None:
         *("vbios", "inforom", "gsp", "retired_pages", "recovery_action", "nvlink", "peer_type"),
     }
     assert gpu.values["pcie"]["generation"] == 1
+
+
+XML = recorded("nvidia-smi/gb200-570.xml")
+TEXTS = sorted(set(re.findall(r">([^<>\s][^<>]*)<", XML)))
+
+
+@given(old=st.sampled_from(TEXTS), new=st.text(st.characters(exclude_categories=["C"], exclude_characters="<>&")))
+def test_no_text_of_an_element_breaks_the_report(old: str, new: str) -> None:
+    report = smi.parse(Output(XML.replace(f">{old}<", f">{new}<")))
+    smi.add_links(report, Output(new))
+    assert report.reason is None
+    assert len(report.gpus) == 1
+
+
+@given(st.text())
+def test_no_output_breaks_the_report(text: str) -> None:
+    assert smi.parse(Output(text)).gpus == []
+    assert smi.parse(Output(f"<?xml{text}</nvidia_smi_log>")).gpus == []
 
 
 @pytest.mark.parametrize(
