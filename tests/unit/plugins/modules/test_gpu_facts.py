@@ -29,6 +29,7 @@ EVERYTHING = {
     "kernel",
     "secure_boot",
     "iommu",
+    "acs",
     "services",
     "runtimes",
     "xid",
