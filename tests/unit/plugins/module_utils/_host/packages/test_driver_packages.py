@@ -1,0 +1,171 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import driver_packages as core
+from ansible_collections.gpuops.nvidia.plugins.modules.driver_packages import OPTIONS
+
+from tests.unit.fakes.apt_host import AptHost
+from tests.unit.fakes.host import FakeHost
+
+PINS = "/etc/apt/preferences.d/gpuops-nvidia"
+OLD, NEW = "535.216.03-2~bpo12+1", "535.261.03-1"
+NAMES = ("nvidia-kernel-dkms", "nvidia-smi", "libcuda1")
+V100 = {"architecture": "Volta", "device_id": "10de:1db6", "name": "V100", "bound_driver": None}
+LIBRARY = "/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> AptHost:
+    host = AptHost(tmp_path, {name: [NEW, OLD] for name in NAMES})
+    host.commands["modprobe"] = ""
+    return host
+
+
+def manage(host: FakeHost, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
+    defaults = {name: option.get("default") for name, option in OPTIONS.items()}
+    return core.manage(host, {**defaults, "gpus": [V100], "lock_timeout": 0, **options}, check)
+
+
+def installed(host: AptHost) -> dict[str, str]:
+    return {name: version for name, version in host.packages.items() if name in NAMES}
+
+
+def put_library(host: AptHost) -> None:
+    host.put(LIBRARY, "")
+    host.files[LIBRARY] = "libcuda1"
+
+
+def loaded(host: AptHost, version: str = "535.216.03") -> None:
+    host.put("/sys/module/nvidia/version", f"{version}\n")
+    put_library(host)
+
+
+def test_check_predicts_what_a_run_does_and_a_rerun_changes_nothing(host: AptHost) -> None:
+    predicted = manage(host, check=True, version="535.216.03")
+    assert installed(host) == {} and not host.exists(PINS)
+    done = manage(host, version="535.216.03")
+    assert {**predicted, "loaded": True} == done and done["changed"] and done["action"] == "install"
+    assert installed(host) == dict.fromkeys(NAMES, OLD)
+    assert [step["name"] for step in done["transaction"]["install"]] == list(NAMES)
+    assert done["wanted"]["version"] == "535.216.03" and done["wanted"]["origin"] == "debian"
+    assert "535.216.03" in str(host.read(PINS)) and not done["interrupts"]
+
+    loaded(host)
+    for check in (True, False):
+        again = manage(host, check=check, version="535.216.03")
+        assert (again["action"], again["changed"]) == ("adopt", False)
+    assert json.loads(json.dumps(again)) == again
+
+
+def test_a_change_needs_permission_and_keeps_the_way_back(host: AptHost) -> None:
+    manage(host, version="535.216.03")
+    loaded(host)
+    refused = manage(host, check=True, version="535.261.03")
+    assert refused["action"] == "change" and "Allow the change" in refused["refused"]
+    with pytest.raises(GpuOpsError) as failed:
+        manage(host, version="535.261.03")
+    assert failed.value.msg == refused["refused"] and failed.value.details["former"]["version"] == "535.216.03"
+
+    done = manage(host, version="535.261.03", replace=True)
+    assert installed(host) == dict.fromkeys(NAMES, NEW)
+    assert done["interrupts"] and done["interrupt_reasons"] == [
+        "The driver 535.216.03 is loaded, and nvidia-kernel-dkms, nvidia-smi, libcuda1 changes."
+    ]
+    assert done["reboot_reasons"] == ["The driver 535.261.03 is installed, and 535.216.03 is loaded"]
+    assert done["way_back"] == {"possible": True, "missing": []}
+
+    host.offers = {name: [] for name in NAMES}
+    back = manage(host, state="restored", former=done["former"])
+    assert (back["action"], installed(host)) == ("restore", dict.fromkeys(NAMES, OLD))
+    assert "535.216.03" in str(host.read(PINS))
+    assert manage(host, state="restored", former=done["former"])["action"] == "none"
+
+
+def test_a_way_back_that_is_lost_is_refused(host: AptHost) -> None:
+    former = {"packages": {"nvidia-smi": "1-1", "libcuda1": NEW}, "version": "1", "present": True}
+    assert manage(host, check=True, state="restored", former=former)["refused"] == (
+        "No repository and no kept file has nvidia-smi=1-1, which the former driver consists of."
+    )
+    former = {"uninstaller": "/usr/bin/nvidia-uninstall", "described": "the driver 1 of a .run installer"}
+    assert manage(host, check=True, state="restored", former=former)["refused"] == (
+        "the driver 1 of a .run installer was installed without packages. Run its installer again."
+    )
+
+
+def test_a_removal_leaves_nothing_and_says_so(host: AptHost) -> None:
+    manage(host, version="535.216.03")
+    loaded(host)
+    host.held = {"nvidia-smi"}
+
+    def leave(command: list[str]) -> str:
+        host.remove(LIBRARY)
+        return AptHost._env(host, command)
+
+    host.commands["env"] = leave
+    done = manage(host, state="absent")
+    assert (done["action"], done["wanted"], installed(host)) == ("remove", None, {})
+    assert done["reboot_reasons"] == ["The driver 535.216.03 was removed and is still loaded"]
+    assert not host.exists(PINS)
+
+
+def test_a_removal_that_leaves_files_fails(host: AptHost) -> None:
+    manage(host, version="535.216.03")
+    put_library(host)
+    with pytest.raises(GpuOpsError, match=f"The driver was removed, but {LIBRARY} is still there"):
+        manage(host, state="absent")
+
+
+def test_a_run_driver_goes_by_its_uninstaller(host: AptHost) -> None:
+    host.put("/usr/bin/nvidia-uninstall", "")
+    host.put(LIBRARY, "")
+
+    def uninstall(command: list[str]) -> str:
+        host.remove(LIBRARY)
+        host.remove("/usr/bin/nvidia-uninstall")
+        return ""
+
+    host.commands["nvidia-uninstall"] = uninstall
+    assert "nvidia-uninstall --silent" in manage(host, check=True, state="absent")["refused"]
+    done = manage(host, state="absent", replace=True)
+    assert done["action"] == "remove" and ["nvidia-uninstall", "--silent"] in host.ran
+    host.put("/usr/bin/nvidia-uninstall", "")
+    host.commands["nvidia-uninstall"] = Output(error="nvidia-uninstall ended with 1: in use")
+    with pytest.raises(GpuOpsError, match="uninstaller failed: nvidia-uninstall ended with 1: in use"):
+        manage(host, state="absent", replace=True)
+
+
+def test_what_apt_refuses_or_would_take_along_is_refused(host: AptHost) -> None:
+    host.commands["apt-get"] = Output(stderr="E: Unable to correct problems", error="apt-get ended with 100")
+    assert manage(host, check=True)["refused"] == (
+        "The package manager refuses the change: E: Unable to correct problems."
+    )
+    host.commands["apt-get"] = "Inst nvidia-smi (535.261.03-1 Debian)\nRemv my-renderer [1]\nRemv cuda-12-8 [12]\n"
+    assert manage(host, check=True)["refused"] == (
+        "The package manager would also remove my-renderer, which need the present driver. Remove them yourself "
+        "if they may go."
+    )
+
+
+def test_a_package_manager_that_did_something_else_is_found_out(host: AptHost) -> None:
+    host.commands["env"] = ""
+    with pytest.raises(GpuOpsError, match="did not install what was asked: nvidia-kernel-dkms is missing"):
+        manage(host)
+
+
+def test_a_host_without_a_known_package_manager(tmp_path: Path) -> None:
+    with pytest.raises(GpuOpsError, match="neither apt nor dnf"):
+        core.family_of(FakeHost(tmp_path), 1)
+    host = FakeHost(tmp_path, apt_get="", dnf="")
+    assert type(core.family_of(host, 1)).__name__ == "Apt"
+    host.put("/etc/redhat-release", "Rocky Linux")
+    assert type(core.family_of(host, 1)).__name__ == "Dnf"
