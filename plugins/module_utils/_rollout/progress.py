@@ -123,7 +123,8 @@ def _stop(members: t.Mapping[str, Member], canaries: t.Sequence[str], wishes: Wi
     who, limit = wishes.name("members"), wishes.name("max_out")
     why = f"The canary {first_few(broken)} did not pass" if broken else ""
     why = why or f"{len(out)} of {len(members)} {who} are out, and {limit} allows {allowed}"
-    reasons = first_few([f"{name}: {one_line(member.reason)}" for name, member in out.items()], separator="; ")
+    named = [*broken, *(name for name in out if name not in broken)]
+    reasons = first_few([f"{name}: {one_line(out[name].reason)}" for name in named], separator="; ")
     return f"{why}. Repair these {who}, or leave them out of the inventory, and run this again. {reasons}."
 
 

@@ -98,8 +98,14 @@ def test_the_run_stops_if_more_are_out_than_may_be(max_out: t.Any, stops: bool) 
 
 
 def test_a_canary_that_is_out_stops_the_run_whatever_the_limit() -> None:
-    fleet = {"a": Evidence(left_out_at="change", reason="No."), "b": SILENT}
-    assert seen(fleet, Position("plan", ALL, 1, 1)).stop.startswith("The canary a did not pass. Repair these hosts")
+    fleet = {
+        "e": Evidence(left_out_at="check", reason="No GPU."),
+        "a": Evidence(left_out_at="change", reason="No driver."),
+        "b": SILENT,
+    }
+    stop = seen(fleet, Position("plan", ALL, 1, 1)).stop
+    assert stop.startswith("The canary a did not pass. Repair these hosts")
+    assert stop.endswith("run this again. a: No driver; e: No GPU.")
 
 
 def test_a_named_canary_may_not_be_out_before_the_rollout_either() -> None:
