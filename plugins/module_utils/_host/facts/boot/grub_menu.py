@@ -6,8 +6,8 @@
 
 """What GRUB boots with a grub.cfg: the script is run as GRUB runs it, and the default entry is executed.
 
-Some things only GRUB knows, such as its disks. A text that depends on them contains ``UNKNOWN``. If a condition depends
-on them, both branches are run, and what differs between them is unknown afterwards.
+Some things only GRUB knows, such as its disks. A text that depends on them contains ``UNKNOWN_TEXT``. If a condition
+depends on them, both branches are run, and what differs between them is unknown afterwards.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.gru
     Statement,
     Word,
 )
-
-UNKNOWN = grub_test.UNKNOWN
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
 
 _MAXIMUM_STEPS, _MAXIMUM_DEPTH = 20_000, 60
 _FEATURES = (
@@ -61,7 +60,7 @@ class Linux:
     arguments: tuple[str, ...]
 
 
-OTHER = Linux(UNKNOWN, (UNKNOWN,))
+OTHER = Linux(UNKNOWN_TEXT, (UNKNOWN_TEXT,))
 """Something else than one known kernel."""
 
 
@@ -112,7 +111,7 @@ class State:
         """Become what two states have in common."""
         names = {*one.variables, *other.variables}
         self.variables = {
-            name: one.variables.get(name, "") if _same(one, other, name) else UNKNOWN for name in sorted(names)
+            name: one.variables.get(name, "") if _same(one, other, name) else UNKNOWN_TEXT for name in sorted(names)
         }
         self.exported = one.exported | other.exported
         self.menu = _common_menu(one.menu, other.menu)
@@ -136,7 +135,7 @@ def _common_kernel(one: Linux | None, other: Linux | None) -> Linux | None:
     if one == other:
         return one
     if one and other and one.path == other.path:
-        return Linux(one.path, (UNKNOWN,))
+        return Linux(one.path, (UNKNOWN_TEXT,))
     return OTHER
 
 
@@ -155,7 +154,7 @@ def boot(text: str, machine: Machine) -> Boot:
     script = _Script(machine)
     try:
         state = script.initial()
-        script.run(grub_script.parse(text.replace(UNKNOWN, "")), state, ())
+        script.run(grub_script.parse(text.replace(UNKNOWN_TEXT, "")), state, ())
         entry, kernel = script.boot(state, state.variables.get("default", ""))
     except ScriptError as e:
         raise UnknownBootError(f"its script cannot be followed: {e}") from e
@@ -164,20 +163,30 @@ def boot(text: str, machine: Machine) -> Boot:
 
 def choose(menu: t.Sequence[Entry | None], wanted: str) -> tuple[Entry, str]:
     """Return the entry that the variable ``default`` chooses, and the rest of its value for a submenu."""
-    if UNKNOWN in wanted:
+    if UNKNOWN_TEXT in wanted:
         raise UnknownBootError("it chooses the entry in a way that only GRUB knows")
     first, rest = _first_part(wanted)
     number = _number(first)
-    named = next((entry for entry in menu if entry and first and first in (entry.id, entry.title)), None)
+    named = _named(menu, first)
     # The variant of GRUB that reads entries of the Boot Loader Specification prefers a name that begins with a digit.
     if named and (number is None or named.source):
         return named, rest
+    index = number if number is not None and number < len(menu) else 0
+    before = menu if number is None and first else menu[: index + 1]
+    return _known(before)[index], rest
+
+
+def _known(menu: t.Sequence[Entry | None]) -> list[Entry]:
+    """Return the entries, or raise if it is not known which they are."""
     if not menu:
         raise UnknownBootError("it has no entries")
-    index = number if number is not None and number < len(menu) else 0
-    if None in (menu if number is None and first else menu[: index + 1]):
+    if None in menu:
         raise UnknownBootError("which entries it has depends on what only GRUB knows")
-    return t.cast(Entry, menu[index]), rest
+    return [entry for entry in menu if entry]
+
+
+def _named(menu: t.Sequence[Entry | None], name: str) -> Entry | None:
+    return next((entry for entry in menu if entry and name and name in (entry.id, entry.title)), None)
 
 
 def _first_part(wanted: str) -> tuple[str, str]:
@@ -228,7 +237,9 @@ class _Script:
         machine = self._machine
         variables = {f"feature_{name}": "y" for name in _FEATURES}
         variables.update(grub_platform=machine.platform, grub_cpu=machine.cpu)
-        variables.update(prefix=machine.prefix, config_directory=machine.prefix, root=UNKNOWN, cmdpath=UNKNOWN)
+        variables.update(
+            prefix=machine.prefix, config_directory=machine.prefix, root=UNKNOWN_TEXT, cmdpath=UNKNOWN_TEXT
+        )
         return State(variables, set(variables))
 
     def boot(self, state: State, wanted: str) -> tuple[Entry, Linux]:
@@ -340,7 +351,7 @@ class _Script:
         if name in ("@", "*", "#"):
             return str(len(arguments)) if name == "#" else " ".join(arguments)
         if name in ("?", _IGNORED):
-            return UNKNOWN if name == "?" else ""
+            return UNKNOWN_TEXT if name == "?" else ""
         self.read.add(name)
         return state.variables.get(name, "")
 
@@ -361,24 +372,23 @@ class _Script:
 
     def _load_env(self, words: list[str], state: State) -> bool:
         names = [word for word in words[1:] if not word.startswith("-") and "/" not in word]
-        elsewhere = any(word in ("-f", "--file") or word.startswith("--file=") for word in words)
-        for name, value in self._machine.environment.items():
-            if not names or name in names:
-                state.variables[name] = value
-        if elsewhere:
-            state.variables.update({name: UNKNOWN for name in names if name not in self._machine.environment})
+        environment = self._machine.environment
+        state.variables.update({name: environment[name] for name in names or environment if name in environment})
+        if "-f" in words or "--file" in words:
+            # It is another file than the machine's.
+            state.variables.update(dict.fromkeys(set(names) - set(environment), UNKNOWN_TEXT))
         return True
 
     def _source(self, words: list[str], state: State) -> bool | None:
-        path = words[1] if len(words) > 1 else UNKNOWN
-        if not path.startswith(f"{self._machine.prefix}/") or UNKNOWN in path:
+        path = words[1] if len(words) > 1 else UNKNOWN_TEXT
+        if not path.startswith(f"{self._machine.prefix}/") or UNKNOWN_TEXT in path:
             state.menu.append(None)
             return None
         text = self._machine.read(path)
         if text is None:
             return False
         self.files.append(path)
-        return self.run(grub_script.parse(text.replace(UNKNOWN, "")), state, ())
+        return self.run(grub_script.parse(text.replace(UNKNOWN_TEXT, "")), state, ())
 
     def _configfile(self, words: list[str], state: State) -> None:
         state.menu[:] = [None]
@@ -434,12 +444,12 @@ def _unsupported(words: list[str], state: State) -> None:
 def _note_variables(words: list[str], state: State) -> None:
     """Note which variables a command sets that only GRUB can run."""
     if words[0].startswith("search"):
-        state.variables["root"] = UNKNOWN
+        state.variables["root"] = UNKNOWN_TEXT
     for before, word in zip(words, words[1:]):  # noqa: RUF007 (itertools.pairwise is not in Python 3.9)
         if word.startswith("--set="):
-            state.variables[word[len("--set=") :]] = UNKNOWN
+            state.variables[word[len("--set=") :]] = UNKNOWN_TEXT
         elif before in ("--set", "-s", "read", "increment", "decrement"):
-            state.variables[word] = UNKNOWN
+            state.variables[word] = UNKNOWN_TEXT
 
 
 def _entry(words: list[str], block: Block) -> Entry:

@@ -12,7 +12,7 @@ import operator
 import re
 import typing as t
 
-UNKNOWN = "\0"
+UNKNOWN_TEXT = "\0"
 """The text that stands for what only GRUB knows."""
 
 _TEXTS: dict[str, t.Callable[[str, str], bool]] = {
@@ -73,10 +73,10 @@ class _Expression:
             return answer
         if first in ("-n", "-z", *_FILES) and self._words:
             return self._about(first, self._words.pop(0))
-        return None if UNKNOWN in first else first != ""
+        return None if UNKNOWN_TEXT in first else first != ""
 
     def _about(self, sign: str, word: str) -> bool | None:
-        if UNKNOWN in word:
+        if UNKNOWN_TEXT in word:
             return None
         if sign in ("-n", "-z"):
             return (word != "") == (sign == "-n")
@@ -91,7 +91,7 @@ def _negated(answer: bool | None) -> bool | None:
 
 
 def _compare(left: str, sign: str, right: str) -> bool | None:
-    if UNKNOWN in left + right or sign in _OTHER_PAIRS:
+    if UNKNOWN_TEXT in left + right or sign in _OTHER_PAIRS:
         return None
     if sign in _TEXTS:
         return _TEXTS[sign](left, right)

@@ -19,6 +19,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import boot_entries
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import grub_menu, grub_script
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 
 _GRUB_MENUS = ("/boot/grub/grub.cfg", "/boot/grub2/grub.cfg")
@@ -78,9 +79,9 @@ def _entry_paths(host: Host) -> list[str]:
 def _version(path: str, field: str = "") -> str | None:
     """Return a kernel's version from its file's name, or else from the entry's field if that looks like a version."""
     name = _IMAGE.search(path) or _IMAGE_IN_FOLDER.search(path)
-    if name and grub_menu.UNKNOWN not in name[1]:
+    if name and UNKNOWN_TEXT not in name[1]:
         return name[1]
-    return field if path != grub_menu.UNKNOWN and re.match(r"\d+\.\d", field) else None
+    return field if path != UNKNOWN_TEXT and re.match(r"\d+\.\d", field) else None
 
 
 def _fields(text: str) -> dict[str, str]:
@@ -98,13 +99,17 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _grub_menu(host: Host) -> str | None:
-    """Return the path of GRUB's menu. A file in the EFI system partition is the menu unless it names another file."""
-    if host.exists("/sys/firmware/efi"):
-        found = [path for path in host.glob("/boot/efi/EFI/*/grub.cfg") if "menuentry" in (host.read(path) or "")]
-        found += [path for path in host.glob("/boot/efi/EFI/*/grub.cfg") if "blscfg" in (host.read(path) or "")]
-        if len(set(found)) == 1:
-            return found[0]
+    """Return the path of GRUB's menu."""
+    in_partition = _menus_in_the_system_partition(host) if host.exists("/sys/firmware/efi") else []
+    if len(in_partition) == 1:
+        return in_partition[0]
     return next((path for path in _GRUB_MENUS if host.read(path)), None)
+
+
+def _menus_in_the_system_partition(host: Host) -> list[str]:
+    """Return the menus that are there. A file without entries only names the menu in another folder."""
+    texts = {path: host.read(path) or "" for path in host.glob("/boot/efi/EFI/*/grub.cfg")}
+    return [path for path, text in texts.items() if "menuentry" in text or "blscfg" in text]
 
 
 def _grub(host: Host, menu: str, text: str) -> NextBoot:
@@ -144,7 +149,7 @@ def _other_loader(cmdline: str) -> str:
 
 
 def _known(kernel: grub_menu.Linux) -> list[str] | None:
-    return None if any(grub_menu.UNKNOWN in each for each in kernel.arguments) else list(kernel.arguments)
+    return None if any(UNKNOWN_TEXT in each for each in kernel.arguments) else list(kernel.arguments)
 
 
 def _fallback(host: Host, menu: str, text: str, boot: grub_menu.Boot) -> list[str] | None:
@@ -200,9 +205,7 @@ def _menu_entry(path: str, fields: t.Mapping[str, str], value_of: t.Callable[[st
 def _systemd_boot(host: Host) -> NextBoot:
     if any(map(host.glob, _UNIFIED_IMAGES)):
         return NextBoot(reason="systemd-boot also shows unified kernel images, which contain their arguments")
-    entries = {path: _fields(host.read(path) or "") for path in _entry_paths(host)}
-    # The counter of an entry that never booted successfully ends with +0.
-    usable = {path: fields for path, fields in entries.items() if not re.search(r"\+0(-\d+)?\.conf$", path)}
+    usable = _usable_entries(host)
     if len({(each.get("sort-key"), each.get("machine-id")) for each in usable.values()}) != 1:
         return NextBoot(reason="The entries of systemd-boot belong to no or to several systems")
     wanted = _systemd_boot_default(host)
@@ -210,12 +213,21 @@ def _systemd_boot(host: Host) -> NextBoot:
         return NextBoot(reason=f"systemd-boot boots {wanted}")
     newest = sorted(usable, key=lambda path: boot_entries.version_key(usable[path].get("version", "")), reverse=True)
     chosen = next((path for path in newest if fnmatch.fnmatchcase(_identity(path), wanted)), newest[0])
-    fields = usable[chosen]
+    return _of_systemd_boot(chosen, usable[chosen])
+
+
+def _usable_entries(host: Host) -> dict[str, dict[str, str]]:
+    """Return the entries, except those that never booted successfully: their counter ends with +0."""
+    paths = [path for path in _entry_paths(host) if not re.search(r"\+0(-\d+)?\.conf$", path)]
+    return {path: _fields(host.read(path) or "") for path in paths}
+
+
+def _of_systemd_boot(path: str, fields: t.Mapping[str, str]) -> NextBoot:
     version = _version(fields.get("linux", ""), fields.get("version", ""))
     if version is None:
-        return NextBoot(reason=f"{chosen} has no kernel with a version")
+        return NextBoot(reason=f"{path} has no kernel with a version")
     arguments = boot_entries.split_arguments(fields.get("options", ""))
-    return NextBoot(version, arguments, None, chosen, (chosen, chosen.rpartition("/")[0], *_LOADER_CONFIGURATIONS))
+    return NextBoot(version, arguments, None, path, (path, path.rpartition("/")[0], *_LOADER_CONFIGURATIONS))
 
 
 def _identity(path: str) -> str:

@@ -29,20 +29,21 @@ def nouveau(host: Host, cmdline: t.Sequence[str]) -> Section:
     """
     texts = {path: host.read(path) or "" for path in modprobe.files(host)}
     modules = {name: _module(host, name, texts.values(), cmdline) for name in MODULES}
-    by_file = any(modprobe.blocks_module(text, "nouveau") for text in texts.values())
+    files = [path for path, text in texts.items() if any(modprobe.blocks_module(text, name) for name in MODULES)]
     facts = {
         "loaded": any(module["loaded"] for module in modules.values()),
         "blacklisted": modules["nouveau"]["blacklisted"],
         "in_initramfs": None,
-        "files": [path for path, text in texts.items() if any(modprobe.blocks_module(text, name) for name in MODULES)],
+        "files": files,
         "modules": modules,
     }
-    by_argument = modules["nouveau"]["blacklisted"] and not by_file
     return Section(
         facts,
         {
             "loaded": known_from("sysfs"),
-            "blacklisted": known_from("/proc/cmdline" if by_argument else "modprobe.d"),
+            "blacklisted": known_from(
+                "modprobe.d" if files or not modules["nouveau"]["blacklisted"] else "/proc/cmdline"
+            ),
             "files": known_from("modprobe.d"),
             "modules": known_from("sysfs, modprobe.d, /proc/cmdline"),
             "in_initramfs": unknown("Reading an initramfs takes seconds. Name the subset initramfs to read it"),
@@ -67,13 +68,12 @@ def in_initramfs(host: Host, kernel: str) -> tuple[bool | None, str]:
     The text is the source of the answer, or the reason why it is unknown.
     """
     reason = f"There is no initramfs of the kernel {kernel} in /boot"
-    for command, image in (
-        ("lsinitramfs", f"/boot/initrd.img-{kernel}"),
-        ("lsinitrd", f"/boot/initramfs-{kernel}.img"),
-    ):
-        if host.exists(image):
-            output = host.run([command, image], timeout_s=60)
-            if output.ok:
-                return _IN_INITRAMFS.search(output.stdout) is not None, command
-            reason = str(output.error)
+    # dracut of Debian and of SUSE uses names of its own, and comes without lsinitramfs.
+    images = (f"/boot/{name}" for name in (f"initrd.img-{kernel}", f"initramfs-{kernel}.img", f"initrd-{kernel}"))
+    for image in filter(host.exists, images):
+        command = "lsinitramfs" if host.which("lsinitramfs") else "lsinitrd"
+        output = host.run([command, image], timeout_s=60)
+        if output.ok:
+            return _IN_INITRAMFS.search(output.stdout) is not None, command
+        reason = str(output.error)
     return None, reason

@@ -14,7 +14,6 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_menu import (
-    UNKNOWN,
     Boot,
     Entry,
     Machine,
@@ -22,6 +21,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.gru
     boot,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_script import parse
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -167,17 +167,17 @@ def test_an_argument_with_a_space_gets_quotation_marks_on_the_kernels_command_li
     ("text", "line"),
     [
         ("if search --label x; then a=1; else a=1; fi\nmenuentry A {linux /k a$a}", "/k a1"),
-        ("if search --label x; then a=1; fi\nmenuentry A {linux /k a$a}", f"/k a{UNKNOWN}"),
-        ("search --set=x y\nmenuentry A {linux ($x)/k}", f"({UNKNOWN})/k"),
-        ("probe --set x y\nmenuentry A {linux /k $x}", f"/k {UNKNOWN}"),
-        ("menuentry A {linux ($root)/k}", f"({UNKNOWN})/k"),
-        ("menuentry A {if sleep 1; then linux /k a; else linux /k b; fi}", f"/k {UNKNOWN}"),
-        ("menuentry A {if sleep 1; then linux /k a; else linux /l; fi}", f"{UNKNOWN} {UNKNOWN}"),
-        ("menuentry A {chainloader +1}", f"{UNKNOWN} {UNKNOWN}"),
-        ("menuentry A {echo}", f"{UNKNOWN} {UNKNOWN}"),
-        ("while true; do x=a$x; done\nmenuentry A {linux /k $x}", f"/k {UNKNOWN}"),
-        ("load_env -f /x/y z\nmenuentry A {linux /k $z}", f"/k {UNKNOWN}"),
-        ('if [ "$?" = 0 ]; then x=1; fi\nmenuentry A {linux /k $x}', f"/k {UNKNOWN}"),
+        ("if search --label x; then a=1; fi\nmenuentry A {linux /k a$a}", f"/k a{UNKNOWN_TEXT}"),
+        ("search --set=x y\nmenuentry A {linux ($x)/k}", f"({UNKNOWN_TEXT})/k"),
+        ("probe --set x y\nmenuentry A {linux /k $x}", f"/k {UNKNOWN_TEXT}"),
+        ("menuentry A {linux ($root)/k}", f"({UNKNOWN_TEXT})/k"),
+        ("menuentry A {if sleep 1; then linux /k a; else linux /k b; fi}", f"/k {UNKNOWN_TEXT}"),
+        ("menuentry A {if sleep 1; then linux /k a; else linux /l; fi}", f"{UNKNOWN_TEXT} {UNKNOWN_TEXT}"),
+        ("menuentry A {chainloader +1}", f"{UNKNOWN_TEXT} {UNKNOWN_TEXT}"),
+        ("menuentry A {echo}", f"{UNKNOWN_TEXT} {UNKNOWN_TEXT}"),
+        ("while true; do x=a$x; done\nmenuentry A {linux /k $x}", f"/k {UNKNOWN_TEXT}"),
+        ("load_env -f /x/y z\nmenuentry A {linux /k $z}", f"/k {UNKNOWN_TEXT}"),
+        ('if [ "$?" = 0 ]; then x=1; fi\nmenuentry A {linux /k $x}', f"/k {UNKNOWN_TEXT}"),
         ("menuentry A {linux /k}\nif sleep 1; then menuentry B {linux /l}; fi", "/k"),
     ],
 )

@@ -92,3 +92,9 @@ def test_nova_in_an_initramfs(tmp_path: Path) -> None:
     write(tmp_path / "boot/initrd.img-7.0", "")
     listed = "usr/lib/modules/7.0/kernel/drivers/gpu/nova-core/nova_core.ko.zst\n"
     assert in_initramfs(FakeHost(tmp_path, lsinitramfs=listed), "7.0") == (True, "lsinitramfs")
+
+
+@pytest.mark.parametrize("image", ["initrd.img-7.2.13", "initrd-7.2.13"])
+def test_the_images_of_dracut_on_debian_and_suse_are_read_with_its_own_tool(tmp_path: Path, image: str) -> None:
+    write(tmp_path / "boot" / image, "")
+    assert in_initramfs(FakeHost(tmp_path, lsinitrd=LSINITRD), "7.2.13") == (True, "lsinitrd")
