@@ -14,6 +14,8 @@ from __future__ import annotations
 import argparse
 import ast
 import concurrent.futures
+import fnmatch
+import itertools
 import json
 import os
 import queue
@@ -140,7 +142,8 @@ def tests_of(core: str) -> list[str]:
     """Return the unit test file of a core, and those that the settings add."""
     path = Path(core)
     own = Path("tests/unit") / path.parent / f"test_{path.name.lstrip('_')}"
-    return [str(own), *SETTINGS["more_tests"].get(core, [])]
+    more = (tests for pattern, tests in SETTINGS["more_tests"].items() if fnmatch.fnmatch(core, pattern))
+    return list(dict.fromkeys([str(own), *itertools.chain.from_iterable(more)]))
 
 
 def _tests(tree: Path, core: str) -> tuple[list[str], float]:

@@ -65,6 +65,12 @@ def test_credentials_in_addresses_are_hidden(text: str, masked: str, secrets: se
         assert set(_secrets.secrets_in(value)) == secrets
 
 
+def test_a_secret_of_five_characters_is_too_short_to_be_searched_for() -> None:
+    """A module would otherwise hide every such word in its result."""
+    variables = [{"name": "TOKEN", "value": value} for value in ("12345", "123456")]
+    assert list(_secrets.secrets_in({"env": variables})) == ["123456"]
+
+
 def test_other_values_stay_as_they_are() -> None:
     value = {"enabled": True, "number": 3, "nothing": None, "list": [1, "two"]}
     assert _secrets.mask(value) == value

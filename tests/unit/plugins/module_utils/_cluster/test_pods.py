@@ -22,6 +22,11 @@ def test_how_many_gpus_a_pod_holds() -> None:
         "nvidia.com/gpu": 4
     }
     assert pods.requested_gpus({"containers": [container("0"), container("1", "requests")]}) == {"nvidia.com/gpu": 1}
+    share = {"resources": {"limits": {"nvidia.com/gpu.shared": "3"}}}
+    assert pods.requested_gpus({"containers": [container("2")], "initContainers": [share]}) == {
+        "nvidia.com/gpu": 2,
+        "nvidia.com/gpu.shared": 3,
+    }
     assert pods.requested_gpus({}) == {}
 
 

@@ -52,6 +52,7 @@ APPS = ("apps",)
         pytest.param(
             [rule("get", urls="/healthz/*")], rule("get", urls="/healthz/etcd /metrics"), ["get /metrics"], id="urls"
         ),
+        pytest.param([rule("get", urls="/a/*")], rule("get", urls="/ab /a"), ["get /ab", "get /a"], id="below a url"),
         pytest.param([rule("get", urls="*")], rule("get", urls="/metrics"), [], id="all urls"),
         pytest.param([rule("get", urls="/x")], rule("get", "pods"), ["get pods"], id="a URL is no resource"),
     ],

@@ -75,6 +75,7 @@ def test_each_maintainer_is_known_by_its_marks(
         ("label", "dgxc.nvidia.com/nvsentinel-state", "remediation-failed"),
         ("annotation", "skyhook.nvidia.com/status_tuning", "complete"),
         ("annotation", "weave.works/kured-most-recent-reboot-needed", "2026"),
+        ("annotation", "skyhook.nvidia.com/cordon", "true"),
         ("taint", "nvidia.com/gpu", "present"),
     ],
 )
@@ -91,6 +92,8 @@ def test_the_driver_manager_leaves_cordons_to_the_operator_under_an_upgrade_poli
 def test_long_values_are_not_shown() -> None:
     (holder,) = marks.holders(marked("annotation", "skyhook.nvidia.com/cordon_a", "x" * 40), {})
     assert holder.mark == "annotation skyhook.nvidia.com/cordon_a"
+    (holder,) = marks.holders(marked("annotation", "skyhook.nvidia.com/cordon_a", "x" * 39), {})
+    assert holder.mark == "annotation skyhook.nvidia.com/cordon_a=" + "x" * 39
 
 
 # ---- other objects ------------------------------------------------------------------------------------------------

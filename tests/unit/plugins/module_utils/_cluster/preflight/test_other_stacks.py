@@ -36,6 +36,11 @@ def test_nfd(daemonsets: list[dict], enabled: bool, nodes: list[dict], level: st
     assert finding.level == level and words in finding.message
 
 
+def test_the_chart_brings_its_own_nfd_unless_the_values_say_otherwise() -> None:
+    finding = only("nfd", snapshot(daemonsets=[OTHER_NFD], nodes=[node()]), intent())
+    assert finding.level == "failure" and "a second one would fight over its labels" in finding.message
+
+
 @pytest.mark.parametrize(
     ("other", "value", "level"),
     [

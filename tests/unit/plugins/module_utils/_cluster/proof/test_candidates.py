@@ -78,6 +78,7 @@ def test_nothing_to_test_is_an_error(changes: dict, words: str) -> None:
         ({"gpu": 0, "gpu.shared": 4, "mig-1g.10gb.shared": 28}, 1, "nvidia.com/gpu.shared"),
         ({"gpu": 0, "mig-1g.10gb": 2, "mig-2g.20gb": 3, "mig-3g.40gb": 2}, 1, "nvidia.com/mig-2g.20gb"),
         ({"mig-3g.40gb": 2, "mig-1g.10gb": 2}, 1, "nvidia.com/mig-1g.10gb"),
+        ({"gpu": 2, "gpu.shared": 9}, 2, "nvidia.com/gpu"),
         ({"gpu": 1, "mig-1g.10gb": 7}, 4, "nvidia.com/mig-1g.10gb"),
     ],
 )
@@ -99,6 +100,8 @@ def test_a_given_resource_is_requested_where_it_is_offered() -> None:
     selection = select(nodes, options(resource="nvidia.com/mig-1g.10gb"))
     assert selection.testable == {"mig": "nvidia.com/mig-1g.10gb"}
     assert codes(selection) == {"whole": "OtherResource"}
+    exactly = select(nodes, options(resource="nvidia.com/mig-1g.10gb", count=7, nodes=["mig"]))
+    assert exactly.testable == {"mig": "nvidia.com/mig-1g.10gb"}
     assert selection.verdicts[0].reason == "The node offers 8 nvidia.com/gpu, and no nvidia.com/mig-1g.10gb."
     named = select(nodes, options(resource="nvidia.com/mig-1g.10gb", nodes=["whole"]))
     assert failed(named)["whole"] == (

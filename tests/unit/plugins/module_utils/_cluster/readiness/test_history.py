@@ -54,6 +54,11 @@ def test_an_error_that_was_gone_begins_anew() -> None:
     assert [found.error_lasts_s for found in ages(looks)] == [0, 0, 0, 2]
 
 
+def test_an_error_that_was_gone_for_a_moment_begins_anew_too() -> None:
+    looks = [(100.0, failing("a")), (100.5, failing("a", status="False")), (100.9, failing("a"))]
+    assert [found.error_lasts_s for found in ages(looks)] == [0, 0, 0]
+
+
 def test_long_pauses_between_looks_do_not_end_a_trouble() -> None:
     looks = [(100, with_pod("ErrImagePull")), (160, with_pod("ErrImagePull")), (220, with_pod("ErrImagePull"))]
     assert [found.troubled[DRIVER][0].stuck_s for found in ages(looks)] == [0, 60, 120]
