@@ -17,7 +17,12 @@ from tests.support.plays import Plays
 pytestmark = pytest.mark.deep
 
 FILE = "/etc/modprobe.d/gpuops.conf"
-WANTED: dict[str, t.Any] = {"host_prep_without_gpus": True, "host_prep_modules_options": {"nvidia": {"NVreg_Test": 1}}}
+RULE = "/etc/udev/rules.d/90-gpuops-acs.rules"
+WANTED: dict[str, t.Any] = {
+    "host_prep_without_gpus": True,
+    "host_prep_modules_options": {"nvidia": {"NVreg_Test": 1}},
+    "host_prep_acs": False,
+}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +38,9 @@ def test_every_image_of_debians_dracut_has_the_settings(plays: Plays) -> None:
     [image] = host.shell("ls /boot/initrd.img-*").split()
     assert "nouveau" not in host.run("lsinitrd", image, "-f", FILE)
 
+    assert host.shell("command -v setpci || true") == ""
     plays.converge("host_prep", **WANTED)
+    assert f'RUN+="{host.shell("command -v setpci")} -s %k' in host.read(RULE)
     inside = host.run("lsinitrd", image, "-f", FILE).splitlines()
     assert inside[1:] == [
         "blacklist nouveau",
