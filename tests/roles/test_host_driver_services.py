@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role fabric_manager on each generation of machines, and with a repository that lacks a version."""
+"""The services that host_driver sets up, on each generation of machines, with the units of Debian and Ubuntu.
+
+The EL host has NVIDIA's module streams, and EPEL apart.
+"""
 
 from __future__ import annotations
 
@@ -10,68 +13,118 @@ import typing as t
 
 import pytest
 
+from lab.hosts.containers.hosts import ContainerHost
 from tests.support import drivers
 from tests.support.drivers import DRIVER, VERSION
 from tests.support.plays import Plays
 
-SERVED = DRIVER | {"fabric_manager_timeout": 10}
+SERVED = DRIVER | {"host_driver_fabric_timeout": 10}
+PERMITTED = SERVED | {"host_driver_interrupt": True}
+FABRIC_MANAGER, IMEX, PERSISTENCED = (
+    "nvidia-fabricmanager.service",
+    "nvidia-imex.service",
+    "nvidia-persistenced.service",
+)
+
+
+def enabled(host: ContainerHost, unit: str) -> str:
+    return host.shell(f"systemctl is-enabled {unit} || true").strip()
 
 
 @pytest.fixture(scope="module")
 def plays(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Plays]:
-    """The three machines with the driver."""
-    with drivers.running_machines("fabric", tmp_path_factory.mktemp("plays")) as plays:
-        drivers.install_with_role(plays)
+    """The three machines with the driver installed and not loaded."""
+    with drivers.running_machines("services", tmp_path_factory.mktemp("plays")) as plays:
+        el = plays.host("rhel")
+        el.shell("mv /etc/yum.repos.d/epel.repo /srv")
+        refused = plays.run("host_driver", limit=el.name, **SERVED)
+        assert refused.status == 2, refused.output
+        assert "No enabled repository offers dkms, which builds the driver's modules. Enable EPEL" in refused.message
+        el.shell("mv /srv/epel.repo /etc/yum.repos.d")
+        installed = plays.run("host_driver", **SERVED)
+        assert installed.status == 0, installed.output
         yield plays
 
 
-def test_nvlink_5_gets_fabric_manager_and_subnet_manager(plays: Plays) -> None:
-    host = plays.host("debian")
-    plays.converge("fabric_manager", limit=host.name, **SERVED)
-    packages = drivers.packages(host)
-    assert packages["nvidia-fabricmanager"] == VERSION and "nvlsm" in packages
-    assert drivers.unit_state(host, "nvidia-fabricmanager.service") == "active"
-    assert host.read("/etc/modules-load.d/gpuops-fabric.conf").splitlines()[-1] == "ib_umad"
+def test_the_services_start_with_the_driver_that_they_belong_to(plays: Plays) -> None:
+    """Ubuntu's own unit of the persistence daemon is static, and leaves persistence mode off."""
+    debian, ubuntu = plays.host("debian"), plays.host("ubuntu")
+    assert "WantedBy" not in ubuntu.read("/usr/lib/systemd/system/nvidia-persistenced.service")
+    for host in plays.hosts:
+        assert (
+            drivers.packages(host)["nvidia-persistenced" if host is not ubuntu else "nvidia-utils-580-server"]
+            == VERSION
+        )
+        assert enabled(host, PERSISTENCED) == "enabled"
+        drivers.load(host)
+
+    served = plays.run("host_driver/services", **SERVED)
+    assert served.status == 0, served.output
+    assert plays.run("host_driver/services", **SERVED).changed == 0
+
+    for host in plays.hosts:
+        gpus = plays.facts(host, "gpus")["gpus"]
+        assert gpus and {gpu["persistence_mode"] for gpu in gpus} == {True}, host.flavour
+    assert "nvlsm" in drivers.packages(debian)
+    for host in (debian, ubuntu):
+        assert drivers.unit_state(host, FABRIC_MANAGER) == "active" and enabled(host, FABRIC_MANAGER) == "enabled"
+    assert [gpu["fabric"]["state"] for gpu in plays.facts(ubuntu, "gpus")["gpus"]] == ["Completed"] * 2
 
 
-def test_a_tray_of_an_nvl72_leaves_imex_to_the_compute_domains(plays: Plays) -> None:
+def test_an_upgrade_of_el_leaves_driver_and_companions_at_their_version(plays: Plays) -> None:
+    """The fabric manager and IMEX are in no stream: without locks dnf would take them to the branch 590."""
     host = plays.host("rhel")
-    plays.converge("fabric_manager", limit=host.name, **SERVED)
-    packages = drivers.packages(host)
-    assert packages["nvidia-imex"] == VERSION and "nvidia-fabricmanager" not in packages
-    assert drivers.unit_state(host, "nvidia-imex.service") == "masked"
+    assert "stream=580-open" in host.read("/etc/dnf/modules.d/nvidia-driver.module")
+    assert drivers.packages(host)["nvidia-imex"] == VERSION
+    assert "nvidia" not in host.shell("dnf --assumeno upgrade 2>/dev/null || true")
+    unlocked = host.shell("dnf --assumeno --disableplugin=versionlock upgrade 2>/dev/null || true")
+    assert "nvidia-imex " in unlocked and "590.44.01" in unlocked
 
 
-def test_a_tray_with_imex_nodes_runs_imex(plays: Plays) -> None:
+def test_imex_is_left_to_compute_domains_or_runs_on_the_host(plays: Plays) -> None:
     host = plays.host("rhel")
+    assert enabled(host, IMEX) == "masked" and host.read("/var/lib/gpuops/masked_units").split() == [IMEX]
 
-    def imex_with(*nodes: str) -> str:
-        plays.converge("fabric_manager", limit=host.name, fabric_manager_imex_nodes=nodes, **SERVED)
-        assert drivers.unit_state(host, "nvidia-imex.service") == "active"
+    def imex_with(*nodes: str, **variables: t.Any) -> str:
+        run = plays.run("host_driver/services", limit=host.name, host_driver_imex_nodes=nodes, **variables)
+        assert run.status == 0, run.output
+        assert drivers.unit_state(host, IMEX) == "active"
         assert host.read("/etc/nvidia-imex/nodes_config.cfg").splitlines() == list(nodes)
         return host.shell("systemctl show --property=MainPID nvidia-imex.service")
 
-    before = imex_with("192.0.2.1", "192.0.2.2")
-    assert imex_with("192.0.2.1", "192.0.2.3") != before, "IMEX reads the file only when it starts."
+    before = imex_with("192.0.2.1", "192.0.2.2", **SERVED)
+    assert host.read("/var/lib/gpuops/masked_units").split() == []
+    other = ["192.0.2.1", "192.0.2.3"]
+    refused = plays.run("host_driver/services", limit=host.name, host_driver_imex_nodes=other, **SERVED)
+    assert refused.status == 2 and "is restarted, because the list of trays changes." in refused.message, refused.output
+    assert host.shell("systemctl show --property=MainPID nvidia-imex.service") == before
+    assert imex_with(*other, **PERMITTED) != before, "IMEX reads the file only when it starts."
 
 
-def test_a_fabric_manager_that_no_repository_has_for_the_driver(plays: Plays) -> None:
-    """The message names the version that is missing and those that exist. The role installs none of them."""
+def test_a_container_source_leaves_the_services_of_a_loaded_host_driver_alone(plays: Plays) -> None:
     host = plays.host("ubuntu")
-    wanted = "nvidia-fabricmanager-580"
-    strip = f"awk -v RS= -v ORS='\\n\\n' '!/^Package: {wanted}\\nVersion: {VERSION}/'"
-    repository = "/usr/local/share/repository/Packages"
-    host.shell(f"cp {repository} /srv/Packages && {strip} /srv/Packages > {repository} && apt-cache gencaches")
-    before = drivers.packages(host)
+    run = plays.run("host_driver/services", limit=host.name, **(SERVED | {"gpuops_driver": "container"}))
+    assert run.status == 2 and f"runs its own driver {VERSION}, which needs {FABRIC_MANAGER}" in run.message, run.output
+    assert drivers.unit_state(host, FABRIC_MANAGER) == "active"
 
-    run = plays.run("fabric_manager", limit=host.name, **SERVED)
 
-    assert run.status == 2, run.output
-    assert f"has the driver {VERSION}. No repository of the host offers {wanted} or " in run.message, run.output
-    assert f"in version {VERSION}. The repositories offer {wanted} 580.105.08-1. Configure a" in run.message, run.output
-    assert drivers.packages(host) == before
+def test_the_runtime_is_configured_as_the_check_has_shown(plays: Plays) -> None:
+    host = plays.host("debian")
+    config = "/etc/containerd/config.toml"
+    host.shell("apt-get --quiet --yes install containerd.io && systemctl start containerd")
+    before = host.read(config)
+    refused = plays.run("host_driver/services", limit=host.name, **SERVED)
+    assert refused.status == 2 and "containerd.service is restarted" in refused.message, refused.output
+    check = plays.run("host_driver/services", limit=host.name, arguments=["--check", "--diff"], **PERMITTED)
+    assert check.status == 0 and '+  BinaryName = "/usr/bin/nvidia-container-runtime"' in check.output, check.output
+    assert host.read(config) == before
+    done = plays.run("host_driver/services", limit=host.name, **PERMITTED)
+    assert done.status == 0 and "runtimes.nvidia" in host.read(config), done.output
+    assert plays.run("host_driver/services", limit=host.name, **SERVED).changed == 0
 
-    host.shell(f"cp /srv/Packages {repository} && apt-cache gencaches")
-    plays.converge("fabric_manager", limit=host.name, **SERVED)
-    assert drivers.packages(host)[wanted] == VERSION
-    assert [gpu["fabric"]["state"] for gpu in plays.facts(host, "gpus")["gpus"]] == ["Completed"] * 2
+
+def test_without_persistence_nothing_of_ours_is_left_of_the_daemon(plays: Plays) -> None:
+    host = plays.host("ubuntu")
+    plays.run("host_driver/services", limit=host.name, host_driver_persistence=False, **SERVED)
+    assert enabled(host, PERSISTENCED) != "enabled" and drivers.unit_state(host, PERSISTENCED) != "active"
+    assert "gpuops" not in host.shell("ls /etc/systemd/system/nvidia-persistenced.service.d || true")
