@@ -13,6 +13,7 @@ image is composed), ``assets/*/*daemonset.yaml`` (names, containers, tolerations
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names
@@ -113,6 +114,18 @@ def image_of(block: Json) -> str | None:
         return image
     separator = "@" if str(version).startswith("sha256:") else ":"
     return f"{repository}/{image}{separator}{version}" if repository and version else None
+
+
+_RELEASE = re.compile(r"(?:^|[^\d.])v?(\d+)\.(\d+)(?:\.(\d+)|$)")
+
+
+def release(text: str | None) -> tuple[int, int, int] | None:
+    """Return the operator's release that a version, a chart's label or an image's tag names, or None.
+
+    ``gpu-operator-v26.7.0-ubi9`` is ``(26, 7, 0)``. Its line is ``(26, 7)``.
+    """
+    found = _RELEASE.search(text or "")
+    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
 
 
 def is_operator(deployment: Json) -> bool:

@@ -14,7 +14,6 @@ driver reload), and its upgrade library (what an upgrade evicts).
 from __future__ import annotations
 
 import dataclasses
-import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import operands
@@ -60,10 +59,10 @@ class Operator:
 Changes = t.Iterator[Change]
 
 
-def version(text: str | None) -> Version | None:
-    """Return the line of an operator's version or image tag: ``v26.7.0`` is ``(26, 7)``."""
-    found = re.search(r"(?:^|[^\d.])v?(\d+)\.(\d+)(?:\.\d|$)", text or "")
-    return (int(found[1]), int(found[2])) if found else None
+def line(text: str | None) -> Version | None:
+    """Return the line of the operator's release that a text names: ``v26.7.0`` is ``(26, 7)``."""
+    found = operands.release(text)
+    return found[:2] if found else None
 
 
 def changes(before: Json, after: Json, operator: Operator) -> list[Change]:

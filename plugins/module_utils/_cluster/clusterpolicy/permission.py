@@ -83,7 +83,7 @@ def disruption_of(
     """
     before = (existing or {}).get("spec") or {}
     worst = disruption.Operator(outdated=True)
-    if existing is None or not (disruption.version(acting) or image or disruption.changes(before, after, worst)):
+    if existing is None or not (disruption.line(acting) or image or disruption.changes(before, after, worst)):
         return Disruption()
     found = disruption.changes(before, after, _operator(cluster, namespace, acting, image))
     return Disruption(tuple(found), _pods_on(cluster, namespace, found)) if found else Disruption()
@@ -132,7 +132,7 @@ def _operator(cluster: Cluster, namespace: str, acting: str | None, image: str |
     is_same = image is None or image == running_image
     return disruption.Operator(
         running=running,
-        acting=disruption.version(acting) or _version_of_image(image) or (running if is_same else None),
+        acting=disruption.line(acting) or _version_of_image(image) or (running if is_same else None),
         outdated=_driver_pods_wait(cluster, namespace),
         images=(running_image, image) if running_image and image else None,
     )
@@ -157,13 +157,13 @@ def _version(deployment: Json | None) -> disruption.Version | None:
         return None
     labels = objects.labels_of(deployment)
     texts = (labels.get("app.kubernetes.io/version"), labels.get("helm.sh/chart"))
-    found = (_version_of_image(_image(deployment)), *map(disruption.version, texts))
+    found = (_version_of_image(_image(deployment)), *map(disruption.line, texts))
     return next(filter(None, found), None)
 
 
 def _version_of_image(image: str | None) -> disruption.Version | None:
     """Return the line of an image's tag. A registry's address looks like a version, too."""
-    return disruption.version((image or "").partition("@")[0].rpartition("/")[2].partition(":")[2])
+    return disruption.line((image or "").partition("@")[0].rpartition("/")[2].partition(":")[2])
 
 
 def running_gpu_pods(cluster: Cluster, namespace: str) -> list[pods.GpuPod] | None:

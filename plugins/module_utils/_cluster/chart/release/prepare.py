@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, operands, waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import drift, guards, record
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import (
@@ -127,10 +127,7 @@ def _settle_owner(
 
 def _is_older(app_version: str | None, deployed: record.Content | None) -> bool:
     """Return whether the chart is older than what is deployed. Its CRDs may then lack fields that are in use."""
-    wanted, current = (
-        record.version_key(app_version or ""),
-        record.version_key(deployed.app_version if deployed else ""),
-    )
+    wanted, current = operands.release(app_version), operands.release(deployed.app_version if deployed else None)
     return wanted is not None and current is not None and wanted < current
 
 

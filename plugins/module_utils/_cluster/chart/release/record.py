@@ -102,9 +102,3 @@ def seconds(duration: str) -> float:
         message = f"{duration!r} is not a duration. Write it as Helm does, for example 5m0s."
         raise GpuOpsError(message, reason="Invalid")
     return sum(float(number) * _UNIT_S[unit] for number, unit in parts)
-
-
-def version_key(version: str) -> tuple[int, ...] | None:
-    """Return a version as numbers that can be compared, or None for a version without numbers."""
-    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", version)
-    return tuple(map(int, found.groups())) if found else None

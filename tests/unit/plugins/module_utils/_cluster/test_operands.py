@@ -94,3 +94,23 @@ def test_the_operator_is_known_by_its_pods(labels: dict[str, str] | None, is_ope
     """OLM writes no label of the chart on the Deployment itself."""
     deployment = {"metadata": {"name": "x"}, "spec": {"template": {"metadata": {"labels": labels}}}}
     assert operands.is_operator(deployment) is is_operator
+
+
+@pytest.mark.parametrize(
+    ("text", "release"),
+    [
+        ("v26.7.0", (26, 7, 0)),
+        ("25.10.1", (25, 10, 1)),
+        ("nvcr.io/nvidia/gpu-operator:v25.10.1", (25, 10, 1)),
+        ("26.3.3-rc.1", (26, 3, 3)),
+        ("v26.7", (26, 7, 0)),
+        ("gpu-operator-v26.3.3", (26, 3, 3)),
+        ("1.26-7", None),
+        ("main-latest", None),
+        ("registry.example.com:5000/gpu-operator@sha256:12ab34", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_the_release_of_an_operator(text: str | None, release: tuple[int, int, int] | None) -> None:
+    assert operands.release(text) == release

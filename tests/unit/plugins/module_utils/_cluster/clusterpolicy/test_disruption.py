@@ -198,18 +198,5 @@ def test_a_change_names_its_values_its_effect_and_the_operand() -> None:
     assert disruption.changes(spec(), spec({"env": [1]}), OLD)[0].before is None
 
 
-@pytest.mark.parametrize(
-    ("text", "version"),
-    [
-        ("v26.7.0", (26, 7)),
-        ("nvcr.io/nvidia/gpu-operator:v25.10.1", (25, 10)),
-        ("26.3.3-rc.1", (26, 3)),
-        ("v26.7", (26, 7)),
-        ("gpu-operator-v26.3.3", (26, 3)),
-        ("main-latest", None),
-        ("registry.example.com:5000/gpu-operator@sha256:12ab34", None),
-        (None, None),
-    ],
-)
-def test_the_line_of_an_operator(text: str | None, version: disruption.Version | None) -> None:
-    assert disruption.version(text) == version
+def test_the_line_of_an_operator() -> None:
+    assert disruption.line("gpu-operator:v26.7.1") == (26, 7) and disruption.line("main-latest") is None

@@ -98,17 +98,3 @@ def test_durations_are_helms(duration: str, expected: float) -> None:
 def test_other_durations_are_refused(duration: str) -> None:
     with pytest.raises(GpuOpsError, match=r"is not a duration\. Write it as Helm does, for example 5m0s\.$"):
         record.seconds(duration)
-
-
-@pytest.mark.parametrize(
-    ("version", "key"),
-    [
-        ("v26.7.0", (26, 7, 0)),
-        ("25.10.1", (25, 10, 1)),
-        ("v26.3.0-rc.1", (26, 3, 0)),
-        ("main-latest", None),
-        ("", None),
-    ],
-)
-def test_versions_are_compared_as_numbers(version: str, key: tuple[int, ...] | None) -> None:
-    assert record.version_key(version) == key
