@@ -18,6 +18,7 @@ import yaml
 from ansible_collections.gpuops.nvidia.plugins.filter.gpu_table import gpu_table
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import MINIMUM_HELM
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import preflight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof import proof
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -185,6 +186,11 @@ def test_the_plays_of_site_yml_are_documented() -> None:
 def test_the_checks_of_a_host_are_documented() -> None:
     page = (DOCS / "tasks" / "preflight.md").read_text()
     assert {code(row[0]) for row in table(page, "Check")} == set(preflight.CHECKS)
+
+
+def test_the_checks_of_a_proof_are_documented() -> None:
+    page = (DOCS / "reference" / "gpu_facts.md").read_text()
+    assert [code(row[0]) for row in table(page, "Check")] == list(proof.CHECKS)
 
 
 # ---- the architecture --------------------------------------------------------------------------------------------
