@@ -59,6 +59,10 @@ options:
     description: The content of the rollout file that an earlier run wrote.
     type: dict
     default: {}
+  predicted:
+    description: Whether this is a check, in which no host is changed.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -112,6 +116,7 @@ def rollout_report(
     sizes: t.Any = 1,
     canary: t.Any = 0,
     former: Json | None = None,
+    predicted: bool = False,
 ) -> Json:
     """Return how far the hosts are."""
     fleet = {name: progress.Evidence(**evidence) for name, evidence in hosts.items()}
@@ -124,7 +129,11 @@ def rollout_report(
         seen = progress.look(fleet, planned, progress.Position(over, there, begun, ended), wishes, before)
     except GpuOpsError as error:
         raise AnsibleFilterError(error.msg) from error
-    return {"stop": seen.stop, "lines": progress.lines(seen, "hosts"), "content": progress.content(seen, before)}
+    return {
+        "stop": seen.stop,
+        "lines": progress.lines(seen, "hosts", predicted),
+        "content": progress.content(seen, before),
+    }
 
 
 class FilterModule:

@@ -185,6 +185,7 @@ def test_a_fleet_changes_without_the_hosts_that_are_out_and_the_next_run_takes_t
     assert (status, fleet.begun, Path(file).exists()) == (2, [], False), output
     assert "1 of 4 hosts are out, and gpuops_max_failed allows 1" not in output
     assert batches(output) == ["1: gpu-01", "2: gpu-02, gpu-04"]
+    assert report(output)[-1] == "4 hosts: 3 to be changed, 1 left out"
 
     status, output = fleet.run()
     planned = ["gpu-01", "gpu-07, gpu-09", "gpu-11, gpu-13, gpu-15", "gpu-02, gpu-04, gpu-06"]

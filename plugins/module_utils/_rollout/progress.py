@@ -155,8 +155,9 @@ def _counts(members: t.Iterable[Member]) -> dict[str, int]:
     return {state: found[state] for state in STATES if found[state]}
 
 
-def lines(progress: Progress, who: str = "members") -> list[str]:
+def lines(progress: Progress, who: str = "members", predicted: bool = False) -> list[str]:
     """Return the report: a line for each member that is out or still waits, and the totals."""
+    words = {**_WORDS, "done": "to be changed"} if predicted else _WORDS
     shown = {name: member for name, member in progress.members.items() if member.state not in ("done", "current")}
     rows = [("NAME", "STATE", "BATCH", "REASON")] if shown else []
     rows += [
@@ -165,5 +166,6 @@ def lines(progress: Progress, who: str = "members") -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows)]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
     counts = _counts(progress.members.values())
-    totals = ", ".join(f"{counts[state]} {word}" for state, word in _WORDS.items() if state in counts)
-    return [*table, f"{len(progress.members)} {who}: {totals}"]
+    totals = ", ".join(f"{counts[state]} {word}" for state, word in words.items() if state in counts)
+    number = len(progress.members)
+    return [*table, f"{number} {who if number != 1 else who[:-1]}: {totals}"]

@@ -39,6 +39,12 @@ def test_the_report_is_plain_data() -> None:
     assert rollout_report(hosts, over="plan", alive=["a", "b", "c"], batches=batches, begun=2, ended=2)["stop"]
 
 
+def test_a_check_says_that_hosts_are_to_be_changed() -> None:
+    assert rollout_report(
+        {"a": {"passed": "change"}}, over="plan", batches=rollout_plan(["a"])["batches"], predicted=True
+    )["lines"] == ["1 host: 1 to be changed"]
+
+
 def test_the_file_of_a_run_is_the_former_of_the_next() -> None:
     written = rollout_report({"a": {}}, over="plan", batches=rollout_plan(["a"])["batches"], begun=1)["content"]
     assert written["hosts"] == {"a": {"state": "changing", "batch": 1}}

@@ -169,4 +169,4 @@ def test_the_report_shows_who_is_out_or_waits_and_the_totals() -> None:
         "f     postponed  -      A reboot is due",
         "6 hosts: 2 changed, 1 with nothing to change, 1 postponed, 1 not yet changed, 1 failed",
     ]
-    assert lines(seen({"a": CHANGED}, Position("plan", ALL, 3, 3))) == ["1 members: 1 changed"]
+    assert lines(seen({"a": CHANGED}, Position("plan", ALL, 3, 3))) == ["1 member: 1 changed"]
