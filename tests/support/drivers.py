@@ -25,7 +25,7 @@ DRIVER: dict[str, t.Any] = {
 }
 """The variables of the host roles for a driver on the host."""
 
-MACHINES = {"debian": Machine(model="b200-sxm"), "rhel": Machine(), "ubuntu": Machine(nvswitches=2)}
+MACHINES = {"debian": Machine(model="b200-sxm", gpus=8), "rhel": Machine(), "ubuntu": Machine(nvswitches=2)}
 _TO_GB200 = (
     "for device in /sys/bus/pci/devices/*/device; do grep -q 0x2330 $device && echo 0x2941 > $device; done; true"
 )

@@ -77,7 +77,10 @@ def _gpu(index: int, address: str) -> dict[str, str]:
 
 
 def _fabric(model: spec.Model) -> str:
-    if not model.nvlink or not spec.load().nvswitches:
+    machine = spec.load()
+    # The switches of NVLink 5 are no PCI devices of the host.
+    switched = machine.nvswitches or (model.device == spec.MODELS["b200-sxm"].device and machine.gpus >= 8)
+    if not model.nvlink or not switched:
         return "N/A"
     return "Completed" if os.path.exists(FABRIC_MANAGER_READY) else "In Progress"
 
