@@ -45,6 +45,7 @@ _FEATURES = (
 )
 # GRUB's graphics mode decides whether this is vt.handoff=7, which no reboot changes.
 _IGNORED = "vt_handoff"
+_COMMON_ENVIRONMENT = ("saved_entry", "next_entry", "kernelopts", "tuned_params")
 _OPTIONS_WITH_VALUE = ("--class", "--users", "--hotkey", "--source", "--id", "-c", "-u", "-k", "-s")
 
 
@@ -373,10 +374,11 @@ class _Script:
     def _load_env(self, words: list[str], state: State) -> bool:
         names = [word for word in words[1:] if not word.startswith("-") and "/" not in word]
         environment = self._machine.environment
-        state.variables.update({name: environment[name] for name in names or environment if name in environment})
-        if "-f" in words or "--file" in words:
-            # It is another file than the machine's.
-            state.variables.update(dict.fromkeys(set(names) - set(environment), UNKNOWN_TEXT))
+        state.variables.update((name, environment[name]) for name in set(names or environment) & set(environment))
+        path = next((word for word in words[1:] if "/" in word), self._machine.prefix)
+        if not path.startswith(self._machine.prefix):
+            # SUSE has a second block outside of the file system, which only GRUB reads.
+            state.variables.update(dict.fromkeys(names or _COMMON_ENVIRONMENT, UNKNOWN_TEXT))
         return True
 
     def _source(self, words: list[str], state: State) -> bool | None:

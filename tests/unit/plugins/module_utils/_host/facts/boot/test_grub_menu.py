@@ -177,6 +177,8 @@ def test_an_argument_with_a_space_gets_quotation_marks_on_the_kernels_command_li
         ("menuentry A {echo}", f"{UNKNOWN_TEXT} {UNKNOWN_TEXT}"),
         ("while true; do x=a$x; done\nmenuentry A {linux /k $x}", f"/k {UNKNOWN_TEXT}"),
         ("load_env -f /x/y z\nmenuentry A {linux /k $z}", f"/k {UNKNOWN_TEXT}"),
+        ("load_env -f (hd0)/x\nmenuentry A {linux /k $kernelopts $y}", f"/k {UNKNOWN_TEXT}"),
+        ("load_env -f $prefix/grubenv\nmenuentry A {linux /k $kernelopts}", "/k"),
         ('if [ "$?" = 0 ]; then x=1; fi\nmenuentry A {linux /k $x}', f"/k {UNKNOWN_TEXT}"),
         ("menuentry A {linux /k}\nif sleep 1; then menuentry B {linux /l}; fi", "/k"),
     ],

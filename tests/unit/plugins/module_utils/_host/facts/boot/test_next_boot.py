@@ -97,6 +97,12 @@ def test_a_menu_counts_if_the_host_has_booted_from_one(tmp_path: Path, cmdline: 
         ("menuentry W {chainloader +1}", None, "boots something else than a kernel with a version in its name"),
         ("menuentry A {linux $root/vmlinuz-6.8 ro}", "6.8", ""),
         ("menuentry A {linux /boot/vmlinuz-6.8 $root}", "6.8", "depend on what only GRUB knows"),
+        # A line of SLES 12, from the documentation of Azure Site Recovery
+        (
+            "menuentry A {linux /boot/vmlinuz-3.12.49-11-default root=/dev/sda2  ${extra_cmdline} quiet showopts}",
+            "3.12.49-11-default",
+            "",
+        ),
         ("menuentry A {linux /boot/Image-6.4.0-150600.21-default ro}", "6.4.0-150600.21-default", ""),
         ("menuentry A {linux /@/boot/vmlinuz-6.4.0-150600.21-default ro}", "6.4.0-150600.21-default", ""),
     ],
