@@ -91,17 +91,17 @@ def test_runs_that_are_killed_are_completed_by_the_next(vm_host: VmHost, tmp_pat
     # The disk is too small for a driver container, hence preflight_tolerate.
     wanted = {
         "host_prep_iommu": "passthrough",
-        "host_reboot_allowed": True,
-        "host_reboot_timeout": 900,
+        "host_change_allowed": True,
+        "host_change_timeout": 900,
         "preflight_tolerate": ["host_disk"],
     }
     assert plays.cut("host_prep", vm_host, 2, **wanted)[-1] == "Set the kernel modules"
     prepared = plays.run("host_prep", **wanted)
     assert (prepared.status, prepared.changed) == (0, 1), prepared.output
 
-    assert plays.cut("host_reboot", vm_host, 6, **wanted)[-1] == "Write the record"
+    assert plays.cut("host_change", vm_host, 12, **wanted)[-1] == "Write the record"
     assert vm_host.boots == 1
-    assert plays.cut("host_reboot", vm_host, 4, **wanted)[-1] == "Reboot"
+    assert plays.cut("host_change", vm_host, 16, **wanted)[-1] == "Reboot"
     assert vm_host.boots == 2
 
     completed = plays.site(**wanted)
