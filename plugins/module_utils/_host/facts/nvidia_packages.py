@@ -61,7 +61,7 @@ SERVICES: dict[str, Service] = {
 SERVICE_PACKAGES: tuple[str, ...] = tuple(glob for service in SERVICES.values() for glob in service.globs)
 """Patterns of the packages of all services."""
 
-TOOLKIT = "nvidia-container-toolkit"
+TOOLKIT_PACKAGE = "nvidia-container-toolkit"
 """The package of the container toolkit. It is no part of the driver, and its version is its own."""
 
 DRIVER_PACKAGES: tuple[str, ...] = (
@@ -142,4 +142,4 @@ def is_driver(name: str) -> bool:
 
 def is_stack(name: str) -> bool:
     """Return whether a package is part of a driver or its services, or is the container toolkit."""
-    return is_driver(name) or name == TOOLKIT
+    return is_driver(name) or name == TOOLKIT_PACKAGE

@@ -18,7 +18,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.kernel import installed_kernels
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import apt_names
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.family import Family
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.family import KEPT, Family
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
     Layout,
     Observed,
@@ -29,7 +29,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 
-KEPT = "/var/cache/gpuops/packages"
 ARCHIVES = "/var/cache/apt/archives"
 LISTS = "/var/lib/apt/lists"
 LISTS_LAST_S = 3600.0

@@ -163,7 +163,7 @@ def _companions(branch: str, persistenced: tuple[str, ...]) -> dict[Role, tuple[
         "nvlsm": tuple(services["nvlsm"].names(branch)),
         "imex": tuple(services["imex"].names(branch)),
         "persistenced": persistenced,
-        "toolkit": (nvidia_packages.TOOLKIT,),
+        "toolkit": (nvidia_packages.TOOLKIT_PACKAGE,),
     }
 
 

@@ -22,7 +22,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_p
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import dnf_catalog as catalog
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import dnf_locks, dnf_output
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.family import Family
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.family import KEPT, Family
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
     Layout,
     Observed,
@@ -33,9 +33,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model
 )
 
 STATE = f"/etc/dnf/modules.d/{catalog.MODULE}.module"
-KEPT = "/var/cache/gpuops/packages"
-QUERY_TIMEOUT_S = 300.0
-TRANSACTION_TIMEOUT_S = 3600.0
+_QUERY_TIMEOUT_S = 300.0
+_TRANSACTION_TIMEOUT_S = 3600.0
 """Building the modules takes minutes, and a transaction that is killed leaves the host with half a driver."""
 
 _RPM_FIELDS = "--queryformat=%{NAME}|%{EPOCHNUM}|%{VERSION}|%{RELEASE}|%{ARCH}|installed\\n"
@@ -127,7 +126,7 @@ class Dnf(Family):
         found = Outcome()
         specs = self._specs(transaction)
         if specs:
-            output = self.host.run(self._install(transaction, specs, "--assumeno"), QUERY_TIMEOUT_S)
+            output = self.host.run(self._install(transaction, specs, "--assumeno"), _QUERY_TIMEOUT_S)
             found = dnf_output.outcome(output.stdout)
             if not (output.ok or found.install or found.remove):
                 return Outcome(error=dnf_output.refusal(output.stdout, output.stderr))
@@ -140,7 +139,7 @@ class Dnf(Family):
         if wanted:
             options = ["--assumeyes", "--quiet", "--downloadonly", f"--downloaddir={KEPT}", *self._options()]
             specs = [f"{name}-{version}" for name, version in wanted.items()]
-            self.host.run(["dnf", *options, "reinstall", *specs], TRANSACTION_TIMEOUT_S)
+            self.host.run(["dnf", *options, "reinstall", *specs], _TRANSACTION_TIMEOUT_S)
         kept = self.kept(packages)
         return [f"{name}={version}" for name, version in packages.items() if name not in kept]
 
@@ -175,7 +174,7 @@ class Dnf(Family):
 
     def streams(self) -> catalog.Streams:
         """Return the streams of NVIDIA's module. A repository without modules, as for EL 10, has none."""
-        listing = self.host.run(["dnf", "--quiet", "module", "list", catalog.MODULE], QUERY_TIMEOUT_S)
+        listing = self.host.run(["dnf", "--quiet", "module", "list", catalog.MODULE], _QUERY_TIMEOUT_S)
         return dnf_output.streams(listing.stdout, self.host.read(STATE))
 
     def _assert_possible(
@@ -219,21 +218,21 @@ class Dnf(Family):
         """Return the package of a kernel's headers with its version, by the package that owns the kernel's image."""
         for path in (f"/lib/modules/{kernel}/vmlinuz", f"/boot/vmlinuz-{kernel}"):
             query = ["rpm", "--query", "--file", "--queryformat=%{NAME}|%{VERSION}-%{RELEASE}.%{ARCH}\\n", path]
-            output = self.host.run(query, QUERY_TIMEOUT_S)
+            output = self.host.run(query, _QUERY_TIMEOUT_S)
             if output.ok and "|" in output.stdout:
                 name, dummy, version = output.stdout.splitlines()[0].partition("|")
                 return f"{catalog.devel_of(name)}-{version}"
         return None
 
     def _owner(self, path: str) -> str | None:
-        output = self.host.run(["rpm", "--query", "--file", "--queryformat=%{NAME}\\n", path], QUERY_TIMEOUT_S)
+        output = self.host.run(["rpm", "--query", "--file", "--queryformat=%{NAME}\\n", path], _QUERY_TIMEOUT_S)
         return output.stdout.splitlines()[0] if output.ok and output.stdout else None
 
     @functools.cached_property
     def _available(self) -> list[dnf_output.Available]:
         headers = [name for name in map(self._headers, installed_kernels(self.host)) if name]
         command = ["dnf", "--quiet", "repoquery", "--available", "--disable-modular-filtering"]
-        command += ["--disableplugin=versionlock", f"--queryformat={dnf_output.FIELDS}", *_NAMES, *headers]
+        command += ["--disableplugin=versionlock", f"--queryformat={dnf_output.QUERY_FORMAT}", *_NAMES, *headers]
         rows = dnf_output.available(self._asked(command, "The repositories cannot be queried").stdout)
         return [row for row in rows if row.arch in (self.host.machine(), "noarch")]
 
@@ -289,14 +288,14 @@ class Dnf(Family):
             self.__dict__.pop(name, None)
 
     def _asked(self, command: list[str], problem: str) -> Output:
-        output = self.host.run(command, QUERY_TIMEOUT_S)
+        output = self.host.run(command, _QUERY_TIMEOUT_S)
         if not output.ok:
             raise GpuOpsError(f"{problem}: {dnf_output.refusal('', output.stderr) if output.stderr else output.error}.",
                               reason="PackageManager")  # fmt: skip
         return output
 
     def _done(self, command: list[str], verb: str) -> None:
-        output = self.host.run(command, TRANSACTION_TIMEOUT_S)
+        output = self.host.run(command, _TRANSACTION_TIMEOUT_S)
         if not output.ok:
             raise GpuOpsError(
                 f"The packages could not be {verb}. {dnf_output.refusal(output.stdout, output.stderr)}.",

@@ -12,12 +12,11 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import SERVICES
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import SERVICES, TOOLKIT_PACKAGE
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import Layout, Package, Role, branch_of
 
 MODULE = "nvidia-driver"
 LOCK_PLUGIN = "python3-dnf-plugin-versionlock"
-TOOLKIT = "nvidia-container-toolkit"
 KMODS = {"open": "kmod-nvidia-open-dkms", "proprietary": "kmod-nvidia-latest-dkms"}
 """The modules that DKMS builds on the host, from EPEL's dkms."""
 
@@ -67,7 +66,7 @@ def kernel_of_modules(kernel: str) -> str:
 def companions(branch: str) -> dict[Role, tuple[str, ...]]:
     """Return the names that the companions have with a branch."""
     names: dict[Role, tuple[str, ...]] = {role: tuple(SERVICES[role].names(branch)) for role in _COMPANIONS}
-    return {**names, "nvlsm": SERVICES["nvlsm"].packages, "toolkit": (TOOLKIT,)}
+    return {**names, "nvlsm": SERVICES["nvlsm"].packages, "toolkit": (TOOLKIT_PACKAGE,)}
 
 
 def dkms_layout(branch: str, flavour: str, streams: Streams, extra: t.Sequence[str]) -> Layout:

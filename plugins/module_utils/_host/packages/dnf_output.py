@@ -15,7 +15,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.dnf_catalog import MODULE, Streams
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import Outcome
 
-FIELDS = "%{name}|%{epoch}|%{version}|%{release}|%{arch}|%{repoid}\\n"
+QUERY_FORMAT = "%{name}|%{epoch}|%{version}|%{release}|%{arch}|%{repoid}\\n"
 """The --queryformat of dnf repoquery that ``available`` reads."""
 
 _ADDED = ("Installing", "Upgrading", "Downgrading", "Reinstalling")
@@ -42,7 +42,7 @@ class Available(t.NamedTuple):
 
 
 def available(text: str) -> list[Available]:
-    """Read the rows of dnf repoquery with FIELDS. Other lines are messages of dnf or of its plugins."""
+    """Read the rows of dnf repoquery with QUERY_FORMAT. Other lines are messages of dnf or of its plugins."""
     rows = (line.split("|") for line in text.splitlines())
     return [
         Available(row[0], row[2], row[3], row[1] or "0", row[4], row[5])

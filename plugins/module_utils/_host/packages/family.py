@@ -20,6 +20,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model
     Transaction,
 )
 
+KEPT = "/var/cache/gpuops/packages"
+"""Copies of the former packages, for the way back."""
+
 
 class Family(abc.ABC):
     """A package manager, and the names that its repositories give to the parts of the driver."""

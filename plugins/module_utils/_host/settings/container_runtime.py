@@ -15,7 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.runtimes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-TIMEOUT_S = 60.0
+_TIMEOUT_S = 60.0
 _BY_NAME = {runtime.name: runtime for runtime in RUNTIMES if runtime.distribution is None}
 # From version 1.18 on, nvidia-ctk writes a file of its own, which the main file imports.
 _DROP_INS = {
@@ -35,7 +35,7 @@ def configure(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> J
     before = _texts(host, name)
     if check_mode:
         return {"changed": True, "diff": [_predicted(host, name, command)]}
-    output = host.run(command, TIMEOUT_S)
+    output = host.run(command, _TIMEOUT_S)
     if not output.ok:
         raise GpuOpsError(f"nvidia-ctk could not configure {name}: {output.error}.", reason="Unsupported")
     if not _is_configured(host, name, default):
@@ -67,7 +67,7 @@ def _predicted(host: Host, name: str, command: list[str]) -> Json:
         return _diff(
             path, before, f"{before}# nvidia-ctk, which the container toolkit brings, adds NVIDIA's runtime.\n"
         )
-    output = host.run([*command, "--dry-run"], TIMEOUT_S)
+    output = host.run([*command, "--dry-run"], _TIMEOUT_S)
     if not output.ok:
         raise GpuOpsError(f"nvidia-ctk could not configure {name}: {output.error}.", reason="Unsupported")
     return _diff(path, before, output.stdout)
