@@ -150,12 +150,20 @@ class Boot:
     files: tuple[str, ...]
 
 
-def boot(text: str, machine: Machine) -> Boot:
-    """Return what GRUB boots with a grub.cfg, or raise UnknownBootError."""
+def parse(text: str) -> Block:
+    """Return the statements of a grub.cfg, or raise UnknownBootError."""
+    try:
+        return grub_script.parse(text.replace(UNKNOWN_TEXT, ""))
+    except ScriptError as e:
+        raise UnknownBootError(f"its script cannot be followed: {e}") from e
+
+
+def boot(menu: Block, machine: Machine) -> Boot:
+    """Return what GRUB boots with the statements of a grub.cfg, or raise UnknownBootError."""
     script = _Script(machine)
     try:
         state = script.initial()
-        script.run(grub_script.parse(text.replace(UNKNOWN_TEXT, "")), state, ())
+        script.run(menu, state, ())
         entry, kernel = script.boot(state, state.variables.get("default", ""))
     except ScriptError as e:
         raise UnknownBootError(f"its script cannot be followed: {e}") from e

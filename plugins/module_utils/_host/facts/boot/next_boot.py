@@ -19,6 +19,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import boot_entries
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import grub_menu, grub_script
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_script import Block
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 
@@ -118,7 +119,8 @@ def _grub(host: Host, menu: str, text: str) -> NextBoot:
         return NextBoot(reason=foreign)
     environment = _environment(host)
     try:
-        boot = grub_menu.boot(text, _machine(host, menu, environment))
+        script = grub_menu.parse(text)
+        boot = grub_menu.boot(script, _machine(host, menu, environment))
     except grub_menu.UnknownBootError as e:
         return NextBoot(reason=f"{menu} does not say what the next boot uses: {e}")
     version = _version(boot.kernel.path, boot.entry.version)
@@ -129,7 +131,7 @@ def _grub(host: Host, menu: str, text: str) -> NextBoot:
     return NextBoot(
         version,
         arguments,
-        _fallback(host, menu, text, boot),
+        _fallback(host, menu, script, boot),
         boot.entry.source or menu,
         (menu, boot.entry.source or menu, *boot.files, *(_ENVIRONMENTS if environment_counts else ())),
         "" if arguments is not None else f"The arguments in {menu} depend on what only GRUB knows",
@@ -152,12 +154,12 @@ def _known(kernel: grub_menu.Linux) -> list[str] | None:
     return None if any(UNKNOWN_TEXT in each for each in kernel.arguments) else list(kernel.arguments)
 
 
-def _fallback(host: Host, menu: str, text: str, boot: grub_menu.Boot) -> list[str] | None:
+def _fallback(host: Host, menu: str, script: Block, boot: grub_menu.Boot) -> list[str] | None:
     """Return the arguments of a second try, which Ubuntu's cloud images make if a boot without an initramfs fails."""
     environment = {**_environment(host), "initrdfail": "1"}
     if "initrdfail" not in boot.variables or environment.get("next_entry"):
         return None
-    again = grub_menu.boot(text, _machine(host, menu, environment))
+    again = grub_menu.boot(script, _machine(host, menu, environment))
     return _known(again.kernel) if again.kernel != boot.kernel and again.kernel.path == boot.kernel.path else None
 
 

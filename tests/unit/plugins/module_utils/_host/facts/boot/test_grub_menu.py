@@ -19,8 +19,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.gru
     Machine,
     UnknownBootError,
     boot,
+    parse,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_script import parse
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,7 +32,7 @@ FILES = {"/boot/grub/grubenv": "x"}
 
 def booted(text: str, files: t.Mapping[str, str] = FILES, entries: t.Sequence[Entry] = (), **environment: str) -> Boot:
     return boot(
-        text,
+        parse(text),
         Machine(
             prefix="/boot/grub",
             platform="pc",
