@@ -275,7 +275,7 @@ def check_the_change(cases: Cases, folder: Path) -> None:
         host_change_expected="{{ expected[inventory_hostname] | default({}) }}",
         **cases.variables,
     )
-    api = cases.lab.component("apiserver")
+    api = cases.lab.component("kube-apiserver")
     wait_for_task(log, "Prove the host", process)
     api.kill()
     wait_for_task(log, "Wait until the node is Ready", process)
@@ -328,7 +328,13 @@ def check_the_second_run(cases: Cases) -> None:
     ), alone.output
 
 
-NEW = {**drivers.DRIVER, "host_driver_version": "580.105.08", "host_change_allowed": True}
+NEW = {
+    **drivers.DRIVER,
+    "host_driver_version": "580.105.08",
+    "host_driver_fabric_timeout": 30,
+    "host_change_allowed": True,
+    "host_change_timeout": 120,
+}
 BREAKS = "DPkg::Post-Invoke {{\"if {condition}; then find /lib/modules -name 'nvidia.ko*' -delete; depmod; fi\"}};\n"
 """A hook of apt that makes a driver unusable after each transaction."""
 ON_NEW = "modinfo -F version nvidia | grep --quiet 580.105.08"
@@ -347,7 +353,7 @@ def test_a_driver_that_is_not_proved_goes_back_to_the_former_one(cluster: Lab, t
             drivers.install_with_apt(host)
             host.shell(f"cat > /etc/apt/apt.conf.d/99breaks <<'END'\n{BREAKS.format(condition=condition)}END")
 
-        run = plays.run("host_driver/repositories", "host_change", **NEW)
+        run = plays.run("host_driver", "host_change", host_driver_leave=True, **NEW)
 
         assert run.status != 0, run.output
         assert [loaded(host) for host in plays.hosts] == ["580.95.05", "none"], run.output
