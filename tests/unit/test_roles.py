@@ -230,6 +230,26 @@ def play_site(tmp_path: Path, plays: list[dict[str, t.Any]], **host_vars: t.Any)
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+def test_hosts_are_interrupted_only_batch_by_batch() -> None:
+    """The role host_change interrupts. host_driver does so only if nobody tells it to leave that to host_change."""
+    tasks = [task for play in load(SITE) for task in tasks_of(play.get("tasks", []))]
+    includes = [task for task in tasks if "ansible.builtin.include_role" in task]
+    entry = {
+        task["ansible.builtin.include_role"]["name"]: task["ansible.builtin.include_role"].get("tasks_from", "main")
+        for task in includes
+    }
+    assert entry == {
+        "gpuops.nvidia.preflight": "hosts",
+        "gpuops.nvidia.host_prep": "main",
+        "gpuops.nvidia.host_driver": "main",
+        "gpuops.nvidia.host_change": "plan",
+    }
+    [driver] = [task for task in includes if task["ansible.builtin.include_role"]["name"].endswith("host_driver")]
+    assert driver["vars"] == {"host_driver_leave": True}
+    changing = [path.name for path in (SITE.parent / "tasks").iterdir() if "include_role" in path.read_text()]
+    assert changing == ["batch.yml"]
+
+
 def test_a_wrong_source_of_the_driver_is_one_error_before_anything_else(tmp_path: Path) -> None:
     plays = load(SITE)
     assert play_site(tmp_path / "right", plays[:1], gpuops_driver="host").returncode == 0
