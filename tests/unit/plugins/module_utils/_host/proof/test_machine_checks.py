@@ -132,7 +132,7 @@ def test_as_many_gpus_as_before() -> None:
 
 
 def test_a_gpu_that_moved_to_another_slot_passes_if_the_number_is_stated() -> None:
-    moved = ({}, {"pci_address": "0000:3a:00.0"})
+    moved: tuple[dict[str, t.Any], ...] = ({}, {"pci_address": "0000:3a:00.0"})
     assert check_gpus(subject(*moved, before=BEFORE))[0].result == "failed"
     assert check_gpus(subject(*moved, before=BEFORE, expected={"gpus": 2}))[0].result == "passed"
 
