@@ -98,9 +98,10 @@ _LEFT_BACK = "An earlier run was on its way back to the former driver"
 
 def change_plan(found: Json, allowed: bool | None = None, drain: bool = True) -> Json:
     """Return what is due on a host, and whether it may be done."""
-    stage = (found.get("record") or {}).get("stage", "")
-    reasons = _reasons(found, stage)
     row, unknown = _node(found, drain)
+    # A host that was installed anew has lost its record. Its node is still held.
+    stage = (found.get("record") or {}).get("stage") or ("drain" if _is_held(row) else "")
+    reasons = _reasons(found, stage)
     plan: Json = {
         "state": "due" if reasons or stage else "none",
         "reason": "",
@@ -147,6 +148,10 @@ def _node(found: Json, drain: bool) -> tuple[Json, str]:
     return row, row.get("failure", "")
 
 
+def _is_held(row: Json) -> bool:
+    return "change" in row.get("purposes", [])
+
+
 def _undrained(row: Json, drain: bool) -> str:
     if row.get("node"):
         return ""
@@ -170,7 +175,7 @@ def _needs(found: Json, plan: Json) -> str:
 
 def _left(plan: Json, row: Json) -> str:
     """Return what an earlier run has left, as the node says it: a drain that failed has put the node back."""
-    if "change" in row.get("purposes", []):
+    if _is_held(row):
         return f" An earlier run has drained the node {row['node']} for it, which stays out of service."
     return " An earlier run did not finish it." if plan["stage"] else ""
 

@@ -111,6 +111,11 @@ def test_what_an_earlier_run_left_is_finished_without_a_permission() -> None:
     assert (plan["state"], plan["finish"], plan["stage"]) == ("due", True, "reboot")
 
 
+def test_a_node_whose_host_has_lost_the_record_is_finished_too() -> None:
+    plan = change_plan(found(row=DRAINED))
+    assert (plan["state"], plan["finish"], plan["stage"]) == ("due", True, "drain")
+
+
 def test_an_interrupted_change_needs_the_permission_again_and_says_who_holds_the_node() -> None:
     plan = change_plan(found(KERNEL, row=DRAINED, record={"stage": "drain"}))
     assert plan["reason"] == (
