@@ -107,7 +107,7 @@ class ReleaseHosts:
         return tar
 
 
-def install(host: ContainerHost, *names: str) -> None:
+def install(host: ContainerHost, *names: str, timeout: float = 1800) -> None:
     """Install packages from the release."""
     command = "DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes install"
-    host.run("sh", "-c", f"{command} {' '.join(names)}", timeout=1800)
+    host.run("sh", "-c", f"{command} {' '.join(names)}", timeout=timeout)
