@@ -19,7 +19,7 @@ MODULE = "nvidia-current-open"
 
 
 def test_the_open_modules_are_built_and_signed_for_a_kernel_that_does_not_run() -> None:
-    """On bookworm, since the driver of trixie (550.163.01) cannot be built for the present kernel of trixie (6.12.107)."""
+    """On bookworm: the driver of trixie (550.163.01) cannot be built for its present kernel (6.12.107)."""
     with running_release("dkms", "bookworm") as hosts:
         [host] = hosts.hosts()
         # The package builds for every kernel that has headers.
