@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The reader of boot menus against GRUB itself, which runs as grub-emu: versions 2.06, 2.12 and that of sid.
+"""The reader of boot menus against GRUB itself, which runs as grub-emu: 2.06 of bookworm, 2.12 of trixie, and that of sid.
 
-GRUB gets the menu with its commands ``linux`` and ``initrd`` replaced by functions that print their arguments.
+GRUB gets the menu with functions that print their arguments in place of the commands ``linux`` and ``initrd``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tests.unit.fakes.host import recorded
 pytestmark = pytest.mark.deep
 
 PRINTS = """
-function linux { echo "<linux>"; for word in "$@"; do echo "<$word>"; done; echo "</linux>"; }
-function initrd { true; }
+function print_linux { echo "<linux>"; for word in "$@"; do echo "<$word>"; done; echo "</linux>"; }
+function print_initrd { true; }
 """
 
 # Runs on the host. grub-emu needs a terminal, and waits for keys after an entry that it cannot boot.
@@ -115,6 +115,7 @@ def write(host: ContainerHost, path: str, text: str) -> None:
 def for_grub(text: str, environment: dict[str, str]) -> tuple[str, str]:
     """Return grub.cfg and grubenv. Without a screen, only the plain terminal works."""
     menu = re.sub(r"^terminal_output .*$", "", text.replace("loadfont $font", "false"), flags=re.MULTILINE)
+    menu = re.sub(r"(^|[\s{;])(linux|initrd)(?=\s+/)", r"\1print_\2", menu)
     block = "# GRUB Environment Block\n" + "".join(f"{name}={value}\n" for name, value in environment.items())
     return f"{PRINTS}{menu}\nset timeout=0\n", block.ljust(1024, "#")
 
