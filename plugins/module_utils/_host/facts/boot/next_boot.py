@@ -133,9 +133,14 @@ def _grub(host: Host, menu: str, text: str) -> NextBoot:
         arguments,
         _fallback(host, menu, script, boot),
         boot.entry.source or menu,
-        (menu, boot.entry.source or menu, *boot.files, *(_ENVIRONMENTS if environment_counts else ())),
+        (menu, *_of_entry(boot.entry.source), *boot.files, *(_ENVIRONMENTS if environment_counts else ())),
         "" if arguments is not None else f"The arguments in {menu} depend on what only GRUB knows",
     )
+
+
+def _of_entry(source: str) -> tuple[str, ...]:
+    """Return an entry's file and its folder, which changes when another entry comes or goes."""
+    return (source, source.rpartition("/")[0]) if source else ()
 
 
 def _other_loader(cmdline: str) -> str:
