@@ -115,13 +115,15 @@ def _of_host(facts: Json, fabric: str, imex_nodes: list[str], imex_list: str, pe
     # The fabric manager starts NVLSM.
     run = [name for name in needed if name != "nvlsm"] + ["persistenced"] * persistence
     installed = [name for name in run if services[name]["package"]]
+    # Nothing answers while the libraries are not those of the loaded driver.
     pending = not driver["loaded"] or driver.get("installed_version") not in (None, driver["version"])
+    pending = pending or driver.get("matches") is False
     unlike = [name for name in installed if services[name]["matches_driver"] is False]
     mask = ["imex"] if fabric == "nvl72" and not imex_nodes and services["imex"]["package"] else []
     disable = ["persistenced"] if services["persistenced"]["package"] and not persistence else []
     return {
         "run": _units(installed),
-        "start": _units(name for name in installed if driver["loaded"] and name not in unlike),
+        "start": [] if pending else _units(name for name in installed if name not in unlike),
         "mask": _units(mask),
         "disable": _units(disable),
         "lacking": [name for name in needed if not services[name]["package"]],

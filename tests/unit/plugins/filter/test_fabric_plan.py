@@ -66,6 +66,14 @@ def test_what_does_not_belong_to_the_loaded_driver_starts_after_the_reboot() -> 
         assert (plan["run"], plan["start"], plan["failure"]) == ([FABRIC_MANAGER], [], "")
 
 
+@pytest.mark.parametrize("driver", [BARE, {"installed_version": "580.105.08"}, {"matches": False}])
+def test_persistence_mode_waits_for_the_reboot_too(driver: dict[str, t.Any]) -> None:
+    """The unit of change would otherwise wait for a driver that cannot answer, before the reboot that cures it."""
+    daemon = {"persistenced": installed("nvidia-persistenced", "580.105.08", matches_driver=None)}
+    plan = fabric_plan(facts(H100, services=daemon, **driver), persistence=True)
+    assert (plan["run"], plan["start"], plan["failure"]) == (["nvidia-persistenced.service"], [], "")
+
+
 def test_a_fabric_manager_of_another_version_than_the_only_driver_is_a_failure() -> None:
     old = {"fabric_manager": installed("nvidia-fabricmanager-580", "580.65.06")}
     failure = fabric_plan(facts(H100, SWITCH, services=old))["failure"]
