@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import copy
+import json
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import handover
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.plugins.module_utils._cluster.clusterpolicy.managed import STATUS, entry, item
 
@@ -151,3 +153,68 @@ def test_an_object_that_was_handed_over_can_be_adopted_again() -> None:
     helms = {**live, "metadata": {**live["metadata"], **added}}
     assert handover.is_in_release(helms)
     assert handover.adopted(helms, "us")["metadata"]["managedFields"] == live["metadata"]["managedFields"]
+
+
+# Writing it
+
+
+class FakeCluster:
+    """An API server that refuses the first patches, because somebody else has just written the object."""
+
+    def __init__(self, *refusals: str, check_mode: bool = False, now: dict | None = None) -> None:
+        self.refusals, self.check_mode, self.now = list(refusals), check_mode, now
+        self.writes: list[tuple[dict[str, str], str]] = []
+
+    def get(self, path: str) -> dict | None:
+        assert path == "/policy"
+        return self.now
+
+    def ask(self, method: str, path: str, query: dict[str, str], body: str, content_type: str) -> dict:
+        assert (method, path, content_type) == ("PATCH", "/policy", "application/json-patch+json")
+        self.writes.append((query, json.loads(body)[0]))
+        if self.refusals:
+            raise GpuOpsError("no", reason=self.refusals.pop(0))
+        return {}
+
+
+def at(version: str, generation: int = 1) -> dict:
+    return {"metadata": {"name": "cluster-policy", "resourceVersion": version, "generation": generation}}
+
+
+def hand_over(cluster: FakeCluster) -> None:
+    handover.write(cluster, "/policy", at("1"), lambda item: [item["metadata"]["resourceVersion"]], "us")
+
+
+@pytest.mark.parametrize(("check_mode", "query"), [(False, {}), (True, {"dryRun": "All"})])
+def test_a_hand_over_is_one_patch_of_the_object_that_was_seen(check_mode: bool, query: dict[str, str]) -> None:
+    cluster = FakeCluster(check_mode=check_mode)
+    hand_over(cluster)
+    assert cluster.writes == [({"fieldManager": "us", **query}, "1")]
+
+
+def test_a_status_that_was_written_meanwhile_does_not_stop_a_hand_over() -> None:
+    cluster = FakeCluster("Conflict", "Conflict", now=at("2"))
+    hand_over(cluster)
+    assert [body for dummy, body in cluster.writes] == ["1", "2", "2"]
+
+
+def test_a_hand_over_ends_after_five_conflicts() -> None:
+    cluster = FakeCluster(*["Conflict"] * 9, now=at("2"))
+    with pytest.raises(GpuOpsError, match="was changed by somebody else") as e:
+        hand_over(cluster)
+    assert e.value.reason == "Conflict" and len(cluster.writes) == 5
+
+
+@pytest.mark.parametrize("now", [at("2", generation=2), None])
+def test_an_object_whose_spec_was_changed_or_that_is_gone_does_not_change_hands(now: dict | None) -> None:
+    cluster = FakeCluster("Conflict", now=now)
+    with pytest.raises(GpuOpsError, match="while it changed hands with Helm"):
+        hand_over(cluster)
+    assert len(cluster.writes) == 1
+
+
+def test_another_refusal_ends_a_hand_over_at_once() -> None:
+    cluster = FakeCluster("Forbidden", now=at("2"))
+    with pytest.raises(GpuOpsError, match=r"^no$") as e:
+        hand_over(cluster)
+    assert e.value.reason == "Forbidden" and len(cluster.writes) == 1

@@ -169,3 +169,22 @@ def test_the_fields_of_a_manifest() -> None:
     ]
     bare = ownership.as_applied({"metadata": {}}, {"metadata": {"name": "x"}, "spec": {}}, "us")
     assert bare["metadata"]["managedFields"][0]["fieldsV1"] == {"f:spec": {}}
+
+
+def test_what_moves_keeps_the_version_and_time_of_the_newest_entry() -> None:
+    entries = [
+        {**entry("helm", {"f:a": {}}), "time": "1"},
+        {**entry("us", {"f:b": {}}), "time": "2"},
+        {**entry("helm", {"f:c": {}}), "time": "3"},
+    ]
+    (own, status) = ownership.moved(item({}, *entries), lambda one: one["manager"] in ("us", "helm"), "us")
+    assert own["time"] == "3" and own["fieldsV1"] == {"f:spec": {"f:a": {}, "f:b": {}, "f:c": {}}}
+    assert status == STATUS
+
+
+def test_marks_that_nobody_shall_own_leave_with_what_is_empty_then() -> None:
+    notes = {"f:annotations": {".": {}, "f:a": {}, "f:b": {}}, "f:labels": {".": {}, "f:c": {}}}
+    entries = [entry("helm", {"f:x": {}}, metadata=notes)]
+    nobodys = [("annotations", "a"), ("labels", "c"), ("labels", "none"), ("finalizers", "none")]
+    own = ownership.moved(item({}, *entries), lambda one: one["manager"] == "helm", "us", nobodys)[0]
+    assert own["fieldsV1"] == {"f:metadata": {"f:annotations": {".": {}, "f:b": {}}}, "f:spec": {"f:x": {}}}

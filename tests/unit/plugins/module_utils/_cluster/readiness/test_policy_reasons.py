@@ -76,6 +76,22 @@ def test_a_gpucluster_that_the_operator_reports_as_ready() -> None:
     assert (found.nodes_ready, found.nodes_total) == (2, 2)
 
 
+def test_operands_of_a_clusterpolicy_are_not_missed_beside_a_gpucluster() -> None:
+    found = of_gpucluster()
+    assert {rollout.state for rollout in found.operands} == {"disabled"}
+
+
+def test_the_tolerations_of_a_gpucluster_count() -> None:
+    taint = {"key": "team", "value": "ml", "effect": "NoSchedule"}
+    stack = ready(1)
+    stack.nodes[0]["spec"] = {"taints": [taint]}
+    stack.nodes[0]["status"] |= {"capacity": {}, "allocatable": {}}
+    facts = {"nodes": stack.nodes, "claimable": frozenset({"gpu-0000"})}
+    assert codes(of_gpucluster(**facts)) == ["NodesTainted"]
+    tolerant = {**GPUCLUSTER, "spec": {"daemonsets": {"tolerations": [{"operator": "Exists"}]}}}
+    assert codes(of_gpucluster(tolerant, **facts)) == []
+
+
 def test_a_gpucluster_whose_operands_do_not_run_yet() -> None:
     found = of_gpucluster(not_ready("OperandNotReady", "Waiting for operand pods to be ready"))
     assert (found.state, codes(found)) == ("progressing", ["StateNotReady"])

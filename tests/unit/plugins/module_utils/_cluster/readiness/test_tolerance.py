@@ -140,3 +140,8 @@ def test_each_node_is_judged_or_left_out_for_one_reason() -> None:
 def test_unready_nodes_that_are_tolerated_are_left_out() -> None:
     scope = tolerance.scope_of(fleet({}, {}, {}), {}, tolerance.NOTHING).without({"gpu-0001"})
     assert names(scope.judged) == ["gpu-0000", "gpu-0002"] and names(scope.left_out["NodesTolerated"]) == ["gpu-0001"]
+
+
+def test_a_node_without_gpus_does_not_end_the_search_for_others() -> None:
+    scope = tolerance.scope_of([node("a"), cpu_node(), node("b")], {}, tolerance.NOTHING)
+    assert [found["metadata"]["name"] for found in scope.judged] == ["gpu-a", "gpu-b"]
