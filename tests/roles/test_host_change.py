@@ -291,7 +291,7 @@ def check_the_change(cases: Cases, folder: Path) -> None:
     assert (nodes["left"], nodes["unproved"], nodes["broken"]) == (DRAINED, HELD, HELD), run.output
     assert "x" not in cases.hosts["quoted"].run("ls", "/srv").split()
     tainted = taints(cases.lab, cases.node("unproved"))["gpuops.nvidia/failed.change"]
-    assert "2-GPUs" in tainted or "99" in tainted, tainted
+    assert tainted.startswith("The-PCI-bus-has-2-GPUs-and-99-are-expected"), tainted
     assert f"{cases.hosts['unproved'].name} is not fit for service: " in run.output
     assert (
         f"Its node {cases.node('unproved')} stays drained and has the taint gpuops.nvidia/failed.change." in run.output
