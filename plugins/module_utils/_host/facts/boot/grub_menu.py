@@ -343,7 +343,7 @@ class _Script:
             if not part.is_variable or part.quoted:
                 current = (current or "") + value
                 continue
-            # White space at the ends does not separate words, which only GRUB does so.
+            # GRUB drops white space at the ends of the value, so it separates no words.
             for number, piece in enumerate(value.split()):
                 if number and current is not None:
                     found.append(current)

@@ -164,7 +164,10 @@ def _fallback(host: Host, menu: str, script: Block, boot: grub_menu.Boot) -> lis
     environment = {**_environment(host), "initrdfail": "1"}
     if "initrdfail" not in boot.variables or environment.get("next_entry"):
         return None
-    again = grub_menu.boot(script, _machine(host, menu, environment))
+    try:
+        again = grub_menu.boot(script, _machine(host, menu, environment))
+    except grub_menu.UnknownBootError:
+        return None
     return _known(again.kernel) if again.kernel != boot.kernel and again.kernel.path == boot.kernel.path else None
 
 

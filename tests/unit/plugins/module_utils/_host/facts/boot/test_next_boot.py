@@ -61,6 +61,12 @@ def test_an_image_of_amazons_cloud_has_a_second_try(tmp_path: Path) -> None:
     )
 
 
+def test_a_second_try_that_is_not_known_is_none(tmp_path: Path) -> None:
+    text = 'if [ "$initrdfail" = 1 ]; then default=$root; fi\nmenuentry A {linux /vmlinuz-6.8 ro}'
+    found = next_boot(with_menu(tmp_path, text))
+    assert (found.version, found.fallback) == ("6.8", None)
+
+
 def test_a_choice_for_one_boot_counts_whatever_the_default_is(tmp_path: Path) -> None:
     found = next_boot(with_menu(tmp_path, recorded("menus/ubuntu-aws.cfg"), "next_entry=1>2"))
     assert (found.version, found.fallback) == ("6.5.0-1020-aws", None)
