@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import tempfile
 import typing as t
 from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.next_boot import NextBoot, next_boot
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.unit.fakes.host import FIXTURES, FakeHost, recorded
 
@@ -302,3 +305,31 @@ def test_unified_images_beside_entries_are_unknown(tmp_path: Path) -> None:
 
 def test_without_entries_and_menu_the_next_boot_is_unknown(tmp_path: Path) -> None:
     assert next_boot(FakeHost(tmp_path)) == NextBoot(reason="Neither boot loader entries nor a grub.cfg can be read")
+
+
+PIECES = ["if", "then", "else", "fi", "[ $initrdfail = 1 ]", "menuentry A {", "}", "linux /vmlinuz-6.8 ro $x", "blscfg"]
+PIECES += [
+    "submenu S {",
+    "load_env",
+    "default=$saved_entry",
+    "default=$root",
+    "search --set=x",
+    "source $prefix/a",
+    "\n",
+]
+WORDS = st.lists(st.sampled_from([*PIECES, ";", "'", '"', "$", "\\", "1>0", "function f {", "f"]), max_size=40)
+TEXT = st.text(alphabet=st.characters(codec="utf-8"), max_size=40)
+
+
+@settings(max_examples=100)
+@given(WORDS.map(" ".join), TEXT, TEXT, st.booleans())
+def test_no_file_of_a_boot_loader_breaks_the_reader(menu: str, block: str, entry: str, announces: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        host = with_menu(Path(folder), menu, f"saved_entry={block}\n{block}")
+        host.put("/boot/loader/entries/a-6.8.conf", f"linux /vmlinuz-6.8\noptions {entry}\n{entry}\n")
+        host.put("/boot/loader/loader.conf", f"default {entry}\n")
+        if announces:
+            announce(host, "LoaderInfo", "systemd-boot 257")
+        found = next_boot(host)
+        assert (found.arguments is None) is bool(found.reason)
+        assert found.version is not None or found.source is None
