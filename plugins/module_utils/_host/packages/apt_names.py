@@ -110,12 +110,12 @@ def _signed_modules(observed: Observed, prefix: str) -> tuple[str, ...]:
 
     The package of a flavour (linux-modules-nvidia-580-server-open-aws) follows the kernels of linux-image-aws.
     """
-    offered = {package.name for package in observed.offered} | {package.name for package in observed.installed}
+    offered = {package.name for package in (*observed.offered, *observed.installed)}
     kernels = [prefix + kernel for kernel in observed.kernels]
-    flavours = [name for name in (prefix + each for each in _kernel_flavours(observed)) if name in offered]
-    if not observed.kernels or kernels[-1] not in offered:
+    names = [*kernels, *(prefix + each for each in _kernel_flavours(observed))]
+    if not kernels or kernels[-1] not in offered:
         return ()
-    return tuple(dict.fromkeys([name for name in kernels if name in offered] + flavours))
+    return tuple(dict.fromkeys(name for name in names if name in offered))
 
 
 def _kernel_flavours(observed: Observed) -> list[str]:

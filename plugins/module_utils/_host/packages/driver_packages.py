@@ -46,17 +46,21 @@ def manage(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> Json
     names = {field.name for field in dataclasses.fields(Request)}
     request = Request(**{key: _frozen(value) for key, value in options.items() if key in names})
     with host.locked():
-        family.refresh()
-        observed = observe(host, family, options, request)
-        plan = _planned(request, options["former"] or {}, observed, family)
-        outcome = _simulated(plan, family)
-        plan = _checked(plan, observed, outcome)
-        result = _result(plan, observed, outcome, family)
-        if plan.refused and not check_mode:
-            raise GpuOpsError(plan.refused, **{key: result[key] for key in ("action", "former", "wanted")})
-        if result["changed"] and not check_mode:
-            _carry_out(host, family, plan, observed)
-        loaded = loading.load(host, plan, observed, outcome, options, check_mode)
+        return _manage(host, family, request, options, check_mode)
+
+
+def _manage(host: Host, family: Family, request: Request, options: t.Mapping[str, t.Any], check_mode: bool) -> Json:
+    family.refresh()
+    observed = observe(host, family, options, request)
+    plan = _planned(request, options["former"] or {}, observed, family)
+    outcome = _simulated(plan, family)
+    plan = _checked(plan, observed, outcome)
+    result = _result(plan, observed, outcome, family)
+    if plan.refused and not check_mode:
+        raise GpuOpsError(plan.refused, **{key: result[key] for key in ("action", "former", "wanted")})
+    if result["changed"] and not check_mode:
+        _carry_out(host, family, plan, observed)
+    loaded = loading.load(host, plan, observed, outcome, options, check_mode)
     return {**result, **loaded, "changed": result["changed"] or loaded["changed"]}
 
 
@@ -85,28 +89,38 @@ def _planned(request: Request, former: Json, observed: Observed, family: Family)
 def restoration(former: Json, observed: Observed, family: Family) -> Plan:
     """Return the way back to the packages that a result has called former, at exactly their versions."""
     packages: dict[str, str] = former.get("packages") or {}
-    installed = {package.name: package.version for package in observed.installed}
-    wrong = {name: version for name, version in packages.items() if installed.get(name) != version}
-    remove = tuple(name for name in family.removal(observed) if name not in packages)
-    offered = {(package.name, package.version) for package in observed.offered}
+    installed = {(package.name, package.version) for package in observed.installed}
+    wrong = dict(item for item in packages.items() if item not in installed)
     kept = family.kept(wrong)
-    missing = [
-        f"{name}={version}" for name, version in wrong.items() if (name, version) not in offered and name not in kept
-    ]
     transaction = Transaction(
-        install={name: version for name, version in wrong.items() if name not in kept},
-        remove=remove,
-        pins={path: text for path, text in (former.get("pins") or {}).items() if observed.pins.get(path) != text},
-        local=tuple(kept[name] for name in wrong if name in kept),
+        install={name: wrong[name] for name in wrong if name not in kept},
+        remove=tuple(sorted(set(family.removal(observed)) - packages.keys())),
+        pins=_different_pins(former, observed),
+        local=tuple(kept.values()),
         version=former.get("version") or "",
     )
-    refused = None
-    if former.get("uninstaller"):
-        refused = f"{former['described']} was installed without packages. Run its installer again."
-    elif missing:
-        refused = f"No repository and no kept file has {first_few(missing)}, which the former driver consists of."
     action = "none" if transaction.empty and not transaction.pins else "restore"
+    refused = _no_way_back(former, _missing(wrong, observed, family))
     return Plan(action, transaction, version=former.get("version"), refused=refused)
+
+
+def _different_pins(former: Json, observed: Observed) -> dict[str, str | None]:
+    return {path: text for path, text in (former.get("pins") or {}).items() if observed.pins.get(path) != text}
+
+
+def _no_way_back(former: Json, missing: list[str]) -> str | None:
+    if former.get("uninstaller"):
+        return f"The host had {former['described']}, which no package manager can install. Run its installer again."
+    if missing:
+        return f"No repository and no kept file has {first_few(missing)}, which the former driver consists of."
+    return None
+
+
+def _missing(packages: t.Mapping[str, str], observed: Observed, family: Family) -> list[str]:
+    """Return the packages that no repository offers in their version and no file has, as name=version."""
+    offered, kept = {(package.name, package.version) for package in observed.offered}, family.kept(packages)
+    lost = [name for name in packages if name not in kept and (name, packages[name]) not in offered]
+    return [f"{name}={packages[name]}" for name in lost]
 
 
 def _simulated(plan: Plan, family: Family) -> Outcome:
@@ -182,9 +196,7 @@ def _interruptions(plan: Plan, observed: Observed, outcome: Outcome) -> list[str
 
 
 def _way_back(stack: t.Mapping[str, str], observed: Observed, family: Family) -> Json:
-    offered = {(package.name, package.version) for package in observed.offered}
-    kept = family.kept(stack)
-    missing = [f"{name}={stack[name]}" for name in stack if name not in kept and (name, stack[name]) not in offered]
+    missing = _missing(stack, observed, family)
     return {"possible": not missing and not observed.driver.uninstaller, "missing": missing}
 
 

@@ -39,7 +39,6 @@ def observe(host: Host, family: Family, options: t.Mapping[str, t.Any], request:
     owners = {path: owner for path, owner in family.owners(files).items() if owner}
     driver = _driver(host, family, installed, files, owners)
     kernels = options["kernels"] or [host.read("/proc/sys/kernel/osrelease") or ""]
-    pins = {path: host.read(path) for path in family.pins(request, driver.version)}
     return Observed(
         driver=driver,
         installed=installed,
@@ -47,11 +46,17 @@ def observe(host: Host, family: Family, options: t.Mapping[str, t.Any], request:
         owners=tuple(sorted(set(owners.values()))),
         secure_boot=bool(secure_boot(host).facts["enabled"]),
         mok=_key_enrolled(host),
-        kernels=tuple(dict.fromkeys(kernel for kernel in kernels if kernel)),
+        kernels=tuple(dict.fromkeys(filter(None, kernels))),
         built_for=tuple(kernel for kernel in kernels if host.exists(f"/lib/modules/{kernel}/build/Makefile")),
         gpus=tuple(options["gpus"]),
-        pins={path: None if text is None else f"{text}\n" for path, text in pins.items()},
+        pins={path: _text(host, path) for path in family.pins(request, driver.version)},
     )
+
+
+def _text(host: Host, path: str) -> str | None:
+    """Return a file's text as it was written, or None if there is no file."""
+    text = host.read(path)
+    return None if text is None else f"{text}\n"
 
 
 def driver_files(host: Host) -> list[str]:
@@ -68,12 +73,11 @@ def _driver(
         return Driver(present=True, origin="container", version=facts.loaded_version(host), loaded=True)
     origin, flavour = family.recognise(installed, tuple(owners.values()))
     loaded, uninstaller = facts.is_loaded(host), _uninstaller(host, family)
-    if uninstaller or (files and not owners and origin is None):
-        origin = "runfile" if uninstaller else "unknown"
-    present = bool(uninstaller or flavour or loaded or (files and not owners))
+    nobodys = bool(files) and not owners
+    present = any((uninstaller, flavour, loaded, nobodys))
     return Driver(
         present=present,
-        origin=(origin or "unknown") if present else None,
+        origin=_origin(origin, uninstaller, nobodys) if present else None,
         version=_version(host, installed, files),
         flavour=flavour or facts.module_type(host.read(facts.VERSION_FILE)),
         loaded=loaded,
@@ -81,6 +85,12 @@ def _driver(
         uninstaller=uninstaller,
         system=family.dgx_release(),
     )
+
+
+def _origin(of_packages: str | None, uninstaller: str | None, nobodys: bool) -> str:
+    if uninstaller:
+        return "runfile"
+    return "unknown" if nobodys or of_packages is None else of_packages
 
 
 def _uninstaller(host: Host, family: Family) -> str | None:

@@ -152,21 +152,22 @@ def _differences(request: Request, driver: Driver) -> list[str]:
 
 def _adopted(request: Request, observed: Observed, names: Names) -> Plan:
     """Keep the driver, and install only what it lacks, in its own version."""
-    driver = observed.driver
+    driver, version = observed.driver, observed.driver.version or ""
     layout = _layout_of(request, observed, names)
-    install = _companions(request, observed, layout, driver.version or "")
-    if not driver.libraries:
-        install.update(_required(observed, layout, driver.version or ""))
-    install.update({name: "" for name in layout.modules if layout.signed and not observed.has(name)})
-    unsupported = flavours.choose(observed.gpus, branch=branch_of(driver.version or "")).failure
-    messages = [unsupported] if unsupported else []
+    extra, messages = _extra(observed, layout) if driver.origin == layout.origin else ({}, [])
+    install = {**_lacking(observed, layout), **_companions(request, observed, layout, version), **extra}
     pins = _changed_pins(observed, names.pins(request, driver.version))
-    if driver.origin == layout.origin:
-        extra, more = _extra(observed, layout)
-        install, messages = {**install, **extra}, [*messages, *more]
-    transaction = Transaction(install=install, pins=pins, version=driver.version or "")
+    unsupported = flavours.choose(observed.gpus, branch=branch_of(version)).failure
+    transaction = Transaction(install=install, pins=pins, version=version)
     action = "adopt" if transaction.empty and not pins else "install"
-    return Plan(action, transaction, layout, driver.version, messages=tuple(messages))
+    return Plan(action, transaction, layout, driver.version, messages=(*filter(None, [unsupported]), *messages))
+
+
+def _lacking(observed: Observed, layout: Layout) -> dict[str, str]:
+    """Return what an installation that was cut off lacks, and the signed modules of kernels that are new."""
+    required = {} if observed.driver.libraries else _required(observed, layout, observed.driver.version or "")
+    modules = {name: "" for name in layout.modules if layout.signed and not observed.has(name)}
+    return {**required, **modules}
 
 
 def _layout_of(request: Request, observed: Observed, names: Names) -> Layout:
@@ -206,15 +207,20 @@ def _named(request: Request, observed: Observed, names: Names) -> _Target:
     layout = Layout("packages", request.wanted_branch, request.flavour, request.packages)
     versions = [version for version in _complete(observed, layout) if _version_fits(request, version)]
     if not versions:
-        offers = sorted({f"{p.name} {p.upstream}" for name in request.packages for p in observed.versions(name)})
-        offered = f" They offer {first_few(offers)}." if offers else ""
-        wanted = f" in version {request.version or request.wanted_branch}" if request.wanted_branch else ""
-        raise _RefusedError(f"The host's repositories do not offer {', '.join(request.packages)}{wanted}.{offered}")
+        raise _RefusedError(_none_of_the_named(request, observed))
     branch = branch_of(versions[0])
-    choice = flavours.choose(observed.gpus, request.flavour, branch if branch.isdecimal() else "")
-    others = names.layouts(request, observed, branch, choice.flavour or "open") if branch.isdecimal() else []
-    extra, companions = (others[0].extra, others[0].companions) if others else ((), {})
-    return _Target(dataclasses.replace(layout, companions=companions, extra=extra), versions[0])
+    if not branch.isdecimal():
+        return _Target(layout, versions[0])
+    flavour = flavours.choose(observed.gpus, request.flavour, branch).flavour or "open"
+    [known, *dummy] = names.layouts(request, observed, branch, flavour)
+    return _Target(dataclasses.replace(layout, companions=known.companions, extra=known.extra), versions[0])
+
+
+def _none_of_the_named(request: Request, observed: Observed) -> str:
+    offers = sorted({f"{p.name} {p.upstream}" for name in request.packages for p in observed.versions(name)})
+    offered = f" They offer {first_few(offers)}." if offers else ""
+    wanted = f" in version {request.version or request.wanted_branch}" if request.wanted_branch else ""
+    return f"The host's repositories do not offer {', '.join(request.packages)}{wanted}.{offered}"
 
 
 def _version_fits(request: Request, version: str) -> bool:
@@ -313,19 +319,18 @@ def _former(
     observed: Observed, names: Names, target: _Target, new: t.Collection[str]
 ) -> tuple[dict[str, str], list[str]]:
     """Return the other packages of the former driver that move to the new version, and those that have none."""
-    former = observed.driver.version
-    if not observed.driver.present or former is None:
-        return {}, []
-    ours = set(names.removal(observed))
-    old = [
-        each for each in observed.installed if each.name in ours and each.upstream == former and each.name not in new
-    ]
-    moved = {}
-    for package in old:
-        offers = [each for each in _offers(observed, target.layout, package.name) if each.upstream == target.version]
-        if offers:
-            moved[package.name] = offers[0].version
-    return moved, [package.name for package in old if package.name not in moved]
+    former = observed.driver.version if observed.driver.present else None
+    ours = set(names.removal(observed)) - set(new)
+    old = [each.name for each in observed.installed if each.name in ours and each.upstream == former]
+    successors = {name: _successor(observed, target, name) for name in old}
+    moved = {name: version for name, version in successors.items() if version}
+    return moved, [name for name in old if name not in moved]
+
+
+def _successor(observed: Observed, target: _Target, name: str) -> str:
+    """Return the full version of a package that belongs to the target, or an empty string."""
+    offers = _offers(observed, target.layout, name)
+    return next((package.version for package in offers if package.upstream == target.version), "")
 
 
 def _required(observed: Observed, layout: Layout, version: str) -> dict[str, str]:
@@ -372,12 +377,21 @@ def _companion(observed: Observed, names: t.Sequence[str], exact: str, near: str
     """Return the first offered companion: in the exact version, else in the branch of the driver, else the newest."""
     offers = [package for name in names for package in observed.versions(name)]
     fitting = [package for package in offers if exact in ("", package.upstream)]
-    if fitting:
-        best = [p for p in fitting if p.upstream == near] or [
-            p for p in fitting if branch_of(p.version) == branch_of(near)
-        ]
-        return (best or fitting)[0].name, (best or fitting)[0].version
-    wanted = f"{' or '.join(names)}{f' in version {exact}' if exact else ''}"
+    if not fitting:
+        raise _RefusedError(_no_companion(names, exact, offers))
+    best = min(fitting, key=lambda package: _distance(package, near))
+    return best.name, best.version
+
+
+def _distance(package: Package, near: str) -> int:
+    """Return how far a package is from a version: the same, the same branch, or another branch."""
+    if package.upstream == near:
+        return 0
+    return 1 if branch_of(package.version) == branch_of(near) else 2
+
+
+def _no_companion(names: t.Sequence[str], exact: str, offers: t.Sequence[Package]) -> str:
+    wanted = " or ".join(names) + (f" in version {exact}" if exact else "")
     found = first_few([f"{package.name} {package.upstream}" for package in offers])
     advice = f"They offer {found}." if found else "Name a repository that does in host_driver_repositories."
-    raise _RefusedError(f"The host's repositories do not offer {wanted}. {advice}")
+    return f"The host's repositories do not offer {wanted}. {advice}"

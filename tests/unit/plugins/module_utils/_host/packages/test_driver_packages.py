@@ -98,7 +98,7 @@ def test_a_way_back_that_is_lost_is_refused(host: AptHost) -> None:
     )
     former = {"uninstaller": "/usr/bin/nvidia-uninstall", "described": "the driver 1 of a .run installer"}
     assert manage(host, check=True, state="restored", former=former)["refused"] == (
-        "the driver 1 of a .run installer was installed without packages. Run its installer again."
+        "The host had the driver 1 of a .run installer, which no package manager can install. Run its installer again."
     )
 
 
