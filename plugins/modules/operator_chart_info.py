@@ -121,6 +121,15 @@ EXAMPLES = r"""
   gpuops.nvidia.operator_chart_info:
     chart_ref: ./charts/gpu-operator
     kube_version: 1.36.0
+
+- name: Render a chart for this cluster, with a GPUCluster, which needs Dynamic Resource Allocation
+  gpuops.nvidia.operator_chart_info:
+    chart_ref: ./charts/gpu-operator
+    use_cluster: true
+    values:
+      clusterPolicy: {deployCR: false}
+      gpuCluster: {deployCR: true}
+      driver: {nvidiaDriverCRD: {enabled: true}}
 """
 
 RETURN = r"""

@@ -164,3 +164,20 @@ def test_a_rollout_is_ready_when_every_pod_that_counts_is(left_out: tuple[int, .
 def test_a_pod_that_does_not_exist_is_taken_to_be_missing_on_a_node_that_counts() -> None:
     stack = roll(ready(3), "nvidia-dcgm", 3, 2, 2, 2)
     assert verdict(stack, Tolerance(exclude_nodes=("gpu-0000",))).state == "progressing"
+
+
+def test_a_daemonset_none_of_whose_pods_has_the_newest_revision_says_nothing_about_them() -> None:
+    """The API leaves out a number that is zero."""
+    status = {"observedGeneration": 1, "desiredNumberScheduled": 1, "numberAvailable": 1}
+    daemonset = {"metadata": {"generation": 1}, "status": status}
+    assert not rollouts.is_complete(daemonset) and rollouts.is_rolling(daemonset)
+    empty = {"metadata": {"generation": 1}, "status": {"observedGeneration": 1}}
+    assert rollouts.is_complete(empty) and not rollouts.is_rolling(empty)
+
+
+def test_nothing_is_expected_of_an_operand_that_is_switched_off() -> None:
+    stack = ready(2)
+    del stack.daemonsets["nvidia-dcgm-exporter"]
+    stack.policies[0]["spec"]["dcgmExporter"] = {"enabled": False}
+    found = next(item for item in verdict(stack).operands if item.operand == "dcgm-exporter")
+    assert (found.state, found.expected, found.desired) == ("disabled", 0, 0)
