@@ -31,7 +31,7 @@ def check_memory(subject: Subject) -> list[Verdict]:
     for gpu in subject.gpus:
         name = name_of(gpu)
         found.failed += [f"{name} {problem}" for problem in _memory_problems(gpu)]
-        missing = [field for field in ("ecc", "remapped_rows") if gpu.get(field) is None]
+        missing = _missing_memory_readings(gpu)
         if missing and (_checks_its_memory(gpu) or gpu.get("uuid") is None):
             found.unknown.append(f"{name} does not report {' and '.join(missing)}: {_why(subject, gpu, missing[0])}")
     return found.verdicts("proof_memory", "No GPU reports a memory error.", f"{_RESET}. {_REPLACE}.")
@@ -51,6 +51,12 @@ def _memory_problems(gpu: Json) -> list[str]:
     if pages.get("pending"):
         problems.append("retires pages only at the next reset")
     return problems
+
+
+def _missing_memory_readings(gpu: Json) -> list[str]:
+    missing = [field for field in ("ecc", "remapped_rows") if gpu.get(field) is None]
+    ecc = gpu.get("ecc") or {}
+    return ["ecc.uncorrected", *missing] if ecc.get("enabled") and ecc.get("uncorrected") is None else missing
 
 
 def _checks_its_memory(gpu: Json) -> bool:

@@ -19,6 +19,16 @@ NO_DRIVER = (
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
     "Make sure that the latest NVIDIA driver is installed and running.\n"
 )
+_NO_ERRORS = dict.fromkeys(
+    (
+        "sram_correctable",
+        "sram_uncorrectable_parity",
+        "sram_uncorrectable_secded",
+        "dram_correctable",
+        "dram_uncorrectable",
+    ),
+    "0",
+)
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version:"
 
 
@@ -42,11 +52,22 @@ def main(arguments: list[str]) -> int:
 
 
 def _report_of_all(gpus: list[dict[str, str]], version: str, arguments: list[str]) -> str:
+    if arguments[:1] == ["nvlink"]:
+        return "\n".join(map(_links, gpus))
     if {"-L", "--list-gpus"} & set(arguments):
         return "\n".join(f"GPU {gpu['index']}: {gpu['name']} (UUID: {gpu['uuid']})" for gpu in gpus)
     if "-q" in arguments and {"-x", "--xml-format"} & set(arguments):
         return _xml(gpus, version)
     return f"NVIDIA-SMI {version} (stand-in)    Driver Version: {version}    {len(gpus)} GPUs"
+
+
+def _links(gpu: dict[str, str]) -> str:
+    model = spec.MODELS[spec.load().model]
+    # Without switches, nothing is at the other end. Those of an A100 are up only when the fabric manager has run.
+    is_up = _is_switched(model) and (_joins_a_fabric(model) or os.path.exists(FABRIC_MANAGER_READY))
+    state = model.link_speed if is_up else "<inactive>"
+    links = (f"\t Link {link}: {state}" for link in range(model.links))
+    return "\n".join([f"GPU {gpu['index']}: {gpu['name']} (UUID: {gpu['uuid']})", *links])
 
 
 def _value(arguments: list[str], option: str) -> str | None:
@@ -76,11 +97,20 @@ def _gpu(index: int, address: str) -> dict[str, str]:
     }
 
 
-def _fabric(model: spec.Model) -> str:
+def _is_switched(model: spec.Model) -> bool:
     machine = spec.load()
     # The switches of NVLink 5 are no PCI devices of the host.
     switched = machine.nvswitches or (model.device == spec.MODELS["b200-sxm"].device and machine.gpus >= 8)
-    if not model.nvlink or not switched:
+    return bool(model.links and switched)
+
+
+def _joins_a_fabric(model: spec.Model) -> bool:
+    """Return whether the driver reports the state of the fabric, which it does from Hopper on."""
+    return model.device != spec.MODELS["a100-sxm"].device
+
+
+def _fabric(model: spec.Model) -> str:
+    if not _is_switched(model) or not _joins_a_fabric(model):
         return "N/A"
     return "Completed" if os.path.exists(FABRIC_MANAGER_READY) else "In Progress"
 
@@ -145,6 +175,7 @@ def _report(gpu: dict[str, str]) -> dict[str, object]:
             "free": gpu["memory.total"],
         },
         "ecc_mode": {"current_ecc": "Enabled", "pending_ecc": "Enabled"},
+        "ecc_errors": {"volatile": _NO_ERRORS, "aggregate": _NO_ERRORS},
         "remapped_rows": {
             "remapped_row_corr": "0",
             "remapped_row_unc": "0",

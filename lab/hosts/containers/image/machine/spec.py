@@ -24,14 +24,16 @@ class Model:
     memory_mib: int
     power_w: int
     pcie_generation: int
-    nvlink: bool = False
+    links: int = 0
+    link_speed: str = ""
+    """The speed of a link as nvidia-smi writes it."""
 
 
 MODELS = {
-    "a100-sxm": Model(0x20B2, 0x1463, "NVIDIA A100-SXM4-80GB", 81920, 400, 4, nvlink=True),
-    "h100-sxm": Model(0x2330, 0x16C1, "NVIDIA H100 80GB HBM3", 81559, 700, 5, nvlink=True),
-    "h200-sxm": Model(0x2335, 0x18BE, "NVIDIA H200", 143771, 700, 5, nvlink=True),
-    "b200-sxm": Model(0x2901, 0x1999, "NVIDIA B200", 183359, 1000, 6, nvlink=True),
+    "a100-sxm": Model(0x20B2, 0x1463, "NVIDIA A100-SXM4-80GB", 81920, 400, 4, 12, "25 GB/s"),
+    "h100-sxm": Model(0x2330, 0x16C1, "NVIDIA H100 80GB HBM3", 81559, 700, 5, 18, "26.562 GB/s"),
+    "h200-sxm": Model(0x2335, 0x18BE, "NVIDIA H200", 143771, 700, 5, 18, "26.562 GB/s"),
+    "b200-sxm": Model(0x2901, 0x1999, "NVIDIA B200", 183359, 1000, 6, 18, "53.125 GB/s"),
     "h100-pcie": Model(0x2331, 0x1626, "NVIDIA H100 PCIe", 81559, 350, 5),
     "l40s": Model(0x26B9, 0x1851, "NVIDIA L40S", 46068, 350, 4),
 }

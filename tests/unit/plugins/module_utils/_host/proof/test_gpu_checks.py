@@ -62,7 +62,7 @@ def test_an_excluded_gpu_is_not_judged(check: Check) -> None:
             {"ecc": {"enabled": True, "pending": True, "uncorrected": 2}},
             "has had 2 uncorrected memory errors since the driver was loaded",
         ),
-        ({"ecc": {"enabled": True, "pending": False}}, "turns ECC off only at the next reset"),
+        ({"ecc": {"enabled": True, "pending": False, "uncorrected": 0}}, "turns ECC off only at the next reset"),
         ({"ecc": {"enabled": False, "pending": True}}, "turns ECC on only at the next reset"),
         ({"remapped_rows": {"failure": True, "pending": False}}, "has no row left to replace a failed one"),
         ({"remapped_rows": {"failure": False, "pending": True}}, "replaces failed rows only at the next reset"),
@@ -77,6 +77,8 @@ def test_memory_that_fails(values: dict[str, t.Any], message: str) -> None:
     ("values", "result"),
     [
         ({"ecc": None}, "unknown"),
+        ({"ecc": {"enabled": True, "pending": True, "uncorrected": None}}, "unknown"),
+        ({"ecc": {"enabled": False, "pending": False, "uncorrected": None}}, "passed"),
         ({"remapped_rows": None}, "unknown"),
         ({**A100, "remapped_rows": None}, "unknown"),
         ({"architecture": "Blackwell", "device_id": "10de:2901", "ecc": None}, "unknown"),
