@@ -260,8 +260,8 @@ ansible_facts:
               version: 2.1.4
         xid:
           description:
-            - The newest 100 errors of GPUs (V(xid)) and of NVSwitches (V(sxid)) in the kernel log since the boot, in the
-              order of time.
+            - The newest 100 errors of GPUs (V(xid)) and of NVSwitches (V(sxid)) in the kernel log since the boot, in
+              the order of time.
             - V(meaning) and V(action) are those of NVIDIA's Xid catalog. V(severity) is V(fatal), V(nonfatal) or
               V(correctable), for errors of NVSwitches and of NVLink 5. V(recovery_action) is what the driver recommends
               in an Xid 154. V(gpu_instance) and V(compute_instance) are those of a GPU with MIG.
