@@ -76,7 +76,7 @@ class AptHost(FakeHost):
         return "\n".join([*stanzas, *local])
 
     def _env(self, command: list[str]) -> str:
-        program = [word for word in command[1:] if not re.match(r"[A-Z_]+=", word)]
+        program = [word for word in command[1:] if not re.match(r"[A-Z_]+=|--chdir=", word)]
         return self._apt_get(program) if program[0] == "apt-get" else ""
 
     def _mark(self, command: list[str]) -> str:
@@ -85,14 +85,14 @@ class AptHost(FakeHost):
         return ""
 
     def _apt_get(self, command: list[str]) -> str:
-        if "install" not in command:
-            return ""
-        words = command[command.index("install") + 1 :]
-        if "--download-only" in command:
-            for word in words:
+        if "download" in command:
+            for word in command[command.index("download") + 1 :]:
                 name, dummy, version = word.partition("=")
                 self.put(f"/var/cache/gpuops/packages/{name}_{version.replace(':', '%3a')}_amd64.deb", "")
             return ""
+        if "install" not in command:
+            return ""
+        words = command[command.index("install") + 1 :]
         install = dict(map(self._wanted, (word for word in words if not word.endswith("-"))))
         remove = [word[:-1] for word in words if word.endswith("-")]
         if "--simulate" not in command:

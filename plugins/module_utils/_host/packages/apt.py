@@ -208,10 +208,9 @@ class Apt(Family):
             f"{name}={packages[name]}" for name in packages if name not in kept and (name, packages[name]) in offered
         ]
         if wanted:
-            self.host.run(["mkdir", "--parents", f"{KEPT}/partial"])
-            command = ["apt-get", "--quiet", "--yes", "--reinstall", "--download-only", "--allow-downgrades"]
-            command += ["--allow-change-held-packages", f"--option=Dir::Cache::Archives={KEPT}", "install", *wanted]
-            self._patiently(command)
+            self.host.run(["mkdir", "--parents", KEPT])
+            # Unlike install --download-only, this also copies from repositories on the disk.
+            self._patiently(["apt-get", "--quiet", "download", *wanted], KEPT)
         kept = self.kept(packages)
         return [f"{name}={version}" for name, version in packages.items() if name not in kept]
 
@@ -234,12 +233,12 @@ class Apt(Family):
             raise GpuOpsError(f"The package manager does not answer: {output.error}.", reason="PackageManager")
         return output.stdout
 
-    def _patiently(self, command: t.Sequence[str]) -> Output:
+    def _patiently(self, command: t.Sequence[str], folder: str = "/") -> Output:
         """Run a command that needs apt's locks, which unattended-upgrades may hold for minutes after the first boot."""
         settings = ["DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_MODE=l"]
         deadline = time.monotonic() + self.lock_timeout_s
         while True:
-            output = self.host.run(["env", *settings, *command], TRANSACTION_TIMEOUT_S)
+            output = self.host.run(["env", f"--chdir={folder}", *settings, *command], TRANSACTION_TIMEOUT_S)
             locked = not output.ok and any(text in output.stderr for text in _LOCKED)
             if not locked or time.monotonic() >= deadline:
                 return output

@@ -50,7 +50,7 @@ def manage(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> Json
 
 
 def _manage(host: Host, family: Family, request: Request, options: t.Mapping[str, t.Any], check_mode: bool) -> Json:
-    family.refresh()
+    _refresh(family, request)
     observed = observe(host, family, options, request)
     plan = _planned(request, options["former"] or {}, observed, family)
     outcome = _simulated(plan, family)
@@ -62,6 +62,15 @@ def _manage(host: Host, family: Family, request: Request, options: t.Mapping[str
         _carry_out(host, family, plan, observed)
     loaded = loading.load(host, plan, observed, outcome, options, check_mode)
     return {**result, **loaded, "changed": result["changed"] or loaded["changed"]}
+
+
+def _refresh(family: Family, request: Request) -> None:
+    """Update the lists of packages. Neither a removal nor the way back depends on them."""
+    try:
+        family.refresh()
+    except GpuOpsError:
+        if request.state == "present":
+            raise
 
 
 def family_of(host: Host, lock_timeout_s: float) -> Family:

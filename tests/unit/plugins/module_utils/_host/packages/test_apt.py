@@ -154,7 +154,7 @@ def test_packages_on_hold_are_released_and_held_again(host: AptHost, apt: core.A
 def test_an_earlier_transaction_that_was_killed_is_completed_first(host: AptHost, apt: core.Apt) -> None:
     host.commands["dpkg"] = lambda command: "nvidia-smi is half configured\n" if "--audit" in command else "amd64\n"
     apt.apply(Transaction({"libcuda1": "535.261.03-1"}))
-    programs = [command[3:] for command in host.ran if command[0] == "env"]
+    programs = [command[4:] for command in host.ran if command[0] == "env"]
     assert programs[0] == ["dpkg", "--configure", "-a"] and programs[1][:2] == ["apt-get", "--quiet"]
 
 

@@ -85,6 +85,16 @@ def test_a_change_needs_permission_and_keeps_the_way_back(host: AptHost) -> None
     assert done["way_back"] == {"possible": True, "missing": []}
 
     host.offers = {name: [] for name in NAMES}
+    host.remove("/var/lib/apt/lists/deb.debian.org_Packages")
+
+    def without_update(command: list[str]) -> str:
+        if "update" in command:
+            raise OSError("the repository is away")
+        return AptHost._env(host, command)
+
+    host.commands["env"] = without_update
+    with pytest.raises(GpuOpsError, match="The lists of packages cannot be updated"):
+        manage(host, version="535.261.03")
     back = manage(host, state="restored", former=done["former"])
     assert (back["action"], installed(host)) == ("restore", dict.fromkeys(NAMES, OLD))
     assert "535.216.03" in str(host.read(PINS))
