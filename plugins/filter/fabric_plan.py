@@ -71,6 +71,10 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _NEEDED = {"none": (), "nvswitch": ("fabric_manager",), "nvlink5": ("fabric_manager", "nvlsm"), "nvl72": ("imex",)}
 _MAY_CONFLICT = ("fabric_manager", "imex", "persistenced")
+_KEEP = (
+    "The host runs its own driver {version}, which needs {units}. Set gpuops_driver to host to keep it, or "
+    "host_driver_remove to true to remove it before a driver container comes."
+)
 
 
 def fabric_plan(
@@ -92,44 +96,57 @@ def fabric_plan(
 def _left_to_container(facts: Json, masked: t.Sequence[str]) -> Json:
     """Stop what would conflict with a driver container. A service without a package on the host runs in it."""
     services, driver = facts["services"], facts["driver"]
-    found = {name: services[name] for name in _MAY_CONFLICT if services[name]["package"]}
-    units = [SERVICES[name].unit for name, service in found.items() if service["active"] or service["enabled"]]
+    found = {SERVICES[name].unit: services[name] for name in _installed(services, _MAY_CONFLICT)}
+    units = [unit for unit, service in found.items() if _conflicts(service)]
     if units and driver["loaded"] and not driver["containerised"]:
-        return {
-            "failure": (
-                f"The host runs its own driver {driver['version']}, which needs {', '.join(units)}. Set gpuops_driver "
-                "to host to keep it, or host_driver_remove to true to remove it before a driver container comes."
-            )
-        }
-    units += [SERVICES[name].unit for name in found if SERVICES[name].unit in masked]
-    stopped = [SERVICES[name].unit for name, service in found.items() if service["active"] and driver["loaded"]]
+        return {"failure": _KEEP.format(version=driver["version"], units=", ".join(units))}
+    stopped = [unit for unit in units if found[unit]["active"]] if driver["loaded"] else []
     return {
-        "mask": sorted(set(units)),
-        "interrupts": [f"{unit} is stopped, which GPU workloads may be using." for unit in stopped],
+        "mask": sorted({*units, *set(found).intersection(masked)}),
+        "interrupts": list(map("{} is stopped, which GPU workloads may be using.".format, stopped)),
     }
+
+
+def _conflicts(service: Json) -> bool:
+    return bool(service["active"] or service["enabled"])
 
 
 def _of_host(facts: Json, fabric: str, imex_nodes: list[str], imex_list: str, persistence: bool) -> Json:
-    services, driver = facts["services"], facts["driver"]
-    needed = [name for name in _NEEDED[fabric] if name != "imex" or imex_nodes]
+    services = facts["services"]
+    needed = _NEEDED[fabric] if imex_nodes else _without(["imex"], _NEEDED[fabric])
     # The fabric manager starts NVLSM.
-    run = [name for name in needed if name != "nvlsm"] + ["persistenced"] * persistence
-    installed = [name for name in run if services[name]["package"]]
-    # Nothing answers while the libraries are not those of the loaded driver.
-    pending = not driver["loaded"] or driver.get("installed_version") not in (None, driver["version"])
-    pending = pending or driver.get("matches") is False
-    unlike = [name for name in installed if services[name]["matches_driver"] is False]
-    mask = ["imex"] if fabric == "nvl72" and not imex_nodes and services["imex"]["package"] else []
-    disable = ["persistenced"] if services["persistenced"]["package"] and not persistence else []
+    run = [*_without(["nvlsm"], needed), *["persistenced"] * persistence]
+    installed = _installed(services, run)
+    unlike = _other_version(services, installed)
+    mask = _installed(services, ["imex"] * (fabric == "nvl72" and not imex_nodes))
+    pending = _is_pending(facts["driver"])
     return {
         "run": _units(installed),
-        "start": [] if pending else _units(name for name in installed if name not in unlike),
+        "start": [] if pending else _units(_without(unlike, installed)),
         "mask": _units(mask),
-        "disable": _units(disable),
-        "lacking": [name for name in needed if not services[name]["package"]],
+        "disable": _units(_installed(services, ["persistenced"] * (not persistence))),
+        "lacking": _without(_installed(services, needed), needed),
         "interrupts": _interrupts(services["imex"], mask, imex_nodes, imex_list),
-        "failure": "" if pending or not unlike else _unlike(services, unlike, driver["version"]),
+        "failure": "" if pending else _unlike(services, unlike, facts["driver"]["version"]),
     }
+
+
+def _is_pending(driver: Json) -> bool:
+    """Return whether the driver takes effect at the next boot. Nothing answers before that."""
+    installed = driver.get("installed_version") or driver["version"]
+    return not driver["loaded"] or installed != driver["version"] or driver.get("matches") is False
+
+
+def _without(left_out: t.Collection[str], names: t.Iterable[str]) -> list[str]:
+    return [name for name in names if name not in left_out]
+
+
+def _other_version(services: Json, names: t.Iterable[str]) -> list[str]:
+    return [name for name in names if services[name]["matches_driver"] is False]
+
+
+def _installed(services: Json, names: t.Iterable[str]) -> list[str]:
+    return [name for name in names if services[name]["package"]]
 
 
 def _interrupts(imex: Json, mask: list[str], nodes: list[str], listed: str) -> list[str]:
@@ -144,8 +161,12 @@ def _interrupts(imex: Json, mask: list[str], nodes: list[str], listed: str) -> l
 
 
 def _unlike(services: Json, names: list[str], version: str) -> str:
+    """Return what is wrong with services that are not of the driver's version."""
     wrong = ", ".join(f"{services[name]['package']} {services[name]['version']}" for name in names)
-    return f"The host runs the driver {version}, and {wrong} serves another one. Let host_driver install both together."
+    message = (
+        f"The host runs the driver {version}, and {wrong} serves another one. Let host_driver install both together."
+    )
+    return message if names else ""
 
 
 def _units(names: t.Iterable[str]) -> list[str]:

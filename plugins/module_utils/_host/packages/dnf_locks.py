@@ -42,14 +42,22 @@ def pins(
     If nothing is asked for, a module stream keeps the driver in its branch, and the block the packages in no stream.
     """
     names = [name for name in matching(epochs, DRIVER_PACKAGES) if not _OWN_VERSION.match(name)]
-    kept = ""
-    if request and request.wanted_branch:
-        kept = version if request.version and version else f"{request.wanted_branch}.*"
-    elif request and modular and version:
+    kept = _asked_for(request, version)
+    if not kept and request and modular and version:
         kept, names = f"{branch_of(version)}.*", matching(names, _IN_NO_STREAM)
-    lines = [f"{name}-{epochs[name]}:{kept}-*" for name in names] if kept else []
-    block = "".join(f"{line}\n" for line in (BEGIN, *lines, END)) if lines else ""
+    block = _block([f"{name}-{epochs[name]}:{kept}-*" for name in names]) if kept else ""
     return {LOCKS: _BLOCK.sub("", _text(host)) + block or None}
+
+
+def _block(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in (BEGIN, *lines, END)) if lines else ""
+
+
+def _asked_for(request: Request | None, version: str | None) -> str:
+    """Return the version or the versions of the branch that the user asks for, or an empty string."""
+    if request is None or not request.wanted_branch:
+        return ""
+    return version if request.version and version else f"{request.wanted_branch}.*"
 
 
 def _text(host: Host) -> str:

@@ -22,6 +22,12 @@ _ADDED = ("Installing", "Upgrading", "Downgrading", "Reinstalling")
 _REMOVED = ("Removing",)
 _ROW = re.compile(r"^ (\S+)\s+(\S+)\s+((?:\d+:)?\S+-\S+)\s+(\S+)\s+")
 _STREAM_ROW = re.compile(rf"^{MODULE}\s+(\S+)", re.MULTILINE)
+_REFUSALS = (
+    (r"nothing provides (\S+(?: [<>=]+ \S+)?) needed by (\S+)", "No enabled repository offers {0}, which {1} needs"),
+    (r"Unable to find a match: (.+)", "No enabled repository offers {0}"),
+    (r"package (\S+) conflicts with (\S+) provided by (\S+)", "{0} conflicts with {2}"),
+    (r"(\S+) is filtered out by modular filtering", "The enabled module stream does not have {0}"),
+)
 _NOISE = re.compile(r"^(?:Last metadata|Dependencies resolved|Operation aborted|Unable to detect release|\(try to)")
 
 
@@ -100,17 +106,13 @@ def refusal(stdout: str, stderr: str) -> str:
             "No enabled repository offers dkms, which builds the driver's modules. Enable EPEL, which has it, or a "
             "mirror of EPEL"
         )
-    for pattern, words in (
-        (
-            r"nothing provides (\S+(?: [<>=]+ \S+)?) needed by (\S+)",
-            "No enabled repository offers {0}, which {1} needs",
-        ),
-        (r"Unable to find a match: (.+)", "No enabled repository offers {0}"),
-        (r"package (\S+) conflicts with (\S+) provided by (\S+)", "{0} conflicts with {2}"),
-        (r"(\S+) is filtered out by modular filtering", "The enabled module stream does not have {0}"),
-    ):
+    for pattern, words in _REFUSALS:
         match = re.search(pattern, text)
         if match:
             return words.format(*match.groups())
-    first = next((line for line in lines if not line.startswith("Error:") or len(line) > len("Error:")), "no message")
+    return _first_line(lines)
+
+
+def _first_line(lines: t.Sequence[str]) -> str:
+    first = next((line for line in lines if line != "Error:"), "no message")
     return first.rstrip(".")
