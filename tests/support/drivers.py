@@ -71,7 +71,7 @@ def load(host: ContainerHost) -> None:
 def packages(host: ContainerHost) -> dict[str, str]:
     """Return NVIDIA's installed packages and their versions, without the distribution's revision."""
     rows = [row.split() for row in host.shell(_LIST.get(host.flavour, _LIST_DEBS)).splitlines()]
-    installed = [row[:2] for row in rows if row[2:] in ([], ["ii"])]
+    installed = [row[:2] for row in rows if row[2:] in ([], ["ii"], ["hi"])]
     return {name: version.partition("-")[0] for name, version in installed if "nvidia" in name or name == "nvlsm"}
 
 

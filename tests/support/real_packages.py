@@ -54,8 +54,10 @@ class Release:
 
     def driver(self, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
         """Run the module, and return its result, which has ``msg`` if the module failed."""
+        # Without any option, ansible would take "{}" for one.
+        arguments = json.dumps({"state": "present", **options})
         command = ["ansible", self.host.name, "--inventory", str(self._inventory)]
-        command += ["--module-name", "gpuops.nvidia.driver_packages", "--args", json.dumps(options)]
+        command += ["--module-name", "gpuops.nvidia.driver_packages", "--args", arguments]
         run = self._ansible.finish(self._ansible.command([*command, "--check"] if check else command), 900)
         assert "=> " in run.output, run.output
         return dict(json.loads(run.output.partition("=> ")[2]))
