@@ -45,7 +45,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_p
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _WITHOUT_FABRIC_STATE = ("Maxwell", "Pascal", "Volta", "Turing", "Ampere")
-_COMPLETE, _SUCCESS, _UNHEALTHY = "Completed", "Success", "Unhealthy"
+_COMPLETE = "Completed"
+_SUCCESS = "Success"
+_UNHEALTHY = "Unhealthy"
 
 
 def service_gaps(facts: Json, units: t.Collection[str]) -> list[str]:
