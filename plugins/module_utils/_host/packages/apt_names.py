@@ -71,12 +71,6 @@ def _dkms_origin(package: Package) -> str:
     return next((origin for pattern, origin in _DKMS_ORIGINS if pattern.fullmatch(package.name)), "unknown")
 
 
-def module_package(installed: t.Iterable[Package]) -> Package | None:
-    """Return the installed package that has or builds the kernel modules."""
-    found = [package for package in installed if _SIGNED.fullmatch(package.name) or _DKMS.fullmatch(package.name)]
-    return found[0] if found else None
-
-
 def removal(observed: Observed) -> list[str]:
     """Return the packages that a removal of the driver removes: by name, and those that own the driver's files."""
     ours = {package.name for package in observed.installed if nvidia_packages.is_driver(package.name)}
