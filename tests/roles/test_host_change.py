@@ -350,6 +350,7 @@ def test_a_driver_that_is_not_proved_goes_back_to_the_former_one(cluster: Lab, t
         plays = Plays(hosts, tmp_path, cluster)
         once, always = plays.hosts
         for host, condition in ((once, ON_NEW), (always, "true")):
+            host.shell("echo blacklist nouveau > /etc/modprobe.d/test.conf && update-initramfs -u")
             drivers.install_with_apt(host)
             host.shell(f"cat > /etc/apt/apt.conf.d/99breaks <<'END'\n{BREAKS.format(condition=condition)}END")
 
