@@ -67,8 +67,8 @@ class Playbook:
             "ANSIBLE_NOCOLOR": "true",
             "ANSIBLE_ROLES_PATH": str(INTEGRATION / "targets"),
             "K8S_AUTH_KUBECONFIG": str(kubeconfig),
-            # One setting more than a plain kubeconfig makes each task load the Kubernetes client, whose oldest version the
-            # oldest dependencies are there to test.
+            # One setting more than a plain kubeconfig makes each task load the Kubernetes client. The run with the
+            # oldest dependencies is there to test it.
             **({"K8S_AUTH_VERIFY_SSL": "true"} if os.environ.get("GPUOPS_DEPENDENCIES") == "oldest" else {}),
             # The environment with the oldest dependencies has a helm of its own.
             "PATH": f"{Path(sys.executable).parent}:{helm.parent}:{os.environ['PATH']}",
