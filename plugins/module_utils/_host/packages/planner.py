@@ -92,7 +92,8 @@ def _removal(request: Request, observed: Observed, names: Names) -> Plan:
         return Plan("remove", transaction, refused=refused, uninstall=driver.uninstaller)
     if not transaction.empty or driver.uninstaller or pins:
         return Plan("remove", transaction, uninstall=driver.uninstaller)
-    if driver.present:
+    # A driver that was removed stays loaded until the reboot.
+    if driver.present and driver.libraries:
         return Plan("remove", refused=f"The host has {driver.described}, and no package owns its files. Remove them.")
     return Plan("none")
 

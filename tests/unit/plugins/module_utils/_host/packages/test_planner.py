@@ -319,3 +319,8 @@ def test_files_that_nobody_owns_are_named() -> None:
     assert found.refused == (
         "The host has the driver 570.86.15 of unknown origin, and no package owns its files. Remove them."
     )
+
+
+def test_a_driver_that_is_only_still_loaded_is_gone() -> None:
+    loaded = Driver(True, "unknown", "570.86.15", loaded=True, libraries=False)
+    assert plan(host(driver=loaded), state="absent") == Plan("none")
