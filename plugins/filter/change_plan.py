@@ -106,7 +106,7 @@ def change_plan(found: Json, allowed: bool | None = None, drain: bool = True) ->
         "state": "due" if reasons or stage else "none",
         "reason": "",
         "reasons": reasons,
-        "change": bool(_interruptions(found)),
+        "change": bool(_interruptions(found, stage)),
         "finish": bool(stage) and (not reasons or allowed is False),
         "back": stage == BACK,
         "stage": stage,
@@ -121,11 +121,17 @@ def change_plan(found: Json, allowed: bool | None = None, drain: bool = True) ->
     return plan
 
 
-def _interruptions(found: Json) -> list[str]:
+def _interruptions(found: Json, stage: str) -> list[str]:
+    """Return why the driver, its services or the runtimes change here.
+
+    Packages that interrupt nothing are not changed here, unless an earlier run has left the host without them.
+    """
     driver = found.get("driver") or {}
-    if not driver.get("interrupts"):
-        return []
-    return driver.get("interrupt_reasons") or ["The driver changes"]
+    if driver.get("interrupts"):
+        return driver.get("interrupt_reasons") or ["The driver changes"]
+    transaction = driver.get("transaction") or {}
+    is_incomplete = bool(stage and (transaction.get("install") or transaction.get("remove")))
+    return ["An earlier run did not finish the change of the driver"] if is_incomplete else []
 
 
 def _reasons(found: Json, stage: str) -> list[str]:
@@ -133,7 +139,7 @@ def _reasons(found: Json, stage: str) -> list[str]:
     refused = [driver["refused"]] if driver.get("refused") else []
     reboots = [*(found["facts"]["reboot"]["reasons"] or []), *(found.get("reboots") or [])]
     back = [_LEFT_BACK] if stage == BACK else []
-    every = [*refused, *_interruptions(found), *reboots, *back]
+    every = [*refused, *_interruptions(found, stage), *reboots, *back]
     return list(dict.fromkeys(reason.rstrip(".") for reason in every))
 
 

@@ -62,6 +62,15 @@ def test_a_driver_that_interrupts_nothing_is_not_due() -> None:
     assert change_plan(found(driver=driver))["state"] == "none"
 
 
+@pytest.mark.parametrize("what", ["install", "remove"])
+def test_a_driver_that_an_earlier_run_did_not_bring_about_is_due(what: str) -> None:
+    driver = {"interrupts": False, "refused": None, "transaction": {what: [{"name": "nvidia-driver"}]}}
+    plan = change_plan(found(driver=driver, record={"stage": "failed"}), allowed=True)
+    assert plan["reasons"] == ["An earlier run did not finish the change of the driver"]
+    assert (plan["change"], plan["finish"]) == (True, False)
+    assert change_plan(found(driver=driver), allowed=True)["state"] == "none"
+
+
 def test_an_interruption_without_a_word_about_it_still_counts() -> None:
     assert change_plan(found(driver={"interrupts": True}), allowed=True)["reasons"] == ["The driver changes"]
 
