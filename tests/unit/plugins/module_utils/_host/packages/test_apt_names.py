@@ -15,7 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model
 
 KERNEL = "6.14.0-37-generic"
 
-# `dpkg -l` of an Ubuntu 24.04 with the driver of Ubuntu's archive, from a public bug report (kernel 6.14.0-37).
+# An excerpt of `dpkg -l` on an Ubuntu 24.04 with the driver of Ubuntu's archive, published by a user.
 SIGNED_UBUNTU = """\
 libnvidia-compute-580 580.95.05-0ubuntu0.24.04.3
 libnvidia-egl-wayland1 1:1.1.13-1ubuntu0.1
