@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils import _python
+
 # First of all, so that a Python that is too old ends the module with a sentence.
-from ansible_collections.gpuops.nvidia.plugins.module_utils import _python  # noqa: F401
+_python.check()
 
 Reason = t.Literal[
     # The Kubernetes API answered with an error, or not at all

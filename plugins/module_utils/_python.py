@@ -6,8 +6,8 @@
 
 """Ends a module with one sentence if the host's Python is too old for the rest of the collection.
 
-Every module imports this file first, by way of the errors. Other files fail with a traceback on such a Python when they
-are imported. ansible-core 2.19 still starts modules with Python 3.8.
+Every module imports the errors first, which call ``check``. Other files fail with a traceback on such a Python when
+they are imported. ansible-core 2.19 still starts modules with Python 3.8.
 """
 
 from __future__ import annotations
@@ -34,7 +34,4 @@ def check() -> None:
     reason = refusal(tuple(sys.version_info[:3]))
     if reason:
         sys.stdout.write(json.dumps({"failed": True, "msg": reason}) + "\n")
-        sys.exit(1)
-
-
-check()
+        raise SystemExit(1)

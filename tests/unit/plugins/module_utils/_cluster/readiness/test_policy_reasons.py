@@ -51,14 +51,18 @@ GPUCLUSTER: Json = {
 }
 
 
-def of_gpucluster(gpucluster: Json = GPUCLUSTER, **changes: t.Any) -> Verdict:
+def of_gpucluster(gpucluster: Json | None = None, **changes: t.Any) -> Verdict:
     """Return the verdict on two nodes whose GPUs are claimed, with no operand but those of the GPUCluster."""
     stack = ready(2)
     stack.daemonsets.clear()
     for node in stack.nodes:
         for kind in ("capacity", "allocatable"):
             node["status"][kind] = {}
-    facts = {"policies": [], "gpuclusters": [gpucluster], "claimable": frozenset({"gpu-0000", "gpu-0001"})}
+    facts = {
+        "policies": [],
+        "gpuclusters": [gpucluster or GPUCLUSTER],
+        "claimable": frozenset({"gpu-0000", "gpu-0001"}),
+    }
     return verdict(stack, **{**facts, **changes})
 
 

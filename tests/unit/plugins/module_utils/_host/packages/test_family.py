@@ -17,5 +17,4 @@ def test_both_package_managers_do_everything_that_a_family_does() -> None:
 
 
 def test_only_a_family_that_knows_dgx_os_names_it() -> None:
-    methods: dict[str, t.Any] = dict.fromkeys(Family.__abstractmethods__, lambda self: None)
-    assert type("Other", (Family,), methods)().dgx_release() is None
+    assert Family.dgx_release(t.cast("Family", None)) is None

@@ -30,7 +30,9 @@ from tests.unit.fakes.host import recorded
 FILES = {"/boot/grub/grubenv": "x"}
 
 
-def booted(text: str, files: t.Mapping[str, str] = FILES, entries: t.Sequence[Entry] = (), **environment: str) -> Boot:
+def booted(
+    text: str, files: t.Mapping[str, str] | None = None, entries: t.Sequence[Entry] = (), **environment: str
+) -> Boot:
     return boot(
         parse(text),
         Machine(
@@ -38,7 +40,7 @@ def booted(text: str, files: t.Mapping[str, str] = FILES, entries: t.Sequence[En
             platform="pc",
             cpu="x86_64",
             environment=environment,
-            read=files.get,
+            read=(FILES if files is None else files).get,
             entries=lambda value_of: entries,
         ),
     )
