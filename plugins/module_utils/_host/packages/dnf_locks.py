@@ -46,7 +46,12 @@ def pins(
     if not kept and request and modular and version:
         kept, names = f"{branch_of(version)}.*", matching(names, _IN_NO_STREAM)
     block = _block([f"{name}-{epochs[name]}:{kept}-*" for name in names]) if kept else ""
-    return {LOCKS: _BLOCK.sub("", _text(host)) + block or None}
+    return {LOCKS: _with_block(_text(host), block) or None}
+
+
+def _with_block(text: str, block: str) -> str:
+    """Return the list with the block where the former one was, since others have blocks of their own behind it."""
+    return _BLOCK.sub(lambda former: block, text) if _BLOCK.search(text) else text + block
 
 
 def _block(lines: list[str]) -> str:
