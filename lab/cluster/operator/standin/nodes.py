@@ -74,6 +74,20 @@ def label_patch(node: Json, spec: Json) -> dict[str, str | None]:
     return present | _operand_patch(labels, deployed, spec)
 
 
+_CLAIMED = ("driver", "dra-driver", "dra-validator", "dcgm-dra", "dcgm-exporter-dra")
+"""The operands of a GPUCluster."""
+
+
+def claim_label_patch(node: Json) -> dict[str, str | None]:
+    """Return the changes of a node's labels for the operands of a GPUCluster."""
+    if not is_gpu_node(node):
+        return {}
+    labels = labels_of(node)
+    wanted = {PRESENT: "true", **{DEPLOY + name: "true" for name in _CLAIMED}}
+    left = {key for key in labels if key in _DEPLOYABLE} - wanted.keys()
+    return {**{key: value for key, value in wanted.items() if labels.get(key) != value}, **dict.fromkeys(sorted(left))}
+
+
 def _operand_patch(labels: t.Mapping[str, str], deployed: set[str], spec: Json) -> dict[str, str | None]:
     wanted = {DEPLOY + name for name in _deployed(labels, spec)}
     patch: dict[str, str | None] = {key: "true" for key in sorted(wanted) if not labels.get(key)}

@@ -14,7 +14,15 @@ from lab.cluster.operator.standin.cache import Cache
 from lab.cluster.operator.standin.controllers.policy import oldest
 from lab.cluster.operator.standin.drivers import OWNER, delegated, owners, upgrade_policy
 from lab.cluster.operator.standin.images import ReconcileError
-from lab.cluster.operator.standin.nodes import PRESENT, STATE, UPGRADE_ENABLED, annotation_patch, label_patch, labels_of
+from lab.cluster.operator.standin.nodes import (
+    PRESENT,
+    STATE,
+    UPGRADE_ENABLED,
+    annotation_patch,
+    claim_label_patch,
+    label_patch,
+    labels_of,
+)
 from lab.cluster.operator.standin.render import block
 
 WRITERS = 16
@@ -32,10 +40,12 @@ class Labeller:
 
     def __call__(self) -> float | None:
         """Label each node with its operands, then with the owner of its driver, then with a due upgrade."""
-        policy = oldest(self._caches["policies"].items())
+        policy, clusters = oldest(self._caches["policies"].items()), self._caches["gpuclusters"].items()
         if policy is None:
+            if clusters:
+                self._label_for_claims()
             return None
-        if self._caches["gpuclusters"].items():
+        if clusters:
             raise ReconcileError("both ClusterPolicy and GPUCluster CRs exist; only one may be present at a time")
         spec, nodes = policy["spec"], self._caches["nodes"].items()
         patches = [(node, label_patch(node, spec)) for node in nodes]
@@ -47,6 +57,14 @@ class Labeller:
             self._hand_over(nodes)
         self._write("annotations", self._annotations(spec, nodes))
         return None
+
+    def _label_for_claims(self) -> None:
+        """Label each node for the operands of a GPUCluster, which leaves drivers to NVIDIADrivers."""
+        nodes = self._caches["nodes"].items()
+        patches = [(node, claim_label_patch(node)) for node in nodes]
+        self._write("labels", patches)
+        if not any(PRESENT in patch for node, patch in patches):
+            self._hand_over(nodes)
 
     def _hand_over(self, nodes: list[Json]) -> None:
         drivers = self._caches["nvidiadrivers"].items()

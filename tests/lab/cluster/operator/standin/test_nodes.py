@@ -63,3 +63,16 @@ def test_annotation_follows_the_upgrade_policy() -> None:
     wanted = {"driver": {"upgradePolicy": {"autoUpgrade": True}}}
     assert nodes.annotation_patch(node(NFD), wanted) == {nodes.UPGRADE_ENABLED: "true"}
     assert nodes.annotation_patch(node(NFD), {}) == {}
+
+
+def test_the_labels_of_a_gpuclusters_operands() -> None:
+    """NVIDIA's operator v26.7.0 writes these, and removes those of a ClusterPolicy's operands."""
+    old = {f"{nodes.DEPLOY}device-plugin": "true", f"{nodes.DEPLOY}mine": "true"}
+    wanted = {
+        f"{nodes.DEPLOY}{name}": "true"
+        for name in ("driver", "dra-driver", "dra-validator", "dcgm-dra", "dcgm-exporter-dra")
+    }
+    patch = nodes.claim_label_patch(node({**NFD, **old}))
+    assert patch == {nodes.PRESENT: "true", **wanted, f"{nodes.DEPLOY}device-plugin": None}
+    assert nodes.claim_label_patch(node({**NFD, nodes.PRESENT: "true", **wanted})) == {}
+    assert nodes.claim_label_patch(node()) == {}
