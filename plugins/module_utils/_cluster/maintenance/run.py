@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
-import math
-import time
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, hold, plan
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain, eviction, hold, plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import NodeChange
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.result import (
@@ -31,14 +28,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_f
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 DRAIN_POLL_S = 1.0
-LATE_PODS_S = 1.0
-"""How long a pod may still appear after the cordon: the scheduler may have chosen the node just before."""
-
-EVICTION_RETRY_S = 5.0
-"""How long to leave a pod alone after its eviction was requested."""
-
-HOLD_CHECK_S = 5.0
-"""How often to look whether a node that is being drained is still held and cordoned."""
 
 
 # ---- the module's one call ----------------------------------------------------------------------------------------
@@ -105,28 +94,10 @@ def predict(fleet: Fleet, changes: list[NodeChange]) -> list[NodeResult]:
 
 def _predict_node(fleet: Fleet, change: NodeChange, answers: list[str | None]) -> NodeResult:
     result = NodeResult(change.name, changed=change.changed, evicted=sorted(map(full_name, change.evictions)))
-    _describe(fleet, result, change.node_after)
-    _note_uncordoned(result, change.node)
+    drain.describe(fleet, result, change.node_after)
+    drain.note_uncordoned(result, change.node)
     result.left = {full_name(pod): answer for pod, answer in zip(change.evictions, answers) if answer}
     return result
-
-
-def _describe(fleet: Fleet, result: NodeResult, node: Json) -> None:
-    """Set in a result how a node is held, and say for whom it stays cordoned after it was released."""
-    holders = fleet.holders_of(node)
-    result.describe(node, holders)
-    held = hold.hold_of(node)
-    left_for = hold.cordoned_for(node, holders)
-    if held.unschedulable and not held.purposes and left_for:
-        lifts = any(holder.lifts for holder in left_for)
-        never = "" if lifts else ", which will not uncordon it: run this again when it has finished"
-        result.note(f"It stays cordoned for {first_few(list(map(str, left_for)))}{never}.")
-
-
-def _note_uncordoned(result: NodeResult, node: Json) -> None:
-    held = hold.hold_of(node)
-    if held.purposes and not held.unschedulable:
-        result.note("Somebody else uncordoned it while it was held.")
 
 
 def apply(fleet: Fleet, changes: list[NodeChange], absent: t.Sequence[NodeResult] = ()) -> list[NodeResult]:
@@ -150,10 +121,10 @@ def _restore(fleet: Fleet, changes: list[NodeChange], absent: t.Sequence[NodeRes
     done, errors = release(fleet, {change.name: change.make_patch for change in changes})
     results = {change.name: NodeResult(change.name) for change in changes}
     for change in changes:
-        _note_uncordoned(results[change.name], change.node)
+        drain.note_uncordoned(results[change.name], change.node)
     for name, (node, changed) in done.items():
         results[name].changed = changed
-        _describe(fleet, results[name], node)
+        drain.describe(fleet, results[name], node)
     for name, error in errors.items():
         if error.reason == "NodeDeleted":
             results[name].gone()
@@ -185,43 +156,7 @@ def release(
     return done, errors
 
 
-# ---- the drain ----------------------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass
-class _Drain:
-    """A node that is being drained."""
-
-    result: NodeResult
-    since: float
-    settled: float
-    """The time after which no new pods appear on the node."""
-    refused: dict[str, str] = dataclasses.field(default_factory=dict)
-    retry_at: dict[str, float] = dataclasses.field(default_factory=dict)
-    node: Json | None = None
-    """The node at the last look at it."""
-    check_at: float = 0.0
-    """When to look at the node again."""
-    lost: str = ""
-    """Why the node cannot be drained any more, if somebody else has deleted or released it."""
-    pods: list[Json] = dataclasses.field(default_factory=list)
-    """The pods that the last look found, without those that are given up."""
-
-    @property
-    def name(self) -> str:
-        return self.result.node
-
-    @property
-    def left(self) -> dict[str, str]:
-        """The pods that are still there, each with the API's refusal of its eviction or an empty string."""
-        return {full_name(pod): self._refusal(pod) for pod in self.pods}
-
-    def _refusal(self, pod: Json) -> str:
-        return "" if eviction.is_ending(pod) else self.refused.get(eviction.uid_of(pod), "")
-
-    def is_due(self, pod: Json) -> bool:
-        """Return whether to request a pod's eviction now."""
-        return not eviction.is_ending(pod) and time.monotonic() >= self.retry_at.get(eviction.uid_of(pod), 0)
+# ---- the run ------------------------------------------------------------------------------------------------------
 
 
 class Run:
@@ -233,8 +168,8 @@ class Run:
         self._changes = {change.name: change for change in changes}
         self._results = {name: NodeResult(name) for name in self._changes}
         self._schedulable = dict(self._results)
-        self._cordoned: collections.deque[_Drain] = collections.deque()
-        self._active: dict[str, _Drain] = {}
+        self._cordoned: collections.deque[drain.Drain] = collections.deque()
+        self._drains = drain.Drains(fleet)
         self._progress = ""
         self._not_released: dict[str, str] = {}
         """Nodes that are still in maintenance although they should not be, and why."""
@@ -258,8 +193,8 @@ class Run:
         try:
             waiting.until(
                 self._step,
-                poll_s=lambda: DRAIN_POLL_S if self._active else 0,
-                patience_ends=self._next_deadline,
+                poll_s=lambda: DRAIN_POLL_S if self._drains.active else 0,
+                patience_ends=lambda: self._drains.next_deadline,
                 on_outage=lambda error: self._report(error.msg),
             )
             complete = not self.has_failed
@@ -277,24 +212,19 @@ class Run:
             return True
         self._fleet.each(self._cordon, list(self._schedulable.values()))
         self._start_drains()
-        drains = list(self._active.values())
-        self._fleet.each(self._look, drains)
-        self._evict(drains)
-        for drain in drains:
-            self._conclude(drain)
-        left = {name: drain.left for name, drain in self._active.items()}
-        self._report(eviction.progress(len(self._results), self._drained, left))
+        self._drains.look()
+        self._report(eviction.progress(len(self._results), self._drained, self._drains.left))
         return True if self._is_over else None
 
     @property
     def _is_over(self) -> bool:
-        at_work = self._schedulable or self._cordoned or self._active
+        at_work = self._schedulable or self._cordoned or self._drains.active
         return not at_work or (self.has_failed and self._options["restore_on_failure"])
 
     @property
     def _drained(self) -> int:
         failed = sum(result.failed for result in self.results)
-        return len(self._results) - len(self._schedulable) - len(self._cordoned) - len(self._active) - failed
+        return len(self._results) - len(self._schedulable) - len(self._cordoned) - len(self._drains.active) - failed
 
     def _report(self, line: str) -> None:
         """Append the progress to the progress file if it has changed. If that fails, the drain continues."""
@@ -304,120 +234,16 @@ class Run:
             with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as file:
                 file.write(f"{line}\n")
 
-    def _deadline(self, drain: _Drain) -> float:
-        return drain.since + float(self._options["timeout"])
-
-    def _next_deadline(self) -> float:
-        return min(map(self._deadline, self._active.values()), default=math.inf)
-
     def _cordon(self, result: NodeResult) -> None:
         """Cordon a node."""
-        change = self._changes[result.node]
-        try:
-            node, changed = self._fleet.patch(result.node, change.make_patch)
-        except GpuOpsError as e:
-            if e.reason != "NodeDeleted":
-                raise
-            result.fail(e.msg)
-        else:
-            _note_uncordoned(result, change.node)
-            _describe(self._fleet, result, node)
-            # An answer may have been lost: if the node has this call's stamp, this call has changed it.
-            result.changed = changed or change.is_held_by_this_call(node)
-            if self._options["state"] == "drained":
-                now = time.monotonic()
-                settled = now + (LATE_PODS_S if result.changed else 0)
-                self._cordoned.append(_Drain(result, now, settled, node=node, check_at=now + HOLD_CHECK_S))
+        cordoned = drain.cordon(self._fleet, self._changes[result.node], result)
+        if cordoned and self._options["state"] == "drained":
+            self._cordoned.append(cordoned)
         del self._schedulable[result.node]
 
     def _start_drains(self) -> None:
-        while self._cordoned and len(self._active) < self._options["parallel"]:
-            drain = self._cordoned.popleft()
-            drain.since = time.monotonic()
-            self._active[drain.name] = drain
-
-    def _look(self, drain: _Drain) -> None:
-        """Look at the pods on a node, and at the node itself now and then, and before its drain ends."""
-        pods = self._fleet.pods_on(drain.name)
-        try:
-            if not pods or time.monotonic() >= drain.check_at:
-                self._keep(drain)
-        except GpuOpsError as e:
-            if e.reason not in ("NodeDeleted", "NodeReleased"):
-                raise
-            drain.lost = e.msg
-        given_up = {full_name(pod): self._why_given_up(drain, pod) for pod in pods}
-        drain.result.left = {name: why for name, why in given_up.items() if why}
-        drain.pods = [pod for pod in pods if not given_up[full_name(pod)]]
-
-    def _keep(self, drain: _Drain) -> None:
-        """Cordon a node again if somebody else has uncordoned it, and renew its lease.
-
-        Raises an error if the node is held no more.
-        """
-        claim = dataclasses.replace(self._changes[drain.name].claim, now=self._fleet.now, renews=True)
-        was_uncordoned = False
-
-        def keep(node: Json) -> Json | None:
-            nonlocal was_uncordoned
-            held = hold.hold_of(node)
-            if claim.purpose not in held.purposes:
-                raise GpuOpsError("Another call has ended its maintenance in the meantime.", reason="NodeReleased")
-            was_uncordoned = not held.unschedulable
-            return hold.hold_patch(node, claim, self._fleet.holders_of(node))
-
-        drain.node, dummy = self._fleet.patch(drain.name, keep)
-        drain.check_at = time.monotonic() + HOLD_CHECK_S
-        if was_uncordoned:
-            drain.result.note("Somebody else uncordoned it while it was held. It is cordoned again.")
-        _describe(self._fleet, drain.result, drain.node)
-
-    def _why_given_up(self, drain: _Drain, pod: Json) -> str:
-        skip_s = self._options["skip_wait_for_delete_timeout"]
-        return eviction.given_up(pod, drain.node, self._fleet.now, skip_s) if drain.node else ""
-
-    def _evict(self, drains: list[_Drain]) -> None:
-        due = [(drain, pod) for drain in drains for pod in drain.pods if drain.is_due(pod)]
-        for drain, pod in due:
-            found = eviction.obstacles([pod], self._options)
-            if found:  # the pod has appeared since the plan was made
-                self._fail(drain, eviction.pods_in_the_way(found).msg)
-        self._fleet.each(self._request_eviction, [(drain, pod) for drain, pod in due if not drain.result.failed])
-
-    def _request_eviction(self, pair: tuple[_Drain, Json]) -> None:
-        drain, pod = pair
-        answer = self._fleet.evict(pod)
-        drain.retry_at[eviction.uid_of(pod)] = time.monotonic() + EVICTION_RETRY_S
-        if answer:
-            drain.refused[eviction.uid_of(pod)] = answer
-        elif answer is not None:
-            drain.result.changed = True
-            drain.result.evicted.append(full_name(pod))
-
-    def _conclude(self, drain: _Drain) -> None:
-        now = time.monotonic()
-        if drain.result.failed:
-            return
-        if drain.lost:
-            self._fail(drain, drain.lost)
-        elif not drain.pods and now >= drain.settled:
-            drain.result.seconds = round(now - drain.since, 1)
-            del self._active[drain.name]
-        elif drain.pods and now >= self._deadline(drain):
-            drain.result.left |= self._why_left(drain)
-            self._fail(drain, eviction.explain_left(drain.result.left, self._options["timeout"]))
-
-    def _why_left(self, drain: _Drain) -> dict[str, str]:
-        node, now = self._fleet.node(drain.name), self._fleet.now
-        refused = drain.refused
-        return {
-            full_name(pod): eviction.why_left(pod, node, refused.get(eviction.uid_of(pod)), now) for pod in drain.pods
-        }
-
-    def _fail(self, drain: _Drain, reason: str) -> None:
-        drain.result.fail(reason)
-        drain.result.seconds = round(time.monotonic() - drain.since, 1)
-        self._active.pop(drain.name, None)
+        while self._cordoned and len(self._drains.active) < self._options["parallel"]:
+            self._drains.begin(self._cordoned.popleft())
 
     # ---- after a failure
 
@@ -433,7 +259,7 @@ class Run:
             self._results[name].gone()
         for name, (node, dummy) in done.items():
             result = self._results[name]
-            _describe(self._fleet, result, node)
+            drain.describe(self._fleet, result, node)
             result.changed = bool(result.evicted)
             result.reason = result.reason or "The call failed, and this node was put back as it was."
         for name, why in self._not_released.items():

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import api as _cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain as _drain
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import run as _run
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold import (
@@ -32,8 +33,9 @@ BUDGET = {"reason": "DisruptionBudget", "message": "The disruption budget web ne
 @pytest.fixture
 def maintain(run_module: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
     """The module with quick waits, on two nodes."""
-    for name, seconds in {"DRAIN_POLL_S": 0.01, "LATE_PODS_S": 0.02, "EVICTION_RETRY_S": 0.02}.items():
-        monkeypatch.setattr(_run, name, seconds)
+    monkeypatch.setattr(_run, "DRAIN_POLL_S", 0.01)
+    for name, seconds in {"LATE_PODS_S": 0.02, "EVICTION_RETRY_S": 0.02}.items():
+        monkeypatch.setattr(_drain, name, seconds)
     for name, seconds in {"POLL_S": 0.01, "OUTAGE_S": 0.5}.items():
         monkeypatch.setattr(waiting, name, seconds)
     monkeypatch.setattr(_cluster, "THROTTLED_S", 0)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, run
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain, run
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import Holder, holders
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import NodeChange, plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -26,7 +26,7 @@ Json = dict[str, t.Any]
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(waiting, "time", clock)
-    monkeypatch.setattr(run, "time", clock)
+    monkeypatch.setattr(drain, "time", clock)
     return clock
 
 
@@ -193,15 +193,6 @@ def test_a_prediction_names_evictions_and_what_forbids_them() -> None:
     first, second = run.predict(fleet, changes(fleet))
     assert first.evicted == ["default/a"] and first.left == {"default/a": "the budget forbids it"}
     assert first.changed and first.unschedulable and second.purposes == ["reboot"]
-
-
-def test_a_refused_pod_is_left_alone_for_a_while(clock: Clock) -> None:
-    drain = run._Drain(run.NodeResult("gpu-0000"), clock.now_s, clock.now_s)
-    pod = workload("a")
-    drain.retry_at[eviction.uid_of(pod)] = clock.now_s + run.EVICTION_RETRY_S
-    assert not drain.is_due(pod)
-    clock.now_s += run.EVICTION_RETRY_S
-    assert drain.is_due(pod) and not drain.is_due(workload("a", deletionTimestamp="2026-11-21T10:00:00Z"))
 
 
 # ---- other maintainers --------------------------------------------------------------------------------------------
