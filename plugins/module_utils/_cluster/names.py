@@ -43,10 +43,15 @@ GPU_PRODUCT = "nvidia.com/gpu.product"
 GPU_COUNT = "nvidia.com/gpu.count"
 GPU_REPLICAS = "nvidia.com/gpu.replicas"
 """How many pods share each GPU: 1 without sharing, 0 for a GPU that is divided into MIG devices."""
+SHARING_STRATEGY = "nvidia.com/gpu.sharing-strategy"
 GPU_MEMORY = "nvidia.com/gpu.memory"
+COMPUTE_CAPABILITY = ("nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor")
 DRIVER_VERSION = "nvidia.com/cuda.driver-version.full"
 DRIVER_VERSION_PARTS = tuple(f"nvidia.com/cuda.driver.{part}" for part in ("major", "minor", "rev"))
 """The driver's version in the labels of older releases."""
+
+PLUGIN_CONFIG = "nvidia.com/device-plugin.config"
+"""A label that a user sets: the key of the device plugin's configuration for this node, in a ConfigMap."""
 
 # Labels of nodes, set by the MIG manager or for it
 
@@ -56,6 +61,15 @@ MIG_CONFIG = "nvidia.com/mig.config"
 MIG_STATE = "nvidia.com/mig.config.state"
 MIG_CHANGING = ("pending", "rebooting")
 """Values of the MIG state while the MIG manager works on a node."""
+MIG_PAUSED = PAUSED + "mig-change"
+MIG_DISABLED = "all-disabled"
+"""The layout without MIG, which every list of layouts has."""
+MIG_MANAGER = "nvidia-mig-manager"
+"""The name of the MIG manager's DaemonSet, the label ``app`` of its pods, and the component of its ConfigMaps."""
+MIG_LAYOUTS = "default-mig-parted-config"
+"""The ConfigMap with the layouts of all models, which a node without a list of its own uses."""
+MIG_NODE_LAYOUTS = "-mig-config"
+"""End of the name of the ConfigMap with a node's own layouts; the node's name stands before it."""
 
 # Labels of nodes, set by Node Feature Discovery
 
