@@ -23,7 +23,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 PLUGINS = ROOT / "plugins"
 UTILS = PLUGINS / "module_utils"
-CLUSTER, HOST = UTILS / "_cluster", UTILS / "_host"
+CLUSTER, HOST, MIG = UTILS / "_cluster", UTILS / "_host", UTILS / "_mig"
 TESTS = ROOT / "tests" / "unit" / "plugins"
 LAB = ROOT / "lab"
 OURS = "ansible_collections.gpuops.nvidia.plugins."
@@ -105,13 +105,18 @@ def test_the_wings_do_not_import_each_other(wing: Path, other: Path) -> None:
     assert {path: found for path, found in crossed.items() if any(relative(other) in each for each in found)} == {}
 
 
+def shared_code() -> list[Path]:
+    """Return the files that both wings may import: those beside the wings, and what MIG is."""
+    return [*UTILS.glob("*.py"), *python_files(MIG)]
+
+
 def test_shared_code_imports_neither_wing() -> None:
-    shared = [
+    crossed = [
         path
-        for path in UTILS.glob("*.py")
+        for path in shared_code()
         if any(wing in each.parents for each in own_files(path) for wing in (CLUSTER, HOST))
     ]
-    assert shared == []
+    assert crossed == []
 
 
 @pytest.mark.parametrize("module", [path.stem for path in python_files(PLUGINS / "modules")])
@@ -140,7 +145,7 @@ def host_code() -> list[Path]:
     modules = [
         path for path in python_files(PLUGINS / "modules") if any(HOST in each.parents for each in own_files(path))
     ]
-    return [*python_files(HOST), *UTILS.glob("*.py"), *modules]
+    return [*python_files(HOST), *shared_code(), *modules]
 
 
 @pytest.mark.parametrize("path", host_code(), ids=relative)
@@ -174,7 +179,7 @@ def test_host_code_imports_on_python_3_9() -> None:
         pytest.skip("There is no Python 3.9 here: install one, or name it in PYTHON39.")
     names = [
         OURS + ".".join(path.relative_to(PLUGINS).with_suffix("").parts)
-        for path in [*python_files(HOST), *UTILS.glob("*.py")]
+        for path in [*python_files(HOST), *shared_code()]
     ]
     code = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
     environment = {
