@@ -66,9 +66,14 @@ def operator(ansible: Playbook) -> None:
 
 
 @pytest.fixture
-def finishes(operator: None, ansible: Playbook) -> t.Iterator[None]:
-    """Start without operands. After the test, a run must succeed, whatever the failed run has left behind."""
+def no_operands(operator: None, ansible: Playbook) -> None:
+    """Start without operands."""
     works(ansible.module("gpuops.nvidia.clusterpolicy", state="absent", allow_disruption=True))
+
+
+@pytest.fixture
+def finishes(no_operands: None, ansible: Playbook) -> t.Iterator[None]:
+    """After the test, a run must succeed, whatever the failed run has left behind."""
     yield
     works(ansible.run(OPERATOR))
 
@@ -76,7 +81,7 @@ def finishes(operator: None, ansible: Playbook) -> t.Iterator[None]:
 # ---- ready only by the status ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("finishes")
+@pytest.mark.usefixtures("no_operands")
 def test_every_gpu_node_is_tainted(lab: Lab, ansible: Playbook) -> None:
     with kubectl_edit(
         lab, "taint", "nodes", "--all", "dedicated=training:NoSchedule", undo=["taint", "nodes", "--all", "dedicated-"]
@@ -89,7 +94,7 @@ def test_every_gpu_node_is_tainted(lab: Lab, ansible: Playbook) -> None:
     not_ready(run, "taint dedicated=training:NoSchedule is not tolerated", "daemonsets.tolerations")
 
 
-@pytest.mark.usefixtures("finishes")
+@pytest.mark.usefixtures("no_operands")
 def test_operands_switched_off(lab: Lab, ansible: Playbook) -> None:
     label = "nvidia.com/gpu.deploy.operands"
     with kubectl_edit(lab, "label", "nodes", "--all", f"{label}=false", undo=["label", "nodes", "--all", f"{label}-"]):
@@ -98,7 +103,7 @@ def test_operands_switched_off(lab: Lab, ansible: Playbook) -> None:
     not_ready(run, f"label {label}=false keeps the operands away")
 
 
-@pytest.mark.usefixtures("finishes")
+@pytest.mark.usefixtures("no_operands")
 def test_no_nvidiadriver_for_the_driver(lab: Lab, ansible: Playbook) -> None:
     values = {"driver": {"nvidiaDriverCRD": {"enabled": True, "deployDefaultCR": False}}}
     run = ansible.run(OPERATOR, operator_values=values, **IMPATIENT)
@@ -172,7 +177,7 @@ def test_an_operand_that_can_never_start(lab: Lab, ansible: Playbook) -> None:
     not_ready(run, "cannot become ready", "ImagePullBackOff")
 
 
-@pytest.mark.usefixtures("finishes")
+@pytest.mark.usefixtures("no_operands")
 def test_a_timeout_states_what_the_pod_was_doing(ansible: Playbook) -> None:
     run = ansible.run(OPERATOR, operator_values=broken("hang-init"), operator_wait_timeout=20)
     not_ready(run, "not ready after 20 s", "Init:0/1")
