@@ -271,9 +271,41 @@ def test_a_wrong_source_of_the_driver_is_one_error_before_anything_else(tmp_path
 def test_the_preflight_asks_for_what_the_inventory_will_do(
     tmp_path: Path, variables: dict[str, t.Any], operations: list[str]
 ) -> None:
-    show = {"ansible.builtin.debug": {"msg": "they are {{ __preflight_operations | to_json }}"}}
+    assert of_the_preflight(tmp_path, "__preflight_operations", variables) == operations
+
+
+def of_the_preflight(folder: Path, name: str, variables: t.Mapping[str, t.Any]) -> t.Any:
+    """Return a variable of the role preflight."""
+    show = {"ansible.builtin.copy": {"content": f"{{{{ {name} | to_json }}}}", "dest": str(folder / "shown")}}
     read = {"ansible.builtin.include_vars": str(ROOT / "roles" / "preflight" / "vars" / "main.yml")}
     plays = [{"hosts": "gpu-1", "gather_facts": False, "tasks": [read, show]}]
-    run = play_site(tmp_path, plays, **variables)
+    run = play_site(folder, plays, **variables)
     assert run.returncode == 0, run.stdout
-    assert f"they are {json.dumps(operations)}" in run.stdout.replace('\\"', '"'), run.stdout
+    return json.loads((folder / "shown").read_text())
+
+
+def test_the_toolkits_of_host_and_operator_are_refused_side_by_side(tmp_path: Path) -> None:
+    given = {"preflight_values": {}, "preflight_chart": False, "preflight_skip": [], "gpuops_driver": "host"}
+
+    def found(**changes: t.Any) -> t.Any:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        return of_the_preflight(folder, "__preflight_toolkit_findings", {**given, **changes})
+
+    assert found() == [
+        {
+            "check": "container_runtime",
+            "level": "failure",
+            "message": "The host role and the operator would both set up a container toolkit on gpu-1 and 2 more.",
+            "remedy": "Set toolkit.enabled to false in operator_values, or host_driver_toolkit to false.",
+        }
+    ]
+    merged = {"toolkit": {"enabled": False}}
+    for change in (
+        {"preflight_values": merged},
+        {"preflight_chart": True, "operator_merged_values": merged},
+        {"host_driver_toolkit": False},
+        {"gpuops_driver": "container"},
+        {"operator_state": "absent"},
+        {"preflight_skip": ["container_runtime"]},
+    ):
+        assert found(**change) == [], change
