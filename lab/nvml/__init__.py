@@ -6,8 +6,29 @@
 
 from __future__ import annotations
 
-from lab.nvml.library import Gpu, build, state
-from lab.nvml.models import A100, B200, H100, H200, L4, Model, machine
+from lab.nvml.library import build
+from lab.nvml.models import A30, A100, A100_40, B200, H100, H200, L4, L40S, T4, Model, machine
+from lab.nvml.statefile import Gpu, Instance, read, reboot, reset, state
 from lab.nvml.tree import plant
 
-__all__ = ["A100", "B200", "H100", "H200", "L4", "Gpu", "Model", "build", "machine", "plant", "state"]
+__all__ = [
+    "A30",
+    "A100",
+    "A100_40",
+    "B200",
+    "H100",
+    "H200",
+    "L4",
+    "L40S",
+    "T4",
+    "Gpu",
+    "Instance",
+    "Model",
+    "build",
+    "machine",
+    "plant",
+    "read",
+    "reboot",
+    "reset",
+    "state",
+]

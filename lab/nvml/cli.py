@@ -11,7 +11,8 @@ import shlex
 import typing as t
 from pathlib import Path
 
-from lab.nvml import library, models
+from lab.errors import LabError
+from lab.nvml import library, models, statefile
 
 
 def add_commands(commands: t.Any) -> None:
@@ -22,6 +23,17 @@ def add_commands(commands: t.Any) -> None:
     build.add_argument("--model", choices=models.MODELS, default="h100", help="GPU model (default: %(default)s)")
     build.add_argument("--gpus", type=int, choices=range(1, 9), default=8, help="GPUs (default: %(default)s)")
     build.set_defaults(run=_build)
+    for name, run, summary in (
+        ("reset", _reset, "Reset the GPUs of a state file: a pending MIG mode takes effect, and instances vanish."),
+        (
+            "reboot",
+            _reboot,
+            "Reboot the machine of a state file: processes end, and Hopper and later lose MIG mode.",
+        ),
+    ):
+        command: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
+        command.add_argument("state", type=Path, metavar="STATE")
+        command.set_defaults(run=run)
 
 
 def _build(arguments: argparse.Namespace) -> None:
@@ -29,5 +41,14 @@ def _build(arguments: argparse.Namespace) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     library.build(folder)
     gpus = models.machine(models.MODELS[arguments.model], arguments.gpus)
-    state = library.state(folder / "nvml.state", gpus)
-    print(f"export LD_LIBRARY_PATH={shlex.quote(str(folder))} FAKE_NVML_STATE={shlex.quote(str(state))}")
+    path = statefile.state(folder / "nvml.state", gpus)
+    print(f"export LD_LIBRARY_PATH={shlex.quote(str(folder))} FAKE_NVML_STATE={shlex.quote(str(path))}")
+
+
+def _reset(arguments: argparse.Namespace) -> None:
+    if not statefile.reset(arguments.state):
+        raise LabError("A GPU is in use: remove the key processes from the state file.")
+
+
+def _reboot(arguments: argparse.Namespace) -> None:
+    statefile.reboot(arguments.state)

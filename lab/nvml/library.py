@@ -2,21 +2,21 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The simulated library, and the file that it answers from."""
+"""The simulated library."""
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import subprocess
-import typing as t
+import tempfile
 from pathlib import Path
 
 from lab.errors import UnavailableError
+from lab.nvml import profiles
 
-SOURCE = Path(__file__).with_name("nvml.c")
+SOURCES = ("nvml.c", "state.c", "mig.c", "processes.c")
 NAME = "libnvidia-ml.so.1"
-FLAGS = ("-std=c99", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-shared")
+FLAGS = ("-std=c99", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-shared", "-pthread")
 
 
 def build(folder: Path) -> Path:
@@ -24,25 +24,13 @@ def build(folder: Path) -> Path:
     if not shutil.which("cc"):
         raise UnavailableError("The simulated NVML needs a C compiler, and there is no cc on PATH.")
     library = folder / NAME
-    command = ["cc", *FLAGS, f"-Wl,-soname,{NAME}", "-o", str(library), str(SOURCE)]
-    subprocess.run(command, check=True)
+    sources = [str(Path(__file__).with_name(name)) for name in SOURCES]
+    with tempfile.TemporaryDirectory() as generated:
+        Path(generated, "profiles.h").write_text(profiles.header())
+        exported = Path(generated, "exported")
+        # A program that loads the library globally must not find its own functions replaced.
+        exported.write_text("{ global: nvml*; local: *; };\n")
+        options = (f"-I{generated}", f"-Wl,-soname,{NAME}", f"-Wl,--version-script={exported}")
+        command = ["cc", *FLAGS, *options, "-o", str(library), *sources]
+        subprocess.run(command, check=True)
     return library
-
-
-@dataclasses.dataclass
-class Gpu:
-    """A GPU of the state file: the keys that nvml.c describes, and one dictionary of keys for each MIG instance."""
-
-    keys: dict[str, t.Any]
-    mig: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
-
-
-def state(path: Path, gpus: t.Sequence[Gpu], **system: t.Any) -> Path:
-    """Write the state file with the keys of the system and of each GPU with its MIG instances."""
-    sections = [("system", {"driver_version": "580.95.05", **system})]
-    for gpu in gpus:
-        sections += [("gpu", gpu.keys), *(("mig", instance) for instance in gpu.mig)]
-    path.write_text(
-        "".join(f"[{kind}]\n" + "".join(f"{key}={value}\n" for key, value in keys.items()) for kind, keys in sections)
-    )
-    return path

@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from lab.nvml.library import Gpu
+from lab.nvml.statefile import Gpu
 
 _COMPLETED = 3
+_BRAND_TESLA, _BRAND_NVIDIA = 2, 14
 _HEALTHY = {"fabric_health": 0x1AA, "fabric_summary": 1}
 
 
@@ -20,11 +21,13 @@ class Model:
     """A GPU model.
 
     ``architecture`` is NVML's number, ``links`` the number of NVLinks, and ``switch`` the PCI ID of the NVSwitches.
+    ``mig_table`` names the table of MIG profiles in profiles.py. A model without it has no MIG.
     """
 
     product: str
     device_id: str
     architecture: int
+    compute_capability: int
     memory_mib: int
     power_limit_w: int
     link_generation: int
@@ -33,14 +36,29 @@ class Model:
     fabric: bool = False
     switch: str | None = None
     switches: int = 0
+    mig_table: str | None = None
 
 
-A100 = Model("NVIDIA A100-SXM4-80GB", "20b2", 7, 81920, 400, 4, 12, 3, switch="1af1", switches=6)
-H100 = Model("NVIDIA H100 80GB HBM3", "2330", 9, 81559, 700, 5, 18, 4, fabric=True, switch="22a3", switches=4)
-H200 = Model("NVIDIA H200", "2335", 9, 143771, 700, 5, 18, 4, fabric=True, switch="22a3", switches=4)
-B200 = Model("NVIDIA B200", "2901", 10, 183359, 1000, 5, 18, 5, fabric=True)
-L4 = Model("NVIDIA L4", "27b8", 8, 23034, 72, 4)
-MODELS = {"a100": A100, "h100": H100, "h200": H200, "b200": B200, "l4": L4}
+A30 = Model("NVIDIA A30", "20b7", 7, 80, 24576, 165, 4, mig_table="a30")
+A100_40 = Model("NVIDIA A100-SXM4-40GB", "20b0", 7, 80, 40960, 400, 4, 12, 3, False, "1af1", 6, "a100-40gb")
+A100 = Model("NVIDIA A100-SXM4-80GB", "20b2", 7, 80, 81920, 400, 4, 12, 3, False, "1af1", 6, "a100-80gb")
+H100 = Model("NVIDIA H100 80GB HBM3", "2330", 9, 90, 81559, 700, 5, 18, 4, True, "22a3", 4, "h100")
+H200 = Model("NVIDIA H200", "2335", 9, 90, 143771, 700, 5, 18, 4, True, "22a3", 4, "h200")
+B200 = Model("NVIDIA B200", "2901", 10, 100, 183359, 1000, 5, 18, 5, True, mig_table="b200")
+L4 = Model("NVIDIA L4", "27b8", 8, 89, 23034, 72, 4)
+L40S = Model("NVIDIA L40S", "26b9", 8, 89, 46068, 350, 4)
+T4 = Model("Tesla T4", "1eb8", 6, 75, 15360, 70, 3)
+MODELS = {
+    "a30": A30,
+    "a100-40gb": A100_40,
+    "a100": A100,
+    "h100": H100,
+    "h200": H200,
+    "b200": B200,
+    "l4": L4,
+    "l40s": L40S,
+    "t4": T4,
+}
 
 BUSES = (0x18, 0x2A, 0x3A, 0x5D, 0x9A, 0xAB, 0xBA, 0xDB)
 
@@ -56,7 +74,11 @@ def _keys(model: Model, index: int) -> dict[str, t.Any]:
         "name": model.product,
         "uuid": f"GPU-{model.device_id}0000-0000-4000-8000-{index:012d}",
         "serial": 1650124000000 + index,
+        "pci_id": int(model.device_id, 16) << 16 | 0x10DE,
         "architecture": model.architecture,
+        "compute_capability": model.compute_capability,
+        "brand": _BRAND_TESLA if model.product.startswith("Tesla") else _BRAND_NVIDIA,
+        "compute_mode": 0,
         "memory_mib": model.memory_mib,
         "power_mw": model.power_limit_w * 100,
         "power_limit_mw": model.power_limit_w * 1000,
@@ -75,10 +97,10 @@ def _keys(model: Model, index: int) -> dict[str, t.Any]:
         **dict.fromkeys(("corrected", "uncorrected", "corrected_total", "uncorrected_total"), 0),
         **dict.fromkeys(("rows_correctable", "rows_uncorrectable", "rows_pending", "rows_failure"), 0),
     }
+    if model.mig_table:
+        keys |= {"mig": 0, "mig_pending": 0, "mig_table": model.mig_table}
     if model.links:
         keys |= {
-            "mig": 0,
-            "mig_pending": 0,
             "links": model.links,
             "links_active": model.links,
             "link_version": model.link_version,

@@ -3,159 +3,181 @@
  * GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
  * SPDX-License-Identifier: GPL-3.0-or-later
  *
- * A libnvidia-ml.so.1 without GPUs: the functions that the collection calls through nvidia-ml-py, answered from a text
- * file.
+ * A libnvidia-ml.so.1 without GPUs: the functions that this collection and NVIDIA's own agents call, answered from a
+ * text file.
  *
- * FAKE_NVML_STATE names the file, and nvmlInit reads it. It has sections ([system], [gpu], and [mig] after its GPU) of
- * lines key=value. A function whose key is missing returns "Not Supported", as for a GPU without the feature. Faults:
- *   init=N          nvmlInit returns the error N (9: driver not loaded, 18: library and driver versions differ)
- *   error=N         every call for this GPU returns the error N (15: the GPU is lost)
- *   handle_error=N  the call for the handle of this GPU returns the error N
- *   hang=1          the first call for this GPU never returns
- *   crash=1         the first call for this GPU aborts the process
+ * FAKE_NVML_STATE names the file. It has sections ([system], [gpu], and [gi] and [ci] after their GPU: GPU instances and
+ * compute instances) of lines key=value. A function whose key is missing returns "Not Supported", as for a GPU without
+ * the feature. Faults:
+ *   init=N                nvmlInit returns the error N (9: driver not loaded, 18: library and driver versions differ)
+ *   error=N               every call for this GPU returns the error N (15: the GPU is lost)
+ *   handle_error=N        the call for the handle of this GPU returns the error N
+ *   hang=1                the first call for this GPU never returns
+ *   crash=1               the first call for this GPU aborts the process
+ *   processes=PID:MIB@GI/CI,...  compute processes; without @GI/CI they hold the whole GPU
+ *   mig_error=N           setting the MIG mode returns the error N (4: no permission)
+ *   mig_reset_required=1  the MIG mode waits for a reset, as in a virtual machine with a passed-through GPU
+ *   create_error=N, destroy_error=N  creating or destroying instances returns the error N
  */
+
+#include "nvml.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
-typedef int Result;
-enum {
-    SUCCESS = 0,
-    INVALID_ARGUMENT = 2,
-    NOT_SUPPORTED = 3,
-    NOT_FOUND = 6,
-    INSUFFICIENT_SIZE = 7,
-    LIBRARY_NOT_FOUND = 12,
-    ARGUMENT_VERSION_MISMATCH = 25
-};
-
-enum { KEYS = 64, MOST = 128 };
-
-typedef struct {
-    char kind[8];
-    int keys;
-    char key[KEYS][24];
-    char value[KEYS][80];
-} Section;
-
-static Section sections[MOST];
-static int count;
-
-static const char *find(const Section *section, const char *key)
+const char *nvmlErrorString(Result result)
 {
-    for (int i = 0; i < section->keys; i++)
-        if (strcmp(section->key[i], key) == 0)
-            return section->value[i];
-    return NULL;
+    static const char *const names[] = {
+        "Success", "Uninitialized", "Invalid Argument", "Not Supported", "Insufficient Permissions",
+        "Already Initialized", "Not Found", "Insufficient Size", "Insufficient External Power", "Driver Not Loaded",
+        "Timeout", "Interrupt Request Issue", "NVML Shared Library Not Found", "Function Not Found",
+        "Corrupted infoROM", "GPU is lost", "GPU requires reset", "GPU access blocked by the operating system",
+        "Driver/library version mismatch", "In use by another client", "Insufficient Memory", "No data",
+        "The requested vgpu operation is not available on target device, becasue ECC is enabled",
+        "Insufficient Resources", "Frequency not supported", "Argument version mismatch"};
+    bool known = result >= 0 && result < (Result)(sizeof names / sizeof names[0]);
+    return known ? names[result] : "Unknown Error";
 }
 
-static long number(const Section *section, const char *key, long otherwise)
+static Result copy(const char *value, char *answer, unsigned size)
 {
-    const char *value = find(section, key);
-    return value ? strtol(value, NULL, 10) : otherwise;
-}
-
-/* The n-th section of a kind from a position on. A section of the kind `end` ends the search. */
-static Section *nth(const char *kind, int n, int from, const char *end)
-{
-    for (int i = from; i < count && !(end && strcmp(sections[i].kind, end) == 0); i++)
-        if (strcmp(sections[i].kind, kind) == 0 && n-- == 0)
-            return &sections[i];
-    return NULL;
-}
-
-static Result load(const char *path)
-{
-    FILE *file = path ? fopen(path, "r") : NULL;
-    char line[160];
-    if (!file)
-        return LIBRARY_NOT_FOUND;
-    count = 0;
-    while (fgets(line, sizeof line, file)) {
-        if (line[0] == '[' && count < MOST) {
-            memset(&sections[count], 0, sizeof sections[count]);
-            sscanf(line, "[%7[a-z]", sections[count++].kind);
-        } else if (count > 0 && sections[count - 1].keys < KEYS) {
-            Section *section = &sections[count - 1];
-            int filled = sscanf(line, "%23[a-z_]=%79[^\n]", section->key[section->keys], section->value[section->keys]);
-            section->keys += filled == 2;
-        }
-    }
-    fclose(file);
-    return SUCCESS;
-}
-
-/* The fault of a GPU, which comes before any answer. */
-static Result fault(const Section *device)
-{
-    if (!device)
-        return INVALID_ARGUMENT;
-    if (number(device, "crash", 0))
-        abort();
-    while (number(device, "hang", 0))
-        pause();
-    return (Result)number(device, "error", SUCCESS);
-}
-
-static Result text(const Section *device, const char *key, char *answer, unsigned size)
-{
-    Result result = fault(device);
-    const char *value = result ? NULL : find(device, key);
-    if (result || !value)
-        return result ? result : NOT_SUPPORTED;
     return (unsigned)snprintf(answer, size, "%s", value) < size ? SUCCESS : INSUFFICIENT_SIZE;
 }
 
-static Result whole(const Section *device, const char *key, unsigned *answer)
+static Result text(Device device, const char *key, char *answer, unsigned size)
 {
-    Result result = fault(device);
-    if (result || !find(device, key))
-        return result ? result : NOT_SUPPORTED;
-    *answer = (unsigned)number(device, key, 0);
-    return SUCCESS;
+    Section *gpu;
+    Result result = enter(device, &gpu);
+    const char *value = result ? NULL : find(gpu, key);
+    return leave(result ? result : value ? copy(value, answer, size) : NOT_SUPPORTED);
 }
 
-static Result both(const Section *device, const char *first, unsigned *one, const char *second, unsigned *other)
+static Result whole(Device device, const char *key, unsigned *answer)
+{
+    Section *gpu;
+    Result result = enter(device, &gpu);
+    if (!result && !find(gpu, key))
+        result = NOT_SUPPORTED;
+    if (!result)
+        *answer = (unsigned)number(gpu, key, 0);
+    return leave(result);
+}
+
+static Result both(Device device, const char *first, unsigned *one, const char *second, unsigned *other)
 {
     Result result = whole(device, first, one);
     return result ? result : whole(device, second, other);
 }
 
-Result nvmlInitWithFlags(unsigned flags)
+/* --- The machine --- */
+
+static Result system_text(const char *key, char *answer, unsigned size)
 {
-    (void)flags;
-    Result result = load(getenv("FAKE_NVML_STATE"));
-    Section *system = result ? NULL : nth("system", 0, 0, NULL);
-    return result ? result : (Result)number(system, "init", SUCCESS);
+    Result result = begin();
+    Section *system = result ? NULL : system_section();
+    const char *value = system ? find(system, key) : NULL;
+    return leave(result ? result : value ? copy(value, answer, size) : NOT_SUPPORTED);
 }
 
-Result nvmlShutdown(void) { return SUCCESS; }
+Result nvmlSystemGetDriverVersion(char *answer, unsigned size) { return system_text("driver_version", answer, size); }
 
-const char *nvmlErrorString(Result result)
+Result nvmlSystemGetNVMLVersion(char *answer, unsigned size) { return system_text("nvml_version", answer, size); }
+
+Result nvmlSystemGetCudaDriverVersion(int *answer)
 {
-    (void)result;
-    return "an error of the fake library";
+    char digits[16];
+    Result result = system_text("cuda_version", digits, sizeof digits);
+    if (!result)
+        *answer = atoi(digits);
+    return result;
 }
 
-Result nvmlSystemGetDriverVersion(char *answer, unsigned size)
-{
-    return text(nth("system", 0, 0, NULL), "driver_version", answer, size);
-}
+Result nvmlSystemGetCudaDriverVersion_v2(int *answer) { return nvmlSystemGetCudaDriverVersion(answer); }
 
 Result nvmlDeviceGetCount_v2(unsigned *answer)
 {
-    for (*answer = 0; nth("gpu", (int)*answer, 0, NULL); ++*answer)
+    Result result = begin();
+    for (*answer = 0; !result && gpu_section((int)*answer); ++*answer)
         ;
-    return SUCCESS;
+    return leave(result);
 }
 
-Result nvmlDeviceGetHandleByIndex_v2(unsigned index, Section **answer)
+Result nvmlDeviceGetCount(unsigned *answer) { return nvmlDeviceGetCount_v2(answer); }
+
+static Result open_gpu(Section *gpu, int index, Device *answer)
 {
-    *answer = nth("gpu", (int)index, 0, NULL);
-    return *answer ? (Result)number(*answer, "handle_error", SUCCESS) : INVALID_ARGUMENT;
+    *answer = gpu ? handle(GPU, index, -1, -1) : NULL;
+    return gpu ? (Result)number(gpu, "handle_error", SUCCESS) : INVALID_ARGUMENT;
 }
+
+Result nvmlDeviceGetHandleByIndex_v2(unsigned index, Device *answer)
+{
+    Result result = begin();
+    return leave(result ? result : open_gpu(gpu_section((int)index), (int)index, answer));
+}
+
+Result nvmlDeviceGetHandleByIndex(unsigned index, Device *answer)
+{
+    return nvmlDeviceGetHandleByIndex_v2(index, answer);
+}
+
+static Result with_value(const char *key, const char *wanted, Device *answer)
+{
+    Section *gpu;
+    for (int i = 0; (gpu = gpu_section(i)); i++) {
+        const char *value = find(gpu, key);
+        if (value && strcmp(value, wanted) == 0)
+            return open_gpu(gpu, i, answer);
+    }
+    return NOT_FOUND;
+}
+
+static Result with_device_uuid(const char *wanted, Device *answer)
+{
+    Section *gpu, *compute;
+    for (int i = 0; (gpu = gpu_section(i)); i++)
+        for (int j = 0; (compute = child(gpu, "ci", j)); j++) {
+            char uuid[64];
+            device_uuid(gpu, compute, uuid, sizeof uuid);
+            if (strcmp(uuid, wanted) == 0) {
+                *answer = handle(MIG_DEVICE, i, (int)number(compute, "gi", 0), (int)number(compute, "id", 0));
+                return SUCCESS;
+            }
+        }
+    return NOT_FOUND;
+}
+
+Result nvmlDeviceGetHandleByUUID(const char *uuid, Device *answer)
+{
+    Result result = begin();
+    if (!result)
+        result = with_value("uuid", uuid, answer);
+    return leave(result == NOT_FOUND ? with_device_uuid(uuid, answer) : result);
+}
+
+/* The address may have a domain of four digits or of eight. */
+Result nvmlDeviceGetHandleByPciBusId_v2(const char *address, Device *answer)
+{
+    unsigned domain, bus, slot;
+    char normal[32];
+    Result result = begin();
+    if (!result && sscanf(address, "%x:%x:%x", &domain, &bus, &slot) != 3)
+        result = INVALID_ARGUMENT;
+    if (!result) {
+        snprintf(normal, sizeof normal, "%08X:%02X:%02X.0", domain, bus, slot);
+        result = with_value("pci", normal, answer);
+    }
+    return leave(result);
+}
+
+Result nvmlDeviceGetHandleByPciBusId(const char *address, Device *answer)
+{
+    return nvmlDeviceGetHandleByPciBusId_v2(address, answer);
+}
+
+/* --- What a GPU is --- */
 
 typedef struct {
     char legacy[16];
@@ -163,23 +185,132 @@ typedef struct {
     char address[32];
 } PciInfo;
 
-Result nvmlDeviceGetPciInfo_v3(Section *device, PciInfo *answer)
+Result nvmlDeviceGetPciInfo_v3(Device device, PciInfo *answer)
 {
     memset(answer, 0, sizeof *answer);
-    return text(device, "pci", answer->address, sizeof answer->address);
+    Result result = text(device, "pci", answer->address, sizeof answer->address);
+    sscanf(answer->address, "%x:%x:%x", &answer->domain, &answer->bus, &answer->device);
+    snprintf(answer->legacy, sizeof answer->legacy, "%04X:%02X:%02X.0", answer->domain & 0xffff, answer->bus & 0xff,
+             answer->device & 0xff);
+    whole(device, "pci_id", &answer->id);
+    return result;
+}
+
+Result nvmlDeviceGetPciInfo_v2(Device device, PciInfo *answer) { return nvmlDeviceGetPciInfo_v3(device, answer); }
+
+Result nvmlDeviceGetPciInfo(Device device, PciInfo *answer) { return nvmlDeviceGetPciInfo_v3(device, answer); }
+
+Result nvmlDeviceGetName(Device device, char *answer, unsigned size)
+{
+    Section *gpu;
+    Result result = enter(device, &gpu);
+    const char *name = result ? NULL : find(gpu, "name");
+    if (!result && !name)
+        result = NOT_SUPPORTED;
+    if (!result && device->kind == MIG_DEVICE) {
+        char full[256], profile[96];
+        compute_name(gpu, compute_of(gpu, device), profile, sizeof profile);
+        snprintf(full, sizeof full, "%s MIG %s", name, profile);
+        result = copy(full, answer, size);
+    } else if (!result)
+        result = copy(name, answer, size);
+    return leave(result);
+}
+
+Result nvmlDeviceGetUUID(Device device, char *answer, unsigned size)
+{
+    Section *gpu;
+    char uuid[64];
+    if (!device || device->kind != MIG_DEVICE)
+        return text(device, "uuid", answer, size);
+    Result result = enter(device, &gpu);
+    if (!result) {
+        device_uuid(gpu, compute_of(gpu, device), uuid, sizeof uuid);
+        result = copy(uuid, answer, size);
+    }
+    return leave(result);
+}
+
+Result nvmlDeviceGetIndex(Device device, unsigned *answer)
+{
+    Section *gpu;
+    Result result = enter(device, &gpu);
+    if (!result)
+        *answer = (unsigned)device->gpu;
+    for (int i = 0; !result && device->kind == MIG_DEVICE && device_at(gpu, device->gpu, i); i++)
+        if (device_at(gpu, device->gpu, i) == device)
+            *answer = (unsigned)i;
+    return leave(result);
+}
+
+Result nvmlDeviceGetMinorNumber(Device device, unsigned *answer)
+{
+    Section *gpu;
+    Result result = enter(device, &gpu);
+    if (!result)
+        *answer = (unsigned)device->gpu;
+    return leave(result);
+}
+
+static Result memory(Device device, unsigned long long *answer)
+{
+    Section *gpu;
+    Result result = enter(device, &gpu);
+    if (!result && device->kind == MIG_DEVICE)
+        *answer = profile_of(gpu, instance_of(gpu, device))->memory_mib;
+    else if (!result && find(gpu, "memory_mib"))
+        *answer = (unsigned long long)number(gpu, "memory_mib", 0);
+    else if (!result)
+        result = NOT_SUPPORTED;
+    *answer <<= 20;
+    return leave(result);
+}
+
+Result nvmlDeviceGetMemoryInfo(Device device, unsigned long long *answer)
+{
+    answer[0] = answer[2] = 0;
+    Result result = memory(device, &answer[0]);
+    answer[1] = answer[0];
+    return result;
+}
+
+typedef struct {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+} Memory2;
+
+Result nvmlDeviceGetMemoryInfo_v2(Device device, Memory2 *answer)
+{
+    unsigned version = answer->version;
+    if (version != (sizeof *answer | 2u << 24))
+        return ARGUMENT_VERSION_MISMATCH;
+    *answer = (Memory2){version, 0, 0, 0, 0};
+    Result result = memory(device, &answer->total);
+    answer->free = answer->total;
+    return result;
+}
+
+/* The compute capability, 90 for 9.0. */
+Result nvmlDeviceGetCudaComputeCapability(Device device, int *major, int *minor)
+{
+    unsigned both_digits = 0;
+    Result result = whole(device, "compute_capability", &both_digits);
+    *major = (int)both_digits / 10;
+    *minor = (int)both_digits % 10;
+    return result;
 }
 
 #define TEXT(function, key) \
-    Result function(Section *device, char *answer, unsigned size) { return text(device, key, answer, size); }
+    Result function(Device device, char *answer, unsigned size) { return text(device, key, answer, size); }
 #define WHOLE(function, key) \
-    Result function(Section *device, unsigned *answer) { return whole(device, key, answer); }
+    Result function(Device device, unsigned *answer) { return whole(device, key, answer); }
 
-TEXT(nvmlDeviceGetName, "name")
-TEXT(nvmlDeviceGetUUID, "uuid")
 TEXT(nvmlDeviceGetSerial, "serial")
 TEXT(nvmlDeviceGetVbiosVersion, "vbios")
 TEXT(nvmlDeviceGetInforomImageVersion, "inforom")
 WHOLE(nvmlDeviceGetArchitecture, "architecture")
+WHOLE(nvmlDeviceGetBrand, "brand")
+WHOLE(nvmlDeviceGetComputeMode, "compute_mode")
 WHOLE(nvmlDeviceGetPersistenceMode, "persistence")
 WHOLE(nvmlDeviceGetRetiredPagesPendingStatus, "retired_pending")
 WHOLE(nvmlDeviceGetPowerUsage, "power_mw")
@@ -190,21 +321,12 @@ WHOLE(nvmlDeviceGetGpuMaxPcieLinkGeneration, "link_gen_gpu")
 WHOLE(nvmlDeviceGetCurrPcieLinkWidth, "link_width")
 WHOLE(nvmlDeviceGetMaxPcieLinkWidth, "link_width_max")
 
-Result nvmlDeviceGetMemoryInfo(Section *device, unsigned long long *answer)
-{
-    unsigned mebibytes = 0;
-    Result result = whole(device, "memory_mib", &mebibytes);
-    answer[0] = answer[1] = (unsigned long long)mebibytes << 20;
-    answer[2] = 0;
-    return result;
-}
-
-Result nvmlDeviceGetEccMode(Section *device, unsigned *now, unsigned *pending)
+Result nvmlDeviceGetEccMode(Device device, unsigned *now, unsigned *pending)
 {
     return both(device, "ecc", now, "ecc_pending", pending);
 }
 
-Result nvmlDeviceGetTotalEccErrors(Section *device, unsigned kind, unsigned counter, unsigned long long *answer)
+Result nvmlDeviceGetTotalEccErrors(Device device, unsigned kind, unsigned counter, unsigned long long *answer)
 {
     static const char *const keys[2][2] = {{"corrected", "corrected_total"}, {"uncorrected", "uncorrected_total"}};
     unsigned errors = 0;
@@ -213,48 +335,14 @@ Result nvmlDeviceGetTotalEccErrors(Section *device, unsigned kind, unsigned coun
     return result;
 }
 
-Result nvmlDeviceGetRemappedRows(Section *device, unsigned *correctable, unsigned *uncorrectable, unsigned *pending,
+Result nvmlDeviceGetRemappedRows(Device device, unsigned *correctable, unsigned *uncorrectable, unsigned *pending,
                                  unsigned *failure)
 {
     Result result = both(device, "rows_correctable", correctable, "rows_uncorrectable", uncorrectable);
     return result ? result : both(device, "rows_pending", pending, "rows_failure", failure);
 }
 
-Result nvmlDeviceGetMigMode(Section *device, unsigned *now, unsigned *pending)
-{
-    return both(device, "mig", now, "mig_pending", pending);
-}
-
-Result nvmlDeviceGetMaxMigDeviceCount(Section *device, unsigned *answer)
-{
-    *answer = 7;
-    return fault(device);
-}
-
-Result nvmlDeviceGetMigDeviceHandleByIndex(Section *device, unsigned index, Section **answer)
-{
-    *answer = nth("mig", (int)index, (int)(device - sections) + 1, "gpu");
-    return *answer ? fault(device) : NOT_FOUND;
-}
-
-WHOLE(nvmlDeviceGetGpuInstanceId, "gpu_instance")
-WHOLE(nvmlDeviceGetComputeInstanceId, "compute_instance")
-
-typedef struct {
-    unsigned multiprocessors, copy, decoder, encoder, jpeg, ofa, gpu_slices, compute_slices;
-    unsigned long long memory_mib;
-} Attributes;
-
-Result nvmlDeviceGetAttributes_v2(Section *device, Attributes *answer)
-{
-    unsigned mebibytes = 0;
-    Result result = whole(device, "memory_mib", &mebibytes);
-    memset(answer, 0, sizeof *answer);
-    answer->memory_mib = mebibytes;
-    return result;
-}
-
-Result nvmlDeviceGetNvLinkState(Section *device, unsigned link, unsigned *answer)
+Result nvmlDeviceGetNvLinkState(Device device, unsigned link, unsigned *answer)
 {
     unsigned links = 0;
     Result result = both(device, "links", &links, "links_active", answer);
@@ -264,15 +352,15 @@ Result nvmlDeviceGetNvLinkState(Section *device, unsigned link, unsigned *answer
     return link < links ? SUCCESS : INVALID_ARGUMENT;
 }
 
-Result nvmlDeviceGetNvLinkVersion(Section *device, unsigned link, unsigned *answer)
+Result nvmlDeviceGetNvLinkVersion(Device device, unsigned link, unsigned *answer)
 {
     (void)link;
     return whole(device, "link_version", answer);
 }
 
-Result nvmlDeviceGetGspFirmwareVersion(Section *device, char *answer) { return text(device, "gsp", answer, 64); }
+Result nvmlDeviceGetGspFirmwareVersion(Device device, char *answer) { return text(device, "gsp", answer, 64); }
 
-Result nvmlDeviceGetRetiredPages(Section *device, unsigned cause, unsigned *count, unsigned long long *addresses)
+Result nvmlDeviceGetRetiredPages(Device device, unsigned cause, unsigned *count, unsigned long long *addresses)
 {
     unsigned room = *count;
     Result result = whole(device, cause ? "retired_double" : "retired_single", count);
@@ -295,7 +383,7 @@ typedef struct {
 
 enum { RECOVERY_ACTION = 230 };
 
-Result nvmlDeviceGetFieldValues(Section *device, int count, FieldValue *values)
+Result nvmlDeviceGetFieldValues(Device device, int count, FieldValue *values)
 {
     for (int i = 0; i < count; i++) {
         unsigned value = 0;
@@ -303,7 +391,8 @@ Result nvmlDeviceGetFieldValues(Section *device, int count, FieldValue *values)
             values[i].field == RECOVERY_ACTION ? whole(device, "recovery_action", &value) : NOT_SUPPORTED;
         values[i].value = value;
     }
-    return fault(device);
+    Section *gpu;
+    return leave(enter(device, &gpu));
 }
 
 typedef struct {
@@ -312,7 +401,7 @@ typedef struct {
     unsigned char slot, tray, host, peer_type, module;
 } PlatformInfo;
 
-Result nvmlDeviceGetPlatformInfo(Section *device, PlatformInfo *answer)
+Result nvmlDeviceGetPlatformInfo(Device device, PlatformInfo *answer)
 {
     unsigned peer_type = 0;
     Result result = whole(device, "peer_type", &peer_type);
@@ -328,17 +417,67 @@ typedef struct {
     unsigned char summary;
 } FabricInfo;
 
+static unsigned fabric(Device device, const char *key, unsigned otherwise)
+{
+    unsigned value = otherwise;
+    whole(device, key, &value);
+    return value;
+}
+
 /* The key fabric_version is the newest form of the answer that the driver knows. Before branch 570 that was 2. */
-Result nvmlDeviceGetGpuFabricInfoV(Section *device, FabricInfo *answer)
+Result nvmlDeviceGetGpuFabricInfoV(Device device, FabricInfo *answer)
 {
     unsigned status = 0, version = answer->version >> 24;
     Result result = both(device, "fabric_state", &answer->state, "fabric_status", &status);
-    if (!result && version > (unsigned)number(device, "fabric_version", 3))
+    if (result)
+        return result;
+    if (version > fabric(device, "fabric_version", 3))
         return ARGUMENT_VERSION_MISMATCH;
     answer->status = (Result)status;
-    answer->clique = (unsigned)number(device, "fabric_clique", 0);
-    answer->health = (unsigned)number(device, "fabric_health", 0);
+    answer->clique = fabric(device, "fabric_clique", 0);
+    answer->health = fabric(device, "fabric_health", 0);
     if (version > 2)
-        answer->summary = (unsigned char)number(device, "fabric_summary", 0);
-    return result;
+        answer->summary = (unsigned char)fabric(device, "fabric_summary", 0);
+    return SUCCESS;
 }
+
+/* --- Events: a healthy GPU has none, so that a wait ends with its time limit --- */
+
+Result nvmlDeviceGetSupportedEventTypes(Device device, unsigned long long *answer)
+{
+    Section *gpu;
+    enum { SINGLE_BIT = 1, DOUBLE_BIT = 2, XID = 8 };
+    *answer = SINGLE_BIT | DOUBLE_BIT | XID;
+    return leave(enter(device, &gpu));
+}
+
+Result nvmlEventSetCreate(void **answer)
+{
+    *answer = malloc(1);
+    return *answer ? SUCCESS : UNKNOWN;
+}
+
+Result nvmlEventSetFree(void *set)
+{
+    free(set);
+    return SUCCESS;
+}
+
+Result nvmlDeviceRegisterEvents(Device device, unsigned long long types, void *set)
+{
+    Section *gpu;
+    (void)types;
+    Result result = enter(device, &gpu);
+    return leave(result ? result : set ? SUCCESS : INVALID_ARGUMENT);
+}
+
+Result nvmlEventSetWait_v2(void *set, void *data, unsigned timeout_ms)
+{
+    struct timespec rest = {timeout_ms / 1000, (long)(timeout_ms % 1000) * 1000000};
+    (void)set;
+    (void)data;
+    nanosleep(&rest, NULL);
+    return TIMEOUT;
+}
+
+Result nvmlEventSetWait(void *set, void *data, unsigned timeout_ms) { return nvmlEventSetWait_v2(set, data, timeout_ms); }

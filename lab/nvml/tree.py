@@ -11,6 +11,7 @@ from pathlib import Path
 from lab.nvml.models import BUSES, Model
 
 _DEVICES = "sys/bus/pci/devices"
+_NO_RESOURCE = " ".join(["0x0000000000000000"] * 3)
 _SPEEDS = {3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe"}
 
 
@@ -73,6 +74,9 @@ def _device(root: Path, address: str, device_id: str, class_: str, generation: i
         "max_link_width": "16",
         "numa_node": str(node),
         "power_state": "D0",
+        "subsystem_vendor": "0x10de",
+        "subsystem_device": f"0x{device_id}",
+        "resource": "\n".join([_NO_RESOURCE] * 13),
     }
     for name, content in files.items():
         write(root / _DEVICES / address / name, f"{content}\n")

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import typing as t
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import nvml as nvml_module
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import DriverReport
 
-from lab.nvml import A100, B200, H100, H200, L4, Model, machine
+from lab.nvml import A100, B200, H100, H200, L4, Instance, Model, machine
 
 SetNvml = t.Callable[..., None]
 DRIVER_NOT_LOADED, GPU_IS_LOST, MISMATCH = 9, 15, 18
@@ -199,47 +200,24 @@ def test_bindings_that_lack_a_structure(nvml: SetNvml, monkeypatch: pytest.Monke
 def test_mig_instances_and_a_pending_mode(nvml: SetNvml) -> None:
     gpus = machine(A100, 2)
     gpus[0].keys |= {"mig": 1, "mig_pending": 0}
-    gpus[0].mig = [
-        {
-            "name": f"{A100.product} MIG 3g.40gb",
-            "uuid": "MIG-1",
-            "gpu_instance": 2,
-            "compute_instance": 0,
-            "memory_mib": 40192,
-        },
-        {
-            "name": f"{A100.product} MIG 1g.10gb+me",
-            "uuid": "MIG-2",
-            "gpu_instance": 9,
-            "compute_instance": 1,
-            "memory_mib": 9856,
-        },
-    ]
+    gpus[0].instances = [Instance("3g.40gb", 4), Instance("1g.10gb+me", 2), Instance("2g.20gb", 0, ("1c", "1c"))]
+    gpus[1].keys |= {"mig": 0, "mig_pending": 1}
     nvml(gpus)
     first, second = (gpu.values["mig"] for gpu in ask().gpus)
-    assert first == {
-        "mode": True,
-        "pending": False,
-        "instances": [
-            {
-                "index": 0,
-                "gpu_instance": 2,
-                "compute_instance": 0,
-                "memory_mib": 40192,
-                "profile": "3g.40gb",
-                "uuid": "MIG-1",
-            },
-            {
-                "index": 1,
-                "gpu_instance": 9,
-                "compute_instance": 1,
-                "memory_mib": 9856,
-                "profile": "1g.10gb+me",
-                "uuid": "MIG-2",
-            },
-        ],
-    }
-    assert second == {"mode": False, "pending": False, "instances": []}
+    assert first["mode"] is True and first["pending"] is False
+    names = ("gpu_instance", "compute_instance", "profile", "memory_mib")
+    assert [tuple(instance[name] for name in names) for instance in first["instances"]] == [
+        (2, 0, "3g.40gb", 40192),
+        (3, 0, "1c.2g.20gb", 19968),
+        (3, 1, "1c.2g.20gb", 19968),
+        (9, 0, "1g.10gb+me", 9728),
+    ]
+    assert [instance["index"] for instance in first["instances"]] == [0, 1, 2, 3]
+    uuids = {instance["uuid"] for instance in first["instances"]}
+    assert len(uuids) == 4 and all(
+        re.fullmatch("MIG-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", uuid) for uuid in uuids
+    )
+    assert second == {"mode": False, "pending": True, "instances": []}
 
 
 @pytest.mark.parametrize(("key", "address"), [("error", None), ("handle_error", None), ("late", "0000:2a:00.0")])
