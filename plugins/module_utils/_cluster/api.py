@@ -39,7 +39,10 @@ else:
     gc.freeze()
 
 FIELD_MANAGER = "gpuops.nvidia"
-"""The one field manager of every write, so that server-side apply knows which fields are ours."""
+"""The field manager of every write, so that server-side apply knows which fields are ours.
+
+Only a reference from the ClusterPolicy has another (clusterpolicy/reference.py): other modules set and reset the rest.
+"""
 
 PAGE = 500
 """Objects per page of a list that can be large. A page of pods is about 5 MB."""
@@ -335,12 +338,19 @@ class Cluster:
         """Return a plain-text answer, such as a pod's log."""
         return self.request("GET", path, query, accept="text/plain, */*").decode("utf-8", "replace")
 
-    def apply(self, path: str, body: Json | str, force: bool = False, dry_run: bool | None = None) -> Json:
+    def apply(
+        self,
+        path: str,
+        body: Json | str,
+        force: bool = False,
+        dry_run: bool | None = None,
+        manager: str = FIELD_MANAGER,
+    ) -> Json:
         """Server-side apply ``body`` (an object, or its YAML text) at ``path``; return the object.
 
         ``dry_run`` defaults to check mode. A conflict raises reason Conflict whose ``causes`` name managers and fields.
         """
-        query = {**self._strict(dry_run), "force": "true" if force else "false"}
+        query = {**self._strict(dry_run), "force": "true" if force else "false", "fieldManager": manager}
         return self.ask("PATCH", path, query, body, content_type="application/apply-patch+yaml")
 
     def create(self, path: str, body: Json) -> Json:

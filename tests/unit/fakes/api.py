@@ -102,13 +102,21 @@ class FakeApi:
         return 200, existing
 
     def _apply(self, collection: str, existing: Json | None, body: Json, manager: str, dry: bool) -> Json:
-        """Server-side apply, without conflicts and without the removal of fields that are no longer given."""
+        """Server-side apply, without conflicts, and the removal of fields only if no block at all is given."""
         made = copy.deepcopy(existing) or {"metadata": {"uid": "uid-of-cluster-policy", "creationTimestamp": LONG_AGO}}
         others = [entry for entry in made["metadata"].get("managedFields", []) if entry["manager"] != manager]
-        fields = {"f:spec": _fields(body["spec"])}
+        fields = {f"f:{block}": _fields(body[block]) for block in ("spec", "data", "value") if block in body}
+        if not fields:
+            own = [entry for entry in made["metadata"].get("managedFields", []) if entry["manager"] == manager]
+            made = _reduced(made, own[0]["fieldsV1"] if own else {})
+            made["metadata"]["managedFields"] = others
+            return self._kept(collection, existing, made, dry)
         made = _merged(made, body)
         entry = {"manager": manager, "operation": "Apply", "time": LONG_AGO, "fieldsV1": fields}
         made["metadata"]["managedFields"] = [*others, entry]
+        return self._kept(collection, existing, made, dry)
+
+    def _kept(self, collection: str, existing: Json | None, made: Json, dry: bool) -> Json:
         if not dry:
             self.lists[collection] = [made if item is existing else item for item in self.lists[collection]]
             if existing is None:
@@ -200,6 +208,17 @@ def _merged(old: Json, new: Json) -> Json:
         **{key: _merged(old.get(key) or {}, value) if isinstance(value, dict) else value for key, value in new.items()},
     }
     return {key: value for key, value in made.items() if value is not None}
+
+
+def _reduced(item: Json, fields: Json) -> Json:
+    """Return an object without the leaves of a tree of fields, and without the blocks that are empty then."""
+    made = {}
+    for key, value in item.items():
+        children = fields.get(f"f:{key}")
+        rest = _reduced(value, children) if children and isinstance(value, dict) else value
+        if children is None or (children and rest):
+            made[key] = rest
+    return made
 
 
 def _field(item: Json, path: str) -> t.Any:
