@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import handover
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
-from tests.unit.plugins.module_utils._cluster.clusterpolicy.managed import STATUS, entry, item
+from tests.unit.fakes.managed import STATUS, entry, item
 
 HELM_METADATA = {
     "f:annotations": {".": {}, "f:meta.helm.sh/release-name": {}, "f:meta.helm.sh/release-namespace": {}},

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-from tests.unit.plugins.module_utils._cluster.clusterpolicy.managed import STATUS, entry, item
+from tests.unit.fakes.managed import STATUS, entry, item
 
 # Owners
 

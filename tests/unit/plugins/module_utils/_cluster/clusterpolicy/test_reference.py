@@ -14,7 +14,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes.api import POLICIES, FakeApi, Reply, refusal
-from tests.unit.plugins.module_utils._cluster.clusterpolicy.managed import entry
+from tests.unit.fakes.managed import entry
 
 NAME = {"name": "gpuops-mig-layouts"}
 
