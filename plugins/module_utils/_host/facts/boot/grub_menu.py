@@ -17,6 +17,7 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import grub_script, grub_test
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_choice import UnknownBootError, choose
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_script import (
     Block,
     Command,
@@ -27,6 +28,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.gru
     ScriptError,
     Statement,
     Word,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_state import (
+    OTHER,
+    Entry,
+    Linux,
+    State,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
 
@@ -49,34 +56,6 @@ _COMMON_ENVIRONMENT = ("saved_entry", "next_entry", "kernelopts", "tuned_params"
 _OPTIONS_WITH_VALUE = ("--class", "--users", "--hotkey", "--source", "--id", "-c", "-u", "-k", "-s")
 
 
-class UnknownBootError(Exception):
-    """What GRUB boots cannot be known. The message says why."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Linux:
-    """A kernel's path as GRUB sees it, and its arguments."""
-
-    path: str
-    arguments: tuple[str, ...]
-
-
-OTHER = Linux(UNKNOWN_TEXT, (UNKNOWN_TEXT,))
-"""Something else than one known kernel."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Entry:
-    """An entry of the menu. One of the Boot Loader Specification also has its file, and its field ``version``."""
-
-    title: str
-    id: str
-    block: Block
-    is_submenu: bool = False
-    source: str = ""
-    version: str = ""
-
-
 @dataclasses.dataclass(frozen=True)
 class Machine:
     """What a script can learn about the machine. ``entries`` are those of the Boot Loader Specification."""
@@ -87,57 +66,6 @@ class Machine:
     environment: t.Mapping[str, str]
     read: t.Callable[[str], str | None]
     entries: t.Callable[[t.Callable[[str], str]], t.Sequence[Entry]]
-
-
-@dataclasses.dataclass
-class State:
-    """The variables, those that submenus see, the menu so far, and what has been loaded.
-
-    In the menu, None stands for a place with an unknown number of unknown entries.
-    """
-
-    variables: dict[str, str]
-    exported: set[str]
-    menu: list[Entry | None] = dataclasses.field(default_factory=list)
-    loaded: Linux | None = None
-
-    def copy(self) -> State:
-        return State(dict(self.variables), set(self.exported), list(self.menu), self.loaded)
-
-    def submenu(self) -> State:
-        """Return the state in which a submenu runs."""
-        return State({name: self.variables[name] for name in self.exported & set(self.variables)}, set(self.exported))
-
-    def be_either(self, one: State, other: State) -> None:
-        """Become what two states have in common."""
-        names = {*one.variables, *other.variables}
-        self.variables = {
-            name: one.variables.get(name, "") if _same(one, other, name) else UNKNOWN_TEXT for name in sorted(names)
-        }
-        self.exported = one.exported | other.exported
-        self.menu = _common_menu(one.menu, other.menu)
-        self.loaded = _common_kernel(one.loaded, other.loaded)
-
-
-def _same(one: State, other: State, name: str) -> bool:
-    return one.variables.get(name, "") == other.variables.get(name, "")
-
-
-def _common_menu(one: list[Entry | None], other: list[Entry | None]) -> list[Entry | None]:
-    if one == other:
-        return one
-    shared = 0
-    while shared < min(len(one), len(other)) and one[shared] == other[shared]:
-        shared += 1
-    return [*one[:shared], None]
-
-
-def _common_kernel(one: Linux | None, other: Linux | None) -> Linux | None:
-    if one == other:
-        return one
-    if one and other and one.path == other.path:
-        return Linux(one.path, (UNKNOWN_TEXT,))
-    return OTHER
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,49 +96,6 @@ def boot(menu: Block, machine: Machine) -> Boot:
     except ScriptError as e:
         raise UnknownBootError(f"its script cannot be followed: {e}") from e
     return Boot(entry, kernel, frozenset(script.read), tuple(script.files))
-
-
-def choose(menu: t.Sequence[Entry | None], wanted: str) -> tuple[Entry, str]:
-    """Return the entry that the variable ``default`` chooses, and the rest of its value for a submenu."""
-    if UNKNOWN_TEXT in wanted:
-        raise UnknownBootError("it chooses the entry in a way that only GRUB knows")
-    first, rest = _first_part(wanted)
-    number = _number(first)
-    named = _named(menu, first)
-    # The variant of GRUB that reads entries of the Boot Loader Specification prefers a name that begins with a digit.
-    if named and (number is None or named.source):
-        return named, rest
-    index = number if number is not None and number < len(menu) else 0
-    before = menu if number is None and first else menu[: index + 1]
-    return _known(before)[index], rest
-
-
-def _known(menu: t.Sequence[Entry | None]) -> list[Entry]:
-    """Return the entries, or raise if it is not known which they are."""
-    if not menu:
-        raise UnknownBootError("it has no entries")
-    if None in menu:
-        raise UnknownBootError("which entries it has depends on what only GRUB knows")
-    return [entry for entry in menu if entry]
-
-
-def _named(menu: t.Sequence[Entry | None], name: str) -> Entry | None:
-    return next((entry for entry in menu if entry and name and name in (entry.id, entry.title)), None)
-
-
-def _first_part(wanted: str) -> tuple[str, str]:
-    """Split at the first ``>``. Two of them stand for one in a title."""
-    first, rest = re.fullmatch(r"((?:[^>]|>>)*)(?:>(.*))?", wanted, re.DOTALL).groups()  # type: ignore[union-attr]
-    return first.replace(">>", ">"), rest or ""
-
-
-def _number(text: str) -> int | None:
-    """Return the number that a text begins with, as GRUB reads it, or None."""
-    match = re.match(r"\s*(?:0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9]\d*))", text)
-    if match is None:
-        return None
-    digits = match[1] or match[2] or match[3]
-    return int(digits[:18], 16 if match[1] else 8 if match[2] else 10)
 
 
 class _Script:

@@ -19,7 +19,9 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import boot_entries
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import grub_menu, grub_script
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_choice import UnknownBootError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_script import Block
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_state import Entry, Linux
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 
@@ -121,7 +123,7 @@ def _grub(host: Host, menu: str, text: str) -> NextBoot:
     try:
         script = grub_menu.parse(text)
         boot = grub_menu.boot(script, _machine(host, menu, environment))
-    except grub_menu.UnknownBootError as e:
+    except UnknownBootError as e:
         return NextBoot(reason=f"{menu} does not say what the next boot uses: {e}")
     version = _version(boot.kernel.path, boot.entry.version)
     if version is None:
@@ -155,7 +157,7 @@ def _other_loader(cmdline: str) -> str:
     return "This boot did not come from GRUB's menu on the disk (BOOT_IMAGE in /proc/cmdline)"
 
 
-def _known(kernel: grub_menu.Linux) -> list[str] | None:
+def _known(kernel: Linux) -> list[str] | None:
     return None if any(UNKNOWN_TEXT in each for each in kernel.arguments) else list(kernel.arguments)
 
 
@@ -166,7 +168,7 @@ def _fallback(host: Host, menu: str, script: Block, boot: grub_menu.Boot) -> lis
         return None
     try:
         again = grub_menu.boot(script, _machine(host, menu, environment))
-    except grub_menu.UnknownBootError:
+    except UnknownBootError:
         return None
     return _known(again.kernel) if again.kernel != boot.kernel and again.kernel.path == boot.kernel.path else None
 
@@ -190,7 +192,7 @@ def _machine(host: Host, menu: str, environment: t.Mapping[str, str]) -> grub_me
     )
 
 
-def _menu_entries(host: Host, value_of: t.Callable[[str], str]) -> list[grub_menu.Entry]:
+def _menu_entries(host: Host, value_of: t.Callable[[str], str]) -> list[Entry]:
     """Return the entries of the Boot Loader Specification in the order of GRUB's menu."""
     paths = sorted(_entry_paths(host), key=lambda path: boot_entries.version_key(_name(path)), reverse=True)
     return [_menu_entry(path, _fields(host.read(path) or ""), value_of) for path in paths]
@@ -200,13 +202,13 @@ def _name(path: str) -> str:
     return path.rpartition("/")[2][: -len(".conf")]
 
 
-def _menu_entry(path: str, fields: t.Mapping[str, str], value_of: t.Callable[[str], str]) -> grub_menu.Entry:
+def _menu_entry(path: str, fields: t.Mapping[str, str], value_of: t.Callable[[str], str]) -> Entry:
     options = re.sub(r"\$(?:\{(\w+)\}|(\w+))", lambda name: value_of(name[1] or name[2]), fields.get("options", ""))
     try:
         block = grub_script.parse(f"linux {fields.get('linux', '/')} {options}")
     except grub_script.ScriptError:
         block = ()
-    return grub_menu.Entry(fields.get("title", ""), _name(path), block, False, path, fields.get("version", ""))
+    return Entry(fields.get("title", ""), _name(path), block, False, path, fields.get("version", ""))
 
 
 # ---- systemd-boot ----------------------------------------------------------------------------------------------------

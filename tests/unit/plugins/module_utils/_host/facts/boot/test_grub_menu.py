@@ -13,14 +13,9 @@ import re
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_menu import (
-    Boot,
-    Entry,
-    Machine,
-    UnknownBootError,
-    boot,
-    parse,
-)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_choice import UnknownBootError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_menu import Boot, Machine, boot, parse
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_state import Entry
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
 from hypothesis import given, settings
 from hypothesis import strategies as st

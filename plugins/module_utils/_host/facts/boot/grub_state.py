@@ -1,0 +1,89 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""The state of a run of GRUB's script: its variables, its menu, and the kernel that was loaded."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_script import Block
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
+
+
+@dataclasses.dataclass(frozen=True)
+class Linux:
+    """A kernel's path as GRUB sees it, and its arguments."""
+
+    path: str
+    arguments: tuple[str, ...]
+
+
+OTHER = Linux(UNKNOWN_TEXT, (UNKNOWN_TEXT,))
+"""Something else than one known kernel."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """An entry of the menu. One of the Boot Loader Specification also has its file, and its field ``version``."""
+
+    title: str
+    id: str
+    block: Block
+    is_submenu: bool = False
+    source: str = ""
+    version: str = ""
+
+
+@dataclasses.dataclass
+class State:
+    """The variables, those that submenus see, the menu so far, and what has been loaded.
+
+    In the menu, None stands for a place with an unknown number of unknown entries.
+    """
+
+    variables: dict[str, str]
+    exported: set[str]
+    menu: list[Entry | None] = dataclasses.field(default_factory=list)
+    loaded: Linux | None = None
+
+    def copy(self) -> State:
+        return State(dict(self.variables), set(self.exported), list(self.menu), self.loaded)
+
+    def submenu(self) -> State:
+        """Return the state in which a submenu runs."""
+        return State({name: self.variables[name] for name in self.exported & set(self.variables)}, set(self.exported))
+
+    def be_either(self, one: State, other: State) -> None:
+        """Become what two states have in common."""
+        names = {*one.variables, *other.variables}
+        self.variables = {
+            name: one.variables.get(name, "") if _same(one, other, name) else UNKNOWN_TEXT for name in sorted(names)
+        }
+        self.exported = one.exported | other.exported
+        self.menu = _common_menu(one.menu, other.menu)
+        self.loaded = _common_kernel(one.loaded, other.loaded)
+
+
+def _same(one: State, other: State, name: str) -> bool:
+    return one.variables.get(name, "") == other.variables.get(name, "")
+
+
+def _common_menu(one: list[Entry | None], other: list[Entry | None]) -> list[Entry | None]:
+    if one == other:
+        return one
+    shared = 0
+    while shared < min(len(one), len(other)) and one[shared] == other[shared]:
+        shared += 1
+    return [*one[:shared], None]
+
+
+def _common_kernel(one: Linux | None, other: Linux | None) -> Linux | None:
+    if one == other:
+        return one
+    if one and other and one.path == other.path:
+        return Linux(one.path, (UNKNOWN_TEXT,))
+    return OTHER

@@ -1,0 +1,50 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_state import (
+    OTHER,
+    Entry,
+    Linux,
+    State,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
+
+A, B = Entry("A", "a", ()), Entry("B", "b", ())
+
+
+def merged(one: State, other: State) -> State:
+    state = State({}, set())
+    state.be_either(one, other)
+    return state
+
+
+def test_only_what_is_the_same_on_both_branches_is_known() -> None:
+    one = State({"same": "1", "set": "1", "empty": ""}, {"x"}, [A, B], Linux("/k", ("a",)))
+    other = State({"same": "1", "set": "2"}, {"y"}, [A], Linux("/k", ("b",)))
+    state = merged(one, other)
+    assert state.variables == {"same": "1", "set": UNKNOWN_TEXT, "empty": ""}
+    assert state.exported == {"x", "y"}
+    assert state.menu == [A, None]
+    assert state.loaded == Linux("/k", (UNKNOWN_TEXT,))
+
+
+def test_two_kernels_are_none_that_is_known() -> None:
+    kernel = Linux("/k", ())
+    assert merged(State({}, set(), loaded=kernel), State({}, set(), loaded=kernel)).loaded == kernel
+    for other in (None, Linux("/other", ())):
+        assert merged(State({}, set(), loaded=kernel), State({}, set(), loaded=other)).loaded == OTHER
+
+
+def test_a_copy_and_a_submenu_leave_the_state_alone() -> None:
+    state = State({"x": "1", "y": "2"}, {"x", "z"}, [A], Linux("/k", ()))
+    inside = state.submenu()
+    assert inside == State({"x": "1"}, {"x", "z"})
+    copy = state.copy()
+    copy.variables["x"] = "3"
+    copy.menu.append(B)
+    copy.exported.clear()
+    inside.exported.add("w")
+    assert state == State({"x": "1", "y": "2"}, {"x", "z"}, [A], Linux("/k", ()))
