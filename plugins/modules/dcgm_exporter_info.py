@@ -15,18 +15,10 @@ description:
   - Fetches C(/metrics) from the DCGM exporter pod of every GPU node through the API server's port forwarding. This
     works from outside the cluster and needs no Service, no Prometheus, and no network path to the pods.
   - Compares the number of GPUs that the exporter reports with the number of GPUs that the node has.
-attributes:
-  check_mode:
-    description: Can run in check mode and return what a run would return.
-    support: full
-    details: This module reads only.
-  diff_mode:
-    description: Returns a before and after when in diff mode.
-    support: none
-    details: This module reads only.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.read_only
 options:
   namespace:
     description: Namespace of the exporter's pods.

@@ -22,13 +22,6 @@ description:
   - Runs with the host's own Python, and needs no package on the host. Facts that only root can read are null for other
     users.
 attributes:
-  check_mode:
-    description: Can run in check mode and returns the same result as a run.
-    support: full
-  diff_mode:
-    description: Returns a before and after when in diff mode.
-    support: none
-    details: This module changes nothing.
   facts:
     description: Returns facts of the host.
     support: full
@@ -36,6 +29,8 @@ attributes:
     description: Systems that the module can run on.
     support: full
     platforms: linux
+extends_documentation_fragment:
+  - gpuops.nvidia.read_only
 options:
   gather_subset:
     description:

@@ -15,18 +15,10 @@ description:
   - Reads the cluster with a few list requests. Reports what would prevent the GPU Operator from working, what could
     disturb it, and the remedy for each problem.
   - The module never fails because of a finding. Use RV(summary.failures) to decide.
-attributes:
-  check_mode:
-    description: Can run in check mode and return what a run would return.
-    support: full
-    details: This module reads only.
-  diff_mode:
-    description: Returns a before and after when in diff mode.
-    support: none
-    details: This module reads only.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.read_only
 options:
   namespace:
     description: Namespace that the operator is, or will be, installed in.

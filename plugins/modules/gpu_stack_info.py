@@ -13,18 +13,11 @@ version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Reads the whole fleet with a few LIST requests, regardless of its size.
-attributes:
-  check_mode:
-    description: Can run in check mode and return what a run would change.
-    support: full
-    details: This module reads only.
-  diff_mode:
-    description: Returns a before and after when in diff mode.
-    support: none
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
   - gpuops.nvidia.tolerance
+  - gpuops.nvidia.read_only
 options:
   name:
     description: Name of the ClusterPolicy. If it is empty, the oldest one is meant, which the operator serves.

@@ -21,17 +21,10 @@ description:
     that no node fits is no node.
   - If no cluster is configured at all, a host without a kubelet is no node, and one with a kubelet gets a failure. If a
     cluster is configured and does not answer, the module fails.
-attributes:
-  check_mode:
-    description: Can run in check mode and returns the same result as a run.
-    support: full
-  diff_mode:
-    description: Returns a before and after when in diff mode.
-    support: none
-    details: This module changes nothing.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.read_only
 options:
   hosts:
     description: The hosts.

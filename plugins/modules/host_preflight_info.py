@@ -15,14 +15,8 @@ description:
   - Checks the facts of M(gpuops.nvidia.gpu_facts) and a few more properties of the host. Returns every problem with its
     remedy.
   - Changes nothing, and needs no package on the host.
-attributes:
-  check_mode:
-    description: Can run in check mode and returns the same result as a run.
-    support: full
-  diff_mode:
-    description: Returns a before and after when in diff mode.
-    support: none
-    details: This module changes nothing.
+extends_documentation_fragment:
+  - gpuops.nvidia.read_only
 options:
   facts:
     description: The facts, C(ansible_facts.gpuops), with the subsets V(min), V(services), V(secure_boot) and V(xid).

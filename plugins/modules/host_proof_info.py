@@ -17,14 +17,8 @@ description:
   - A reading that is missing is not a good one. The result V(unknown) keeps a host from being proved, and says why the
     reading is missing.
   - Changes nothing, and asks neither the host nor the cluster.
-attributes:
-  check_mode:
-    description: Can run in check mode and returns the same result as a run.
-    support: full
-  diff_mode:
-    description: Returns a before and after when in diff mode.
-    support: none
-    details: This module changes nothing.
+extends_documentation_fragment:
+  - gpuops.nvidia.read_only
 options:
   facts:
     description: The facts, C(ansible_facts.gpuops), with the subsets V(min), V(gpus), V(services) and V(xid).
