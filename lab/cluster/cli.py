@@ -59,6 +59,12 @@ def _up_options(parser: argparse.ArgumentParser) -> None:
     _option(parser, "--operator", choices=["standin", "external", "none"], help=operator)
     tick = "interval at which the stand-in checks for driver upgrades (default: 120, like NVIDIA's operator)"
     _option(parser, "--upgrade-tick", type=float, metavar="SECONDS", help=tick)
+    change = "time that a MIG manager takes for a change, once the pods are gone (default: 20)"
+    _option(parser, "--mig-seconds", type=float, metavar="SECONDS", help=change)
+    patience = "time for which a MIG manager waits for the pods of an operand (default: 300, like NVIDIA's)"
+    _option(parser, "--mig-patience", type=float, metavar="SECONDS", help=patience)
+    reboot = "time that a node takes to reboot (default: 60)"
+    _option(parser, "--reboot-seconds", type=float, metavar="SECONDS", help=reboot)
     _option(parser, "--port", type=int, help="port of the API server (default: a free port)")
     external = parser.add_argument_group("external operator")
     command = "command line of the operator, which runs with KUBECONFIG and OPERATOR_NAMESPACE set"

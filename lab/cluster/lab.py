@@ -166,7 +166,7 @@ class Lab:
         site = self._prepare(options, fleet)
         self._start_control_plane(site)
         self._start_kwok(site, options)
-        self._populate(site, fleet)
+        self._populate(site, fleet, options)
         self._start_operator(site, options)
         self._settle()
         state = self.state
@@ -219,9 +219,11 @@ class Lab:
         )
         return site
 
-    def _populate(self, site: controlplane.Site, fleet: Fleet) -> None:
+    def _populate(self, site: controlplane.Site, fleet: Fleet, options: Options) -> None:
         """Create the nodes and start the agents that simulate the programs on them."""
-        self._launch(controlplane.python_component(site, "agents", "lab.cluster.nodes.agents"))
+        timing = {name: getattr(options, name) for name in ("mig_seconds", "mig_patience", "reboot_seconds")}
+        given = [f"--{name.replace('_', '-')}={seconds}" for name, seconds in timing.items()]
+        self._launch(controlplane.python_component(site, "agents", "lab.cluster.nodes.agents", *given))
         create(Api(str(self.kubeconfig)), fleet, toolchain.kubernetes_version())
         self._wait("the nodes to become Ready", lambda: self._nodes_are_ready(fleet.size), timeout=60 + fleet.size / 2)
 

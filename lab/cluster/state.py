@@ -32,6 +32,12 @@ class Options:
     """`standin`, `external`, or `none`."""
     upgrade_tick: float = 120
     """Seconds between the stand-in's checks for driver upgrades: two minutes, like NVIDIA's; less in most tests."""
+    mig_seconds: float = 20
+    """Seconds that a MIG manager works on a change, once the operands' pods are gone."""
+    mig_patience: float = 300
+    """Seconds for which a MIG manager waits for the pods of one operand, as NVIDIA's does."""
+    reboot_seconds: float = 60
+    """Seconds of a node's reboot, which a MIG manager may start."""
     operator_command: str | None = None
     operator_crds: tuple[str, ...] = ()
     chart: str | None = None

@@ -22,6 +22,7 @@ _KEPT = tuple(
     f"nvidia.com/{end}"
     for end in ("gpu.deploy.", "gpu.present", "mig.config", "gpu-driver-upgrade-enabled", "gpu-operator.driver.owner")
 )
+_OF_MIG_MANAGERS = ("nvidia.com/mig.config.state", "nvidia.com/gpu.deploy.nvsm")
 _POOL = re.compile(r"(nvidia-(?:v?gpu|vgpu-host-manager)-driver-\w[\w.]*)-[b-df-hj-np-tv-z24-9]+")
 """The name of an NVIDIADriver's DaemonSet, which ends in a hash that differs in each cluster, or of its pod."""
 
@@ -127,7 +128,7 @@ def _labels(last: dict[tuple[str, str, str], t.Any]) -> Json:
     nodes: Json = {}
     for (kind, name, field), value in sorted(last.items()):
         key = field.split(" ")[-1]
-        if kind == "Node" and value is not None and key.startswith(_KEPT) and key != "nvidia.com/mig.config.state":
+        if kind == "Node" and value is not None and key.startswith(_KEPT) and key not in _OF_MIG_MANAGERS:
             nodes.setdefault(name, {})[key] = value
     return nodes
 

@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 from lab.cluster.faults import managers, nodes, operands, refusals, rewrites
+from lab.cluster.faults import mig as mig_managers
 from lab.cluster.faults.managers import argocd, edit_policy, operator_down, second_policy, stale_status, stuck_operator
+from lab.cluster.faults.mig import mig
 from lab.cluster.faults.nodes import cordon, node, uncordon
 from lab.cluster.faults.operands import operand, slow
 from lab.cluster.faults.refusals import refuse
@@ -15,15 +17,15 @@ from lab.cluster.faults.rewrites import mirror, sidecar
 from lab.cluster.lab import Lab
 
 __all__ = [
-    "active", "argocd", "clear", "cordon", "edit_policy", "mirror", "node", "operand", "operator_down", "refuse",
+    "active", "argocd", "clear", "cordon", "edit_policy", "mig", "mirror", "node", "operand", "operator_down", "refuse",
     "second_policy", "sidecar", "slow", "stale_status", "stuck_operator", "uncordon",
 ]  # fmt: skip
 
 
 def active(lab: Lab) -> list[str]:
     """Return one line for each active fault."""
-    parts = (operands.active(lab), refusals.active(lab), rewrites.active(lab), nodes.active(lab), managers.active(lab))
-    return [line for part in parts for line in part]
+    parts = (operands, refusals, rewrites, nodes, mig_managers, managers)
+    return [line for part in parts for line in part.active(lab)]
 
 
 def clear(lab: Lab) -> None:
@@ -32,4 +34,5 @@ def clear(lab: Lab) -> None:
     rewrites.clear(lab)
     operands.clear(lab)
     nodes.clear(lab)
+    mig_managers.clear(lab)
     managers.clear(lab)

@@ -11,6 +11,7 @@ import json
 import typing as t
 
 from lab.cluster import faults
+from lab.cluster.faults.mig import TROUBLES
 from lab.cluster.faults.nodes import MAINTAINERS
 from lab.cluster.faults.operands import DRIVER, POD_FAULTS
 from lab.cluster.faults.refusals import REFUSALS
@@ -25,6 +26,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="FAULT")
     _operand_commands(commands)
     _node_commands(commands)
+    _mig_command(commands)
     _policy_commands(commands)
     _command(commands, "operator-down", "Kill the operator's process.", lambda lab, given: faults.operator_down(lab))
     stuck = "Roll the operator out with a pod that never starts."
@@ -81,6 +83,17 @@ def _node_commands(commands: t.Any) -> None:
         taken = _command(commands, name, summary, lambda lab, g, change=change: change(lab, g.node, g.by))  # type: ignore[misc]
         taken.add_argument("node", help="name of the node")
         taken.add_argument("--by", choices=list(MAINTAINERS), default="person", help="default: %(default)s")
+
+
+def _mig_command(commands: t.Any) -> None:
+    layout = _command(
+        commands,
+        "mig",
+        "Give a node's MIG manager a trouble with its next change.",
+        lambda lab, given: faults.mig(lab, given.node, given.trouble),
+    )
+    layout.add_argument("node", help="name of the node")
+    layout.add_argument("trouble", choices=TROUBLES)
 
 
 def _policy_commands(commands: t.Any) -> None:

@@ -34,18 +34,26 @@ class Model:
     memory_mib: int
     family: str
     compute: str
-    mig_capable: bool
+    device_id: str
+    mig: str | None
+    """The table of its MIG profiles in lab/nvml; None if it does not support MIG."""
     gpus: int
     """GPUs of a typical machine."""
 
+    @property
+    def mig_capable(self) -> bool:
+        """Whether the model supports MIG."""
+        return self.mig is not None
+
 
 MODELS = {
-    "A100": Model("NVIDIA-A100-SXM4-80GB", 81920, "ampere", "8.0", True, 8),
-    "H100": Model("NVIDIA-H100-80GB-HBM3", 81559, "hopper", "9.0", True, 8),
-    "H200": Model("NVIDIA-H200", 143771, "hopper", "9.0", True, 8),
-    "B200": Model("NVIDIA-B200", 183359, "blackwell", "10.0", True, 8),
-    "L40S": Model("NVIDIA-L40S", 46068, "ada-lovelace", "8.9", False, 4),
-    "T4": Model("Tesla-T4", 15360, "turing", "7.5", False, 4),
+    "A30": Model("NVIDIA-A30", 24576, "ampere", "8.0", "20b7", "a30", 4),
+    "A100": Model("NVIDIA-A100-SXM4-80GB", 81920, "ampere", "8.0", "20b2", "a100-80gb", 8),
+    "H100": Model("NVIDIA-H100-80GB-HBM3", 81559, "hopper", "9.0", "2330", "h100", 8),
+    "H200": Model("NVIDIA-H200", 143771, "hopper", "9.0", "2335", "h200", 8),
+    "B200": Model("NVIDIA-B200", 183359, "blackwell", "10.0", "2901", "b200", 8),
+    "L40S": Model("NVIDIA-L40S", 46068, "ada-lovelace", "8.9", "26b9", None, 4),
+    "T4": Model("Tesla-T4", 15360, "turing", "7.5", "1eb8", None, 4),
 }
 KERNELS = {
     "ubuntu22.04": "5.15.0-119-generic",

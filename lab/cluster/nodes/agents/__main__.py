@@ -10,10 +10,16 @@ import argparse
 
 from lab.cluster.api import Api
 from lab.cluster.nodes.agents.agents import Agents
+from lab.cluster.nodes.agents.mig_manager import Timing
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         prog="python -m lab.cluster.nodes.agents", description="Simulate the programs inside the pods of every node."
     )
     parser.add_argument("--kubeconfig", required=True)
-    Agents(Api(parser.parse_args().kubeconfig)).run()
+    parser.add_argument("--mig-seconds", type=float, required=True)
+    parser.add_argument("--mig-patience", type=float, required=True)
+    parser.add_argument("--reboot-seconds", type=float, required=True)
+    given = parser.parse_args()
+    timing = Timing(given.mig_seconds, given.mig_patience, given.reboot_seconds)
+    Agents(Api(given.kubeconfig), timing).run()

@@ -4,48 +4,81 @@
 
 """One process that simulates the programs inside the pods of every node.
 
-It watches nodes and pods. Whenever something changes on a node, it does what the node's programs would do next: Node
-Feature Discovery labels the node, waiting init containers end when their condition is met, GPU Feature Discovery
-describes the GPUs, and the device plugin offers them. It recognizes pods by the labels and container names of NVIDIA's
-manifests, so it works with an external operator too.
+It watches nodes, pods and ConfigMaps. Whenever something changes on a node, it does what the node's programs would do
+next: Node Feature Discovery labels the node, waiting init containers end when their condition is met, GPU Feature
+Discovery describes the GPUs, the device plugin offers them, and the MIG manager divides them. It recognizes pods by the
+labels and container names of NVIDIA's manifests, so it works with an external operator too.
 """
 
 from __future__ import annotations
 
+import heapq
 import queue
 import threading
+import time
 import traceback
 import typing as t
 
 import urllib3
 
 from lab.cluster.api import Api, ApiError, Json, now
-from lab.cluster.nodes.agents.facts import gfd_labels, note
+from lab.cluster.nodes.agents import device_plugin, feature_discovery
+from lab.cluster.nodes.agents.config_manager import INIT, ConfigManager, read_at, sharing_of, started, strategy_of
+from lab.cluster.nodes.agents.facts import note
 from lab.cluster.nodes.agents.metrics import Metrics
+from lab.cluster.nodes.agents.mig import layout_of
+from lab.cluster.nodes.agents.mig_manager import MigManager, Timing
+from lab.cluster.nodes.agents.pods import (
+    chosen_config_maps,
+    crash,
+    crashes,
+    driver_version,
+    fail,
+    hold,
+    is_driver,
+    is_nfd_worker,
+    is_ready,
+    labels_of,
+    path,
+    ready_condition,
+    recover,
+    release,
+    running_init,
+    volumes,
+    with_app,
+)
+from lab.cluster.nodes.agents.sharing import ConfigError, Sharing
 from lab.cluster.nodes.fleet import NOTE, nfd_labels
 
 WORKERS = 16
 NODES = "/api/v1/nodes"
-RESOURCE = "nvidia.com/gpu"
-WAITING = ("driver-validation", "toolkit-validation", "cuda-validation", "plugin-validation")
+PLUGIN, DISCOVERY = "nvidia-device-plugin-daemonset", "gpu-feature-discovery"
+MPS = "nvidia-device-plugin-mps-control-daemon"
+WAITING = ("driver-validation", "toolkit-validation", "cuda-validation", "plugin-validation", INIT)
 """Init containers that wait for a condition. The pod stages end the containers that the annotation `passed` names."""
 
 
 class Agents:
     """The agents of all nodes."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, timing: Timing) -> None:
         self._api, self._metrics = api, Metrics(api)
         self._stop = threading.Event()
         self._nodes: dict[str, Json] = {}
         self._pods: dict[str, dict[str, Json]] = {}
+        self._texts: dict[tuple[str, str], Json] = {}
         self._due: queue.Queue[str] = queue.Queue()
         self._queued: set[str] = set()
+        self._playing: set[str] = set()
         self._lock = threading.Lock()
+        self._clock = Clock(self._enqueue)
+        self._configs = ConfigManager(api, self._text)
+        self._mig = MigManager(api, timing, self._clock.later, self._text)
 
     def run(self) -> None:
         """Run until the process ends."""
-        for target in [self._watch_nodes, self._watch_pods, *[self._work] * WORKERS]:
+        watches = [self._watch_nodes, self._watch_pods, self._watch_config_maps]
+        for target in [*watches, self._clock.run, *[self._work] * WORKERS]:
             threading.Thread(target=target, daemon=True).start()
         self._stop.wait()
 
@@ -56,6 +89,7 @@ class Agents:
             if kind == "SYNCED":
                 return
             name = node["metadata"]["name"]
+            self._mig.saw(node)
             with self._lock:
                 if kind == "DELETED":
                     self._nodes.pop(name, None)
@@ -80,11 +114,40 @@ class Agents:
 
         self._api.watch("/api/v1/pods", seen, self._stop)
 
+    def _watch_config_maps(self) -> None:
+        def seen(kind: str, item: Json) -> None:
+            if kind == "SYNCED":
+                return
+            meta = item["metadata"]
+            with self._lock:
+                if kind == "DELETED":
+                    self._texts.pop((meta["namespace"], meta["name"]), None)
+                else:
+                    self._texts[meta["namespace"], meta["name"]] = item.get("data") or {}
+                mounting = [name for name, pods in self._pods.items() if _mounts(pods.values(), meta["name"])]
+            for name in mounting:
+                self._enqueue(name)
+
+        # The MIG managers publish one for each node, which no program reads.
+        others = "app.kubernetes.io/component!=nvidia-mig-manager"
+        self._api.watch("/api/v1/configmaps", seen, self._stop, labelSelector=others)
+
+    def _text(self, namespace: str, name: str) -> Json | None:
+        """Return the data of a ConfigMap; None if there is none. The watch may not have seen a new one yet."""
+        with self._lock:
+            found = self._texts.get((namespace, name))
+        if found is not None:
+            return found
+        item = self._api.get(f"/api/v1/namespaces/{namespace}/configmaps/{name}")
+        return item and (item.get("data") or {})
+
     def _enqueue(self, node: str) -> None:
         with self._lock:
             if node in self._queued:
                 return
             self._queued.add(node)
+            if node in self._playing:
+                return
         self._due.put(node)
 
     def _work(self) -> None:
@@ -92,17 +155,25 @@ class Agents:
             name = self._due.get()
             with self._lock:
                 self._queued.discard(name)
+                self._playing.add(name)
                 node, pods = self._nodes.get(name), list(self._pods.get(name, {}).values())
-            if node is None:
-                continue
-            try:
-                self._play(node, pods)
-            except (ApiError, urllib3.exceptions.HTTPError, OSError):
-                # The API server is down, or the object has changed in the meantime: try again soon.
-                threading.Timer(1.0, self._enqueue, [name]).start()
-            except Exception:
-                # A pod with an unexpected shape must not stop the agents of other nodes.
-                traceback.print_exc()
+            if node is not None:
+                self._try_to_play(name, node, pods)
+            with self._lock:
+                self._playing.discard(name)
+                again = name in self._queued
+            if again:
+                self._due.put(name)
+
+    def _try_to_play(self, name: str, node: Json, pods: list[Json]) -> None:
+        try:
+            self._play(node, pods)
+        except (ApiError, urllib3.exceptions.HTTPError, OSError):
+            # The API server is down, or the object has changed in the meantime: try again soon.
+            self._clock.later(1.0, name)
+        except Exception:
+            # A pod with an unexpected shape must not stop the agents of other nodes.
+            traceback.print_exc()
 
     # ---- the programs of one node -----------------------------------------------------------------------------------
 
@@ -112,10 +183,13 @@ class Agents:
         self._nfd(node, pods)
         if not int(note(node, "gpus", "0")):
             return
+        for app in (PLUGIN, DISCOVERY, MPS):
+            for pod in with_app(pods, app):
+                self._configs.play(node, pod)
         self._gates(node, pods)
         self._gfd(node, pods)
         self._device_plugin(node, pods)
-        self._mig_manager(node, pods)
+        self._mig.play(node, pods)
         self._metrics.serve(node, [pod for pod in with_app(pods, "nvidia-dcgm-exporter") if is_ready(pod)])
 
     def _kubelet_is_back(self, pods: list[Json]) -> None:
@@ -138,12 +212,26 @@ class Agents:
     def _gates(self, node: Json, pods: list[Json]) -> None:
         for pod in pods:
             name = running_init(pod)
+            if self._lacks_a_volume(pod, name):
+                continue
             passed = [item for item in note(pod, "passed").split(",") if item]
             if name in WAITING and name not in passed and self._finds(name, node, pod, pods):
                 self._api.merge(path(pod), {"metadata": {"annotations": {NOTE + "passed": ",".join([*passed, name])}}})
 
+    def _lacks_a_volume(self, pod: Json, running: str) -> bool:
+        """Hold a pod back while a ConfigMap that a user chose does not exist."""
+        namespace = pod["metadata"]["namespace"]
+        absent = [name for name in chosen_config_maps(pod) if self._text(namespace, name) is None]
+        if absent and running:
+            hold(self._api, pod, absent[0])
+        elif not absent and not running:
+            release(self._api, pod)
+        return bool(absent)
+
     def _finds(self, name: str, node: Json, pod: Json, pods: list[Json]) -> bool:
         """Return whether the condition that an init container waits for is met."""
+        if name == INIT:
+            return started(pod)
         driver = note(node, "host-driver") == "true" or any(is_ready(item) and is_driver(item) for item in pods)
         if name == "driver-validation" or not driver:
             return driver
@@ -152,7 +240,8 @@ class Agents:
             return all(map(is_ready, with_app(pods, "nvidia-container-toolkit-daemonset")))
         if name == "cuda-validation":
             return self._cuda_workload(node, pod, pods)
-        return bool(int((node["status"].get("capacity") or {}).get(RESOURCE, "0")))
+        capacity = node["status"].get("capacity") or {}
+        return any(int(count) for name, count in capacity.items() if device_plugin.is_gpu(name))
 
     def _cuda_workload(self, node: Json, pod: Json, pods: list[Json]) -> bool:
         """Run a workload as the validator does, and return whether it has succeeded."""
@@ -166,100 +255,99 @@ class Agents:
         return any(item["status"].get("phase") == "Succeeded" for item in mine)
 
     def _gfd(self, node: Json, pods: list[Json]) -> None:
-        own = with_app(pods, "gpu-feature-discovery")
-        if not any(map(is_ready, own)):
+        own = next(filter(_runs, with_app(pods, DISCOVERY)), None)
+        if own is None:
             return
-        have = node["metadata"].get("labels") or {}
-        strategies = [env["value"] for pod in own for env in environment(pod, "MIG_STRATEGY")]
-        wanted = gfd_labels(node, driver_version(pods), next(iter(strategies), "single"))
+        try:
+            sharing = sharing_of(own)
+            wanted = feature_discovery.labels(node, driver_version(pods), strategy_of(own, sharing), sharing)
+        except (ConfigError, feature_discovery.DiscoveryError):
+            crash(self._api, own, "gpu-feature-discovery")
+            return
+        recover(self._api, own, "gpu-feature-discovery")
+        have = labels_of(node)
+        left = feature_discovery.stale(node, wanted)
         # The time stamp always differs, so it is written only together with another change.
-        if any(have.get(key) != value for key, value in wanted.items() if not key.endswith("timestamp")):
-            self._label(node, wanted)
+        if left or any(have.get(key) != value for key, value in wanted.items() if not key.endswith("timestamp")):
+            self._label(node, {**wanted, **dict.fromkeys(left)})
 
     def _device_plugin(self, node: Json, pods: list[Json]) -> None:
-        plugins = with_app(pods, "nvidia-device-plugin-daemonset")
-        offered = note(node, "gpus") if any(map(is_ready, plugins)) else "0"
+        own = next(filter(_runs, with_app(pods, PLUGIN)), None)
+        offered: dict[str, int] = {}
+        if own is not None:
+            try:
+                offered = self._offered(node, own, pods)
+                recover(self._api, own, "nvidia-device-plugin")
+            except (ConfigError, device_plugin.PluginError):
+                crash(self._api, own, "nvidia-device-plugin")
+        self._offer(node, {name: str(count) for name, count in offered.items()})
+
+    def _offered(self, node: Json, plugin: Json, pods: list[Json]) -> dict[str, int]:
+        sharing = sharing_of(plugin)
+        offered = device_plugin.offered(layout_of(node), strategy_of(plugin, sharing), sharing)
+        self._refuse([pod for pod in pods if pod["metadata"]["creationTimestamp"] > read_at(plugin)], sharing)
+        # With MPS, the plugin starts once the control daemon is there.
+        waits = sharing.strategy == "mps" and not any(is_ready(pod) for pod in with_app(pods, MPS))
+        return {} if waits else offered
+
+    def _refuse(self, pods: list[Json], sharing: Sharing) -> None:
+        for pod in pods:
+            words = device_plugin.refusal(pod, sharing) if device_plugin.starts(pod) else None
+            if words:
+                fail(self._api, pod, "UnexpectedAdmissionError", words)
+
+    def _offer(self, node: Json, offered: dict[str, str]) -> None:
+        """Report the resources. After its plugin is gone, one stays in the capacity with nothing allocatable."""
         status = node["status"]
-        have = (status.get("capacity") or {}).get(RESOURCE), (status.get("allocatable") or {}).get(RESOURCE)
-        # After a plugin is removed, its resource stays in the capacity with nothing allocatable.
-        if have == (offered, offered) or (have == (None, None) and offered == "0"):
+        have, left = status.get("capacity") or {}, status.get("allocatable") or {}
+        known = {name for name in have if device_plugin.is_gpu(name)}
+        allocatable = {name: offered.get(name, "0") for name in known | offered.keys()}
+        if all(left.get(name) == count for name, count in allocatable.items()) and offered.items() <= have.items():
             return
-        capacity = offered if offered != "0" else have[0]
-        self._api.merge(
-            f"{NODES}/{node['metadata']['name']}/status",
-            {"status": {"capacity": {RESOURCE: capacity}, "allocatable": {RESOURCE: offered}}},
-        )
+        body = {"status": {"capacity": offered, "allocatable": allocatable}}
+        self._api.merge(f"{NODES}/{node['metadata']['name']}/status", body)
 
-    def _mig_manager(self, node: Json, pods: list[Json]) -> None:
-        labels = node["metadata"].get("labels") or {}
-        if labels.get("nvidia.com/mig.config") and any(map(is_ready, with_app(pods, "nvidia-mig-manager"))):
-            self._label(node, {"nvidia.com/mig.config.state": "success"})
-
-    def _label(self, node: Json, wanted: dict[str, str]) -> None:
-        have = node["metadata"].get("labels") or {}
+    def _label(self, node: Json, wanted: t.Mapping[str, str | None]) -> None:
+        have = labels_of(node)
         missing = {key: value for key, value in wanted.items() if have.get(key) != value}
         if missing:
             self._api.merge(f"{NODES}/{node['metadata']['name']}", {"metadata": {"labels": missing}})
 
 
-def path(pod: Json) -> str:
-    """Return the path of a pod in the API."""
-    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+class Clock:
+    """Plays nodes again at a later time, all from one thread."""
+
+    def __init__(self, play: t.Callable[[str], None]) -> None:
+        self._play = play
+        self._entries: list[tuple[float, str]] = []
+        self._changed = threading.Condition()
+
+    def later(self, seconds: float, node: str) -> None:
+        """Play a node after some seconds."""
+        with self._changed:
+            heapq.heappush(self._entries, (time.monotonic() + seconds, node))
+            self._changed.notify()
+
+    def run(self) -> None:
+        """Wait for the next moment, forever."""
+        while True:
+            with self._changed:
+                while not self._entries or self._entries[0][0] > time.monotonic():
+                    pause = self._entries[0][0] - time.monotonic() if self._entries else None
+                    self._changed.wait(pause)
+                node = heapq.heappop(self._entries)[1]
+            self._play(node)
 
 
-def label(item: Json, key: str) -> str:
-    """Return a label, or an empty string."""
-    return str((item["metadata"].get("labels") or {}).get(key, ""))
+def _runs(pod: Json) -> bool:
+    """Return whether a pod's first container runs or fails, with its configuration read."""
+    if pod["metadata"].get("deletionTimestamp") or not started(pod):
+        return False
+    return is_ready(pod) or any(crashes(pod, item["name"]) for item in pod["spec"]["containers"])
 
 
-def with_app(pods: list[Json], app: str) -> list[Json]:
-    """Return the pods with a given label ``app``."""
-    return [pod for pod in pods if label(pod, "app") == app]
-
-
-def ready_condition(item: Json) -> str:
-    """Return the status of the condition Ready of a node or pod."""
-    return next((c["status"] for c in (item.get("status") or {}).get("conditions") or [] if c["type"] == "Ready"), "")
-
-
-def is_ready(pod: Json) -> bool:
-    """Return whether a pod is Ready and not being deleted."""
-    return ready_condition(pod) == "True" and not pod["metadata"].get("deletionTimestamp")
-
-
-def is_driver(pod: Json) -> bool:
-    """Return whether a pod is a driver pod, of a ClusterPolicy or of an NVIDIADriver."""
-    return label(pod, "app.kubernetes.io/component") == "nvidia-driver"
-
-
-def is_nfd_worker(pod: Json) -> bool:
-    """Return whether a pod is a worker of Node Feature Discovery, by the labels of either chart."""
-    return label(pod, "app.kubernetes.io/name") == "node-feature-discovery" and "worker" in (
-        label(pod, "role"),
-        label(pod, "app.kubernetes.io/component"),
-    )
-
-
-def running_init(pod: Json) -> str:
-    """Return the name of the init container that is running, or an empty string."""
-    statuses = (pod.get("status") or {}).get("initContainerStatuses") or []
-    return next((str(item["name"]) for item in statuses if "running" in item.get("state", {})), "")
-
-
-def environment(pod: Json, name: str) -> t.Iterator[Json]:
-    """Yield an environment variable of the pod's containers."""
-    for container in pod["spec"]["containers"]:
-        yield from (env for env in container.get("env") or [] if env["name"] == name and "value" in env)
-
-
-def driver_version(pods: list[Json]) -> str:
-    """Return the version in the tag of the driver pod's image, or a typical version of a driver on the host."""
-    for pod in filter(is_driver, pods):
-        image = next((c["image"] for c in pod["spec"]["containers"] if c["name"] == "nvidia-driver-ctr"), "")
-        tag = image.rpartition(":")[2]
-        if tag[:1].isdigit():
-            return str(tag.split("-")[0])
-    return "580.126.20"
+def _mounts(pods: t.Iterable[Json], config_map: str) -> bool:
+    return any(config_map in volumes(pod).values() for pod in pods)
 
 
 def workload(node: Json, pod: Json) -> Json:

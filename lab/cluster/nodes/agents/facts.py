@@ -2,53 +2,19 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The labels and metrics of a node's GPUs, derived from the lab's annotations."""
+"""The lab's annotations of a node, and the metrics of its GPUs."""
 
 from __future__ import annotations
 
-import time
 import uuid
 
 from lab.cluster.api import Json
 from lab.cluster.nodes.fleet import MODELS, NOTE
 
-PREFIX = "nvidia.com/"
-
 
 def note(item: Json, name: str, default: str = "") -> str:
     """Return one of the lab's annotations."""
     return str((item["metadata"].get("annotations") or {}).get(NOTE + name, default))
-
-
-def gfd_labels(node: Json, driver: str, strategy: str) -> dict[str, str]:
-    """Return the labels of GPU Feature Discovery that clients read."""
-    model, gpus = MODELS[note(node, "model")], note(node, "gpus")
-    major, minor, *rest = [*driver.split("."), "0"]
-    compute = model.compute.split(".")
-    labels = {
-        "cuda.driver-version.full": driver,
-        "cuda.driver-version.major": major,
-        "cuda.driver-version.minor": minor,
-        "cuda.driver-version.revision": rest[0] if rest[0] != "0" else "",
-        "cuda.driver.major": major,
-        "cuda.driver.minor": minor,
-        "cuda.driver.rev": rest[0] if rest[0] != "0" else "",
-        "gpu.product": model.product,
-        "gpu.count": gpus,
-        "gpu.replicas": "1",
-        "gpu.memory": str(model.memory_mib),
-        "gpu.family": model.family,
-        "gpu.compute.major": compute[0],
-        "gpu.compute.minor": compute[1],
-        "gpu.machine": "Lab-Node",
-        "gpu.mode": "compute",
-        "gpu.sharing-strategy": "none",
-        "mig.capable": str(model.mig_capable).lower(),
-        "mig.strategy": strategy,
-        "mps.capable": "false",
-        "gfd.timestamp": str(int(time.time())),
-    }
-    return {PREFIX + key: value for key, value in labels.items()}
 
 
 def metrics(node: Json) -> str:

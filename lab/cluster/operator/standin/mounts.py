@@ -46,6 +46,10 @@ _CONFIG_MAPS = {
     "mig-parted-config": "default-mig-parted-config",
 }
 
+SHARED_CONFIG = "/available-configs"
+"""Where the config manager finds the ConfigMap of the device plugin."""
+_READS_CONFIG = ("nvidia-device-plugin", "gpu-feature-discovery", "mps-control-daemon-ctr")
+
 _DOWN, _BOTH = "HostToContainer", "Bidirectional"
 _DRIVER_ROOT = ("driver-install-dir", "/driver-root", _DOWN)
 _HOST = ("host-root", "/host", _DOWN)
@@ -117,8 +121,12 @@ _MOUNTS: dict[str, tuple[tuple[str, ...], ...]] = {
 """By container: volume, mount path, and mount propagation. Other containers mount only the validations."""
 
 
-def mount(pod: Json) -> Json:
-    """Add mounts and privileges to every container of a pod's spec, and the volumes to the pod."""
+def mount(pod: Json, config_maps: t.Mapping[str, str] | None = None, plugin_config: str | None = None) -> Json:
+    """Add mounts and privileges to every container of a pod's spec, and the volumes to the pod.
+
+    ``config_maps`` has the ConfigMaps that a user put in the place of the operator's own, by volume.
+    ``plugin_config`` is the ConfigMap of the device plugin; None if the pod does not read it.
+    """
     used: dict[str, None] = {}
     for container in [*pod["initContainers"], *pod["containers"]]:
         rows = _MOUNTS.get(container["name"], (_VALIDATIONS,))
@@ -133,10 +141,16 @@ def mount(pod: Json) -> Json:
             }
             for name, path, *how in rows
         ]
-    return {**pod, "volumes": [_volume(name) for name in used]}
+        if plugin_config and container["name"] in (*_READS_CONFIG, "config-manager", "config-manager-init"):
+            shared = {plugin_config: SHARED_CONFIG, "config": "/config"}
+            container["volumeMounts"] += [{"name": name, "mountPath": path} for name, path in shared.items()]
+    volumes = [_volume(name, {**_CONFIG_MAPS, **(config_maps or {})}) for name in used]
+    if plugin_config:
+        volumes += [{"name": plugin_config, "configMap": {"name": plugin_config}}, {"name": "config", "emptyDir": {}}]
+    return {**pod, "volumes": volumes}
 
 
-def _volume(name: str) -> Json:
-    if name in _CONFIG_MAPS:
-        return {"name": name, "configMap": {"name": _CONFIG_MAPS[name]}}
+def _volume(name: str, config_maps: t.Mapping[str, str]) -> Json:
+    if name in config_maps:
+        return {"name": name, "configMap": {"name": config_maps[name]}}
     return {"name": name, "hostPath": {"path": _HOST_PATHS[name]}}

@@ -11,8 +11,9 @@ import json
 import typing as t
 from dataclasses import dataclass, field
 
+from lab.cluster.nodes.agents.mig import default_map
 from lab.cluster.operator.standin.images import KERNEL, ReconcileError, driver_image, image, kernel_suffix
-from lab.cluster.operator.standin.mounts import mount
+from lab.cluster.operator.standin.mounts import SHARED_CONFIG, mount
 from lab.cluster.operator.standin.operands import VALIDATOR, Init, Json, Operand
 
 HASH = "nvidia.com/last-applied-hash"
@@ -32,6 +33,12 @@ _SIDECARS: tuple[tuple[str, t.Callable[[Json], t.Any], str | None, str], ...] = 
     ("nvidia-fs-ctr", lambda spec: (spec.get("gds") or {}).get("enabled"), "gds", "GDS_IMAGE"),
     ("nvidia-gdrcopy-ctr", lambda spec: (spec.get("gdrcopy") or {}).get("enabled"), "gdrcopy", "GDRCOPY_IMAGE"),
 )
+_PROCESSES = {
+    "nvidia-device-plugin": "nvidia-device-plugin",
+    "gpu-feature-discovery": "gpu-feature-discovery",
+    "mps-control-daemon-ctr": "/usr/bin/mps-control-daemon",
+}
+"""The process that a config manager sends a signal to, by the first container of its pod."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +160,10 @@ def _pod(operand: Operand, site: Site, kernel: str | None) -> Json:
         "initContainers": [_init(operand, entry, site) for entry in _init_containers(operand, spec)],
         "containers": containers,
     }
-    return mount(pod | _host_access(operand, own) | _optional(operand, spec))
+    chosen = block(spec, "migManager.config").get("name")
+    plugin = block(spec, "devicePlugin.config").get("name") if operand.shares_gpus else None
+    named = {"mig-parted-config": chosen} if chosen else {}
+    return mount(pod | _host_access(operand, own) | _optional(operand, spec), named, plugin)
 
 
 def _host_access(operand: Operand, own: Json) -> Json:
@@ -193,6 +203,8 @@ def _init(operand: Operand, entry: Init, site: Site) -> Json:
     env_name = {VALIDATOR: "VALIDATOR_IMAGE", "driver.manager": "DRIVER_MANAGER_IMAGE"}.get(path, operand.image_env)
     source = block(site.spec, path)
     env = [{"name": name, "value": value} for name, value in entry.env]
+    if entry.name == "config-manager-init":
+        env += _config_manager(site.spec, "")
     part = entry.name.removesuffix("-validation")
     extra = source.get("env") if path.endswith("anager") else block(source, part).get("env")
     return {
@@ -218,14 +230,29 @@ def _containers(operand: Operand, site: Site, kernel: str | None) -> list[Json]:
         first["ports"] = [{"name": name, "containerPort": port} for name, port in operand.ports]
     containers = [first]
     if operand.shares_gpus and block(spec, "devicePlugin.config").get("name"):
-        containers.append(
-            {"name": "config-manager", "image": first["image"], "imagePullPolicy": first["imagePullPolicy"]}
-        )
+        sidecar = {"name": "config-manager", "env": _config_manager(spec, _PROCESSES[operand.container])}
+        containers.append({**sidecar, **{key: first[key] for key in ("image", "imagePullPolicy")}})
     if operand.state == "state-driver":
         containers += _sidecars(site, first)
         inputs = [[part.get(key) for key in ("name", "image", "env", "args")] for part in containers]
         first["env"] = merged(first["env"], [{"name": DIGEST, "value": _digest(inputs)}])
     return containers
+
+
+def _config_manager(spec: Json, process: str) -> list[Json]:
+    """Return the environment of a config manager. The sidecar tells a process when the node's label has changed."""
+    values = {
+        "ONESHOT": str(not process).lower(),
+        "NODE_LABEL": "nvidia.com/device-plugin.config",
+        "CONFIG_FILE_SRCDIR": SHARED_CONFIG,
+        "CONFIG_FILE_DST": "/config/config.yaml",
+        "DEFAULT_CONFIG": block(spec, "devicePlugin.config").get("default") or "",
+        "SEND_SIGNAL": str(bool(process)).lower(),
+        "SIGNAL": "1" if process else "",
+        "PROCESS_TO_SIGNAL": process,
+        "FALLBACK_STRATEGIES": "empty",
+    }
+    return [{"name": name, "value": value} for name, value in values.items()]
 
 
 def _sidecars(site: Site, driver: Json) -> t.Iterator[Json]:
@@ -254,8 +281,12 @@ def _env(operand: Operand, spec: Json) -> list[Json]:
         values["KERNEL_MODULE_TYPE"] = block(spec, "driver").get("kernelModuleType") or "auto"
     if operand.mig_strategy and block(spec, "mig").get("strategy"):
         values["MIG_STRATEGY"] = spec["mig"]["strategy"]
-    if operand.state == "state-mig-manager" and block(spec, "migManager.config").get("name"):
-        values["CONFIG_FILE"] = "/mig-parted-config/config.yaml"
+    if operand.state == "state-mig-manager":
+        chosen = block(spec, "migManager.config").get("name")
+        key = "CONFIG_FILE" if chosen else "DEFAULT_CONFIG_FILE"
+        values[key] = f"/mig-parted-config/config{'' if chosen else '-default'}.yaml"
+    if operand.shares_gpus and block(spec, "devicePlugin.config").get("name"):
+        values["CONFIG_FILE"] = "/config/config.yaml"
     return [{"name": name, "value": value} for name, value in sorted(values.items())]
 
 
@@ -286,12 +317,17 @@ def companions(operand: Operand, site: Site, account: str | None = None) -> list
         found.append(
             (
                 f"{core}/configmaps",
-                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": site.metadata(name), "data": {}},
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": site.metadata(name), "data": _data(name)},
             )
         )
     if operand.service:
         found.append((f"{core}/services", service(*operand.service, operand.selected, site)))
     return found
+
+
+def _data(config_map: str) -> dict[str, str]:
+    """Return the content of a ConfigMap of the operator, if somebody reads it."""
+    return {"config.yaml": default_map()} if config_map == "default-mig-parted-config" else {}
 
 
 def service(name: str, port: int, selector: Json, site: Site) -> Json:

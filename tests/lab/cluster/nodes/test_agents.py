@@ -11,7 +11,8 @@ import typing as t
 import pytest
 
 from lab.cluster.nodes.agents.agents import Agents
-from lab.cluster.nodes.agents.facts import gfd_labels, metrics
+from lab.cluster.nodes.agents.facts import metrics
+from lab.cluster.nodes.agents.mig_manager import Timing
 
 Json = dict[str, t.Any]
 NODE_PATH = "/api/v1/nodes/gpu-0000"
@@ -28,6 +29,9 @@ class Notes:
 
     strategic = create = merge
 
+    def get(self, path: str, **query: t.Any) -> None:
+        return None
+
     def apply(self, path: str, body: Json, manager: str) -> None:
         self.written.append((path, body))
 
@@ -39,7 +43,7 @@ def api() -> Notes:
 
 def play(api: Notes, node: Json, *pods: Json) -> dict[str, Json]:
     """Run the agents of a node once, and return what they wrote, by path."""
-    Agents(t.cast(t.Any, api))._play(node, list(pods))
+    Agents(t.cast(t.Any, api), Timing(0, 0, 0))._play(node, list(pods))
     return dict(api.written)
 
 
@@ -83,6 +87,7 @@ def make_pod(
                 **{key.replace("__", "/").replace("_", "."): value for key, value in labels.items()},
             },
             "annotations": {"lab.gpuops.nvidia/passed": passed} if passed else {},
+            "creationTimestamp": "2026-11-23T00:00:00Z",
         },
         "spec": {"containers": [{"name": container, "image": image}]},
         "status": {
@@ -165,7 +170,7 @@ def test_gpus_appear_with_the_device_plugin_and_are_not_allocatable_after_it(api
     }
     api.written.clear()
     assert play(api, make_node(capacity="8"))[status] == {
-        "status": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "0"}}
+        "status": {"capacity": {}, "allocatable": {"nvidia.com/gpu": "0"}}
     }
     api.written.clear()
     assert status not in play(api, make_node()), "Without a plugin there is no resource."
@@ -192,16 +197,6 @@ def test_node_feature_discovery_labels_once_its_worker_is_ready(api: Notes) -> N
 def test_a_cpu_node_has_no_gpu_agents(api: Notes) -> None:
     pods = [driver(), make_pod("gpu-feature-discovery"), make_pod("nvidia-device-plugin-daemonset")]
     assert play(api, make_node(gpus=0), *pods) == {}
-
-
-@pytest.mark.parametrize(
-    ("model", "product", "mig"), [("A100", "NVIDIA-A100-SXM4-80GB", "true"), ("T4", "Tesla-T4", "false")]
-)
-def test_labels_follow_the_model(model: str, product: str, mig: str) -> None:
-    labels = gfd_labels(make_node(model=model, gpus=4), "595.91.07", "single")
-    assert labels["nvidia.com/gpu.product"] == product
-    assert labels["nvidia.com/mig.capable"] == mig
-    assert labels["nvidia.com/gpu.count"] == "4"
 
 
 def test_metrics_have_a_line_for_each_gpu() -> None:
