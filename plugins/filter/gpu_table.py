@@ -11,6 +11,8 @@ version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Shows the nodes that M(gpuops.nvidia.gpu_stack_info) returns, one line for each, and a line of totals.
+  - The column SHARING has the MIG layout (with its state, unless that is V(success)), and how many pods share a device.
+  - MIG devices are counted by their profile, whichever resource they are requested as.
 positional: limit
 options:
   _input:
@@ -36,10 +38,11 @@ EXAMPLES = r"""
 - name: Show the table
   ansible.builtin.debug:
     msg: "{{ (stack.nodes | gpuops.nvidia.gpu_table).splitlines() }}"
-# NODE      PRODUCT                DRIVER     MIG  IN USE  STATE
-# gpu-0000  NVIDIA-H100-80GB-HBM3  595.91.07  -       2/8  Ready
-# gpu-0001  NVIDIA-H100-80GB-HBM3  595.91.07  -       0/8  cordoned
-# 2 nodes, 2 of 16 nvidia.com/gpu in use
+# NODE      PRODUCT                DRIVER     SHARING                IN USE  STATE
+# gpu-0000  NVIDIA-H100-80GB-HBM3  595.91.07  -                         2/8  Ready
+# gpu-0001  NVIDIA-H100-80GB-HBM3  595.91.07  all-1g.10gb      1g.10gb 7/56  Ready
+# t4-0000   Tesla-T4-SHARED        595.91.07  time-slicing x4          0/16  cordoned
+# 3 nodes, 2 of 24 nvidia.com/gpu in use, 7 of 56 1g.10gb in use
 """
 
 RETURN = r"""
@@ -54,7 +57,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import GPU_RESOURCE, UPGRADE_FINISHED
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-_TITLES = ("NODE", "PRODUCT", "DRIVER", "MIG", "IN USE", "STATE")
+_TITLES = ("NODE", "PRODUCT", "DRIVER", "SHARING", "IN USE", "STATE")
 _RIGHT_ALIGNED = frozenset({"IN USE"})
 _HEALTHY = "Ready"
 
@@ -83,31 +86,48 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def _cells(node: Json) -> tuple[str, ...]:
-    return node["name"], node.get("product") or "-", node.get("driver") or "-", _mig(node), _in_use(node), _state(node)
+    return (
+        node["name"],
+        node.get("product") or "-",
+        node.get("driver") or "-",
+        _sharing(node),
+        _in_use(node),
+        _state(node),
+    )
 
 
 def _padded(cell: str, title: str, width: int) -> str:
     return cell.rjust(width) if title in _RIGHT_ALIGNED else cell.ljust(width)
 
 
+def _sharing(node: Json) -> str:
+    """Return the MIG layout, and how devices are shared."""
+    shared = [part["replicas"] for part in node.get("slices") or [] if (part["replicas"] or 0) > 1]
+    strategy = (node.get("sharing") or {}).get("strategy")
+    how = strategy if strategy not in (None, "", "none") else "shared"
+    parts = [_mig(node), f"{how} x{max(shared)}" if shared else ""]
+    return ", ".join(filter(None, parts)) or "-"
+
+
 def _mig(node: Json) -> str:
     mig = node.get("mig") or {}
     config = mig.get("config")
     if not mig.get("capable") or config in (None, "", "all-disabled"):
-        return "-"
+        return ""
     return str(config) if mig.get("state") == "success" else f"{config} ({mig.get('state') or 'unknown'})"
 
 
 def _in_use(node: Json) -> str:
-    allocatable, allocated = node.get("allocatable") or {}, node.get("allocated") or {}
-    if allocatable.keys() == {GPU_RESOURCE}:
-        return f"{allocated.get(GPU_RESOURCE, 0)}/{allocatable[GPU_RESOURCE]}"
-    cells = [
-        f"{resource.removeprefix('nvidia.com/')} {allocated.get(resource, 0)}/{amount}"
-        for resource, amount in sorted(allocatable.items())
-        if amount
-    ]
-    return " ".join(cells) or "0/0"
+    parts = node.get("slices") or []
+    cells = [(_kind(part), f"{part['allocated']}/{part['allocatable']}") for part in parts]
+    if [kind for kind, dummy in cells] == [GPU_RESOURCE]:
+        return cells[0][1]
+    return ", ".join(f"{kind.removeprefix('nvidia.com/')} {use}" for kind, use in cells) or "0/0"
+
+
+def _kind(part: Json) -> str:
+    """Return what the devices are called: their MIG profile, or the resource of whole GPUs."""
+    return str(part["profile"] or part["resource"])
 
 
 def _state(node: Json) -> str:
@@ -125,17 +145,19 @@ def _state(node: Json) -> str:
 
 
 def _totals(nodes: list[Json]) -> str:
-    offered = [node.get("allocatable") or {} for node in nodes]
-    resources = sorted({resource for amounts in offered for resource, amount in amounts.items() if amount})
+    totals: dict[str, list[int]] = {}
+    for part in (part for node in nodes for part in node.get("slices") or []):
+        found = totals.setdefault(_kind(part), [0, 0])
+        found[0] += part["allocated"]
+        found[1] += part["allocatable"]
     counts = [
-        f"{_sum(nodes, 'allocated', resource)} of {_sum(nodes, 'allocatable', resource)} {resource} in use"
-        for resource in resources
+        f"{held} of {offered} {kind} in use" for kind, (held, offered) in sorted(totals.items(), key=_whole_first)
     ]
     return ", ".join([f"{len(nodes)} node{'s' if len(nodes) > 1 else ''}", *counts])
 
 
-def _sum(nodes: list[Json], field: str, resource: str) -> int:
-    return sum(int((node.get(field) or {}).get(resource, 0)) for node in nodes)
+def _whole_first(item: tuple[str, list[int]]) -> tuple[bool, str]:
+    return item[0] != GPU_RESOURCE, item[0]
 
 
 class FilterModule:

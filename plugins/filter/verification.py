@@ -29,8 +29,10 @@ options:
     type: dict
   expected_gpus:
     description:
-      - Number of GPUs that a node must offer, by the node's name. A node that does not exist fails.
-      - Every other node must offer all GPUs (with sharing, all their replicas) that GPU Feature Discovery counts on it.
+      - Number of GPUs or their shares that a node must offer, by the node's name. A node that does not exist fails.
+      - For MIG devices, numbers of resources, for example V({gpu-0000\: {nvidia.com/mig-1g.10gb\: 7}}).
+      - Every other node must offer all GPUs and MIG devices (with sharing, all their replicas) that GPU Feature
+        Discovery counts on it.
     type: dict
     default: {}
   min_nodes:
@@ -82,7 +84,7 @@ def verification(
     stack: t.Any,
     smoke: Json | None = None,
     dcgm: Json | None = None,
-    expected_gpus: dict[str, int] | None = None,
+    expected_gpus: dict[str, int | dict[str, int]] | None = None,
     min_nodes: int = 1,
 ) -> list[Check]:
     """Return every check with its result."""
@@ -145,7 +147,7 @@ def _tested(smoke: Json) -> t.Iterator[Check]:
 # ---- the GPUs that pods can get -----------------------------------------------------------------------------------
 
 
-def _gpus(nodes: list[Json], expected: dict[str, int], left_out: dict[str, str]) -> t.Iterator[Check]:
+def _gpus(nodes: list[Json], expected: t.Mapping[str, t.Any], left_out: dict[str, str]) -> t.Iterator[Check]:
     by_name = {node["name"]: node for node in nodes}
     for name in sorted({*by_name, *expected}):
         node = by_name.get(name)
@@ -154,29 +156,41 @@ def _gpus(nodes: list[Json], expected: dict[str, int], left_out: dict[str, str])
         yield _excused(_check("gpus", name, failure), "" if name in expected else excuse)
 
 
-def _allocatable(node: Json, wanted: int | None) -> str:
+def _allocatable(node: Json, wanted: int | dict[str, int] | None) -> str:
     """Compare the GPUs that pods can get with the GPUs that the node should offer."""
     if wanted is not None:
-        found = _whole_gpus(node["allocatable"])
-        return "" if found == int(wanted) else f"Pods can get {found} GPUs, but {wanted} are expected."
+        return _unlike(node["allocatable"], wanted)
     if str(node["product"]).endswith("-MIG-INVALID"):
         return "The node's MIG devices do not fit the MIG strategy single. Correct the label nvidia.com/mig.config."
-    withheld = _withheld(node)
+    withheld = _withheld(node["slices"])
     return f"Pods can get {withheld}. See the log of the device plugin's pod on the node." if withheld else ""
 
 
-def _withheld(node: Json) -> str:
+def _unlike(offered: dict[str, int], wanted: int | dict[str, int]) -> str:
+    """Compare with what a user expects: a number of GPUs or their shares, or numbers of resources."""
+    if not isinstance(wanted, dict):
+        found = _whole_gpus(offered)
+        return "" if found == int(wanted) else f"Pods can get {found} GPUs, but {wanted} are expected."
+    wrong = [
+        f"{offered.get(name, 0)} {name}, but {number} are expected"
+        for name, number in sorted(wanted.items())
+        if offered.get(name, 0) != int(number)
+    ]
+    return f"Pods can get {first_few(wrong)}." if wrong else ""
+
+
+def _withheld(slices: list[Json]) -> str:
     """Return what the node has and pods cannot get, such as ``1 of 2 GPUs``, or an empty string."""
-    offered, capacity = node["allocatable"], node["capacity"]
-    for name, number in sorted(capacity.items()):
-        if name.startswith(names.MIG_RESOURCE_PREFIX) and offered.get(name, 0) < number:
-            return f"{offered.get(name, 0)} of {number} {name}"
-    found = _whole_gpus(offered)
-    has_mig_devices = sum(offered.values()) > found
-    counted = (node["gpus"] or 0) * (node["replicas"] or 1)
-    present = max(0 if has_mig_devices else counted, _whole_gpus(capacity))
-    is_complete = found >= present and (found or has_mig_devices)
-    return "" if is_complete else f"{found} of {present} GPUs"
+    short = [part for part in slices if part["allocatable"] < part["expected"]]
+    if short:
+        return f"{short[0]['allocatable']} of {short[0]['expected']} {_title(short[0])}"
+    return "" if any(part["allocatable"] for part in slices) else "0 of 0 GPUs"
+
+
+def _title(part: Json) -> str:
+    if part["resource"].startswith(names.MIG_RESOURCE_PREFIX):
+        return str(part["resource"])
+    return f"MIG devices {part['profile']}" if part["profile"] else "GPUs"
 
 
 def _whole_gpus(resources: dict[str, int]) -> int:

@@ -60,7 +60,12 @@ nodes:
     - C(claimable) says whether pods get its GPUs by claims (Dynamic Resource Allocation) instead of the device plugin.
     - C(left_out) is the code of the reason why the node is not judged, for example C(OperandsSwitchedOff), or null.
       The page of the verdict's reasons explains the codes.
-    - C(replicas) is the number of pods that share each GPU.
+    - C(replicas) is the number of pods that share each GPU, and C(sharing) has the strategy (V(none), V(time-slicing),
+      V(mps)) and the key of the device plugin's configuration.
+    - C(slices) has an entry for whole GPUs and for each MIG profile, also with the MIG strategy V(single), which offers
+      MIG devices as C(nvidia.com/gpu). C(devices) and C(replicas) are what GPU Feature Discovery has counted,
+      C(expected) is what pods should be able to get by that, C(allocatable) what they can get, and C(allocated) what
+      they hold. Shares under a name of their own (C(nvidia.com/gpu.shared)) are counted under the name without it.
     - A value that the stack has not reported yet is null.
   returned: success
   type: list
@@ -73,6 +78,15 @@ nodes:
       memory_mib: 81559
       driver: 595.91.07
       mig: {capable: true, strategy: single, config: all-disabled, state: success}
+      sharing: {strategy: none, config: null}
+      slices:
+        - resource: nvidia.com/gpu
+          profile: null
+          devices: 8
+          replicas: 1
+          expected: 8
+          allocatable: 8
+          allocated: 2
       os: ubuntu24.04
       kernel: 6.8.0-31-generic
       runtime: containerd://2.1.4
@@ -111,7 +125,7 @@ namespace:
   type: str
   sample: gpu-operator
 summary:
-  description: Totals of the fleet. C(gpus) maps each resource name to its totals.
+  description: Totals of the fleet, by resource (C(gpus)) and by MIG profile (C(slices)).
   returned: success
   type: dict
   sample:
@@ -119,6 +133,7 @@ summary:
     nodes_ready: 4
     gpus:
       nvidia.com/gpu: {capacity: 32, allocatable: 32, allocated: 2}
+    slices: {}
 verdict:
   description: Whether the stack is ready, and the reasons if it is not.
   returned: success

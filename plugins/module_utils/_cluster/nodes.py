@@ -8,13 +8,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import (
     DEPLOY_PREFIX,
-    GPU_COUNT,
     GPU_PRESENT,
+    GPU_PRODUCT,
     GPU_REPLICAS,
     GPU_RESOURCE,
     MIG_RESOURCE_PREFIX,
@@ -29,6 +30,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names impor
     WORKLOAD_CONFIG,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, labels_of, quantity
+from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import names as mig_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -240,22 +242,100 @@ def has_allocatable_gpus(node: Json) -> bool:
     return any(gpu_quantities(node, "allocatable").values())
 
 
-def missing_gpus(node: Json) -> int:
-    """Return how many GPUs (or with sharing, shares) a node that offers some has less for pods than it should have.
+@dataclasses.dataclass(frozen=True)
+class Offer:
+    """What a node has for pods of one kind: whole GPUs or MIG devices of one profile, shared or not.
 
-    It should have all that the device plugin knows (capacity), and unless it offers MIG devices also all that GPU
-    Feature Discovery has counted: the number of GPUs times the pods that share each.
+    ``expected`` is how many pods should be able to get, and ``allocatable`` how many they can get. ``devices`` and
+    ``replicas`` (how many pods share a device) are what GPU Feature Discovery has counted, or None.
     """
+
+    resource: str
+    """The resource's name without the suffix of renamed shares: ``nvidia.com/gpu``, ``nvidia.com/mig-1g.10gb``."""
+    profile: str | None
+    """The MIG profile, also for MIG devices that are offered as ``nvidia.com/gpu`` (strategy single)."""
+    devices: int | None
+    replicas: int | None
+    expected: int
+    allocatable: int
+
+
+RENAMED = ".shared"
+"""The end of a resource's name if its shares are renamed."""
+
+
+def base_resource(name: str) -> str:
+    """Return the name of a resource without the suffix of renamed shares."""
+    return name.removesuffix(RENAMED)
+
+
+def gpu_offers(node: Json) -> list[Offer]:
+    """Return what a node has for pods beside what it should have.
+
+    It should have all that the device plugin knows (capacity), and all that GPU Feature Discovery has counted. For five
+    minutes after a resource has gone, the kubelet still reports a capacity, of which nothing is allocatable: what GPU
+    Feature Discovery no longer counts then is not expected. Source: endpointStopGracePeriod in
+    kubernetes/pkg/kubelet/cm/devicemanager.
+    """
+    counted = _counted(node)
+    listed = map(base_resource, [*gpu_quantities(node, "capacity"), *gpu_quantities(node, "allocatable"), *counted])
+    found = [_offer(node, base, counted) for base in sorted(set(listed), key=lambda base: (base != GPU_RESOURCE, base))]
+    return [offer for offer in found if offer.expected or offer.allocatable]
+
+
+def _offer(node: Json, base: str, counted: t.Mapping[str, tuple[int, int]]) -> Offer:
+    capacity, allocatable = gpu_quantities(node, "capacity"), gpu_quantities(node, "allocatable")
+    names = [base, base + RENAMED]
+    offered_names = [name for name in names if allocatable.get(name)]
+    devices, replicas = counted.get(base, (None, None))
+    is_gone = bool(counted) and not offered_names and not _is_partly_divided(node, base)
+    known = 0 if is_gone else sum(capacity.get(name, 0) for name in offered_names or names)
+    expected = max(known, (devices or 0) * (replicas or 0))
+    found = sum(allocatable[name] for name in offered_names)
+    return Offer(base, profile_of(base, labels_of(node)), devices, replicas, expected, found)
+
+
+_COUNT = ".count"
+
+
+def _counted(node: Json) -> dict[str, tuple[int, int]]:
+    """Return devices and replicas by resource, as GPU Feature Discovery has counted them."""
+    found, labels = {}, labels_of(node)
+    for key, text in labels.items():
+        if key.endswith(_COUNT) and is_gpu_resource(base := key.removesuffix(_COUNT)):
+            number = whole_number(text)
+            if number is not None and not _is_partly_divided(node, base):
+                found[base] = (number, whole_number(labels.get(f"{base}.replicas", "1")) or 0)
+    return found
+
+
+def _is_partly_divided(node: Json, resource: str) -> bool:
+    """Return whether the count of whole GPUs may include GPUs that MIG divides, beside others that it does not."""
     allocatable = gpu_quantities(node, "allocatable")
-    offered_gpus = sum(allocatable.values())
-    if not offered_gpus:
+    has_mig = any(number for name, number in allocatable.items() if name.startswith(MIG_RESOURCE_PREFIX))
+    return resource == GPU_RESOURCE and has_mig and labels_of(node).get(GPU_REPLICAS) != "0"
+
+
+_MIG_PRODUCT = re.compile(r"-MIG-((?:\d+c\.)?\d+g\.\d+gb)([a-zA-Z.]*|-me)(?:-SHARED)?$")
+"""A product with the strategy single. GPU Feature Discovery leaves out the plus sign of a profile's attribute."""
+
+
+def profile_of(resource: str, labels: t.Mapping[str, str]) -> str | None:
+    """Return the MIG profile of a resource as mig-parted writes it (``1g.10gb+me``), or None for whole GPUs."""
+    if resource.startswith(MIG_RESOURCE_PREFIX):
+        return mig_names.undotted(base_resource(resource).removeprefix(MIG_RESOURCE_PREFIX))
+    found = _MIG_PRODUCT.search(labels.get(GPU_PRODUCT, ""))
+    if not found:
+        return None
+    attribute = found[2].removeprefix(".")
+    return found[1] + (f"+{attribute}" if attribute and not attribute.startswith("-") else attribute)
+
+
+def missing_gpus(node: Json) -> int:
+    """Return how many GPUs, MIG devices and shares a node that offers some has less for pods than it should have."""
+    if not has_allocatable_gpus(node):
         return 0
-    wanted = sum(gpu_quantities(node, "capacity").values())
-    if not any(key.startswith(MIG_RESOURCE_PREFIX) and number for key, number in allocatable.items()):
-        labels = labels_of(node)
-        replicas = whole_number(labels.get(GPU_REPLICAS, "1")) or 0
-        wanted = max(wanted, (whole_number(labels.get(GPU_COUNT)) or 0) * replicas)
-    return max(wanted - offered_gpus, 0)
+    return sum(max(offer.expected - offer.allocatable, 0) for offer in gpu_offers(node))
 
 
 def offered(node: Json, resource: str) -> int:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes, objects, operands, pods
@@ -83,6 +84,8 @@ def _row(node: Json, allocated: t.Mapping[str, Json], waiting_for: t.Mapping[str
             "config": labels.get(names.MIG_CONFIG),
             "state": labels.get(names.MIG_STATE),
         },
+        "sharing": {"strategy": labels.get(names.SHARING_STRATEGY), "config": labels.get(names.PLUGIN_CONFIG)},
+        "slices": [_slices(offer, allocated.get(name, {})) for offer in nodes.gpu_offers(node)],
         "os": nodes.os_text(node),
         "kernel": nodes.node_info(node, "kernelVersion"),
         "runtime": nodes.node_info(node, "containerRuntimeVersion"),
@@ -95,6 +98,12 @@ def _row(node: Json, allocated: t.Mapping[str, Json], waiting_for: t.Mapping[str
         "upgrade_state": labels.get(names.UPGRADE_STATE),
         "waiting_for": waiting_for.get(name, {}),
     }
+
+
+def _slices(offer: nodes.Offer, allocated: Json) -> Json:
+    """Return what a node has of one kind of device, and how many pods hold."""
+    held = sum(number for resource, number in allocated.items() if nodes.base_resource(resource) == offer.resource)
+    return {**dataclasses.asdict(offer), "allocated": held}
 
 
 def driver_version(labels: t.Mapping[str, str]) -> str | None:
@@ -111,4 +120,9 @@ def _summary(rows: list[Json]) -> Json:
             for resource, number in row[field].items():
                 totals = gpus.setdefault(resource, {"capacity": 0, "allocatable": 0, "allocated": 0})
                 totals[field] += number
-    return {"nodes": len(rows), "nodes_ready": sum(row["ready"] for row in rows), "gpus": gpus}
+    slices: dict[str, dict[str, int]] = {}
+    for part in (part for row in rows for part in row["slices"] if part["profile"]):
+        totals = slices.setdefault(part["profile"], {"expected": 0, "allocatable": 0, "allocated": 0})
+        for field in totals:
+            totals[field] += part[field]
+    return {"nodes": len(rows), "nodes_ready": sum(row["ready"] for row in rows), "gpus": gpus, "slices": slices}

@@ -10,6 +10,10 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpuops.nvidia.plugins.filter.gpu_table import FilterModule, gpu_table
 
+GPUS = {"resource": "nvidia.com/gpu", "profile": None, "replicas": 1, "allocatable": 8, "allocated": 2}
+SLICES = {"resource": "nvidia.com/mig-1g.10gb", "profile": "1g.10gb", "replicas": 1, "allocatable": 56, "allocated": 7}
+LAYOUT = {"capable": True, "config": "all-1g.10gb", "state": "success"}
+
 
 def node(name: str = "gpu-0000", **changes: t.Any) -> dict[str, t.Any]:
     base = {
@@ -17,8 +21,9 @@ def node(name: str = "gpu-0000", **changes: t.Any) -> dict[str, t.Any]:
         "product": "NVIDIA-H100-80GB-HBM3",
         "driver": "595.91.07",
         "mig": {"capable": True, "config": "all-disabled", "state": "success"},
+        "sharing": {"strategy": "none", "config": None},
+        "slices": [GPUS],
         "allocatable": {"nvidia.com/gpu": 8},
-        "allocated": {"nvidia.com/gpu": 2},
         "ready": True,
         "cordoned": False,
         "upgrade_state": "upgrade-done",
@@ -27,16 +32,26 @@ def node(name: str = "gpu-0000", **changes: t.Any) -> dict[str, t.Any]:
 
 
 def test_a_fleet_is_shown_as_a_table() -> None:
-    assert gpu_table([node(), node("gpu-0001", cordoned=True, allocated={})]).splitlines() == [
-        "NODE      PRODUCT                DRIVER     MIG  IN USE  STATE",
-        "gpu-0000  NVIDIA-H100-80GB-HBM3  595.91.07  -       2/8  Ready",
-        "gpu-0001  NVIDIA-H100-80GB-HBM3  595.91.07  -       0/8  cordoned",
-        "2 nodes, 2 of 16 nvidia.com/gpu in use",
+    fleet = [
+        node(),
+        node("gpu-0001", cordoned=True, slices=[{**GPUS, "allocated": 0}]),
+        node("gpu-0002", mig=LAYOUT, slices=[SLICES]),
+        node(
+            "t4-0000", product="Tesla-T4-SHARED", sharing={"strategy": "time-slicing"}, slices=[{**GPUS, "replicas": 4}]
+        ),
+    ]
+    assert gpu_table(fleet).splitlines() == [
+        "NODE      PRODUCT                DRIVER     SHARING                IN USE  STATE",
+        "gpu-0000  NVIDIA-H100-80GB-HBM3  595.91.07  -                         2/8  Ready",
+        "gpu-0001  NVIDIA-H100-80GB-HBM3  595.91.07  -                         0/8  cordoned",
+        "gpu-0002  NVIDIA-H100-80GB-HBM3  595.91.07  all-1g.10gb      1g.10gb 7/56  Ready",
+        "t4-0000   Tesla-T4-SHARED        595.91.07  time-slicing x4           2/8  Ready",
+        "4 nodes, 4 of 24 nvidia.com/gpu in use, 7 of 56 1g.10gb in use",
     ]
 
 
 def cells(**changes: t.Any) -> list[str]:
-    """Return the last three cells of the second line: MIG, use and state."""
+    """Return the last three cells of the second line: sharing, use and state."""
     line = gpu_table([node(product="P", driver="D", **changes)]).splitlines()[1]
     return [cell.strip() for cell in line.split("  ") if cell.strip()][3:]
 
@@ -45,35 +60,32 @@ def cells(**changes: t.Any) -> list[str]:
     ("changes", "expected"),
     [
         ({}, ["-", "2/8", "Ready"]),
-        ({"mig": None}, ["-", "2/8", "Ready"]),
-        ({"mig": {"capable": True, "config": "all-1g.10gb", "state": "success"}}, ["all-1g.10gb", "2/8", "Ready"]),
+        ({"mig": None, "sharing": None}, ["-", "2/8", "Ready"]),
+        ({"mig": LAYOUT}, ["all-1g.10gb", "2/8", "Ready"]),
+        ({"mig": {**LAYOUT, "state": "pending"}}, ["all-1g.10gb (pending)", "2/8", "Ready"]),
+        ({"mig": {**LAYOUT, "state": None}}, ["all-1g.10gb (unknown)", "2/8", "Ready"]),
+        ({"slices": [{**GPUS, "profile": "1g.10gb"}]}, ["-", "1g.10gb 2/8", "Ready"]),
+        ({"slices": [GPUS, SLICES]}, ["-", "gpu 2/8, 1g.10gb 7/56", "Ready"]),
+        ({"slices": [{**GPUS, "replicas": None}]}, ["-", "2/8", "Ready"]),
+        ({"slices": [{**GPUS, "replicas": 3}]}, ["shared x3", "2/8", "Ready"]),
         (
-            {"mig": {"capable": True, "config": "all-1g.10gb", "state": "pending"}},
-            ["all-1g.10gb (pending)", "2/8", "Ready"],
+            {"mig": LAYOUT, "sharing": {"strategy": "mps"}, "slices": [{**SLICES, "replicas": 2}]},
+            ["all-1g.10gb, mps x2", "1g.10gb 7/56", "Ready"],
         ),
-        ({"mig": {"capable": True, "config": "all-1g.10gb"}}, ["all-1g.10gb (unknown)", "2/8", "Ready"]),
-        (
-            {
-                "allocatable": {"nvidia.com/gpu": 0, "nvidia.com/mig-1g.10gb": 56},
-                "allocated": {"nvidia.com/mig-1g.10gb": 7},
-            },
-            ["-", "mig-1g.10gb 7/56", "Ready"],
-        ),
-        ({"allocatable": {"nvidia.com/mig-1g.10gb": 0}}, ["-", "0/0", "no GPU"]),
-        ({"allocatable": {}, "allocated": None}, ["-", "0/0", "no GPU"]),
+        ({"allocatable": {}, "slices": None}, ["-", "0/0", "no GPU"]),
         ({"ready": False, "upgrade_state": "upgrade-failed"}, ["-", "2/8", "NotReady, upgrade-failed"]),
         ({"upgrade_state": None}, ["-", "2/8", "Ready"]),
-        ({"waiting_for": {"driver": "Init:0/1"}, "allocatable": {}}, ["-", "0/0", "driver Init:0/1, no GPU"]),
+        ({"waiting_for": {"driver": "Init:0/1"}, "allocatable": {}}, ["-", "2/8", "driver Init:0/1, no GPU"]),
     ],
 )
-def test_cells_for_mig_use_and_state(changes: dict, expected: list[str]) -> None:
+def test_cells_for_sharing_use_and_state(changes: dict, expected: list[str]) -> None:
     assert cells(**changes) == expected
 
 
 def test_a_node_before_feature_discovery() -> None:
     assert gpu_table([{"name": "a"}]).splitlines() == [
-        "NODE  PRODUCT  DRIVER  MIG  IN USE  STATE",
-        "a     -        -       -       0/0  no GPU",
+        "NODE  PRODUCT  DRIVER  SHARING  IN USE  STATE",
+        "a     -        -       -           0/0  no GPU",
         "1 node",
     ]
 

@@ -13,10 +13,16 @@ from ansible_collections.gpuops.nvidia.plugins.filter.verification import Filter
 READY = {"state": "ready", "message": "Ready.", "reasons": []}
 
 
-def node(name: str = "gpu-0000", gpus: int | None = 8, capacity: int = 8, **allocatable: int) -> dict[str, t.Any]:
+def node(name: str = "gpu-0000", expected: int = 8, **allocatable: int) -> dict[str, t.Any]:
+    """Return a row of the fleet whose whole GPUs should be this many."""
     offered = {f"nvidia.com/{key.replace('_', '-')}": value for key, value in allocatable.items()}
-    row = {"name": name, "gpus": gpus, "capacity": {"nvidia.com/gpu": capacity}, "allocatable": offered}
-    return {**row, "product": "NVIDIA-H100-80GB-HBM3", "replicas": None, "left_out": None}
+    slices = [part("nvidia.com/gpu", expected, offered.get("nvidia.com/gpu", 0))] if expected else []
+    row = {"name": name, "allocatable": offered, "slices": slices}
+    return {**row, "product": "NVIDIA-H100-80GB-HBM3", "left_out": None}
+
+
+def part(resource: str, expected: int, allocatable: int, profile: str | None = None) -> dict[str, t.Any]:
+    return {"resource": resource, "expected": expected, "allocatable": allocatable, "profile": profile}
 
 
 def smoked(name: str, *, passed: bool = True, skipped: bool = False, reason: str = "") -> dict[str, t.Any]:
@@ -79,41 +85,30 @@ def test_too_few_nodes_fail() -> None:
     assert failures({"verdict": READY, "nodes": []}, min_nodes=0) == {}
 
 
-SHARED = {**node(gpu=32), "replicas": 4}
-MIXED = {"nvidia.com/gpu": 4, "nvidia.com/mig-1g.10gb": 28}
+MIG = "nvidia.com/mig-1g.10gb"
+MIXED = {**node(gpu=4), "allocatable": {"nvidia.com/gpu": 4, MIG: 28}}
 
 
 @pytest.mark.parametrize(
     ("found", "expected", "reason"),
     [
         (node(gpu=7), {}, "Pods can get 7 of 8 GPUs. See the log of the device plugin's pod on the node."),
-        (node(capacity=0), {}, "Pods can get 0 of 8 GPUs"),
-        (node(gpus=None, capacity=0, gpu=0), {}, "Pods can get 0 of 0 GPUs"),
-        (node(gpus=None, gpu=8), {}, ""),
-        (node(capacity=32, gpu=32), {}, ""),
-        (node(capacity=32, gpu=28), {}, "Pods can get 28 of 32 GPUs"),
-        ({**SHARED, "capacity": {"nvidia.com/gpu": 32}}, {}, ""),
-        (SHARED, {}, ""),
-        ({**SHARED, "allocatable": {"nvidia.com/gpu": 8}}, {}, "Pods can get 8 of 32 GPUs"),
-        ({**SHARED, "capacity": {}, "allocatable": {"nvidia.com/gpu.shared": 32}}, {}, ""),
+        (node(), {}, "Pods can get 0 of 8 GPUs"),
+        (node(expected=0), {}, "Pods can get 0 of 0 GPUs"),
+        (node(expected=32, gpu=32), {}, ""),
         (node(gpu=8), {"gpu-0000": 4}, "Pods can get 8 GPUs, but 4 are expected."),
         (node(gpu=8), {"gpu-0000": 8}, ""),
+        (node(gpu_shared=8), {"gpu-0000": 8}, ""),
         (node(gpu=8), {"gpu-0009": 4}, "The node is missing"),
-        (node(capacity=0, gpu=0, mig_1g_10gb=56), {}, ""),
-        (node(capacity=0, gpu=0, mig_1g_10gb=0), {}, "Pods can get 0 of 8 GPUs"),
-        ({**node(), "capacity": MIXED, "allocatable": MIXED}, {}, ""),
+        ({**MIXED, "slices": [part("nvidia.com/gpu", 4, 4), part(MIG, 28, 28, "1g.10gb")]}, {}, ""),
+        ({**MIXED, "slices": [part("nvidia.com/gpu", 4, 3), part(MIG, 28, 28)]}, {}, "Pods can get 3 of 4 GPUs."),
+        ({**MIXED, "slices": [part(MIG, 28, 27, "1g.10gb")]}, {}, "can get 27 of 28 nvidia.com/mig-1g.10gb."),
+        ({**MIXED, "slices": [part("nvidia.com/gpu", 7, 6, "1g.10gb")]}, {}, "can get 6 of 7 MIG devices 1g.10gb."),
+        (MIXED, {"gpu-0000": {MIG: 28, "nvidia.com/gpu": 4}}, ""),
+        (MIXED, {"gpu-0000": {MIG: 27, "nvidia.com/gpu": 3}}, "can get 4 nvidia.com/gpu, but 3 are expected, 28 nvi"),
+        (MIXED, {"gpu-0000": {"nvidia.com/mig-2g.20gb": 1}}, "get 0 nvidia.com/mig-2g.20gb, but 1 are expected."),
         (
-            {**node(), "capacity": MIXED, "allocatable": {**MIXED, "nvidia.com/mig-1g.10gb": 27}},
-            {},
-            "Pods can get 27 of 28 nvidia.com/mig-1g.10gb.",
-        ),
-        (
-            {**node(), "capacity": MIXED, "allocatable": {**MIXED, "nvidia.com/gpu": 3}},
-            {},
-            "Pods can get 3 of 4 GPUs.",
-        ),
-        (
-            {**node(0, 0), "product": "NVIDIA-H100-80GB-HBM3-MIG-INVALID"},
+            {**node(expected=0), "product": "NVIDIA-H100-80GB-HBM3-MIG-INVALID"},
             {},
             "The node's MIG devices do not fit the MIG strategy single.",
         ),
@@ -128,7 +123,7 @@ def test_allocatable_gpus_are_compared_with_the_expected_number(
 
 
 def test_gpus_that_pods_claim_are_not_counted_unless_a_number_is_expected() -> None:
-    claimed = {**node(gpus=None, capacity=0, gpu=0), "claimable": True}
+    claimed = {**node(expected=0), "claimable": True}
     stack = {"verdict": READY, "nodes": [claimed]}
     assert failures(stack) == {} and "by claims" in skips(stack)["gpus gpu-0000"]
     assert failures(stack, expected_gpus={"gpu-0000": 8}) == {

@@ -38,6 +38,18 @@ def test_the_fleet(api: FakeApi, module: Run) -> None:
         "memory_mib": 81559,
         "driver": "595.91.07",
         "mig": {"capable": True, "strategy": None, "config": None, "state": None},
+        "sharing": {"strategy": None, "config": None},
+        "slices": [
+            {
+                "resource": "nvidia.com/gpu",
+                "profile": None,
+                "devices": 8,
+                "replicas": 1,
+                "expected": 8,
+                "allocatable": 8,
+                "allocated": 0,
+            }
+        ],
         "os": "ubuntu24.04",
         "kernel": "6.8.0-31-generic",
         "runtime": "containerd://2.1.4",
@@ -63,8 +75,38 @@ def test_the_fleet(api: FakeApi, module: Run) -> None:
         "nodes": 2,
         "nodes_ready": 2,
         "gpus": {"nvidia.com/gpu": {"capacity": 16, "allocatable": 16, "allocated": 4}},
+        "slices": {},
     }
+    assert [row["slices"][0]["allocated"] for row in result["nodes"]] == [0, 4]
     assert result["operands"][0]["operand"] == "driver" and result["changed"] is False
+
+
+def test_slices_and_shares(api: FakeApi, module: Run) -> None:
+    single, mixed = api.lists[NODES]
+    single["metadata"]["labels"] |= {
+        "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb-SHARED",
+        "nvidia.com/gpu.count": "7",
+        "nvidia.com/gpu.replicas": "2",
+        "nvidia.com/gpu.sharing-strategy": "time-slicing",
+        "nvidia.com/device-plugin.config": "two-1a2b3c4d",
+    }
+    single["status"] |= {"capacity": {"nvidia.com/gpu.shared": "14"}, "allocatable": {"nvidia.com/gpu.shared": "14"}}
+    mig = "nvidia.com/mig-1g.10gb"
+    mixed["metadata"]["labels"] |= {f"{mig}.count": "7", "nvidia.com/gpu.replicas": "0"}
+    mixed["status"] |= {"capacity": {mig: "7"}, "allocatable": {mig: "6"}}
+    container = {"resources": {"limits": {"nvidia.com/gpu.shared": "1"}}}
+    pod = {"metadata": {"name": "a", "namespace": "ml"}, "spec": {"nodeName": "gpu-0000", "containers": [container]}}
+    api.lists[ALL_PODS] = [pod]
+    result = module().result
+    found = [{key: part[key] for key in ("profile", "expected", "allocatable", "allocated")} for row in result["nodes"]
+             for part in row["slices"]]  # fmt: skip
+    assert found == [
+        {"profile": "1g.10gb", "expected": 14, "allocatable": 14, "allocated": 1},
+        {"profile": "1g.10gb", "expected": 7, "allocatable": 6, "allocated": 0},
+    ]
+    assert result["summary"]["slices"] == {"1g.10gb": {"expected": 21, "allocatable": 20, "allocated": 1}}
+    assert result["nodes"][0]["sharing"] == {"strategy": "time-slicing", "config": "two-1a2b3c4d"}
+    assert "UnhealthyGPUs" in [reason["code"] for reason in result["verdict"]["reasons"]]
 
 
 def test_a_gpucluster_gives_its_gpus_by_claims(api: FakeApi, module: Run) -> None:

@@ -195,6 +195,78 @@ def test_the_gpus_that_a_node_lacks(node: Json, missing: int) -> None:
     assert nodes.missing_gpus(node) == missing
 
 
+MIG = "nvidia.com/mig-1g.10gb"
+H100 = "NVIDIA-H100-80GB-HBM3"
+
+
+def _mixed(node: Json, **counts: int) -> Json:
+    """Add what GPU Feature Discovery counts with the strategy mixed."""
+    for profile, count in counts.items():
+        prefix = f"nvidia.com/mig-{profile.replace('_', '.')}"
+        node["metadata"]["labels"] |= {f"{prefix}.count": str(count), f"{prefix}.replicas": "1"}
+    return node
+
+
+@pytest.mark.parametrize(
+    ("node", "offers"),
+    [
+        (_gpus({}, {}), []),
+        (
+            _gpus({"nvidia.com/gpu": "8"}, {"nvidia.com/gpu": "8"}, count="8", replicas="1", product=H100),
+            [("nvidia.com/gpu", None, 8, 1, 8, 8)],
+        ),
+        (
+            _gpus({"nvidia.com/gpu.shared": "4"}, {"nvidia.com/gpu.shared": "4"}, count="1", replicas="4"),
+            [("nvidia.com/gpu", None, 1, 4, 4, 4)],
+        ),
+        (  # strategy single
+            _gpus({"nvidia.com/gpu": "7"}, {"nvidia.com/gpu": "7"}, count="7", product=f"{H100}-MIG-1g.10gb"),
+            [("nvidia.com/gpu", "1g.10gb", 7, 1, 7, 7)],
+        ),
+        (
+            _gpus(
+                {"nvidia.com/gpu": "2"},
+                {"nvidia.com/gpu": "2"},
+                count="1",
+                replicas="2",
+                product=f"{H100}-MIG-1g.10gbme-SHARED",
+            ),
+            [("nvidia.com/gpu", "1g.10gb+me", 1, 2, 2, 2)],
+        ),
+        (
+            _gpus({"nvidia.com/gpu": "1"}, {"nvidia.com/gpu": "1"}, product=f"{H100}-MIG-1g.10gb-me"),
+            [("nvidia.com/gpu", "1g.10gb-me", None, None, 1, 1)],
+        ),
+        (_gpus({}, {}, count="0", replicas="0", product=f"{H100}-MIG-INVALID"), []),
+        (  # strategy mixed: whole GPUs have gone, and the kubelet does not forget them for five minutes
+            _mixed(
+                _gpus({"nvidia.com/gpu": "0", MIG: "7"}, {"nvidia.com/gpu": "1", MIG: "7"}, count="1", replicas="0"),
+                **{"1g_10gb": 7},
+            ),
+            [(MIG, "1g.10gb", 7, 1, 7, 7)],
+        ),
+        (  # one profile has gone, and another lacks a device
+            _mixed(_gpus({MIG: "0", "nvidia.com/mig-2g.20gb.me": "2"}, {MIG: "7"}, replicas="0"), **{"2g_20gb_me": 3}),
+            [("nvidia.com/mig-2g.20gb.me", "2g.20gb+me", 3, 1, 3, 2)],
+        ),
+        (  # partly divided: nobody counts the whole GPUs
+            _mixed(
+                _gpus({"nvidia.com/gpu": "3", MIG: "7"}, {"nvidia.com/gpu": "4", MIG: "7"}, count="5", replicas="1"),
+                **{"1g_10gb": 7},
+            ),
+            [("nvidia.com/gpu", None, None, None, 4, 3), (MIG, "1g.10gb", 7, 1, 7, 7)],
+        ),
+        (  # partly divided, and no whole GPU can be had
+            _mixed(_gpus({MIG: "7"}, {"nvidia.com/gpu": "4", MIG: "7"}, count="5", replicas="1"), **{"1g_10gb": 7}),
+            [("nvidia.com/gpu", None, None, None, 4, 0), (MIG, "1g.10gb", 7, 1, 7, 7)],
+        ),
+    ],
+)
+def test_what_a_node_offers_beside_what_it_should_offer(node: Json, offers: list[tuple]) -> None:
+    found = nodes.gpu_offers(node)
+    assert [(o.resource, o.profile, o.devices, o.replicas, o.expected, o.allocatable) for o in found] == offers
+
+
 @pytest.mark.parametrize(("labels", "skips"), [({}, False), ({"x": "true"}, False)])
 def test_a_node_without_the_label_takes_part_in_upgrades(labels: dict[str, str], skips: bool) -> None:
     assert nodes.skips_upgrades({"metadata": {"name": "gpu-0000", "labels": labels}}) is skips
