@@ -5,7 +5,8 @@
 """The MIG profiles of each model and where their instances may lie, as drivers report them.
 
 The numbers are those that ``nvidia-smi mig -lgip`` and ``-lgipp`` print. tests/lab/nvml/recorded.json has such outputs
-from real GPUs with their sources. A start counts memory slices, of which an A30 has four and the others eight.
+from real GPUs with their sources. A start counts memory slices, of which an A30 has four and the others eight. Of a
+B200, only names, counts and copy engines are published: its memory, multiprocessors and decoders are estimates.
 """
 
 from __future__ import annotations

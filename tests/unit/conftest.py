@@ -6,43 +6,18 @@
 
 from __future__ import annotations
 
-import ctypes
-import importlib
 import typing as t
-from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 
-from lab.nvml import Gpu, build, state
+from tests.support.nvml import SetNvml, nvml, nvml_library
 from tests.unit.fakes.answers import Handler
 from tests.unit.fakes.answers import serving as answering
 from tests.unit.fakes.api import FakeApi, serving
 from tests.unit.fakes.stack import ready
 
-SetNvml = t.Callable[..., None]
-
-
-@pytest.fixture(scope="session")
-def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the fake library and load it, so that pynvml finds it by its name in every child of this process."""
-    # A child then need not import pynvml, which takes long on a busy machine.
-    importlib.import_module("pynvml")
-    library = build(tmp_path_factory.mktemp("nvml"))
-    ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
-    return library
-
-
-@pytest.fixture
-def nvml(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SetNvml:
-    """``nvml(gpus, init=18)`` sets what the fake library answers. Without a call, there is no library."""
-    path = tmp_path / "nvml.state"
-    monkeypatch.setenv("FAKE_NVML_STATE", str(path))
-
-    def set_state(gpus: t.Sequence[Gpu], **system: t.Any) -> None:
-        state(path, gpus, **system)
-
-    return set_state
+__all__ = ["SetNvml", "api", "nvml", "nvml_library", "url"]
 
 
 @pytest.fixture
