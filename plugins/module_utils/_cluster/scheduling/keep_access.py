@@ -1,0 +1,112 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Bring the quotas and priority classes of a cluster to what is wanted."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import full_name
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.scheduling import access
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+
+class _Done(t.NamedTuple):
+    """What was done with one object: its content before and after, which is None where there is no object."""
+
+    step: access.Step
+    before: Json | None
+    after: Json | None
+
+    @property
+    def changed(self) -> bool:
+        return self.before != self.after
+
+
+def keep(cluster: Cluster, options: t.Mapping[str, t.Any]) -> tuple[Json, list[str]]:
+    """Make, change and remove quotas and priority classes. In check mode, all writes are dry runs.
+
+    Return the module's result, and warnings. Whatever the options do not allow is found before the first write.
+    """
+    wishes = {access.PRIORITY: options["priority_classes"], access.QUOTA: options["quotas"]}
+    make = {access.PRIORITY: access.priorities, access.QUOTA: access.quotas}
+    wanted = {kind: None if listed is None else make[kind](listed) for kind, listed in wishes.items()}
+    steps = [
+        step
+        for kind, listed in wanted.items()
+        if listed is not None
+        for step in access.steps(kind, listed, _existing(cluster, kind, listed))
+    ]
+    done = [_do(cluster, step) for step in steps]
+    return _result(done), _warnings(done)
+
+
+def _existing(cluster: Cluster, kind: access.Kind, wanted: list[Json]) -> list[Json]:
+    """Return all objects that we have made, and those that have a wanted name, as they are now."""
+    ours = cluster.list(kind.path(None), labelSelector=access.SELECTOR, resourceVersion="") or []
+    known = set(map(full_name, ours))
+    others = [
+        cluster.get(kind.path(item["metadata"].get("namespace"), item["metadata"]["name"]))
+        for item in wanted
+        if full_name(item) not in known
+    ]
+    return [*ours, *(item for item in others if item is not None)]
+
+
+def _do(cluster: Cluster, step: access.Step) -> _Done:
+    before = step.kind.content(step.existing) if step.existing else None
+    if step.wanted is None:
+        cluster.delete(step.path)
+        return _Done(step, before, None)
+    if step.is_replaced:
+        cluster.delete(step.path)
+        if cluster.check_mode:  # the API server would compare with the object that is still there
+            return _Done(step, before, step.kind.content(step.wanted))
+    return _Done(step, before, step.kind.content(_applied(cluster, step, step.wanted)))
+
+
+def _applied(cluster: Cluster, step: access.Step, wanted: Json) -> Json:
+    try:
+        return cluster.apply(step.path, wanted, force=True)
+    except GpuOpsError as e:
+        namespace = wanted["metadata"].get("namespace")
+        if e.reason != "NotFound" or not namespace:
+            raise
+        message = f"There is no namespace {namespace}. Create it, or correct quotas."
+        raise GpuOpsError(message, reason="NotFound") from e
+
+
+def _result(done: list[_Done]) -> Json:
+    changed = [each for each in done if each.changed]
+    present = [each for each in done if each.after is not None]
+    return {
+        "changed": bool(changed),
+        "objects": [{"object": each.step.title, "changed": each.changed, **(each.after or {})} for each in present],
+        "removed": [each.step.title for each in done if each.after is None],
+        "diff": {
+            "before": {each.step.title: each.before for each in changed if each.before is not None},
+            "after": {each.step.title: each.after for each in changed if each.after is not None},
+        },
+    }
+
+
+def _warnings(done: list[_Done]) -> list[str]:
+    found = [
+        f"{each.step.title}: {text}. Pods that run stay, and new ones are refused until enough have ended."
+        for each in done
+        if each.step.kind is access.QUOTA and each.step.wanted
+        for text in access.exceeded(each.step.wanted, each.step.existing)
+    ]
+    replaced = [
+        f"{each.step.title} is removed and made again, because its value cannot be changed. Pods that exist keep the "
+        "priority that they have."
+        for each in done
+        if each.step.is_replaced
+    ]
+    return [*found, *replaced]
