@@ -30,7 +30,8 @@ options:
   expected_gpus:
     description:
       - Number of GPUs or their shares that a node must offer, by the node's name. A node that does not exist fails.
-      - For MIG devices, numbers of resources, for example V({gpu-0000\: {nvidia.com/mig-1g.10gb\: 7}}).
+      - >-
+        For MIG devices, numbers of resources, for example C({gpu-0000: {nvidia.com/mig-1g.10gb: 7}}).
       - Every other node must offer all GPUs and MIG devices (with sharing, all their replicas) that GPU Feature
         Discovery counts on it.
     type: dict

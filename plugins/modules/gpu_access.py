@@ -45,10 +45,12 @@ options:
         default: gpus
       gpus:
         description:
-          - How many of each resource the pods of the namespace may request together, for example
-            V({nvidia.com/gpu\: 4, nvidia.com/mig-1g.10gb\: 7}).
-          - A resource that is not listed is not limited. V(0) forbids it. A team that may use slices only needs
-            V(nvidia.com/gpu\: 0) beside its slices.
+          - >-
+            How many of each resource the pods of the namespace may request together, for example
+            C({nvidia.com/gpu: 4, nvidia.com/mig-1g.10gb: 7}).
+          - >-
+            A resource that is not listed is not limited. V(0) forbids it. A team that may use slices only needs
+            C(nvidia.com/gpu: 0) beside its slices.
           - With the MIG strategy V(single), and with sharing that does not rename, slices and shares are requested as
             C(nvidia.com/gpu) and count as such.
         type: dict

@@ -58,7 +58,8 @@ options:
         type: list
         elements: str
       node_selector:
-        description: Labels of the nodes, for example V({nvidia.com/gpu.present\: "true"}).
+        description: >-
+          Labels of the nodes, for example C({nvidia.com/gpu.present: "true"}).
         type: dict
   allow_disruption:
     description: Let Kubernetes evict the pods that do not tolerate a new taint with the effect V(NoExecute).
