@@ -123,6 +123,8 @@ def test_the_driver_is_removed_for_a_driver_container_only_with_permission(plays
     assert plays.facts(host, "driver")["driver"]["userspace_version"] is None
     again = plays.run("host_driver/change", limit=host.name, host_driver_remove=True, **container)
     assert (again.status, again.changed) == (0, 0), again.output
+    host.reboot()
+    assert "nvidia" not in modules(host)
 
 
 def test_repositories_are_trusted_and_passwords_kept(plays: Plays) -> None:

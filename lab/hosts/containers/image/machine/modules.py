@@ -122,6 +122,9 @@ def _insert(path: str, options: list[str]) -> None:
         return
     if name in _forbidden():
         raise RefusedError(f"ERROR: could not insert '{name}': Operation not permitted")
+    # The file may be gone since the last depmod.
+    if not os.path.exists(path):
+        raise RefusedError(f"ERROR: could not insert '{name}': No such file or directory")
     info = _modinfo(path)
     files.write(f"{folder}/initstate", "live\n")
     files.write(f"{folder}/refcnt", "0\n")

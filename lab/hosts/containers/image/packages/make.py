@@ -77,7 +77,10 @@ GPU_ALIASES = ("alias=pci:v000010DEd*sv*sd*bc03sc02i00*", "alias=pci:v000010DEd*
 
 
 class Package(t.NamedTuple):
-    """A package. ``root`` is the folder with its files, laid out as on the host."""
+    """A package. ``root`` is the folder with its files, laid out as on the host.
+
+    ``script`` runs after the installation and after the removal, as depmod does for real modules (DKMS).
+    """
 
     name: str
     version: str
@@ -223,7 +226,8 @@ def _deb(package: Package, repository: str = REPOSITORY) -> str:
         f"Maintainer: gpuops.nvidia contributors <none@example.org>\nDescription: a stand-in for tests\n",
     )
     if package.script:
-        _write(f"{scripts}/postinst", f"#!/bin/sh\n{package.script}\n", executable=True)
+        for script in ("postinst", "postrm"):
+            _write(f"{scripts}/{script}", f"#!/bin/sh\n{package.script}\n", executable=True)
     path = f"{repository}/{package.name}_{package.version}-1_amd64.deb"
     subprocess.run(
         ["dpkg-deb", "--root-owner-group", "-Znone", "--build", package.root, path],
@@ -253,7 +257,7 @@ def _rpm(package: Package, repository: str = REPOSITORY) -> str:
         + "Summary: a stand-in for tests\nLicense: GPL-3.0-or-later\n"
         + (f"Provides: {package.provides}\n" if package.provides else "")
         + "AutoReqProv: no\n%description\nA stand-in for tests.\n%files\n" + "\n".join(sorted({*files, *links})) + "\n"
-        + (f"%post\n{package.script}\n" if package.script else ""),
+        + (f"%post\n{package.script}\n%postun\n{package.script}\n" if package.script else ""),
     )  # fmt: skip
     defines = {
         "_rpmdir": repository,
