@@ -67,6 +67,14 @@ options:
         changes that replace driver pods.
       - Usually RV(gpuops.nvidia.operator_chart_info#module:clusterpolicy).
     type: dict
+  nvidiadrivers:
+    description:
+      - The NVIDIADrivers that the chart and the values result in. They are compared with those in the cluster, as the
+        ClusterPolicy is.
+      - Usually RV(gpuops.nvidia.operator_chart_info#module:nvidiadrivers).
+    type: list
+    elements: dict
+    default: []
   operator_image:
     description:
       - Image of the operator that the chart installs. Another operator renders the driver's DaemonSet anew.
@@ -107,6 +115,7 @@ EXAMPLES = r"""
   gpuops.nvidia.operator_release:
     supports_deploy_cr: "{{ chart.supports_deploy_cr }}"
     clusterpolicy: "{{ chart.clusterpolicy }}"
+    nvidiadrivers: "{{ chart.nvidiadrivers }}"
     operator_image: "{{ chart.operator_image }}"
   register: prepared
 
@@ -184,6 +193,7 @@ OPTIONS: dict[str, t.Any] = {
     "policy_name": {"type": "str", "default": "cluster-policy"},
     "supports_deploy_cr": {"type": "bool", "default": True},
     "clusterpolicy": {"type": "dict"},
+    "nvidiadrivers": {"type": "list", "elements": "dict", "default": []},
     "operator_image": {"type": "str"},
     "app_version": {"type": "str"},
     "helm_timeout": {"type": "str", "default": "5m0s"},
@@ -195,7 +205,7 @@ OPTIONS: dict[str, t.Any] = {
 
 def main() -> t.NoReturn:
     module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    module.no_log_values.update(secrets_in(module.params["clusterpolicy"]))
+    module.no_log_values.update(secrets_in([module.params["clusterpolicy"], module.params["nvidiadrivers"]]))
     if not HAS_YAML:
         module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
     try:

@@ -66,6 +66,10 @@ def test_a_gpucluster_comes_and_goes(lab: Lab, ansible: Playbook, released: None
     for item in (CLAIM, POD):
         lab.kubectl("create", "--filename=-", "--namespace=default", stdin=json.dumps(item))
     lab.kubectl("wait", "--for=condition=Ready", "pod/claims-a-gpu", "--namespace=default", "--timeout=60s")
+    newer = {**VALUES, "driver": {**VALUES["driver"], "version": "595.58.03"}}
+    refused = ansible.run(OPERATOR, operator_values=newer)
+    told = "Changing NVIDIADriver default version interrupts 1 GPU pod (default/claims-a-gpu) on 1 node"
+    assert refused.status == 2 and told in refused.message, refused.output
     removal = {"operator_values": VALUES, "operator_state": "absent"}
     refused = ansible.run(OPERATOR, **removal)
     assert refused.status == 2 and "default/claims-a-gpu" in refused.message, refused.output

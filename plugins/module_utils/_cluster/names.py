@@ -35,6 +35,8 @@ A value that a user had set stays in front of this part: ``mine_paused-for-drive
 """
 PRE_INSTALLED = "pre-installed"
 """Value of the driver's deploy label on a node with a pre-installed driver."""
+DRIVER_OWNER = "nvidia.com/gpu-operator.driver.owner"
+"""The NVIDIADriver to which a node belongs, from v26.7 on."""
 WORKLOAD_CONFIG = "nvidia.com/gpu.workload.config"
 
 # Labels of nodes, set by GPU Feature Discovery

@@ -84,6 +84,21 @@ def enabled(operand: Operand, spec: Json) -> bool:
     return operand.default if value is None else bool(value)
 
 
+def replaces_driver_pods(policy: Json, driver: Json | None = None) -> bool:
+    """Return whether the operator replaces outdated driver pods by itself. Nothing else does (``OnDelete``).
+
+    ``policy`` is the ClusterPolicy's spec, and ``driver`` that of an NVIDIADriver. From v26.7 on, when ``default`` was
+    added, an NVIDIADriver has its own upgradePolicy, which is on unless it is switched off. Before, the ClusterPolicy's
+    was used. Virtual machines in the cluster switch all upgrades off.
+    """
+    if (policy.get("sandboxWorkloads") or {}).get("enabled"):
+        return False
+    own = (driver or {}).get("upgradePolicy")
+    if own is not None or "default" in (driver or {}):
+        return bool((own or {}).get("autoUpgrade", True))
+    return bool(((policy.get("driver") or {}).get("upgradePolicy") or {}).get("autoUpgrade"))
+
+
 def belongs(operand: Operand, daemonset: str) -> bool:
     """Return whether a DaemonSet belongs to the operand. A precompiled driver has a DaemonSet for each kernel."""
     if daemonset == operand.daemonset:

@@ -33,13 +33,17 @@ TOOLKIT = "container-toolkit"
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A field whose new value interrupts GPU workloads on the nodes that run ``operand``."""
+    """A field whose new value interrupts GPU workloads on the nodes that run ``operand``.
+
+    ``driver`` is the NVIDIADriver that has the field, if it is none of the ClusterPolicy. It concerns its own nodes.
+    """
 
     field: str
     before: t.Any
     after: t.Any
     effect: str
     operand: str = operands.DRIVER.name
+    driver: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,10 +80,10 @@ def changes(before: Json, after: Json, operator: Operator) -> list[Change]:
 _NO_EFFECT = ("driver.upgradePolicy", "driver.useOpenKernelModules", "driver.enabled", "driver.useNvidiaDriverCRD")
 """Fields of the driver that no pod's template contains, or that have their own rule."""
 
-_PULL = ("imagePullPolicy", "imagePullSecrets")
+PULL = ("imagePullPolicy", "imagePullSecrets")
 _COSMETIC = (
     *(f"driver.{field}" for field in ("resources", "startupProbe", "livenessProbe", "readinessProbe", "hostNetwork")),
-    *(f"{block}.{field}" for block in ("driver", "driver.manager", "gds", "gdrcopy") for field in _PULL),
+    *(f"{block}.{field}" for block in ("driver", "driver.manager", "gds", "gdrcopy") for field in PULL),
     "gds.args",
     "gdrcopy.args",
     "daemonsets",
@@ -92,27 +96,28 @@ _DRIVER_BLOCKS = ("driver", "gds", "gdrcopy", "hostPaths", "daemonsets")
 
 
 def _of_driver(before: Json, after: Json, operator: Operator) -> Changes:
-    if _delegates(before) != _delegates(after):
-        yield _change(before, after, "driver.useNvidiaDriverCRD", EVICTS if _delegates(after) else REMOVES_DRIVER)
+    if delegates(before) != delegates(after):
+        yield _change(before, after, "driver.useNvidiaDriverCRD", EVICTS if delegates(after) else REMOVES_DRIVER)
     elif _is_on(before, "driver") and not _is_on(after, "driver"):
         yield _change(before, after, "driver.enabled", REMOVES_DRIVER)
-    elif operands.enabled(operands.DRIVER, before) and _upgrades_itself(after):
+    elif operands.enabled(operands.DRIVER, before) and operands.replaces_driver_pods(after):
         yield from _of_driver_pods(before, after, operator)
 
 
 def _of_driver_pods(before: Json, after: Json, operator: Operator) -> Changes:
     """Yield what makes the operator replace driver pods by itself."""
-    if operator.outdated and not _upgrades_itself(before):
+    if operator.outdated and not operands.replaces_driver_pods(before):
         yield _change(before, after, "driver.upgradePolicy.autoUpgrade", EVICTS)
     always_evicts = min(operator.running or (0, 0), operator.acting or (0, 0)) < IN_PLACE
     if always_evicts:
-        yield from _of_version(operator)
-    for field in _differing(before, after, _DRIVER_BLOCKS):
-        if _is_in_driver_pods(field, before, after) and (always_evicts or not _starts_with(field, _COSMETIC)):
+        yield from of_version(operator)
+    for field in differing(before, after, _DRIVER_BLOCKS):
+        if _is_in_driver_pods(field, before, after) and (always_evicts or not starts_with(field, _COSMETIC)):
             yield _change(before, after, field, EVICTS)
 
 
-def _of_version(operator: Operator) -> Changes:
+def of_version(operator: Operator) -> Changes:
+    """Yield the operator's own new version, if it renders the driver's pods anew."""
     if operator.running and operator.acting:
         if operator.running != operator.acting:
             yield Change("operator", _line(operator.running), _line(operator.acting), EVICTS)
@@ -128,25 +133,18 @@ def _is_in_driver_pods(field: str, before: Json, after: Json) -> bool:
     block = field.partition(".")[0]
     if block in ("gds", "gdrcopy"):
         return any(bool((spec.get(block) or {}).get("enabled")) for spec in (before, after))
-    return not _starts_with(field, (*_NO_EFFECT, *_NOT_IN_THE_TEMPLATE))
+    return not starts_with(field, (*_NO_EFFECT, *_NOT_IN_THE_TEMPLATE))
 
 
-def _delegates(spec: Json) -> bool:
+def delegates(spec: Json) -> bool:
     """Return whether NVIDIADriver objects determine the driver."""
     return _is_on(spec, "driver") and bool((spec.get("driver") or {}).get("useNvidiaDriverCRD"))
-
-
-def _upgrades_itself(spec: Json) -> bool:
-    """Return whether the operator replaces driver pods by itself. Otherwise they wait until somebody deletes them."""
-    if (spec.get("sandboxWorkloads") or {}).get("enabled"):
-        return False
-    return bool(((spec.get("driver") or {}).get("upgradePolicy") or {}).get("autoUpgrade"))
 
 
 # The toolkit, which configures the container runtime
 
 
-_TOOLKIT_COSMETIC = tuple(f"toolkit.{field}" for field in ("enabled", "resources", "hostNetwork", *_PULL))
+_TOOLKIT_COSMETIC = tuple(f"toolkit.{field}" for field in ("enabled", "resources", "hostNetwork", *PULL))
 _RUNTIME_FIELDS = ("cdi.enabled", "cdi.nriPluginEnabled", "operator.runtimeClass", "operator.defaultRuntime")
 
 
@@ -155,8 +153,8 @@ def _of_toolkit(before: Json, after: Json) -> Changes:
     if was_on != is_on:
         yield _change(before, after, "toolkit.enabled", RESTARTS_RUNTIME, TOOLKIT)
     elif is_on and (after.get("daemonsets") or {}).get("updateStrategy") != "OnDelete":
-        for field in _differing(before, after, ("toolkit", "cdi", "operator")):
-            if _starts_with(field, ("toolkit", *_RUNTIME_FIELDS)) and not _starts_with(field, _TOOLKIT_COSMETIC):
+        for field in differing(before, after, ("toolkit", "cdi", "operator")):
+            if starts_with(field, ("toolkit", *_RUNTIME_FIELDS)) and not starts_with(field, _TOOLKIT_COSMETIC):
                 yield _change(before, after, field, RESTARTS_RUNTIME, TOOLKIT)
 
 
@@ -196,9 +194,9 @@ _DEFAULTS: Json = {
 """What an absent field means. For others, an empty value and none mean the same."""
 
 
-def _differing(before: Json, after: Json, blocks: t.Iterable[str]) -> t.Iterator[str]:
-    """Yield the fields that differ. Lists count as one field."""
-    for block in blocks:
+def differing(before: Json, after: Json, blocks: t.Iterable[str] | None = None) -> t.Iterator[str]:
+    """Yield the fields that differ, in these blocks or in all. Lists count as one field."""
+    for block in sorted({*before, *after}) if blocks is None else blocks:
         yield from _leaves(before.get(block), after.get(block), block)
 
 
@@ -219,15 +217,16 @@ def _meaning(path: str, value: t.Any) -> t.Any:
     return value if value or is_number else None
 
 
-def _starts_with(field: str, prefixes: t.Iterable[str]) -> bool:
+def starts_with(field: str, prefixes: t.Iterable[str]) -> bool:
+    """Return whether a field is one of these, or inside one of them."""
     return any(f"{field}.".startswith(f"{prefix}.") for prefix in prefixes)
 
 
 def _change(before: Json, after: Json, field: str, effect: str, operand: str = operands.DRIVER.name) -> Change:
-    return Change(field, _at(before, field), _at(after, field), effect, operand)
+    return Change(field, at(before, field), at(after, field), effect, operand)
 
 
-def _at(spec: Json, field: str) -> t.Any:
+def at(spec: Json, field: str) -> t.Any:
     """Return the value at a dotted path. Keys of labels and annotations contain dots themselves."""
     value: t.Any = spec
     rest = field

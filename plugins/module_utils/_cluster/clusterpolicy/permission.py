@@ -42,7 +42,7 @@ class Disruption:
         """Return the key ``disruption`` of the module's result."""
         named = [f"{pod.namespace}/{pod.name}" for pod in self.pods or ()]
         return {
-            "changes": [mask(dataclasses.asdict(change)) for change in self.changes],
+            "changes": [mask(_described(change)) for change in self.changes],
             "pods": named[:LISTED],
             "pods_total": None if self.pods is None else len(named),
             "nodes": self.nodes[:LISTED],
@@ -64,8 +64,18 @@ class Disruption:
         )
 
 
+def _described(change: disruption.Change) -> Json:
+    """Return a change as a result shows it."""
+    fields = dataclasses.asdict(change)
+    return fields if change.driver else {key: value for key, value in fields.items() if key != "driver"}
+
+
 def _number(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+More = t.Callable[[disruption.Operator], t.Sequence[disruption.Change]]
+"""Changes outside of the ClusterPolicy, by the operator that acts on them."""
 
 
 def disruption_of(
@@ -75,17 +85,23 @@ def disruption_of(
     after: Json,
     acting: str | None = None,
     image: str | None = None,
+    more: More = lambda operator: (),
 ) -> Disruption:
     """Return what a change of the ClusterPolicy's spec interrupts. Nothing is read unless a field that matters changes.
 
     ``acting`` and ``image`` are the version and the image of the operator that will act on the change, if it is not the
-    one that runs.
+    one that runs. ``more`` are changes that come at the same time.
     """
-    before = (existing or {}).get("spec") or {}
-    worst = disruption.Operator(outdated=True)
-    if existing is None or not (disruption.line(acting) or image or disruption.changes(before, after, worst)):
+
+    def changes(operator: disruption.Operator) -> list[disruption.Change]:
+        before = (existing or {}).get("spec") or {}
+        found = disruption.changes(before, after, operator) if existing else []
+        return [*found, *(change for change in more(operator) if change not in found)]
+
+    is_new_operator = existing is not None and bool(disruption.line(acting) or image)
+    if not (is_new_operator or changes(disruption.Operator(outdated=True))):
         return Disruption()
-    found = disruption.changes(before, after, _operator(cluster, namespace, acting, image))
+    found = changes(_operator(cluster, namespace, acting, image))
     return Disruption(tuple(found), _pods_on(cluster, namespace, found)) if found else Disruption()
 
 
@@ -191,7 +207,12 @@ def _pods_on(cluster: Cluster, namespace: str, changes: list[disruption.Change])
 
 
 def concerns(change: disruption.Change, labels: t.Mapping[str, str]) -> bool:
-    """Return whether a node runs the operand that changes, and whether an upgrade would touch the node."""
+    """Return whether a node runs the operand that changes, and whether an upgrade would touch the node.
+
+    The operator labels nodes with the NVIDIADriver that they belong to from v26.7 on.
+    """
+    if change.driver and labels.get(names.DRIVER_OWNER, change.driver) != change.driver:
+        return False
     deployed = labels.get(names.DEPLOY_PREFIX + change.operand, "false")
     if change.effect == disruption.EVICTS and labels.get(names.UPGRADE_SKIP) == "true":
         return False

@@ -107,20 +107,10 @@ def owner_of(daemonset: Json) -> str | None:
 
 
 def replaces_pods(observation: Observation, daemonset: Json) -> bool:
-    """Return whether the operator replaces outdated pods of this driver DaemonSet. Nothing else does (``OnDelete``).
-
-    From v26.7 on, when ``default`` was added, an NVIDIADriver has its own upgradePolicy, which is on unless it is
-    switched off. Before, the ClusterPolicy's was used. Virtual machines in the cluster switch all upgrades off.
-    """
-    spec = observation.spec
-    if (spec.get("sandboxWorkloads") or {}).get("enabled"):
-        return False
+    """Return whether the operator replaces outdated pods of this driver DaemonSet."""
     owner = owner_of(daemonset)
-    driver: Json = next((item["spec"] for item in observation.nvidiadrivers if objects.name_of(item) == owner), {})
-    policy = driver.get("upgradePolicy")
-    if policy is not None or "default" in driver:
-        return bool((policy or {}).get("autoUpgrade", True))
-    return bool(((spec.get("driver") or {}).get("upgradePolicy") or {}).get("autoUpgrade"))
+    driver = next((item["spec"] for item in observation.nvidiadrivers if objects.name_of(item) == owner), None)
+    return operands.replaces_driver_pods(observation.spec, driver)
 
 
 # Nodes

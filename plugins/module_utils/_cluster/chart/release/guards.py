@@ -55,6 +55,17 @@ def refuse_olm(cluster: Cluster, deployments: t.Iterable[Json], removes: bool = 
         )
 
 
+def refuse_other_store(environment: t.Mapping[str, str]) -> None:
+    """Raise if Helm keeps its records elsewhere than in Secrets, where this module could not see a release."""
+    store = environment.get("HELM_DRIVER", "")
+    if store not in ("", "secret", "secrets"):
+        raise GpuOpsError(
+            f"HELM_DRIVER is {store}, and this collection reads Helm's records in Secrets only. Unset it, and move the "
+            "records of an existing release into Secrets first.",
+            reason="Invalid",
+        )
+
+
 def stale_lock(found: t.Sequence[Revision], now: float, timeout_s: float, may_break: bool) -> Revision | None:
     """Return the lock of a Helm that cannot be running any more, or None if there is no lock.
 

@@ -8,12 +8,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, operands, waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import drift, guards, record
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import drift, drivers, guards, record
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import (
+    disruption,
     handover,
     ownership,
     permission,
@@ -22,10 +24,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _GPUCLUSTERS = namespaced(names.GPUCLUSTER_API, None, names.GPUCLUSTERS)
+_NVIDIADRIVERS = namespaced(names.GPUCLUSTER_API, None, names.NVIDIADRIVERS)
 
 
 def ensure(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     """Prepare for the state that the options ask for; return the result of the module."""
+    guards.refuse_other_store(os.environ)
     return _present(cluster, options) if options["state"] == "present" else _absent(cluster, options)
 
 
@@ -57,9 +61,9 @@ def _present(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     found = record.revisions(cluster, options["release_name"], options["release_namespace"])
     timeout_s = record.seconds(options["helm_timeout"])
     lock = guards.stale_lock(found, cluster.now(), timeout_s, options["break_lock"])
-    disrupted = _disruption(cluster, options, policy)
-    warning = permission.permit(disrupted, options["allow_disruption"], cluster.check_mode)
     deployed = record.deployed(cluster, found, options["release_namespace"])
+    disrupted = _disruption(cluster, options, policy, deployed)
+    warning = permission.permit(disrupted, options["allow_disruption"], cluster.check_mode)
     adopts = options["supports_deploy_cr"] and policy is not None and handover.is_in_release(policy)
     steps = _take(cluster, options, policy, lock, deployed)
     return {
@@ -95,12 +99,27 @@ def _policy_path(options: t.Mapping[str, t.Any]) -> str:
     return namespaced(names.CLUSTERPOLICY_API, None, names.CLUSTERPOLICIES, options["policy_name"])
 
 
-def _disruption(cluster: Cluster, options: t.Mapping[str, t.Any], policy: Json | None) -> permission.Disruption:
-    """Return what the chart's ClusterPolicy and operator interrupt, as far as Helm brings them."""
+def _disruption(
+    cluster: Cluster, options: t.Mapping[str, t.Any], policy: Json | None, deployed: record.Content | None
+) -> permission.Disruption:
+    """Return what the chart's ClusterPolicy, NVIDIADrivers and operator interrupt, as far as Helm brings them."""
     rendered: Json = (options["clusterpolicy"] or {}).get("spec") or {}
     after = ownership.merged((policy or {}).get("spec") or {}, rendered)
+    ours = _drivers(cluster, options["nvidiadrivers"], deployed)
+
+    def of_drivers(operator: disruption.Operator) -> list[disruption.Change]:
+        return drivers.changes(ours, after if policy or rendered else None, operator)
+
     image = options["operator_image"]
-    return permission.disruption_of(cluster, options["release_namespace"], policy, after, image=image)
+    return permission.disruption_of(cluster, options["release_namespace"], policy, after, image=image, more=of_drivers)
+
+
+def _drivers(cluster: Cluster, wanted: list[Json], deployed: record.Content | None) -> drivers.Drivers:
+    """Read the NVIDIADrivers that Helm would change or delete."""
+    released = [item for item in (deployed.objects if deployed else ()) if item.get("kind") == drivers.KIND]
+    if not released and not wanted:
+        return drivers.Drivers()
+    return drivers.Drivers(cluster.list_readable(_NVIDIADRIVERS).items, released, wanted)
 
 
 def _settle_owner(

@@ -11,7 +11,7 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import permission
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import disruption, permission
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -69,6 +69,33 @@ def test_gpu_pods_on_the_nodes_concerned_are_named(api: FakeApi) -> None:
     assert permission.permit(found, allowed=True, check_mode=False) == ""
     assert permission.permit(found, allowed=True, check_mode=True) == facts
     assert permission.permit(found, allowed=False, check_mode=True) == f"{facts} {remedy}"
+
+
+def test_changes_outside_of_the_clusterpolicy_count_with_those_inside(api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("train-0", 0), workload("train-1", 1)]
+    for number, owner in enumerate(("default", "pool-b")):
+        api.lists[NODES][number]["metadata"]["labels"]["nvidia.com/gpu-operator.driver.owner"] = owner
+    own = disruption.Change("NVIDIADriver pool-b version", "580", "595", disruption.EVICTS, driver="pool-b")
+    asked: list[disruption.Operator] = []
+
+    def more(operator: disruption.Operator) -> list[disruption.Change]:
+        asked.append(operator)
+        return [own]
+
+    spec = policy()["spec"]
+    for existing in (policy(), None):
+        found = permission.disruption_of(Cluster(api.connection), "gpu-operator", existing, spec, more=more)
+        assert (found.changes, found.nodes) == ((own,), ["gpu-0001"])
+    assert found.as_result()["changes"][0]["driver"] == "pool-b"
+    assert asked[:2] == [disruption.Operator(outdated=True), disruption.Operator()], "Nothing is read for no change."
+
+
+def test_the_same_change_counts_once(api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("train-0", 0)]
+    version = disruption.Change("driver.version", "580", "595", disruption.EVICTS)
+    before, after = policy(**driver("580")), policy(**driver("595"))["spec"]
+    asked = (Cluster(api.connection), "gpu-operator", before, after)
+    assert permission.disruption_of(*asked, more=lambda operator: [version]).changes == (version,)
 
 
 def test_long_lists_are_cut(api: FakeApi) -> None:

@@ -103,3 +103,17 @@ def test_a_stale_lock_is_not_broken_without_permission() -> None:
         "Helm's operation pending-upgrade of revision 2 began 400 s ago and has not ended, so that Helm was killed. "
         "Set break_lock: true (operator_break_lock in the role operator) to remove its lock."
     )
+
+
+@pytest.mark.parametrize("store", ["configmap", "configmaps", "sql", "memory"])
+def test_records_outside_of_secrets_are_refused(store: str) -> None:
+    with pytest.raises(GpuOpsError, match=f"^HELM_DRIVER is {store}, and this collection reads") as e:
+        guards.refuse_other_store({"HELM_DRIVER": store})
+    assert e.value.reason == "Invalid"
+
+
+@pytest.mark.parametrize(
+    "environment", [{}, {"HELM_DRIVER": ""}, {"HELM_DRIVER": "secret"}, {"HELM_DRIVER": "secrets"}]
+)
+def test_records_in_secrets_are_what_helm_has_by_default(environment: dict[str, str]) -> None:
+    guards.refuse_other_store(environment)

@@ -18,6 +18,7 @@ from tests.support.clock import Clock
 
 POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
 GPUCLUSTERS = "/apis/nvidia.com/v1alpha1/gpuclusters"
+NVIDIADRIVERS = "/apis/nvidia.com/v1alpha1/nvidiadrivers"
 HELMS = {"meta.helm.sh/release-name": "gpu-operator"}
 DEPLOYED = record.Content("v26.7.0", [{"kind": "ServiceAccount"}])
 PENDING = record.Revision("s1", 1, "pending-install", 0.0)
@@ -39,6 +40,8 @@ class FakeCluster:
         self, live: dict | None = None, gpuclusters: list[dict] | None = None, check_mode: bool = False
     ) -> None:
         self.live, self.gpuclusters, self.check_mode = live, gpuclusters, check_mode
+        self.nvidiadrivers: list[dict] = []
+        self.reads: list[str] = []
         self.writes: list[str] = []
         self.refusal = ""
 
@@ -70,6 +73,9 @@ class FakeCluster:
         return {"items": [{"metadata": {"name": "gpu-0001", "labels": labels}}]}
 
     def list_readable(self, path: str) -> Listed:
+        if path == NVIDIADRIVERS:
+            self.reads.append(path)
+            return Listed(self.nvidiadrivers)
         return Listed(self.gpuclusters or [] if path == GPUCLUSTERS else [], refusal=self.refusal)
 
     def merge(self, path: str, body: dict) -> None:
@@ -108,6 +114,13 @@ def test_a_bare_cluster_needs_no_preparation() -> None:
         "diff": {"before": "", "after": ""},
     }
     assert cluster.writes == []
+
+
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_records_that_cannot_be_read_are_refused_first(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HELM_DRIVER", "configmap")
+    with pytest.raises(GpuOpsError, match="HELM_DRIVER is configmap"):
+        prepare.ensure(None, options(state=state))
 
 
 @pytest.mark.usefixtures("release")
@@ -249,6 +262,28 @@ def test_a_new_operator_interrupts_gpu_pods() -> None:
     assert [(one["field"], one["before"]) for one in result["disruption"]["changes"]] == [("operator", "v26.3")]
     result = prepare.ensure(cluster, options(operator_image="gpu-operator:v26.3.3"))
     assert result["disruption"] == HARMLESS
+
+
+@pytest.mark.usefixtures("gpu_pod")
+@pytest.mark.parametrize("with_policy", [True, False])
+def test_an_nvidiadriver_of_the_chart_interrupts_gpu_pods(release: dict[str, t.Any], with_policy: bool) -> None:
+    """Helm changes it, or deletes it if the new chart has none. A GPUCluster's drivers have no ClusterPolicy."""
+    old, new = ({**NVIDIADRIVER, "spec": {**NVIDIADRIVER["spec"], "version": version}} for version in ("580", "595"))
+    delegating = {"metadata": {"name": "cluster-policy"}, "spec": {"driver": {"useNvidiaDriverCRD": True}}}
+    asked = options(allow_disruption=True, clusterpolicy=delegating if with_policy else None)
+    cluster = FakeCluster(delegating if with_policy else None)
+    cluster.nvidiadrivers = [old]
+    release["deployed"] = record.Content("v26.3.3", [{"kind": "ServiceAccount"}, old])
+    found = prepare.ensure(cluster, {**asked, "nvidiadrivers": [new]})["disruption"]
+    fields = [change["field"] for change in found["changes"]]
+    assert (fields, found["pods"]) == (["NVIDIADriver default version"], ["team/job"])
+    with pytest.raises(GpuOpsError, match="Changing NVIDIADriver default interrupts 1 GPU pod"):
+        prepare.ensure(cluster, {**asked, "allow_disruption": False})
+    release["deployed"] = DEPLOYED
+    assert prepare.ensure(cluster, asked)["disruption"] == HARMLESS and cluster.reads == [NVIDIADRIVERS] * 2
+
+
+NVIDIADRIVER = {"kind": "NVIDIADriver", "metadata": {"name": "default"}, "spec": {"default": True}}
 
 
 @pytest.mark.usefixtures("release", "gpu_pod")
