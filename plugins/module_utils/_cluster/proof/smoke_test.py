@@ -29,6 +29,9 @@ WORKLOAD_POLL_S = 0.5
 DELETION_S = 10.0
 """How long to wait for the test's pods to disappear after they were deleted."""
 
+REFUSAL_S = 3.0
+"""How long a Job may have no pod before the module asks whether the API server refuses it."""
+
 NEW_CLASS_S = 15.0
 """How long the API servers may take to learn of a new PriorityClass."""
 
@@ -112,6 +115,7 @@ class Run:
         namespace = options["namespace"]
         self._pods = namespaced("v1", namespace, "pods")
         self._objects = self._pods if options["kind"] == "Pod" else namespaced("batch/v1", namespace, "jobs")
+        self._events = namespaced("v1", namespace, "events")
 
     def test(self, resources: t.Mapping[str, str]) -> list[Verdict]:
         """Test the nodes, at most ``parallel`` at a time. Delete all created objects, even after a failure.
@@ -141,16 +145,47 @@ class Run:
 
     def _step(self) -> bool | None:
         """Start workloads up to the limit, and judge the running ones from one LIST. Return True at the end."""
+        self._start_some()
+        listed = self._cluster.list(self._pods, labelSelector=f"{workload.RUN_LABEL}={self._id}") or []
+        by_node = {annotations_of(pod).get(workload.NODE_ANNOTATION): pod for pod in listed}
+        refused = self._refused(by_node)
+        for node, started in list(self._active.items()):
+            if node in refused:
+                self._refuse(node, started, refused[node])
+            else:
+                self._look(node, started, by_node.get(node))
+        return None if self._waiting or self._active else True
+
+    def _start_some(self) -> None:
+        """Start workloads up to the limit."""
         self._is_held_up = False
         while self._waiting and not self._is_held_up and len(self._active) < self._options["parallel"]:
             self._is_held_up = not self._start(*self._waiting[0])
             if not self._is_held_up:
                 self._waiting.popleft()
-        listed = self._cluster.list(self._pods, labelSelector=f"{workload.RUN_LABEL}={self._id}") or []
-        by_node = {annotations_of(pod).get(workload.NODE_ANNOTATION): pod for pod in listed}
-        for node, started in list(self._active.items()):
-            self._look(node, started, by_node.get(node))
-        return None if self._waiting or self._active else True
+
+    def _refused(self, by_node: t.Collection[str | None]) -> dict[str, str]:
+        """Return why the API server refuses the pods of Jobs that have had none for a while, by node.
+
+        The controller of Jobs says so in events only.
+        """
+        without = {node: started for node, started in self._active.items() if node not in by_node and not started.pod}
+        since = min((started.since for started in without.values()), default=math.inf)
+        said = self._refusals() if time.monotonic() - since > REFUSAL_S else {}
+        others_work = len(without) < len(self._active)
+        found = {node: said.get(started.name, "") for node, started in without.items()}
+        return {node: why for node, why in found.items() if _is_final(why, others_work)}
+
+    def _refusals(self) -> dict[str, str]:
+        """Return what the controller of Jobs was told when it tried to create a pod, by the name of the Job."""
+        reasons = "reason=FailedCreate,involvedObject.kind=Job"
+        events = self._cluster.list_readable(self._events, fieldSelector=reasons).items
+        return {str(event["involvedObject"].get("name")): str(event.get("message") or "") for event in events}
+
+    def _refuse(self, node: str, started: _Started, why: str) -> None:
+        error = GpuOpsError(f"The pod of Job {started.name} is refused. {why}")
+        verdict = Verdict("", reason=_explain(error, self._options["namespace"]).msg)
+        self._verdicts.append(self._conclude(node, started, verdict, started.progress(None).age_s))
 
     def _start(self, node: str, resource: str) -> bool:
         """Start a workload, or judge the node if the API refuses it. Return False if the same may work later."""
@@ -267,6 +302,11 @@ class Run:
         return [name_of(item) for item in listed.get("items") or []]
 
 
+def _is_final(refusal: str, others_work: bool) -> bool:
+    """Return whether a pod was refused for good: a quota may become free when another workload ends."""
+    return bool(refusal) and not (others_work and "exceeded quota" in refusal)
+
+
 def _concerns_every_node(error: GpuOpsError) -> bool:
     """Return whether a refusal has nothing to do with the one workload that was refused."""
     is_forbidden = error.reason == "Forbidden" and any(
@@ -282,4 +322,7 @@ def _explain(error: GpuOpsError, namespace: str) -> GpuOpsError:
     if "violates PodSecurity" in error.msg:
         refused = f"The pod security of namespace {namespace} refuses the workload."
         return GpuOpsError(f"{refused} Change security_context or namespace. {error.msg}", reason="Forbidden")
+    if "exceeded quota" in error.msg:
+        remedy = f"Raise the quota of namespace {namespace}, or set namespace."
+        return GpuOpsError(f"{error.msg.rstrip('.')}. {remedy}", **error.details)
     return error

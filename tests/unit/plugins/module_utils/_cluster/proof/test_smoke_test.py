@@ -12,6 +12,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Listed
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import smoke_test
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.smoke_test import Run, failure, summary
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import Verdict
@@ -290,38 +291,97 @@ def test_a_list_of_an_api_server_that_lags_is_not_believed() -> None:
     assert run(cluster, "a")["a"].passed
 
 
-def test_a_job_whose_pod_has_not_appeared_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs: dict[str, dict] = {}
-    cluster = FakeCluster(a=pod("Running"))
-    real_create, real_get, real_delete = cluster.create, cluster.get, cluster.delete
+class FakeJobs(FakeCluster):
+    """Jobs, which get no pod but that of the node a, at the fourth poll. ``refusal`` is said of every other one."""
 
-    def create(path: str, body: dict) -> dict:
+    def __init__(self, refusal: str = "", **play: Play) -> None:
+        super().__init__(**play)
+        self.jobs: dict[str, dict] = {}
+        self.refusal = refusal
+        self.may_list_events = True
+        self.on_poll = self.give_a_pod
+
+    def give_a_pod(self) -> None:
+        if self.polls == 4 and "job-a" in self.jobs:
+            self.pods["job-a-x"] = {
+                "metadata": {**self.jobs["job-a"]["spec"]["template"]["metadata"], "name": "job-a-x"}
+            }
+        if self.polls == 9:
+            self.play["a"] = DONE
+
+    def create(self, path: str, body: dict) -> dict:
         if not path.endswith("/jobs"):
-            return real_create(path, body)
-        jobs["job"] = {**body, "metadata": {**body["metadata"], "name": "job"}}
-        return jobs["job"]
+            return super().create(path, body)
+        name = f"job-{body['metadata']['annotations']['gpuops.nvidia/node']}"
+        self.jobs[name] = {**body, "metadata": {**body["metadata"], "name": name}}
+        return self.jobs[name]
+
+    def get(self, path: str, query: dict | None = None) -> dict | None:
+        return {"items": list(self.jobs.values())} if "/jobs" in path else super().get(path, query)
+
+    def list(self, path: str, **query: str) -> list[dict]:
+        return [] if "/jobs" in path else super().list(path, **query)
+
+    def list_readable(self, path: str, **query: str) -> Listed:
+        assert path == "/api/v1/namespaces/gpu-operator/events"
+        assert query == {"fieldSelector": "reason=FailedCreate,involvedObject.kind=Job"}
+        names = [name for name in ["job-of-others", *self.jobs] if self.refusal and f"{name}-x" not in self.pods]
+        said = [{"involvedObject": {"name": name}, "message": self.refusal} for name in names]
+        return Listed(said) if self.may_list_events else Listed([], refusal="No permission.")
+
+    def delete(self, path: str) -> bool:
+        if "/jobs" not in path:
+            return super().delete(path)
+        name = path.rpartition("/")[2]
+        self.pods.pop(f"{name}-x", None)
+        return self.jobs.pop(name, None) is not None
+
+
+REFUSED = 'Error creating: pods "job-b-x" is forbidden: exceeded quota: gpus, requested: 1, used: 0, limited: 0'
+INSECURE = 'Error creating: pods "job-b-x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
+
+
+def test_a_job_whose_pod_has_not_appeared_yet_is_waited_for() -> None:
+    cluster = FakeJobs(a=pod("Running"))
+    verdict = run(cluster, "a", kind="Job")["a"]
+    assert verdict.passed and verdict.pod == "job-a-x" and cluster.jobs == {}
+
+
+def test_a_job_whose_pod_is_refused_fails_at_once_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smoke_test, "REFUSAL_S", 0.0)
+    verdict = run(FakeJobs(REFUSED), "b", kind="Job")["b"]
+    remedy = "Raise the quota of namespace gpu-operator, or set namespace."
+    assert (verdict.passed, verdict.reason) == (False, f"The pod of Job job-b is refused. {REFUSED}. {remedy}")
+    reason = run(FakeJobs(INSECURE), "b", kind="Job")["b"].reason
+    assert reason.startswith("The pod security of namespace gpu-operator refuses the workload. Change security_context")
+
+
+def test_a_quota_that_other_jobs_of_this_test_fill_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smoke_test, "REFUSAL_S", 0.0)
+    cluster = FakeJobs(REFUSED, a=pod("Running"))
+    ends: list[int] = []
 
     def look() -> None:
-        if cluster.polls == 4:
-            metadata = {**jobs["job"]["spec"]["template"]["metadata"], "name": "job-x"}
-            cluster.pods["job-x"] = {"metadata": metadata}
+        if cluster.polls == 1:
+            template = cluster.jobs["job-a"]["spec"]["template"]
+            cluster.pods["job-a-x"] = {"metadata": {**template["metadata"], "name": "job-a-x"}}
         if cluster.polls == 6:
+            ends.append(len(cluster.jobs))
             cluster.play["a"] = DONE
 
-    cluster.create, cluster.on_poll = create, look
-    cluster.get = lambda path, query=None: {"items": list(jobs.values())} if "/jobs" in path else real_get(path, query)
+    cluster.on_poll = look
+    outcomes = run(cluster, "ab", kind="Job")
+    assert ends == [2], "The Job that waits for the quota should not have been judged while another one worked."
+    assert outcomes["a"].passed and "exceeded quota" in outcomes["b"].reason
 
-    def delete(path: str) -> bool:
-        if "/jobs" not in path:
-            return real_delete(path)
-        cluster.pods.clear()
-        return jobs.pop("job", None) is not None
 
-    cluster.delete = delete
-    real_list = cluster.list
-    cluster.list = lambda path, **query: [] if "/jobs" in path else real_list(path, **query)
-    verdict = Run(cluster, options(kind="Job")).test({"a": "nvidia.com/gpu"})[0]
-    assert verdict.passed and verdict.pod == "job-x" and jobs == {}
+def test_a_refusal_is_looked_for_only_after_a_while_and_with_permission(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeJobs(REFUSED, a=pod("Running"))
+    assert run(cluster, "a", kind="Job")["a"].passed
+    monkeypatch.setattr(smoke_test, "REFUSAL_S", 0.0)
+    cluster = FakeJobs(REFUSED, a=pod("Running"))
+    cluster.may_list_events = False
+    assert run(cluster, "a", kind="Job")["a"].passed
 
 
 def test_a_container_is_stuck_from_the_moment_that_it_is_seen_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -393,7 +453,8 @@ def test_a_full_quota_is_waited_for_as_long_as_it_is_this_test_that_fills_it() -
 
 def test_a_quota_that_others_fill_is_the_verdict() -> None:
     outcomes = run(FakeCluster(a=QUOTA, b=QUOTA), "ab")
-    assert [outcome.reason for outcome in outcomes.values()] == [QUOTA.msg, QUOTA.msg]
+    remedy = " Raise the quota of namespace gpu-operator, or set namespace."
+    assert [outcome.reason for outcome in outcomes.values()] == [QUOTA.msg + remedy] * 2
 
 
 def test_a_short_outage_is_tolerated() -> None:
