@@ -21,6 +21,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
     Reason,
     Reasons,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import names as mig_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -228,6 +229,46 @@ def _about_mig(gpu_nodes: list[Json]) -> Findings:
     what = "their MIG devices do not fit the MIG strategy single, so they offer no GPUs"
     remedy = "Give all GPUs of such a node the same MIG devices, or set mig.strategy: mixed."
     yield Finding("progressing", "MIGInvalid", invalid, what, remedy, operand)
+    yield from _about_layouts(gpu_nodes, operand)
+
+
+def _about_layouts(gpu_nodes: list[Json], operand: str) -> Findings:
+    """Yield the nodes whose layout is not what their label says, although no change is under way."""
+    wanted = [node for node in gpu_nodes if _layout(node) not in ("", names.MIG_DISABLED)]
+    ignored = [node for node in wanted if not objects.labels_of(node).get(operands.MIG_MANAGER.deploy_label)]
+    if ignored:
+        what = f"label {names.MIG_CONFIG}={_layout(ignored[0])} has no effect, because no MIG manager runs there"
+        remedy = f"Remove the label if these GPUs have no MIG, or wait for {names.MIG_CAPABLE}=true."
+        yield Finding("progressing", "MIGIgnored", ignored, what, remedy, operand)
+    applied = [node for node in gpu_nodes if objects.labels_of(node).get(names.MIG_STATE) == "success"]
+    stale = [node for node in applied if _differs(node)]
+    if stale:
+        found = " and ".join(sorted(filter(None, _profiles(stale[0])))) or "undivided GPUs"
+        what = f"the layout {_layout(stale[0])} counts as applied, but {objects.name_of(stale[0])} offers {found}"
+        remedy = f"If this lasts, remove the label {names.MIG_CONFIG}, and set it again, or run mig_config."
+        yield Finding("progressing", "MIGNotApplied", stale, what, remedy, operand)
+
+
+def _layout(node: Json) -> str:
+    return objects.labels_of(node).get(names.MIG_CONFIG, "")
+
+
+def _profiles(node: Json) -> set[str | None]:
+    """Return the MIG profiles that a node offers; None stands for whole GPUs."""
+    return {offer.profile for offer in nodes.gpu_offers(node) if offer.allocatable}
+
+
+def _differs(node: Json) -> bool:
+    """Return whether a node offers something else than a layout whose name says what all GPUs are divided into."""
+    layout, offered = _layout(node), _profiles(node)
+    if not offered or objects.labels_of(node).get(names.MIG_STRATEGY) not in ("single", "mixed"):
+        return False
+    if layout == names.MIG_DISABLED:
+        return offered != {None}
+    if not layout.startswith(mig_names.LAYOUT_PREFIX):
+        return False
+    profile = mig_names.parsed(mig_names.undotted(layout.removeprefix(mig_names.LAYOUT_PREFIX)))
+    return profile is not None and offered != {profile.text}
 
 
 def _about_gpus(observation: Observation, gpu_nodes: list[Json]) -> Findings:

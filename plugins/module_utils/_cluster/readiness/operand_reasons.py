@@ -8,7 +8,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects, operands
+import dataclasses
+import re
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import Operand
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import drivers, rollouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
@@ -73,7 +76,7 @@ def _about_rollout(observation: Observation, operand: Operand, rollout: Rollout,
     if refusal and rollout.state != "ready":
         yield _refused(observation, operand, rollout, refusal)
     if rollout.state != "ready" and rows:
-        yield from _about_pods(operand, rollout, rows)
+        yield from _about_pods(observation, operand, rollout, rows)
     elif rollout.desired != rollout.expected:
         message = (
             f"{operand.name}: {rollout.desired} pods are scheduled for {rollout.expected} nodes; "
@@ -155,14 +158,38 @@ def _stays_outdated(observation: Observation, operand: Operand, rollout: Rollout
     return has_old_pods and is_manual and not is_replaced
 
 
-def _about_pods(operand: Operand, rollout: Rollout, rows: tuple[PodRow, ...]) -> Reasons:
+def _about_pods(observation: Observation, operand: Operand, rollout: Rollout, rows: tuple[PodRow, ...]) -> Reasons:
     """Yield one reason for each status of the pods. The statuses that need manual intervention come first."""
     hopeless = {row.name for row in rows if rollouts.never_starts(row, rows, rollout.updated)}
     by_status: dict[str, list[PodRow]] = {}
     for row in sorted(rows, key=lambda row: row.name not in hopeless):
         by_status.setdefault(row.status, []).append(row)
     for group in by_status.values():
-        yield _trouble(operand, rollout, group, group[0].name in hopeless)
+        reason = _trouble(operand, rollout, group, group[0].name in hopeless)
+        remedy = _about_sharing(observation, reason, group)
+        yield dataclasses.replace(reason, remedy=remedy) if remedy else reason
+
+
+_MANAGER = re.compile(r"container (config-manager(?:-init)?)\b")
+"""The container beside the device plugin and GPU Feature Discovery that picks a node's configuration by its label."""
+_CONFIGURED = (operands.DEVICE_PLUGIN.name, "gpu-feature-discovery")
+
+
+def _about_sharing(observation: Observation, reason: Reason, group: list[PodRow]) -> str:
+    """Return the remedy for pods that end again and again, perhaps because of the device plugin's configuration."""
+    source = ((observation.spec.get("devicePlugin") or {}).get("config")) or {}
+    ends = any(row.trouble == "CrashLoopBackOff" for row in group)
+    if not (ends and source.get("name") and reason.operand in _CONFIGURED):
+        return ""
+    node: Json = next((item for item in observation.nodes if objects.name_of(item) == reason.node), {"metadata": {}})
+    label = objects.labels_of(node).get(names.PLUGIN_CONFIG)
+    key = (
+        f"label {names.PLUGIN_CONFIG}={label}" if label else f"devicePlugin.config.default={source.get('default', '')}"
+    )
+    where = f"ConfigMap {observation.namespace}/{source['name']}"
+    if any(_MANAGER.search(row.cause) for row in group):
+        return f"The {key} must name a key of {where}: correct it, or publish the key with gpu_sharing."
+    return f"{reason.remedy} Its configuration is in {where} ({key}); gpu_sharing checks what it publishes.".lstrip()
 
 
 def _trouble(operand: Operand, rollout: Rollout, group: list[PodRow], is_failed: bool) -> Reason:

@@ -317,6 +317,50 @@ def test_mig_devices_that_do_not_fit_the_strategy() -> None:
     assert found.state == "progressing" and codes(found) == ["MIGInvalid"] and "mig.strategy: mixed" in found.message
 
 
+def layout(name: str, product: str = "NVIDIA-H100-80GB-HBM3", **more: str) -> Stack:
+    """Return a stack of which one node counts as having this layout."""
+    labels = {"config": name, "config.state": "success", "strategy": "single"}
+    labels = {f"nvidia.com__mig.{key}": value for key, value in labels.items()} | {"nvidia.com__gpu.product": product}
+    return set_labels(ready(2), 1, **{**labels, **more})
+
+
+def test_a_layout_that_counts_as_applied_and_is_not_there() -> None:
+    found = verdict(layout("all-1g.10gb"))
+    assert found.state == "progressing" and codes(found) == ["MIGNotApplied"]
+    assert "the layout all-1g.10gb counts as applied, but gpu-0000 offers undivided GPUs" in found.message
+    other = verdict(layout("all-2g.20gb", "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb"))
+    assert codes(other) == ["MIGNotApplied"] and "gpu-0000 offers 1g.10gb" in other.message
+    left = verdict(layout("all-disabled", "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb"))
+    assert codes(left) == ["MIGNotApplied"]
+
+
+@pytest.mark.parametrize(
+    ("name", "product"),
+    [
+        ("all-1g.10gb", "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb"),
+        ("all-1g.10gb.me", "NVIDIA-H100-80GB-HBM3-MIG-1g.10gbme-SHARED"),
+        ("all-disabled", "NVIDIA-H100-80GB-HBM3"),
+        ("all-balanced", "NVIDIA-H100-80GB-HBM3"),
+        ("mine", "NVIDIA-H100-80GB-HBM3"),
+    ],
+)
+def test_a_layout_that_is_there_or_that_only_its_map_knows(name: str, product: str) -> None:
+    assert verdict(layout(name, product)).state == "ready"
+
+
+def test_without_a_strategy_nobody_shows_mig_devices() -> None:
+    assert verdict(layout("all-1g.10gb", **{"nvidia.com__mig.strategy": "none"})).state == "ready"
+
+
+def test_a_layout_on_a_node_without_a_mig_manager() -> None:
+    stack = set_labels(ready(2), 1, **{"nvidia.com__mig.config": "all-1g.10gb"})
+    del stack.nodes[0]["metadata"]["labels"]["nvidia.com/gpu.deploy.mig-manager"]
+    found = verdict(roll(stack, "nvidia-mig-manager", 1, 1, 1, 1))
+    assert codes(found) == ["MIGIgnored"] and "mig.config=all-1g.10gb has no effect" in found.message
+    stack.nodes[0]["metadata"]["labels"]["nvidia.com/mig.config"] = "all-disabled"
+    assert verdict(stack).state == "ready"
+
+
 # Driver upgrades
 
 

@@ -144,6 +144,38 @@ def test_the_remedy_is_about_the_status() -> None:
     assert verdict(stack, troubled=troubled(DRIVER, "Init:0/1")).reasons[0].remedy == ""
 
 
+PLUGIN = "nvidia-device-plugin-daemonset"
+CONFIGURED = {"devicePlugin": {"config": {"name": "gpuops-sharing", "default": "plain"}}}
+
+
+def crashing(cause: str, label: str = "", **spec: Json) -> str:
+    """Return the remedy for a device plugin's pod that ends again and again."""
+    stack = roll(ready(2, **spec), PLUGIN, 2, 2, 1, 1)
+    if label:
+        stack.nodes[1]["metadata"]["labels"]["nvidia.com/device-plugin.config"] = label
+    return (
+        verdict(stack, troubled={PLUGIN: (row(PLUGIN, 1, "Init:CrashLoopBackOff", 9, cause=cause),)}).reasons[0].remedy
+    )
+
+
+def test_a_config_manager_that_finds_no_configuration_names_label_and_config_map() -> None:
+    cause = "container config-manager-init exited with 1"
+    assert crashing(cause, "missing", **CONFIGURED) == (
+        "The label nvidia.com/device-plugin.config=missing must name a key of ConfigMap gpu-operator/gpuops-sharing: "
+        "correct it, or publish the key with gpu_sharing."
+    )
+    assert crashing(cause, **CONFIGURED).startswith("The devicePlugin.config.default=plain must name a key of")
+    assert crashing(cause) == f"See `kubectl logs {PLUGIN}-abcd1 --all-containers`."
+
+
+def test_a_device_plugin_that_refuses_its_configuration_names_it() -> None:
+    assert crashing("container nvidia-device-plugin exited with 1", "four", **CONFIGURED) == (
+        f"See `kubectl logs {PLUGIN}-abcd1 --all-containers`. Its configuration is in ConfigMap "
+        "gpu-operator/gpuops-sharing (label nvidia.com/device-plugin.config=four); gpu_sharing checks what it "
+        "publishes."
+    )
+
+
 def test_the_worst_of_several_pods_decides() -> None:
     stack = roll(ready(2), DRIVER, 2, 2, 2, 0)
     for restarts in ((1, 5), (5, 1)):
