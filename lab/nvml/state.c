@@ -118,12 +118,19 @@ static void read_lines(FILE *file)
     }
 }
 
-static Result load(void)
+/* A machine whose services need the library has its file where no variable of a program's environment must say so. */
+static const char *state_path(void)
 {
     const char *path = getenv("FAKE_NVML_STATE");
+    return path ? path : "/var/lib/nvml.state";
+}
+
+static Result load(void)
+{
+    const char *path = state_path();
     struct stat now;
     FILE *file;
-    if (!path || stat(path, &now) != 0)
+    if (stat(path, &now) != 0)
         return LIBRARY_NOT_FOUND;
     if (now.st_ino == seen.st_ino && now.st_dev == seen.st_dev && now.st_size == seen.st_size &&
         now.st_mtim.tv_sec == seen.st_mtim.tv_sec && now.st_mtim.tv_nsec == seen.st_mtim.tv_nsec)
@@ -138,7 +145,7 @@ static Result load(void)
 
 static Result save(void)
 {
-    const char *path = getenv("FAKE_NVML_STATE");
+    const char *path = state_path();
     char fresh[4096];
     FILE *file;
     snprintf(fresh, sizeof fresh, "%s.new", path);
@@ -157,9 +164,9 @@ static Result save(void)
 
 static Result lock_file(void)
 {
-    const char *path = getenv("FAKE_NVML_STATE");
+    const char *path = state_path();
     char name[4096];
-    snprintf(name, sizeof name, "%s.lock", path ? path : "");
+    snprintf(name, sizeof name, "%s.lock", path);
     locked = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
     return locked >= 0 && flock(locked, LOCK_EX) == 0 ? SUCCESS : NO_PERMISSION;
 }

@@ -38,7 +38,9 @@ KUBERNETES_DOOR = CLUSTER / "api.py"
 CONNECTION = CLUSTER / "connection"
 HELM_DOOR = CLUSTER / "chart" / "helm.py"
 HOST_DOOR = HOST / "host.py"
+FORK_DOOR = HOST / "forked.py"
 NVML_DOOR = HOST / "facts" / "gpus" / "nvml.py"
+MIG_DOOR = HOST / "mig" / "library.py"
 
 
 # ---- what a file imports and calls --------------------------------------------------------------------------------
@@ -261,17 +263,19 @@ def callers(pattern: re.Pattern[str], *folders: Path) -> set[str]:
 
 def test_one_file_starts_processes() -> None:
     """NVML is called in a forked child process, because a faulty driver hangs the caller."""
-    assert callers(STARTS, PLUGINS) == {relative(HOST_DOOR), relative(NVML_DOOR)}
+    assert callers(STARTS, PLUGINS) == {relative(HOST_DOOR), relative(FORK_DOOR)}
 
 
 def test_one_file_opens_files_on_a_host() -> None:
     modules = [path for path in host_code() if path.parent == PLUGINS / "modules"]
-    assert callers(FILES, HOST) <= {relative(HOST_DOOR), relative(NVML_DOOR)}
+    assert callers(FILES, HOST) <= {relative(HOST_DOOR), relative(FORK_DOOR)}
     assert [path.name for path in modules if any(FILES.fullmatch(name) for name in calls(path))] == []
 
 
-def test_one_file_asks_nvml() -> None:
+def test_two_files_ask_nvml() -> None:
+    """pynvml answers whatever a host can say. MIG must work without it, so one file binds the library itself."""
     assert users("pynvml") == {relative(NVML_DOOR)}
+    assert users("ctypes") == {relative(NVML_DOOR), relative(MIG_DOOR)}
 
 
 # ---- rooms --------------------------------------------------------------------------------------------------------

@@ -4,24 +4,15 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Asks NVML, the driver's library, in a child process that may hang or crash. Only this file imports pynvml.
-
-If the driver is broken, a call can hang in the kernel forever, where no signal ends it. Therefore the child shares
-nothing with its parent but one pipe and writes its report GPU by GPU, and the parent stops waiting after a time limit.
-"""
+"""Asks NVML, the driver's library, in a child process that may hang or crash. Only this file imports pynvml."""
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import json
-import os
 import re
-import select
-import signal
-import time
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import forked
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import health
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import (
     DriverReport,
@@ -64,67 +55,29 @@ class Child:
 
     def __init__(self, library: str | None = None) -> None:
         """Fork. ``library`` is the path of NVML's library if the linker cannot find it, as in a driver container."""
-        self._reader, writer = os.pipe()
-        self._pid = os.fork()
-        if self._pid == 0:
-            _run_child(writer, library)
-        os.close(writer)
+        self._child = forked.Child(lambda: ask(library))
 
     def answer(self, deadline: float) -> DriverReport:
         """Return what the child has reported by ``deadline`` (of the monotonic clock)."""
-        text = b""
-        ended = False
-        while not ended and select.select([self._reader], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            chunk = os.read(self._reader, 65536)
-            text += chunk
-            ended = not chunk
-        os.close(self._reader)
-        if not ended:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)
-        # A child that hangs in the kernel must not be waited for.
-        status = os.waitpid(self._pid, 0 if ended else os.WNOHANG)[1]
-        return parse_answer(
-            text.decode("utf-8", "replace"),
-            timed_out=not ended,
-            signal_number=os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
-        )
+        return parse_answer(self._child.read(deadline))
 
 
-def parse_answer(text: str, timed_out: bool, signal_number: int) -> DriverReport:
-    """Read the child's answer, which has one JSON object on each line. The last line may be incomplete."""
+def parse_answer(answer: forked.Answer) -> DriverReport:
+    """Read the child's answer."""
     driver_version, reason, complete = None, None, False
     gpus = []
-    for line in text.split("\n")[:-1]:
-        message = json.loads(line)
+    for message in answer.messages():
         driver_version = message.get("driver_version", driver_version)
         reason = message.get("reason", reason)
         complete = complete or _END in message
         if "gpu" in message:
             gpus.append(GpuReport(**message["gpu"]))
-    if timed_out:
+    if answer.timed_out:
         reason = "NVML did not answer in time, because the driver hangs"
     elif not complete and reason is None:
-        reason = f"NVML's process ended by signal {signal_number}" if signal_number else "NVML's process ended early"
-    return DriverReport(_SOURCE, driver_version, gpus, reason, timed_out)
-
-
-def _run_child(writer: int, library: str | None) -> t.NoReturn:
-    """Close everything but the pipe. Otherwise, readers of this process's output would wait for a child that hangs."""
-    try:
-        pipe = os.dup2(writer, 3)
-        os.closerange(4, 4096)
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for descriptor in (0, 1, 2):
-            os.dup2(nowhere, descriptor)
-        os.setsid()
-        with os.fdopen(pipe, "w", encoding="utf-8") as out:
-            for message in ask(library):
-                out.write(json.dumps(message) + "\n")
-                out.flush()
-    finally:
-        # Skip the exit handlers, which are the parent's.
-        os._exit(0)
+        number = answer.signal_number
+        reason = f"NVML's process ended by signal {number}" if number else "NVML's process ended early"
+    return DriverReport(_SOURCE, driver_version, gpus, reason, answer.timed_out)
 
 
 def ask(library: str | None) -> t.Iterator[Json]:

@@ -14,6 +14,7 @@ import pynvml
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import nvml as nvml_module
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import DriverReport
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.forked import Answer
 
 from lab.nvml import A100, B200, H100, H200, L4, Instance, Model, machine
 
@@ -281,10 +282,12 @@ def test_a_driver_that_crashes(nvml: SetNvml) -> None:
 
 
 def test_a_child_that_ends_early_without_an_answer() -> None:
-    assert nvml_module.parse_answer("", timed_out=False, signal_number=0).reason == "NVML's process ended early"
+    assert nvml_module.parse_answer(Answer("", timed_out=False, signal_number=0)).reason == "NVML's process ended early"
     # The last line is incomplete.
     assert (
-        nvml_module.parse_answer('{"driver_version": "580"}\n{"gp', timed_out=True, signal_number=0).driver_version
+        nvml_module.parse_answer(
+            Answer('{"driver_version": "580"}\n{"gp', timed_out=True, signal_number=0)
+        ).driver_version
         == "580"
     )
 
