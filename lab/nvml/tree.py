@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import itertools
+import typing as t
 from pathlib import Path
 
 from lab.nvml.models import BUSES, Model
@@ -41,6 +43,7 @@ def plant(
     write(root / "proc/sys/kernel/osrelease", "6.8.0-87-generic\n")
     if driver:
         load(root, driver)
+        write(root / "proc/driver/nvidia-caps/mig-minors", "".join(_minors(count)))
 
 
 def load(
@@ -87,6 +90,16 @@ def _group(root: Path, address: str, number: int, kind: str) -> None:
     write(root / f"sys/kernel/iommu_groups/{number}/type", f"{kind}\n")
     write(root / f"sys/kernel/iommu_groups/{number}/devices/{address}", "")
     _link(root / _DEVICES / address / "iommu_group", f"../../../../kernel/iommu_groups/{number}")
+
+
+def _minors(count: int) -> t.Iterator[str]:
+    """Yield the lines that give every possible MIG instance its device: 15 GPU instances with 8 compute instances."""
+    yield "config 1\nmonitor 2\n"
+    minor = 3
+    for gpu, instance in itertools.product(range(count), range(15)):
+        for part in ("", *(f"/ci{number}" for number in range(8))):
+            yield f"gpu{gpu}/gi{instance}{part}/access {minor}\n"
+            minor += 1
 
 
 def _link(path: Path, target: str) -> None:
