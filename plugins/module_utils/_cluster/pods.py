@@ -85,7 +85,7 @@ def gpu_pods(cluster: Cluster, operator_namespace: str) -> list[GpuPod]:
     claims = GpuClaims(cluster)
     counted: set[Claim] = set()
     found = []
-    for pod in _candidates(cluster, operator_namespace):
+    for pod in candidates(cluster, operator_namespace):
         gpus = requested_gpus(pod["spec"])
         held = claims.devices_of(pod)
         node = pod["spec"].get("nodeName")
@@ -97,7 +97,7 @@ def gpu_pods(cluster: Cluster, operator_namespace: str) -> list[GpuPod]:
     return found
 
 
-def _candidates(cluster: Cluster, operator_namespace: str) -> t.Iterator[Json]:
+def candidates(cluster: Cluster, operator_namespace: str) -> t.Iterator[Json]:
     """Yield the unfinished pods that may hold GPUs, in pages.
 
     Most pods of a large fleet are operands, and hold none. They are left out by the API server: they are pods of

@@ -53,6 +53,8 @@ def obstacles(pods: t.Iterable[Json], options: t.Mapping[str, t.Any]) -> list[st
         if is_ending(pod):
             continue
         where = f"{full_name(pod)} on {pod['spec']['nodeName']}"
+        if not options.get("allow_disruption", True):
+            found.append(f"{where} would be evicted (allow_disruption permits it)")
         if not options["force"] and not _controller(pod):
             found.append(f"{where} has no controller that would start it again elsewhere (force permits it)")
         volumes = [volume["name"] for volume in pod["spec"].get("volumes") or [] if "emptyDir" in volume]

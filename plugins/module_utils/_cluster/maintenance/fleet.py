@@ -111,7 +111,7 @@ class Fleet:
         unfinished = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
         for pod in self._cluster.pages(PODS, fieldSelector=unfinished):
             node = pod["spec"].get("nodeName")
-            if node in found and self._must_leave(pod):
+            if node in found and self.must_leave(pod):
                 found[node].append(pod)
         return found
 
@@ -122,9 +122,10 @@ class Fleet:
 
     def _select(self, query: dict[str, str]) -> list[Json]:
         listed = (self._cluster.get(PODS, query) or {}).get("items") or []
-        return [pod for pod in listed if self._must_leave(pod)]
+        return [pod for pod in listed if self.must_leave(pod)]
 
-    def _must_leave(self, pod: Json) -> bool:
+    def must_leave(self, pod: Json) -> bool:
+        """Return whether a drain evicts this pod."""
         if not eviction.is_movable(pod):
             return False
         return self.options["evict"] == "all" or bool(requested_gpus(pod["spec"])) or self._claims.held_by(pod)

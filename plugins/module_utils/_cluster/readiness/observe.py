@@ -135,9 +135,9 @@ class _Background:
 class NodeReader:
     """Reads the nodes: all of them at first, and then only those that have changed."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, slim: t.Callable[[Json], Json] | None = None) -> None:
         self._cluster = cluster
-        self._slim = node_objects.Slimmer()
+        self._slim = slim or node_objects.Slimmer()
         self._known: dict[str, Json] = {}
         self._version = ""
 

@@ -1,0 +1,106 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""One look at a node during its change, and the action that follows from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan import NodePlan
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import GPUS_NOTE, Sight, resumed
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import MIG_CONFIG, MIG_STATE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+Step = t.Literal["drain", "set", "reset", "watch", "prove", "restore", "done", "failed"]
+Kind = t.Literal["wait", "go", "patch", "restart", "test", "restore", "fail"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the user permits, and how long to wait."""
+
+    timeout_s: float = 600.0
+    """For how long a node may make no progress."""
+    repair: bool = True
+    test: bool = False
+    """Whether a workload shall run on the node."""
+    puts_back: bool = False
+    """Whether the operator sets a layout on a node whose label was removed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Track:
+    """What this run knows about a node: its step, since when, when the node last changed, and what was repaired."""
+
+    step: Step
+    since: float
+    moved: float
+    version: int = 0
+    """The version of the node after our last patch. An older answer says nothing."""
+    repaired: tuple[str, ...] = ()
+    tried: tuple[str, ...] = ()
+    """The words of the repairs, each of which is tried once."""
+    tested: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """One look at a node during its change."""
+
+    sight: Sight
+    plan: NodePlan
+    track: Track
+    settings: Settings
+    now: float
+    version: int = 0
+    manager: str = "Running"
+    """The status of the MIG manager's pod, or an empty string if there is none."""
+
+    @property
+    def still_s(self) -> float:
+        """For how many seconds the node has not changed."""
+        return self.now - self.track.moved
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the node has made no progress for as long as the user permits."""
+        return self.still_s >= self.settings.timeout_s
+
+
+@dataclasses.dataclass(frozen=True)
+class Action:
+    """What to do now, and the step that the node is in afterwards."""
+
+    kind: Kind
+    step: Step
+    waits_for: str = ""
+    reason: str = ""
+    patch: Json | None = None
+    repair: str = ""
+    """The word of a repair, and in ``reason`` what was repaired."""
+    is_clean: bool = False
+    """After a failure: whether the node can serve as before, so that it is put back."""
+
+
+# ---- patches ------------------------------------------------------------------------------------------------------
+
+
+def set_patch(seen: Seen) -> Json:
+    """Return the patch that asks for the layout, clears the old state, and ends pauses that nobody else will end."""
+    labels = {MIG_CONFIG: seen.plan.layout, MIG_STATE: None, **unpaused(seen.sight)}
+    return {"metadata": {"labels": labels, "annotations": {GPUS_NOTE: str(seen.plan.count)}}}
+
+
+def unpaused(sight: Sight) -> dict[str, str | None]:
+    """Return the deploy labels without the pause."""
+    return {key: resumed(sight.labels[key]) for key in sight.paused}
+
+
+def remove_patch() -> Json:
+    """Return the patch that takes the label away, so that setting it again is a change."""
+    return {"metadata": {"labels": {MIG_CONFIG: None, MIG_STATE: None}}}

@@ -1,0 +1,439 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mig_config
+short_description: Give nodes their MIG layouts, a few nodes at a time
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - Divides the GPUs of nodes into MIG devices, or makes them whole again. One call serves a whole fleet, with one
+    layout or with one for each of several groups of nodes. The GPU Operator's MIG manager does the work on the GPUs.
+  - Before anything changes, the module checks that every node can have its layout (its MIG manager knows the name, the
+    profiles fit on its GPUs, the device plugin offers them), and that the pods on the nodes may be evicted.
+  - Then it takes the nodes one after the other. It cordons a node and evicts the pods that hold GPUs, sets the label
+    C(nvidia.com/mig.config) and clears the old state, waits for the MIG manager, proves that the node offers what its
+    layout says, and puts the node back as it was.
+  - It ends the known ways in which such a change gets stuck for ever, and says so (RV(nodes[].repaired)).
+  - A node that has its layout is not touched. So the same call can resume a run that failed or was killed. The nodes
+    themselves say how far they are.
+attributes:
+  check_mode:
+    description: Can run in check mode and return what a run would do.
+    support: full
+    details: It returns the plan for each node, with the pods that a run would evict, and changes nothing.
+  diff_mode:
+    description: Returns the layout, the resources and the pods of each node that changes.
+    support: full
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - gpuops.nvidia.cluster
+options:
+  state:
+    description:
+      - V(present) gives the nodes their layouts.
+      - V(absent) makes their GPUs whole again (layout C(all-disabled)), and removes the label, unless the operator
+        would set it again (C(migManager.config.default) in the ClusterPolicy).
+    type: str
+    choices: [present, absent]
+    default: present
+  layouts:
+    description:
+      - The layouts, each with its nodes. Two of them must not ask for different layouts of one node.
+      - Use either this option or O(layout) with O(nodes) or O(node_selector).
+    type: list
+    elements: dict
+    suboptions:
+      layout:
+        description: Name of the layout, as in O(layout). Leave it out with O(state=absent).
+        type: str
+      nodes:
+        description: Names of the nodes.
+        type: list
+        elements: str
+      node_selector:
+        description: Labels of the nodes. Nodes without a GPU are left out.
+        type: dict
+  layout:
+    description:
+      - Name of the layout, such as V(all-1g.10gb), V(all-balanced) or V(all-disabled). The ConfigMap
+        C(<node>-mig-config) in the operator's namespace, or else C(default-mig-parted-config), lists a node's layouts.
+        If the ClusterPolicy names a ConfigMap (C(migManager.config.name)), only its layouts exist.
+    type: str
+  nodes:
+    description: Names of the nodes. With an empty list, the module does nothing.
+    type: list
+    elements: str
+  node_selector:
+    description: Labels of the nodes. Nodes without a GPU are left out.
+    type: dict
+  allow_disruption:
+    description:
+      - Evict the pods that hold GPUs of a node that changes. Without this permission, the module fails and lists them
+        before it changes anything.
+      - The MIG manager neither evicts pods nor waits for them. It fails if a process uses a GPU.
+    type: bool
+    default: false
+  allow_reboot:
+    description:
+      - Also change nodes that the MIG manager may reboot, because C(WITH_REBOOT) is V(true) in C(migManager.env). It
+        reboots a node whose MIG mode cannot be changed otherwise. Use O(evict=all) with it.
+    type: bool
+    default: false
+  evict:
+    description: Which pods must leave a node, as in M(gpuops.nvidia.node_maintenance).
+    type: str
+    choices: [gpu, all]
+    default: gpu
+  force:
+    description: Also evict pods without a controller. Nothing starts them again.
+    type: bool
+    default: false
+  delete_emptydir_data:
+    description: Also evict pods with emptyDir volumes, whose data is then lost.
+    type: bool
+    default: false
+  grace_period:
+    description: Grace period in seconds for each pod, instead of the pod's own grace period.
+    type: int
+  drain_timeout:
+    description: Seconds that one node may take from its first eviction to the end of its last pod.
+    type: int
+    default: 600
+  allow_shared:
+    description: >-
+      Also change nodes on which another maintainer is at work, such as a driver upgrade. Without this permission, such
+      a node waits until the other one has finished, for at most O(timeout).
+    type: bool
+    default: false
+  lease:
+    description: For how many seconds a hold by another machine is respected, as in M(gpuops.nvidia.node_maintenance).
+    type: int
+    default: 3600
+  take_over:
+    description: Resume a call of another machine before O(lease) is over. Use it if that call has been killed.
+    type: bool
+    default: false
+  pause_nvsentinel:
+    description: Keep NVSentinel away from the nodes while they are held, as in M(gpuops.nvidia.node_maintenance).
+    type: bool
+    default: false
+  canary:
+    description:
+      - The nodes that change first. Others begin when all of them have their layout, and the run ends if one of them
+        fails. A number, a percentage, or a list of names.
+    type: raw
+    default: 0
+  max_unavailable:
+    description: How many nodes may change at a time. A number, or a percentage of the nodes that change.
+    type: str
+    default: "1"
+  max_failed:
+    description:
+      - How many nodes may fail before no further node is begun. A number, or a percentage of the nodes that change.
+      - A node that failed and could not be put back counts for O(max_unavailable), too.
+    type: str
+    default: "0"
+  group_by:
+    description: >-
+      A label of the nodes, such as V(topology.kubernetes.io/zone). Nodes with different values never change at the same
+      time, and percentages are those of the nodes with one value.
+    type: str
+  timeout:
+    description:
+      - For how many seconds a node may make no progress. Then the module starts the MIG manager again on that node, and
+        if that does not help either, the node has failed.
+      - The MIG manager itself waits up to 300 seconds for each operand to end.
+    type: int
+    default: 600
+  repair:
+    description:
+      - End the ways in which a change gets stuck. The MIG manager is started again if it does not react or has given
+        up, the label is removed and set again if the manager has overlooked it, and operands that were left paused are
+        set back.
+    type: bool
+    default: true
+  verify:
+    description: Also run a workload on one device of each node before the node is put back.
+    type: bool
+    default: false
+  workload:
+    description: The workload of O(verify), as in M(gpuops.nvidia.gpu_smoke_test).
+    type: dict
+    default: {}
+    suboptions:
+      image:
+        description: Image with a CUDA program.
+        type: str
+        default: nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04
+      image_pull_secrets:
+        description: Names of the Secrets to pull the image with.
+        type: list
+        elements: str
+        default: []
+      command:
+        description: Command of the container. Without it, the image's own.
+        type: list
+        elements: str
+      namespace:
+        description: Namespace of the pods.
+        type: str
+        default: gpu-operator
+      runtime_class_name:
+        description: RuntimeClass of the pods.
+        type: str
+      timeout:
+        description: Seconds that the workload may take on one node.
+        type: int
+        default: 300
+      tolerations:
+        description: Tolerations of the pods. The cordon is tolerated in any case.
+        type: list
+        elements: dict
+        default: [{operator: Exists}]
+  policy_name:
+    description: Name of the ClusterPolicy. Without it, the only one.
+    type: str
+    default: ""
+  namespace:
+    description: Namespace of the operator. Without it, the one that the ClusterPolicy names.
+    type: str
+    default: ""
+  progress_path:
+    description:
+      - File on the machine that runs the module. The module appends a line to it whenever its progress changes.
+      - Without this option, the controller prints these lines if it runs the module itself (connection V(local)).
+    type: path
+notes:
+  - The ClusterRole C(gpuops-mig) that ships with the role preflight has the permissions that the module needs.
+  - The nodes are held for the purpose C(mig). M(gpuops.nvidia.node_maintenance) with C(state=restored) and this purpose
+    puts back nodes that a killed run has left behind.
+  - With C(mig.strategy=single) in the ClusterPolicy, every GPU of a node must have the same profile. A layout with
+    several profiles needs C(mixed).
+  - The annotation C(gpuops.nvidia/gpus) has the number of a node's GPUs, which its labels do not say once they count
+    MIG devices (C(mig.strategy=single)).
+seealso:
+  - module: gpuops.nvidia.node_maintenance
+  - module: gpuops.nvidia.gpu_stack_info
+  - module: gpuops.nvidia.gpu_smoke_test
+"""
+
+EXAMPLES = r"""
+- name: Divide the A100s of a pool into seven devices each, at most two nodes at a time
+  gpuops.nvidia.mig_config:
+    layout: all-1g.10gb
+    node_selector:
+      pool: inference
+    allow_disruption: true
+    max_unavailable: 2
+
+- name: Give a whole fleet its layouts, one canary first, then a tenth of the nodes at a time
+  gpuops.nvidia.mig_config:
+    layouts:
+      - layout: all-1g.10gb
+        node_selector: {pool: notebooks}
+      - layout: all-balanced
+        node_selector: {pool: inference}
+      - layout: all-disabled
+        node_selector: {pool: training}
+    allow_disruption: true
+    canary: 1
+    max_unavailable: 10%
+    max_failed: 2
+    verify: true
+
+- name: Show what would happen, with the pods that would be evicted
+  gpuops.nvidia.mig_config:
+    layout: all-2g.20gb
+    nodes: [gpu-0000]
+    allow_disruption: true
+  check_mode: true
+
+- name: Make the GPUs of two nodes whole again
+  gpuops.nvidia.mig_config:
+    state: absent
+    nodes: [gpu-0000, gpu-0001]
+    allow_disruption: true
+"""
+
+RETURN = r"""
+nodes:
+  description: The result for each node, in the order of the options. In check mode, what a run would do.
+  returned: unless the call fails before it changes a node
+  type: list
+  elements: dict
+  contains:
+    node:
+      description: Name of the node.
+      type: str
+      sample: gpu-0001
+    layout:
+      description: The layout that the node shall have.
+      type: str
+      sample: all-1g.10gb
+    action:
+      description:
+        - What was to be done according to the plan. V(nothing) means that the node has its layout.
+        - V(change) sets the layout. V(resume) goes on with a change that has begun. V(repair) only sets back paused
+          operands. V(prove) only waits until the node offers what its layout says, and removes the label with
+          O(state=absent). V(wait) means that another maintainer was at work on the node.
+      type: str
+      sample: change
+    why:
+      description: Why this is to be done, or an empty string.
+      type: str
+      sample: its layout is all-disabled
+    changed:
+      description: Whether the call changed the node or evicted pods from it.
+      type: bool
+      sample: true
+    state:
+      description: The MIG manager's state of the node, as in the label C(nvidia.com/mig.config.state).
+      type: str
+      sample: success
+    step:
+      description: >-
+        How far the node is: V(waiting) (not begun), V(drain), V(set), V(reset), V(watch), V(prove), V(done) or
+        V(failed).
+      type: str
+      sample: done
+    waits_for:
+      description: What the node was waiting for at the end of the call, or an empty string.
+      type: str
+      sample: ""
+    pods:
+      description: The pods that the plan evicts, as C(namespace/name).
+      type: list
+      elements: str
+      sample: [default/training-0]
+    evicted:
+      description: The pods that were evicted.
+      type: list
+      elements: str
+      sample: [default/training-0]
+    repaired:
+      description: What was stuck and has been repaired, one sentence each.
+      type: list
+      elements: str
+      sample: ["operands that were left paused (device-plugin) were set back"]
+    before:
+      description: The GPU resources that the node offered before.
+      type: dict
+      sample: {"nvidia.com/gpu": 8}
+    after:
+      description: The GPU resources that the node offers now. In check mode, those of the layout.
+      type: dict
+      sample: {"nvidia.com/mig-1g.10gb": 56}
+    unschedulable:
+      description: Whether the node is cordoned now.
+      type: bool
+      sample: false
+    purposes:
+      description: What the node is held for now.
+      type: list
+      elements: str
+      sample: []
+    held_by:
+      description: The other maintainers of the node, as in M(gpuops.nvidia.node_maintenance).
+      type: list
+      elements: dict
+      sample: []
+    notes:
+      description: What else happened to the node. The module also prints these as warnings.
+      type: list
+      elements: str
+      sample: []
+    failed:
+      description: Whether the node did not get its layout.
+      type: bool
+      sample: false
+    reason:
+      description: Why the node failed, and whether it stays cordoned, or an empty string.
+      type: str
+      sample: ""
+    seconds:
+      description: How long the node's change took.
+      type: float
+      sample: 71.5
+summary:
+  description: How many nodes there are, how many changed, failed, were not begun and were repaired, and evicted pods.
+  returned: unless the call fails before it changes a node
+  type: dict
+  sample: {nodes: 2, changed: 2, failed: 0, waiting: 0, evicted: 5, repaired: 0}
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.call import configure
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+
+WORKLOAD: dict[str, t.Any] = {
+    "image": {"type": "str", "default": "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04"},
+    "image_pull_secrets": {"type": "list", "elements": "str", "default": [], "no_log": False},
+    "command": {"type": "list", "elements": "str"},
+    "namespace": {"type": "str", "default": "gpu-operator"},
+    "runtime_class_name": {"type": "str"},
+    "timeout": {"type": "int", "default": 300},
+    "tolerations": {"type": "list", "elements": "dict", "default": [{"operator": "Exists"}]},
+}
+CHOICE: dict[str, t.Any] = {
+    "layout": {"type": "str"},
+    "nodes": {"type": "list", "elements": "str"},
+    "node_selector": {"type": "dict"},
+}
+OPTIONS: dict[str, t.Any] = {
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "layouts": {"type": "list", "elements": "dict", "options": CHOICE},
+    **CHOICE,
+    "allow_disruption": {"type": "bool", "default": False},
+    "allow_reboot": {"type": "bool", "default": False},
+    "evict": {"type": "str", "choices": ["gpu", "all"], "default": "gpu"},
+    "force": {"type": "bool", "default": False},
+    "delete_emptydir_data": {"type": "bool", "default": False},
+    "grace_period": {"type": "int"},
+    "drain_timeout": {"type": "int", "default": 600},
+    "allow_shared": {"type": "bool", "default": False},
+    "lease": {"type": "int", "default": 3600},
+    "take_over": {"type": "bool", "default": False},
+    "pause_nvsentinel": {"type": "bool", "default": False},
+    "canary": {"type": "raw", "default": 0},
+    "max_unavailable": {"type": "str", "default": "1"},
+    "max_failed": {"type": "str", "default": "0"},
+    "group_by": {"type": "str"},
+    "timeout": {"type": "int", "default": 600},
+    "repair": {"type": "bool", "default": True},
+    "verify": {"type": "bool", "default": False},
+    "workload": {"type": "dict", "default": {}, "options": WORKLOAD, "apply_defaults": True},
+    "policy_name": {"type": "str", "default": ""},
+    "namespace": {"type": "str", "default": ""},
+    "progress_path": {"type": "path"},
+}
+RELATIONS: dict[str, t.Any] = {
+    "mutually_exclusive": [("layouts", "layout"), ("layouts", "nodes", "node_selector")],
+    "required_one_of": [("layouts", "nodes", "node_selector")],
+}
+
+
+def main() -> t.NoReturn:
+    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True, **RELATIONS)
+    try:
+        result, warnings = configure(Cluster(module.params, module.check_mode), module.params)
+    except GpuOpsError as e:
+        module.fail_json(msg=e.msg, **e.details)
+    except KeyboardInterrupt:
+        message = "The call was interrupted. Run it again; it does not repeat what is done."
+        module.fail_json(msg=message, reason="Interrupted")
+    for warning in warnings:
+        module.warn(warning)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,727 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import api as _cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import proof, repair
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import run as _run
+
+from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, NODES, POLICIES, FakeApi, refusal
+from tests.unit.fakes.mig import CONFIG, CONFIGMAPS, PAUSED, STATE, MigFleet, configmap, text
+from tests.unit.fakes.stack import node as gpu_node
+from tests.unit.fakes.stack import workload
+
+BOTH = {"nodes": ["gpu-0000", "gpu-0001"]}
+ONE = {"nodes": ["gpu-0000"]}
+HELD = "gpuops.nvidia/maintenance.mig"
+PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
+
+
+@pytest.fixture
+def fleet(api: FakeApi) -> MigFleet:
+    return MigFleet(api)
+
+
+@pytest.fixture
+def configure(run_module: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
+    """The module with quick waits."""
+    for module, name, seconds in (
+        (drain, "LATE_PODS_S", 0.02),
+        (drain, "EVICTION_RETRY_S", 0.02),
+        (_run, "POLL_S", 0.01),
+        (_run, "MANAGERS_S", 0.05),
+        (repair, "RESET_S", 0.05),
+        (repair, "LOST_S", 0.3),
+        (waiting, "OUTAGE_S", 0.5),
+        (_cluster, "THROTTLED_S", 0),
+    ):
+        monkeypatch.setattr(module, name, seconds)
+    return functools.partial(run_module, "mig_config", **api.connection)
+
+
+def row(run: t.Any, name: str = "gpu-0000") -> dict:
+    return next(item for item in run.result["nodes"] if item["node"] == name)
+
+
+def notes(fleet: MigFleet, name: str = "gpu-0000") -> dict[str, str]:
+    return fleet.node(name)["metadata"].get("annotations") or {}
+
+
+def is_free(fleet: MigFleet, name: str = "gpu-0000") -> bool:
+    """Return whether a node is in service, and nothing on it is paused or held."""
+    node = fleet.node(name)
+    paused = [key for key, value in fleet.labels(name).items() if PAUSED in value]
+    return not node["spec"].get("unschedulable") and HELD not in notes(fleet, name) and not paused
+
+
+def writes(api: FakeApi) -> list[str]:
+    return [f"{method} {path}" for method, path, query in api.log if method != "GET" and "dryRun" not in query]
+
+
+# ---- a change -----------------------------------------------------------------------------------------------------
+
+
+def test_nodes_get_their_layout_and_are_put_back(configure: t.Callable, api: FakeApi, fleet: MigFleet) -> None:
+    run = configure(layout="all-1g.10gb", **BOTH, _ansible_diff=True)
+    assert run.rc == 0 and run.result["changed"] is True and run.warnings == []
+    assert fleet.log == [("gpu-0000", "all-1g.10gb"), ("gpu-0001", "all-1g.10gb")]
+    assert is_free(fleet) and is_free(fleet, "gpu-0001") and fleet.most == 1, "one node at a time is the default"
+    assert row(run)["after"] == {"nvidia.com/mig-1g.10gb": 56} and row(run)["before"] == {"nvidia.com/gpu": 8}
+    assert row(run)["state"] == "success" and row(run)["step"] == "done" and row(run)["purposes"] == []
+    assert run.result["summary"] == {
+        "nodes": 2, "changed": 2, "failed": 0, "waiting": 0, "evicted": 0, "repaired": 0,
+    }  # fmt: skip
+    assert run.result["diff"]["after"]["gpu-0000"] == {
+        "layout": "all-1g.10gb", "resources": {"nvidia.com/mig-1g.10gb": 56}, "pods": [],
+    }  # fmt: skip
+    api.log.clear()
+    again = configure(layout="all-1g.10gb", **BOTH)
+    assert again.rc == 0 and again.result["changed"] is False and writes(api) == []
+    assert row(again)["action"] == "nothing" and again.result["diff"] == {"before": {}, "after": {}}
+
+
+def test_the_layout_is_set_and_the_old_state_cleared_in_one_patch(
+    configure: t.Callable, api: FakeApi, fleet: MigFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[dict] = []
+    real = _cluster.Cluster.merge
+
+    def merge(self: t.Any, path: str, body: dict) -> dict:
+        sent.append(body)
+        return real(self, path, body)
+
+    monkeypatch.setattr(_cluster.Cluster, "merge", merge)
+    assert configure(layout="all-1g.10gb", **ONE).rc == 0
+    (body,) = [body for body in sent if CONFIG in (body["metadata"].get("labels") or {})]
+    assert body["metadata"]["labels"] == {CONFIG: "all-1g.10gb", STATE: None}
+
+
+def test_check_mode_shows_the_plan_and_the_pods_and_changes_nothing(
+    configure: t.Callable, api: FakeApi, fleet: MigFleet
+) -> None:
+    api.lists[ALL_PODS] = [workload("train"), workload("web", gpus=0)]
+    run = configure(layout="all-balanced", **ONE, allow_disruption=True, _ansible_check_mode=True)
+    assert run.rc == 0 and run.result["changed"] is True and writes(api) == [] and fleet.log == []
+    assert row(run)["pods"] == ["default/train"] and row(run)["action"] == "change"
+    assert row(run)["why"] == "its layout is all-disabled"
+    assert row(run)["after"] == {
+        "nvidia.com/mig-1g.10gb": 16, "nvidia.com/mig-2g.20gb": 8, "nvidia.com/mig-3g.40gb": 8,
+    }  # fmt: skip
+
+
+def test_each_selector_has_its_layout(configure: t.Callable, fleet: MigFleet) -> None:
+    fleet.label("gpu-0000", {"pool": "a"})
+    fleet.label("gpu-0001", {"pool": "b"})
+    run = configure(
+        layouts=[
+            {"layout": "all-1g.10gb", "node_selector": {"pool": "a"}},
+            {"layout": "all-3g.40gb", "node_selector": {"pool": "b"}},
+        ],
+        max_unavailable="100%",
+    )
+    assert run.rc == 0 and fleet.most == 2
+    assert row(run)["after"] == {"nvidia.com/mig-1g.10gb": 56}
+    assert row(run, "gpu-0001")["after"] == {"nvidia.com/mig-3g.40gb": 16}
+
+
+def test_a_divided_node_with_the_strategy_single_is_recognised_and_made_whole(
+    configure: t.Callable, api: FakeApi
+) -> None:
+    fleet = MigFleet(api, "single")
+    assert configure(layout="all-1g.10gb", **ONE).rc == 0
+    assert fleet.node()["status"]["allocatable"]["nvidia.com/gpu"] == "56"
+    assert configure(layout="all-1g.10gb", **ONE).result["changed"] is False
+    back = configure(layout="all-disabled", **ONE)
+    assert back.rc == 0 and row(back)["after"] == {"nvidia.com/gpu": 8}
+
+
+def test_a_divided_node_that_nobody_has_counted_is_counted_by_its_layout(configure: t.Callable, api: FakeApi) -> None:
+    fleet = MigFleet(api, "single")
+    fleet.settle("gpu-0000", "all-3g.40gb")
+    assert notes(fleet) == {}
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert run.rc == 0 and row(run)["after"] == {"nvidia.com/gpu": 56}
+
+
+def test_absent_makes_the_gpus_whole_and_removes_the_label(configure: t.Callable, fleet: MigFleet) -> None:
+    fleet.settle("gpu-0000", "all-1g.10gb")
+    run = configure(state="absent", **ONE)
+    assert run.rc == 0 and run.result["changed"] is True
+    assert CONFIG not in fleet.labels() and STATE not in fleet.labels() and row(run)["after"] == {"nvidia.com/gpu": 8}
+    assert configure(state="absent", **ONE).result["changed"] is False
+
+
+def test_absent_leaves_a_label_that_the_operator_would_set_again(
+    configure: t.Callable, api: FakeApi, fleet: MigFleet
+) -> None:
+    api.lists[POLICIES][0]["spec"]["migManager"] = {"config": {"default": "all-disabled"}}
+    fleet.settle("gpu-0000", "all-1g.10gb")
+    assert configure(state="absent", **ONE).rc == 0
+    assert fleet.labels()[CONFIG] == "all-disabled"
+    assert configure(state="absent", **ONE).result["changed"] is False
+
+
+def test_a_workload_proves_the_devices_before_the_node_is_put_back(
+    configure: t.Callable, fleet: MigFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tested: list[tuple[dict, bool]] = []
+
+    def prove(cluster: t.Any, options: t.Any, resources: dict[str, str]) -> dict[str, str]:
+        tested.append((resources, bool(fleet.node()["spec"].get("unschedulable"))))
+        return {"gpu-0001": "the driver is too old"} if "gpu-0001" in resources else {}
+
+    monkeypatch.setattr(proof, "prove", prove)
+    run = configure(layout="all-1g.10gb", **BOTH, verify=True, max_failed="0")
+    assert tested[0] == ({"gpu-0000": "nvidia.com/mig-1g.10gb"}, True) and is_free(fleet)
+    assert run.rc == 1 and row(run, "gpu-0001")["reason"] == (
+        "The workload on nvidia.com/mig-1g.10gb did not pass: the driver is too old. "
+        "It stays cordoned for the purpose mig."
+    )
+    assert fleet.node("gpu-0001")["spec"]["unschedulable"] is True
+
+
+# ---- bad input ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"layout": "all-9g.90gb"}, "has no layout all-9g.90gb"),
+        ({"layout": "1g.10gb-2,3g.40gb-1"}, "1g.10gb-2,3g.40gb-1 is no name of a layout"),
+        ({"layout": "too-much"}, "Layouts that fit its NVIDIA-H100-80GB-HBM3: all-1g.10gb, all-3g.40gb, all-balanced"),
+        ({"layout": "a100-only"}, "Layouts that fit its NVIDIA-H100-80GB-HBM3: all-1g.10gb, all-3g.40gb, all-balanced"),
+    ],
+)
+def test_a_layout_that_the_node_cannot_have_is_refused(
+    configure: t.Callable, api: FakeApi, fleet: MigFleet, options: dict, said: str
+) -> None:
+    run = configure(**options, **BOTH)
+    assert run.rc == 1 and run.result["reason"] == "LayoutRefused"
+    assert said in run.result["msg"] and run.result["msg"].startswith("gpu-0000, gpu-0001 cannot get ")
+    assert run.result["msg"].endswith("Nothing has been changed.") and writes(api) == []
+
+
+def test_one_bad_entry_in_a_custom_map_spoils_all_its_layouts(
+    configure: t.Callable, api: FakeApi, fleet: MigFleet
+) -> None:
+    api.lists[POLICIES][0]["spec"]["migManager"] = {"config": {"name": "ours"}}
+    api.lists[CONFIGMAPS].append(configmap("ours", text().replace("2g.20gb", "2g20gb")))
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert "the ConfigMap ours is refused by the MIG manager as a whole" in run.result["msg"]
+    assert "mig-configs.all-balanced" in run.result["msg"] and "2g20gb" in run.result["msg"]
+
+
+@pytest.mark.parametrize(
+    ("maps", "said"),
+    [
+        ([], "the ConfigMap ours does not exist, which migManager.config.name asks for"),
+        ([configmap("ours", None)], "the ConfigMap ours has no key config.yaml"),
+        ([configmap("ours", "version: [")], "the ConfigMap ours is refused by the MIG manager as a whole"),
+    ],
+)
+def test_a_custom_map_that_cannot_be_used_is_named(
+    configure: t.Callable, api: FakeApi, fleet: MigFleet, maps: list, said: str
+) -> None:
+    api.lists[POLICIES][0]["spec"]["migManager"] = {"config": {"name": "ours"}}
+    api.lists[CONFIGMAPS] = maps
+    assert said in configure(layout="all-1g.10gb", **ONE).result["msg"]
+
+
+def test_a_node_that_is_not_mig_capable_is_refused_unless_it_is_to_be_whole(
+    configure: t.Callable, fleet: MigFleet
+) -> None:
+    fleet.label("gpu-0001", {"nvidia.com/mig.capable": "false", "nvidia.com/gpu.product": "NVIDIA-L40S"})
+    run = configure(layout="all-1g.10gb", node_selector={"nvidia.com/gpu.present": "true"})
+    assert "gpu-0001 cannot get all-1g.10gb: it has NVIDIA-L40S, which cannot be divided" in run.result["msg"]
+    assert configure(layout="all-disabled", node_selector={"nvidia.com/gpu.present": "true"}).rc == 0
+
+
+def test_mixed_models_under_one_selector_are_told_apart(configure: t.Callable, api: FakeApi, fleet: MigFleet) -> None:
+    fleet.label("gpu-0001", {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"})
+    api.lists[CONFIGMAPS][1] = configmap("gpu-0001-mig-config", text({"all-disabled": {}, "all-1g.5gb": {"1g.5gb": 7}}))
+    run = configure(layout="all-1g.10gb", node_selector={"nvidia.com/gpu.present": True})
+    assert run.result["msg"].startswith(
+        "gpu-0001 cannot get all-1g.10gb: the ConfigMap <node>-mig-config has no layout all-1g.10gb, such as all-1g.5gb"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "reason", "said"),
+    [
+        ({"layout": "all-1g.10gb", "nodes": ["nobody"]}, "NotFound", "The cluster has no node nobody."),
+        ({"layout": "all-1g.10gb", "node_selector": {"pool": "x"}}, "NotFound", "No GPU node has the labels"),
+        ({"nodes": ["gpu-0000"]}, "Invalid", "layout is missing"),
+        ({"layouts": [{"layout": "all-1g.10gb"}]}, "Invalid", "either nodes or node_selector"),
+        ({"state": "absent", "layout": "all-1g.10gb", "nodes": ["gpu-0000"]}, "Invalid", "leave out layout"),
+        (
+            {
+                "layouts": [
+                    {"layout": "all-1g.10gb", "nodes": ["gpu-0000"]},
+                    {"layout": "all-3g.40gb", "node_selector": {"nvidia.com/gpu.present": "true"}},
+                ]
+            },
+            "Invalid",
+            "The layouts overlap: two are asked for gpu-0000 (all-1g.10gb and all-3g.40gb).",
+        ),
+        ({"layout": "all-1g.10gb", "nodes": ["gpu-0000"], "canary": ["gpu-0007"]}, "Invalid", "canary names gpu-0007"),
+        ({"layout": "all-1g.10gb", "nodes": ["gpu-0000"], "max_unavailable": "0"}, "Invalid", "max_unavailable is '0'"),
+        ({"layout": "all-1g.10gb", "nodes": ["gpu-0000"], "timeout": 0}, "Invalid", "timeout is 0"),
+    ],
+)
+def test_options_that_contradict_are_refused(
+    configure: t.Callable, api: FakeApi, fleet: MigFleet, options: dict, reason: str, said: str
+) -> None:
+    run = configure(**options)
+    assert run.rc == 1 and said in run.result["msg"] and writes(api) == []
+    assert run.result["reason"] == reason
+
+
+@pytest.mark.parametrize(
+    ("strategy", "layout", "said"),
+    [
+        ("single", "all-balanced", "set mig.strategy to mixed"),
+        ("none", "all-1g.10gb", "mig.strategy none, so the device plugin offers no MIG devices"),
+    ],
+)
+def test_a_layout_that_the_device_plugin_would_not_offer_is_refused(
+    configure: t.Callable, api: FakeApi, strategy: str, layout: str, said: str
+) -> None:
+    MigFleet(api, strategy)
+    assert said in configure(layout=layout, **ONE).result["msg"]
+
+
+def test_without_an_operator_nothing_begins(configure: t.Callable, api: FakeApi, fleet: MigFleet) -> None:
+    api.lists[DAEMONSETS] = []
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert "the cluster has no DaemonSet nvidia-mig-manager: check the operator" in run.result["msg"]
+    del api.lists[POLICIES]
+    assert configure(layout="all-1g.10gb", **ONE).result["reason"] == "CRDMissing"
+
+
+def test_a_label_on_a_node_without_a_manager_is_refused(configure: t.Callable, api: FakeApi, fleet: MigFleet) -> None:
+    api.table = []
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert "no pod of the MIG manager runs on it, so nothing would ever happen" in run.result["msg"]
+
+
+# ---- pods ---------------------------------------------------------------------------------------------------------
+
+
+def test_pods_on_gpus_are_evicted_only_with_permission(configure: t.Callable, api: FakeApi, fleet: MigFleet) -> None:
+    api.lists[ALL_PODS] = [workload("train"), workload("web", gpus=0)]
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert run.rc == 1 and run.result["reason"] == "PodsInTheWay" and fleet.log == [] and writes(api) == []
+    assert "default/train on gpu-0000 would be evicted (allow_disruption permits it)" in run.result["msg"]
+    api.end = api.lists[ALL_PODS].remove
+    run = configure(layout="all-1g.10gb", **ONE, allow_disruption=True)
+    assert run.rc == 0 and row(run)["evicted"] == ["default/train"] and run.result["summary"]["evicted"] == 1
+
+
+def test_a_bare_pod_is_in_the_way(configure: t.Callable, api: FakeApi, fleet: MigFleet) -> None:
+    api.lists[ALL_PODS] = [workload("alone", controller="")]
+    api.end = api.lists[ALL_PODS].remove
+    run = configure(layout="all-1g.10gb", **ONE, allow_disruption=True)
+    assert run.rc == 1 and "default/alone on gpu-0000 has no controller" in run.result["msg"] and is_free(fleet)
+    assert configure(layout="all-1g.10gb", **ONE, allow_disruption=True, force=True).rc == 0
+
+
+def test_a_budget_that_never_allows_the_eviction_ends_in_a_node_as_it_was(
+    configure: t.Callable, api: FakeApi, fleet: MigFleet, tmp_path: Path
+) -> None:
+    api.lists[ALL_PODS] = [workload("web")]
+    cause = {
+        "reason": "DisruptionBudget",
+        "message": "The disruption budget web needs 2 healthy pods and has 2 currently",
+    }
+    fleet.special = lambda method, path: (
+        refusal(429, "Cannot evict pod", "TooManyRequests", [cause]) if path.endswith("/eviction") else None
+    )
+    progress = tmp_path / "progress"
+    run = configure(layout="all-1g.10gb", **ONE, allow_disruption=True, drain_timeout=1, progress_path=str(progress))
+    assert run.rc == 1 and run.result["reason"] == "NodesFailed" and is_free(fleet) and fleet.log == []
+    assert "the PodDisruptionBudget default/web forbids its eviction" in row(run)["reason"]
+    assert "gpu-0000 waits for 1 pod to leave (default/web: the PodDisruptionBudget" in progress.read_text()
+
+
+# ---- stuck paths --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        ("lost", "the label was removed and set again, because the MIG manager did not react to it"),
+        ("stays-pending", "the MIG manager was started again, because its run had stopped (state pending)"),
+        ("hangs", "the MIG manager was started again, because its run had stopped (state pending)"),
+    ],
+)
+def test_a_change_that_is_stuck_is_repaired(configure: t.Callable, fleet: MigFleet, trouble: str, said: str) -> None:
+    fleet.trouble["gpu-0000"] = trouble
+    run = configure(layout="all-1g.10gb", **ONE, timeout=1)
+    assert run.rc == 0 and row(run)["repaired"] == [said] and is_free(fleet)
+    assert row(run)["after"] == {"nvidia.com/mig-1g.10gb": 56} and run.result["summary"]["repaired"] == 1
+
+
+def test_without_the_permission_to_repair_a_stuck_node_is_reported(configure: t.Callable, fleet: MigFleet) -> None:
+    fleet.trouble["gpu-0000"] = "stays-pending"
+    run = configure(layout="all-1g.10gb", **ONE, timeout=1, repair=False)
+    assert run.rc == 1 and "the MIG manager has made no progress (state pending)" in row(run)["reason"]
+    assert row(run)["reason"].endswith("It stays cordoned for the purpose mig.") and row(run)["unschedulable"] is True
+    assert "gpu-0000 stays cordoned." in run.result["msg"]
+    fleet.trouble.clear()
+    healed = configure(layout="all-1g.10gb", **ONE, timeout=1)
+    assert healed.rc == 0 and row(healed)["action"] == "resume" and is_free(fleet)
+
+
+def test_operands_that_a_failed_run_left_paused_come_back(configure: t.Callable, fleet: MigFleet) -> None:
+    fleet.trouble["gpu-0000"] = "left-paused"
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert run.rc == 1 and is_free(fleet), "the GPUs are as they were, so the node serves again"
+    assert row(run)["repaired"] == ["operands that were left paused (dcgm-exporter, device-plugin) were set back"]
+    assert row(run)["reason"].startswith("The MIG manager could not apply the layout (state failed).")
+    fleet.trouble.clear()
+    again = configure(layout="all-1g.10gb", **ONE)
+    assert again.rc == 0 and fleet.log[-1] == ("gpu-0000", "all-1g.10gb"), "the same value was removed and set again"
+
+
+def test_operands_that_are_paused_for_no_reason_come_back_without_a_drain(
+    configure: t.Callable, api: FakeApi, fleet: MigFleet
+) -> None:
+    fleet.settle("gpu-0000", "all-1g.10gb")
+    fleet.label("gpu-0000", {PLUGIN: PAUSED})
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert run.rc == 0 and row(run)["action"] == "repair" and is_free(fleet) and fleet.most == 0 and fleet.log == []
+    assert fleet.labels()[PLUGIN] == "true" and run.result["changed"] is True
+
+
+def test_a_value_that_a_user_had_set_stays_in_front_of_the_pause(configure: t.Callable, fleet: MigFleet) -> None:
+    fleet.settle("gpu-0000", "all-1g.10gb")
+    fleet.label("gpu-0000", {PLUGIN: f"mine_{PAUSED}"})
+    assert configure(layout="all-1g.10gb", **ONE).rc == 0 and fleet.labels()[PLUGIN] == "mine"
+
+
+def test_a_success_of_another_layout_is_not_believed(configure: t.Callable, fleet: MigFleet) -> None:
+    fleet.managers["gpu-0000"].read = "all-1g.10gb"
+    fleet.label("gpu-0000", {CONFIG: "all-1g.10gb"})
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert run.rc == 0 and row(run)["action"] == "change" and row(run)["after"] == {"nvidia.com/mig-1g.10gb": 56}
+    assert row(run)["why"].startswith("success is not true: it has 0 of nvidia.com/mig-1g.10gb")
+
+
+def test_a_success_without_the_devices_is_a_failure(configure: t.Callable, fleet: MigFleet) -> None:
+    fleet.trouble["gpu-0000"] = "wrong"
+    run = configure(layout="all-1g.10gb", **ONE, timeout=1)
+    assert run.rc == 1 and row(run)["reason"] == (
+        "The MIG manager reports success, but it has 0 of nvidia.com/mig-1g.10gb, which should be 56. "
+        "Check gpu-feature-discovery and the device plugin on it. It stays cordoned for the purpose mig."
+    )
+
+
+def test_a_device_that_is_missing_is_reported_and_disturbs_nobody(configure: t.Callable, fleet: MigFleet) -> None:
+    fleet.settle("gpu-0000", "all-1g.10gb")
+    fleet.node()["status"]["allocatable"]["nvidia.com/mig-1g.10gb"] = "55"
+    run = configure(layout="all-1g.10gb", **ONE, timeout=1)
+    assert run.rc == 1 and row(run)["action"] == "prove" and fleet.log == [] and fleet.most == 0
+    assert "55 of nvidia.com/mig-1g.10gb are allocatable, which should be 56" in row(run)["reason"]
+
+
+def test_shared_mig_devices_are_counted_with_their_shares(configure: t.Callable, fleet: MigFleet) -> None:
+    fleet.settle("gpu-0000", "all-1g.10gb")
+    fleet.label("gpu-0000", {"nvidia.com/mig-1g.10gb.replicas": "4"})
+    fleet.node()["status"]["allocatable"] = {"nvidia.com/mig-1g.10gb.shared": "224"}
+    assert row(configure(layout="all-1g.10gb", **ONE))["action"] == "nothing"
+
+
+def test_a_reboot_needs_permission_and_is_waited_for(configure: t.Callable, api: FakeApi, fleet: MigFleet) -> None:
+    manager = next(item for item in api.lists[DAEMONSETS] if item["metadata"]["name"] == "nvidia-mig-manager")
+    manager["spec"]["template"]["spec"]["containers"] = [{"env": [{"name": "WITH_REBOOT", "value": "true"}]}]
+    refused = configure(layout="all-1g.10gb", **ONE)
+    assert (
+        "the MIG manager may reboot it (WITH_REBOOT in migManager.env): allow_reboot permits that"
+        in (refused.result["msg"])
+    )
+    fleet.trouble["gpu-0000"] = "rebooting"
+    run = configure(layout="all-1g.10gb", **ONE, allow_reboot=True, timeout=1)
+    assert run.rc == 1 and "it has been rebooting" in row(run)["reason"] and row(run)["waits_for"] == "its reboot"
+
+
+def test_a_run_for_another_layout_is_awaited_first(configure: t.Callable, fleet: MigFleet) -> None:
+    fleet.label("gpu-0000", {CONFIG: "all-3g.40gb", STATE: "pending"})
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert run.rc == 0 and fleet.log == [("gpu-0000", "all-3g.40gb"), ("gpu-0000", "all-1g.10gb")]
+
+
+# ---- waves --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def five(api: FakeApi) -> MigFleet:
+    api.lists[NODES][:] = [gpu_node(number) for number in range(5)]
+    return MigFleet(api)
+
+
+ALL = {"node_selector": {"nvidia.com/gpu.present": "true"}}
+
+
+def test_the_canary_is_first_and_the_window_is_never_exceeded(configure: t.Callable, five: MigFleet) -> None:
+    run = configure(layout="all-1g.10gb", **ALL, canary=1, max_unavailable="40%")
+    assert run.rc == 0 and five.most == 2 and five.log[0] == ("gpu-0000", "all-1g.10gb")
+    assert len(five.log) == 5 and all(is_free(five, f"gpu-{number:04}") for number in range(5))
+
+
+def test_a_canary_that_fails_ends_the_run(configure: t.Callable, five: MigFleet) -> None:
+    five.trouble["gpu-0000"] = "failed"
+    run = configure(layout="all-1g.10gb", **ALL, canary=1, max_unavailable="5", max_failed="5")
+    assert run.rc == 1 and run.result["msg"].startswith(
+        "The canary gpu-0000 failed. gpu-0000: The MIG manager could not"
+    )
+    assert run.result["summary"]["waiting"] == 4 and "4 nodes have not been begun." in run.result["msg"]
+    assert five.log == [("gpu-0000", "all-1g.10gb")]
+
+
+def test_failures_within_the_budget_are_warnings(configure: t.Callable, five: MigFleet) -> None:
+    five.trouble["gpu-0001"] = "failed"
+    run = configure(layout="all-1g.10gb", **ALL, max_unavailable="2", max_failed="1")
+    assert run.rc == 0 and run.result["summary"]["failed"] == 1 and run.result["summary"]["changed"] == 5
+    assert run.warnings[0].startswith("Node gpu-0001: The MIG manager could not apply the layout")
+
+
+def test_a_rerun_changes_only_what_is_left(configure: t.Callable, five: MigFleet) -> None:
+    five.trouble["gpu-0002"] = "failed"
+    assert configure(layout="all-1g.10gb", **ALL).rc == 1
+    five.trouble.clear()
+    five.log.clear()
+    assert configure(layout="all-1g.10gb", **ALL).rc == 0
+    assert five.log == [(f"gpu-000{number}", "all-1g.10gb") for number in (2, 3, 4)]
+
+
+def test_groups_never_change_together(configure: t.Callable, five: MigFleet) -> None:
+    for number in range(5):
+        five.label(f"gpu-{number:04}", {"zone": f"z{number % 2}"})
+    together: set[frozenset[str]] = set()
+
+    def look() -> None:
+        held = [node for node in five.api.lists[NODES] if node["spec"].get("unschedulable")]
+        together.add(frozenset(node["metadata"]["labels"]["zone"] for node in held))
+
+    five.on_tick = look
+    assert configure(layout="all-1g.10gb", **ALL, max_unavailable="100%", group_by="zone").rc == 0
+    assert together == {frozenset(), frozenset({"z0"}), frozenset({"z1"})} and five.most == 3
+
+
+# ---- other maintainers, and faults --------------------------------------------------------------------------------
+
+
+def test_a_node_waits_for_another_maintainer(configure: t.Callable, fleet: MigFleet) -> None:
+    fleet.label("gpu-0000", {"nvidia.com/gpu-driver-upgrade-state": "drain-required"})
+    looks = [0]
+
+    def look() -> None:
+        looks[0] += 1
+        if looks[0] == 12:
+            fleet.label("gpu-0000", {"nvidia.com/gpu-driver-upgrade-state": "upgrade-done"})
+
+    fleet.on_tick = look
+    run = configure(layout="all-1g.10gb", **BOTH)
+    assert run.rc == 0 and row(run)["action"] == "wait" and is_free(fleet)
+    assert [name for name, dummy in fleet.log] == ["gpu-0001", "gpu-0000"], "the other node does not wait for it"
+
+
+def test_a_maintainer_that_never_finishes_is_named(configure: t.Callable, fleet: MigFleet) -> None:
+    fleet.label("gpu-0000", {"nvidia.com/gpu-driver-upgrade-state": "drain-required"})
+    run = configure(layout="all-1g.10gb", **ONE, timeout=1)
+    assert (
+        run.rc == 1
+        and "gpu-operator (label nvidia.com/gpu-driver-upgrade-state=drain-required) was still at work"
+        in (row(run)["reason"])
+    )
+    assert configure(layout="all-1g.10gb", **ONE, allow_shared=True).rc == 0
+
+
+def test_a_node_that_was_cordoned_before_stays_cordoned(configure: t.Callable, fleet: MigFleet) -> None:
+    fleet.node()["spec"]["unschedulable"] = True
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert run.rc == 0 and fleet.node()["spec"]["unschedulable"] is True and HELD not in notes(fleet)
+    assert row(run)["unschedulable"] is True and row(run)["held_by"][0]["owner"] == "unknown"
+
+
+def test_a_node_that_another_tool_quarantines_in_the_middle_stays_cordoned(
+    configure: t.Callable, fleet: MigFleet
+) -> None:
+    def look() -> None:
+        if fleet.labels().get(STATE) == "pending":
+            fleet.node()["metadata"].setdefault("annotations", {})["quarantineHealthEventIsCordoned"] = "True"
+
+    fleet.on_tick = look
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert run.rc == 0 and fleet.node()["spec"]["unschedulable"] is True
+    assert row(run)["held_by"] == [
+        {"owner": "nvsentinel", "mark": "annotation quarantineHealthEventIsCordoned=True", "at_work": False}
+    ]
+    assert "It stays cordoned for nvsentinel" in run.warnings[0]
+
+
+def test_a_node_that_somebody_uncordons_in_the_middle_is_cordoned_again(configure: t.Callable, fleet: MigFleet) -> None:
+    once = [True]
+
+    def look() -> None:
+        if fleet.labels().get(STATE) == "pending" and once:
+            once.clear()
+            fleet.node()["spec"].pop("unschedulable", None)
+
+    fleet.on_tick = look
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert run.rc == 0 and is_free(fleet)
+    assert row(run)["notes"] == ["Somebody else uncordoned it in the middle of its change. It is cordoned again."]
+
+
+def test_a_layout_that_somebody_else_sets_in_the_middle_is_a_failure(configure: t.Callable, fleet: MigFleet) -> None:
+    fleet.ticks = 10
+
+    def look() -> None:
+        if fleet.labels().get(STATE) == "pending":
+            fleet.label("gpu-0000", {CONFIG: "all-3g.40gb"})
+
+    fleet.on_tick = look
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert run.rc == 1
+    assert (
+        "Somebody else has changed its label nvidia.com/mig.config in the middle: it is all-3g.40gb."
+        in (row(run)["reason"])
+    )
+
+
+def test_a_node_that_dies_in_the_middle_is_reported(configure: t.Callable, fleet: MigFleet) -> None:
+    fleet.trouble["gpu-0000"] = "hangs"
+
+    def look() -> None:
+        if fleet.labels().get(STATE) == "pending":
+            fleet.node()["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+
+    fleet.on_tick = look
+    run = configure(layout="all-1g.10gb", **ONE, timeout=1)
+    assert run.rc == 1 and "the node has not been Ready, in the middle of its change" in row(run)["reason"]
+    assert row(run)["reason"].endswith("It stays cordoned for the purpose mig.")
+    assert row(run)["waits_for"] == "its kubelet, because it is not Ready"
+
+
+def test_a_node_that_is_deleted_in_the_middle_is_reported(configure: t.Callable, api: FakeApi, fleet: MigFleet) -> None:
+    def look() -> None:
+        if len(api.lists[NODES]) == 2 and fleet.labels().get(STATE) == "pending":
+            api.lists[NODES] = api.lists[NODES][1:]
+
+    fleet.on_tick = look
+    run = configure(layout="all-1g.10gb", **BOTH, max_failed="1")
+    assert run.rc == 0 and row(run)["reason"] == "Node gpu-0000 was deleted in the middle of its change."
+    assert row(run, "gpu-0001")["step"] == "done"
+
+
+def test_an_api_server_that_is_away_for_a_moment_is_awaited(configure: t.Callable, fleet: MigFleet) -> None:
+    away = [0]
+
+    def special(method: str, path: str) -> t.Any:
+        if fleet.labels().get(STATE) == "pending" and away[0] < 5:
+            away[0] += 1
+            return refusal(503, "the server is currently unable to handle the request")
+        return None
+
+    fleet.special = special
+    assert configure(layout="all-1g.10gb", **ONE).rc == 0 and is_free(fleet) and away == [5]
+
+
+def test_an_api_server_that_stays_away_leaves_a_node_that_is_named_and_resumed(
+    configure: t.Callable, fleet: MigFleet
+) -> None:
+    fleet.ticks = 5
+    fleet.special = lambda method, path: (
+        refusal(503, "the server is currently unable to handle the request")
+        if fleet.labels().get(STATE) == "pending"
+        else None
+    )
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert (
+        run.rc == 1 and "gpu-0000 stays cordoned." in run.result["msg"] and "Its last answer was" in run.result["msg"]
+    )
+    fleet.special = lambda method, path: None
+    resumed = configure(layout="all-1g.10gb", **ONE)
+    assert resumed.rc == 0 and row(resumed)["action"] == "resume" and is_free(fleet)
+    assert fleet.log == [("gpu-0000", "all-1g.10gb")], "the run of the MIG manager was not disturbed"
+
+
+def test_a_signal_puts_back_what_is_not_half_done(configure: t.Callable, five: MigFleet) -> None:
+    def look() -> None:
+        if five.labels().get(STATE) == "pending":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    five.ticks = 5
+    five.on_tick = look
+    run = configure(layout="all-1g.10gb", **ALL, max_unavailable="1")
+    assert run.rc == 1 and run.result["reason"] == "Interrupted" and "The call was interrupted." in run.result["msg"]
+    assert row(run)["reason"].startswith("The call ended in the middle of the node's change (watch).")
+    five.on_tick = lambda: None
+    assert configure(layout="all-1g.10gb", **ALL, max_unavailable="5").rc == 0
+    assert all(is_free(five, f"gpu-{number:04}") for number in range(5))
+
+
+def test_a_kill_after_any_write_and_a_rerun_lead_to_the_layout(
+    configure: t.Callable, api: FakeApi, fleet: MigFleet
+) -> None:
+    """Every write to the cluster is the last one of a run once. The rerun must find its way from there."""
+    for last in range(20):
+        fleet.settle("gpu-0000", "all-disabled")
+        count = [0]
+
+        def special(method: str, path: str, count: list[int] = count, last: int = last) -> t.Any:
+            if method == "PATCH":
+                count[0] += 1
+                if count[0] > last:
+                    return refusal(401, "Unauthorized")
+            return None
+
+        fleet.special = special
+        first = configure(layout="all-1g.10gb", **ONE)
+        fleet.special = lambda method, path: None
+        if first.rc == 0:
+            break
+        if not is_free(fleet):
+            assert "gpu-0000" in first.result["msg"] and "cordoned" in first.result["msg"], last
+        assert configure(layout="all-1g.10gb", **ONE).rc == 0 and is_free(fleet), last
+    assert last == 3, "hold, set, restore: a run writes three times"
+
+
+def test_the_progress_says_how_many_and_who_waits_for_what(
+    configure: t.Callable, five: MigFleet, tmp_path: Path
+) -> None:
+    progress = tmp_path / "progress"
+    assert configure(layout="all-1g.10gb", **ALL, progress_path=str(progress)).rc == 0
+    lines = progress.read_text().splitlines()
+    assert "0/5 nodes have their layout, 1 are changing; gpu-0000 waits for its pods to leave (for 00:00)" in lines
+    assert (
+        "1/5 nodes have their layout, 1 are changing; gpu-0001 waits for the MIG manager (pending) (for 00:00)" in lines
+    )
+    assert lines[-1] == "5/5 nodes have their layout, 0 are changing"
+
+
+def test_a_no_op_reads_the_fleet_once(configure: t.Callable, api: FakeApi, five: MigFleet) -> None:
+    assert configure(layout="all-disabled", **ALL).result["changed"] is False
+    assert sorted(path for method, path, query in api.log if "limit" not in query) == sorted(
+        [
+            "/api/v1/nodes",
+            "/apis/nvidia.com/v1/clusterpolicies",
+            "/apis/apps/v1/daemonsets",
+            "/apis/maintenance.nvidia.com/v1alpha1/nodemaintenances",
+            "/apis/apps/v1/namespaces/gpu-operator/daemonsets/nvidia-mig-manager",
+            "/api/v1/namespaces/gpu-operator/pods",
+            "/api/v1/namespaces/gpu-operator/configmaps/default-mig-parted-config",
+        ]
+    )
