@@ -12,7 +12,7 @@ from lab.nvml import H100, plant
 
 
 def test_mig_instances_have_the_devices_of_a_real_machine(tmp_path: Path) -> None:
-    """The numbers are those that ``slurmd -G`` printed on four H100, in stackhpc/ansible-slurm-appliance, docs/mig.md."""
+    """``slurmd -G`` printed these numbers on four H100: stackhpc/ansible-slurm-appliance, docs/mig.md."""
     plant(tmp_path, H100, 4)
     lines = (tmp_path / "proc/driver/nvidia-caps/mig-minors").read_text().splitlines()
     minors = dict(line.split() for line in lines)
