@@ -12,6 +12,14 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import flavour as flavours
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.choice import (
+    DEFAULT_BRANCH,
+    Names,
+    RefusedError,
+    Target,
+    choose,
+    offered_by,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
     Driver,
     Layout,
@@ -22,40 +30,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model
     Role,
     Transaction,
     branch_of,
-    version_key,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 
-DEFAULT_BRANCH = "580"
-"""The branch for a host without a driver if nothing else is asked for: NVIDIA's branch with long-term support."""
-
-_OLDEST, _NEWEST = 300, 2000
 _DISTRIBUTION = ("ubuntu", "ubuntu-signed", "debian", "distribution")
 # These have the driver's version. The others have versions of their own.
 _OF_ONE_VERSION: tuple[Role, ...] = ("fabric_manager", "imex")
-
-
-class Names(t.Protocol):
-    """The names of packages: the part of a Family that the planner needs."""
-
-    def layouts(self, request: Request, observed: Observed, branch: str, flavour: str) -> list[Layout]:
-        """Return the layouts of a branch, in order of preference."""
-
-    def removal(self, observed: Observed) -> list[str]:
-        """Return the installed packages that a removal of the driver removes."""
-
-    def pins(self, request: Request, version: str | None) -> dict[str, str | None]:
-        """Return the files of pins with their text, or None for no file."""
-
-
-@dataclasses.dataclass(frozen=True)
-class _Target:
-    layout: Layout
-    version: str
-
-
-class _RefusedError(Exception):
-    """The sentence that says why nothing can be installed."""
 
 
 def plan(request: Request, observed: Observed, names: Names) -> Plan:
@@ -66,7 +46,7 @@ def plan(request: Request, observed: Observed, names: Names) -> Plan:
         return _removal(request, observed, names)
     try:
         return _present(request, observed, names)
-    except _RefusedError as refusal:
+    except RefusedError as refusal:
         return Plan("change" if observed.driver.present else "install", refused=str(refusal))
 
 
@@ -102,7 +82,7 @@ def _present(request: Request, observed: Observed, names: Names) -> Plan:
     driver = observed.driver
     if driver.present and _satisfies(request, observed):
         return _adopted(request, observed, names)
-    target = _choose(request, observed, names)
+    target = choose(request, observed, names)
     transaction = _transaction(request, observed, names, target)
     messages = tuple(_extra(observed, target.layout)[1])
     plan_ = Plan("install", transaction, target.layout, target.version, messages=messages)
@@ -125,7 +105,7 @@ def _satisfies(request: Request, observed: Observed) -> bool:
     )
 
 
-def _refusal_to_replace(request: Request, driver: Driver, target: _Target) -> str:
+def _refusal_to_replace(request: Request, driver: Driver, target: Target) -> str:
     origin = target.layout.origin
     wanted = Driver(True, None if origin == "packages" else origin, target.version).described
     asked = f"the packages {first_few(request.packages)}" if request.packages else wanted
@@ -182,125 +162,10 @@ def _layout_of(request: Request, observed: Observed, names: Names) -> Layout:
     return max(same, key=lambda layout: sum(map(observed.has, (*layout.required, *layout.modules))))
 
 
-# ---- another driver -----------------------------------------------------------------------------------------------
-
-
-def _choose(request: Request, observed: Observed, names: Names) -> _Target:
-    """Return the first layout, of the first branch, that the repositories offer as a whole."""
-    if request.packages:
-        return _named(request, observed, names)
-    failures, refused_layouts = [], []
-    for branch in _branches(request, observed):
-        choice = flavours.choose(observed.gpus, request.flavour, branch)
-        if choice.failure:
-            failures.append(choice.failure)
-            continue
-        for layout in names.layouts(request, observed, branch, choice.flavour):
-            versions = _fitting(request, observed, layout)
-            if versions and _bootable(observed, layout):
-                return _Target(layout, versions[0])
-            refused_layouts += [layout] if versions else []
-    raise _RefusedError(_why_nothing(request, observed, names, failures, refused_layouts))
-
-
-def _named(request: Request, observed: Observed, names: Names) -> _Target:
-    """Return the packages that the user has named, with the companions of the first layout of their branch."""
-    layout = Layout("packages", request.wanted_branch, request.flavour, request.packages)
-    versions = [version for version in _complete(observed, layout) if _version_fits(request, version)]
-    if not versions:
-        raise _RefusedError(_none_of_the_named(request, observed))
-    branch = branch_of(versions[0])
-    if not branch.isdecimal():
-        return _Target(layout, versions[0])
-    flavour = flavours.choose(observed.gpus, request.flavour, branch).flavour or "open"
-    [known, *dummy] = names.layouts(request, observed, branch, flavour)
-    return _Target(dataclasses.replace(layout, companions=known.companions, extra=known.extra), versions[0])
-
-
-def _none_of_the_named(request: Request, observed: Observed) -> str:
-    offers = sorted({f"{p.name} {p.upstream}" for name in request.packages for p in observed.versions(name)})
-    offered = f" They offer {first_few(offers)}." if offers else ""
-    wanted = f" in version {request.version or request.wanted_branch}" if request.wanted_branch else ""
-    return f"The host's repositories do not offer {', '.join(request.packages)}{wanted}.{offered}"
-
-
-def _version_fits(request: Request, version: str) -> bool:
-    return request.version in ("", version) and request.wanted_branch in ("", branch_of(version))
-
-
-def _branches(request: Request, observed: Observed) -> list[str]:
-    """Return the branches to try: the one asked for, else the default and then the newest."""
-    if request.wanted_branch:
-        return [request.wanted_branch]
-    return sorted(_offered_branches(observed), key=lambda branch: (branch != DEFAULT_BRANCH, -int(branch)))
-
-
-def _offered_branches(observed: Observed) -> set[str]:
-    found = {branch_of(package.version) for package in observed.offered}
-    return {branch for branch in found if branch.isdecimal() and _OLDEST <= int(branch) < _NEWEST}
-
-
-def _offers(observed: Observed, layout: Layout, name: str) -> list[Package]:
-    """Return the versions of a package that the layout's origin offers. Two origins may use one name."""
-    return [package for package in observed.versions(name) if _may_be(package.origin, layout.origin)]
-
-
-def _may_be(origin: str, wanted: str) -> bool:
-    return wanted == "packages" or origin in (wanted, "unknown")
-
-
-def _complete(observed: Observed, layout: Layout) -> list[str]:
-    """Return the upstream versions in which the whole layout is offered, the newest first."""
-    if any(not _offers(observed, layout, name) and not observed.has(name) for name in layout.modules):
-        return []
-    offered = [{package.upstream for package in _offers(observed, layout, name)} for name in layout.required]
-    return sorted(set.intersection(*offered), key=version_key, reverse=True) if offered else []
-
-
-def _bootable(observed: Observed, layout: Layout) -> bool:
-    """Return whether the kernel would load the modules: secure boot wants a signature that the firmware trusts."""
-    return layout.signed or not observed.secure_boot or observed.mok
-
-
-def _fitting(request: Request, observed: Observed, layout: Layout) -> list[str]:
-    """Return the versions of the layout's branch that the request allows. Names without a branch have several."""
-    in_branch = [version for version in _complete(observed, layout) if branch_of(version) == layout.branch]
-    return [version for version in in_branch if request.version in ("", version)]
-
-
-def _why_nothing(
-    request: Request, observed: Observed, names: Names, failures: list[str], unsigned: list[Layout]
-) -> str:
-    if unsigned:
-        kernel = observed.kernels[-1] if observed.kernels else "this host"
-        return (
-            f"Secure boot is on, and the repositories offer no signed modules of the branch {unsigned[0].branch} for "
-            f"the kernel {kernel}. Enrol the key of DKMS with mokutil, or use a kernel that Ubuntu signs modules for."
-        )
-    offers = _available(request, observed, names)
-    if failures and (request.wanted_branch or not offers):
-        return failures[0]
-    wanted = " ".join(filter(None, (request.flavour.replace("auto", ""), "driver", request.version or request.branch)))
-    whose = {"nvidia": " of NVIDIA", "distribution": " of the distribution"}.get(request.origin, "")
-    found = f"They offer {first_few(offers)}." if offers else "Name one in host_driver_repositories."
-    return f"The host's repositories do not offer the {wanted}{whose}. {found}"
-
-
-def _available(request: Request, observed: Observed, names: Names) -> list[str]:
-    """Return the versions that could be installed, for a message."""
-    found: dict[str, None] = {}
-    everything = dataclasses.replace(request, version="")
-    for branch in sorted(_offered_branches(observed), key=int, reverse=True):
-        choice = flavours.choose(observed.gpus, "auto", branch)
-        for layout in [] if choice.failure else names.layouts(request, observed, branch, choice.flavour):
-            found.update(dict.fromkeys(_fitting(everything, observed, layout)))
-    return list(found)
-
-
 # ---- the transaction ----------------------------------------------------------------------------------------------
 
 
-def _transaction(request: Request, observed: Observed, names: Names, target: _Target) -> Transaction:
+def _transaction(request: Request, observed: Observed, names: Names, target: Target) -> Transaction:
     """Bring everything to one version at once: what is new, what stays and what must go."""
     required = _required(observed, target.layout, target.version)
     companions = _companions(request, observed, target.layout, target.version)
@@ -317,7 +182,7 @@ def _transaction(request: Request, observed: Observed, names: Names, target: _Ta
 
 
 def _former(
-    observed: Observed, names: Names, target: _Target, new: t.Collection[str]
+    observed: Observed, names: Names, target: Target, new: t.Collection[str]
 ) -> tuple[dict[str, str], list[str]]:
     """Return the other packages of the former driver that move to the new version, and those that have none."""
     former = observed.driver.version if observed.driver.present else None
@@ -328,9 +193,9 @@ def _former(
     return moved, [name for name in old if name not in moved]
 
 
-def _successor(observed: Observed, target: _Target, name: str) -> str:
+def _successor(observed: Observed, target: Target, name: str) -> str:
     """Return the full version of a package that belongs to the target, or an empty string."""
-    offers = _offers(observed, target.layout, name)
+    offers = offered_by(observed, target.layout, name)
     return next((package.version for package in offers if package.upstream == target.version), "")
 
 
@@ -340,9 +205,9 @@ def _required(observed: Observed, layout: Layout, version: str) -> dict[str, str
     found = {}
     for name in layout.required:
         if name not in installed or installed[name].upstream != version:
-            offers = [package for package in _offers(observed, layout, name) if package.upstream == version]
+            offers = [package for package in offered_by(observed, layout, name) if package.upstream == version]
             if not offers:
-                raise _RefusedError(f"The host's repositories do not offer {name} in version {version}.")
+                raise RefusedError(f"The host's repositories do not offer {name} in version {version}.")
             found[name] = offers[0].version
     found.update({name: "" for name in layout.modules if name not in installed})
     return found
@@ -379,7 +244,7 @@ def _companion(observed: Observed, names: t.Sequence[str], exact: str, near: str
     offers = [package for name in names for package in observed.versions(name)]
     fitting = [package for package in offers if exact in ("", package.upstream)]
     if not fitting:
-        raise _RefusedError(_no_companion(names, exact, offers))
+        raise RefusedError(_no_companion(names, exact, offers))
     best = min(fitting, key=lambda package: _distance(package, near))
     return best.name, best.version
 

@@ -1,0 +1,84 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.choice import (
+    RefusedError,
+    Target,
+    choose,
+    offered_by,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
+    Driver,
+    Layout,
+    Observed,
+    Package,
+    Request,
+)
+
+SIGNED = Layout("ubuntu", "580", "open", ("utils-580",), modules=("modules-580",), signed=True)
+BUILT = Layout("nvidia", "580", "open", ("dkms-580", "utils-580"))
+NEWEST = Layout("nvidia", "590", "open", ("dkms", "utils"))
+
+
+class Names:
+    """The names of two branches."""
+
+    def layouts(self, request: Request, observed: Observed, branch: str, flavour: str) -> list[Layout]:
+        return {"580": [SIGNED, BUILT], "590": [NEWEST]}.get(branch, [])
+
+    def removal(self, observed: Observed) -> list[str]:
+        return []
+
+    def pins(self, request: Request, version: str | None) -> dict[str, str | None]:
+        return {}
+
+
+def host(*offered: tuple[str, str, str], secure_boot: bool = False, mok: bool = False) -> Observed:
+    packages = tuple(Package(name, version, origin) for name, version, origin in offered)
+    return Observed(Driver(), offered=packages, secure_boot=secure_boot, mok=mok, kernels=("6.8.0",))
+
+
+OF_NVIDIA = [(name, f"580.{patch}-1", "nvidia") for name in ("dkms-580", "utils-580") for patch in ("95.05", "105.08")]
+OF_UBUNTU = [("utils-580", "580.95.05-1", "ubuntu"), ("modules-580", "6.8.0-1", "ubuntu")]
+OF_590 = [("dkms", "590.48.01-1", "nvidia"), ("utils", "590.48.01-1", "nvidia")]
+
+
+def test_the_first_layout_that_is_offered_as_a_whole_in_its_newest_version() -> None:
+    assert choose(Request(), host(*OF_NVIDIA, *OF_UBUNTU), Names()) == Target(SIGNED, "580.95.05")
+    assert choose(Request(), host(*OF_NVIDIA, OF_UBUNTU[0]), Names()) == Target(BUILT, "580.105.08")
+    incomplete = [*OF_NVIDIA[:2], OF_NVIDIA[2], *OF_590]
+    assert choose(Request(), host(*incomplete), Names()) == Target(BUILT, "580.95.05")
+
+
+def test_the_branch_that_is_asked_for_else_580_else_the_newest() -> None:
+    every = host(*OF_NVIDIA, *OF_590)
+    assert choose(Request(), every, Names()) == Target(BUILT, "580.105.08")
+    assert choose(Request(branch="590"), every, Names()) == Target(NEWEST, "590.48.01")
+    assert choose(Request(version="580.95.05"), every, Names()) == Target(BUILT, "580.95.05")
+    assert choose(Request(), host(*OF_590), Names()) == Target(NEWEST, "590.48.01")
+
+
+def test_secure_boot_takes_signed_modules_or_an_enrolled_key() -> None:
+    with pytest.raises(RefusedError, match=r"Secure boot is on, .* no signed modules of the branch 580 for the kernel"):
+        choose(Request(), host(*OF_NVIDIA, secure_boot=True), Names())
+    assert choose(Request(), host(*OF_NVIDIA, secure_boot=True, mok=True), Names()).layout == BUILT
+    assert choose(Request(), host(*OF_NVIDIA, *OF_UBUNTU, secure_boot=True), Names()).layout == SIGNED
+
+
+def test_what_is_offered_instead_is_named() -> None:
+    with pytest.raises(RefusedError, match=r"do not offer the driver 570\. They offer 590\.48\.01"):
+        choose(Request(branch="570"), host(*OF_590), Names())
+    with pytest.raises(RefusedError, match=r"Name one in host_driver_repositories\.$"):
+        choose(Request(), host(), Names())
+    with pytest.raises(RefusedError, match=r"do not offer dkms in version 595\. They offer dkms 590\.48\.01\."):
+        choose(Request(packages=("dkms",), branch="595"), host(*OF_590), Names())
+
+
+def test_two_origins_may_use_one_name() -> None:
+    observed = host(*OF_NVIDIA, *OF_UBUNTU)
+    assert [package.origin for package in offered_by(observed, SIGNED, "utils-580")] == ["ubuntu"]
+    assert [package.origin for package in offered_by(observed, BUILT, "utils-580")] == ["nvidia", "nvidia"]
