@@ -4,7 +4,8 @@
 
 """Kill ansible-playbook between two tasks of a role, as a power cut would.
 
-``plays.py`` sets the role, the number of tasks and the file that lists the finished tasks, in environment variables.
+``plays.py`` sets in environment variables: the role, the file that lists the finished tasks, and after what the run is
+killed: after this many tasks, or after the first task of this name.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NOT_ON_THE_HOST = (
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
-    """Count the tasks that finish on the host, without skipped ones, and kill the process group after the last one."""
+    """List the tasks that finish on the host, without skipped ones, and kill the process group after one of them."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
@@ -32,7 +33,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self._role, self._log = os.environ["POWER_CUT_ROLE"], os.environ["POWER_CUT_LOG"]
-        self._left = int(os.environ["POWER_CUT_AFTER"])
+        self._after = os.environ["POWER_CUT_AFTER"]
+        self._finished = 0
 
     def v2_runner_on_ok(self, result: t.Any) -> None:
         """Record a task that has finished."""
@@ -40,8 +42,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             return
         with open(self._log, "a", encoding="utf-8") as log:
             log.write(f"{result.task.name}\n")
-        self._left -= 1
-        if self._left == 0:
+        self._finished += 1
+        if self._after in (result.task.name, str(self._finished)):
             os.killpg(os.getpgid(0), signal.SIGKILL)
 
     def _counts(self, task: t.Any) -> bool:
