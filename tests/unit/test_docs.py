@@ -108,6 +108,10 @@ def test_the_readme_and_the_front_page_link_each_other() -> None:
     assert f"{TREE}blob/main/README.md" in links("docs/index.md")
 
 
+def test_the_pictures_of_the_mig_profiles_are_up_to_date() -> None:
+    subprocess.run([sys.executable, ROOT / "scripts" / "mig_pictures.py", "--check"], check=True)
+
+
 def test_every_page_is_in_the_index_of_its_folder() -> None:
     rooms = sorted(path.name for path in DOCS.iterdir() if any(path.glob("*.md")))
     assert [room for room in rooms if f"{room}/index.md" not in links("docs/index.md")] == []
@@ -126,6 +130,9 @@ def test_the_quick_start_shows_what_the_demo_prints(page: str) -> None:
         "product": "NVIDIA-H100-80GB-HBM3",
         "driver": "595.91.07",
         "allocatable": {"nvidia.com/gpu": 8},
+        "slices": [
+            {"resource": "nvidia.com/gpu", "profile": None, "replicas": 1, "allocatable": 8, "allocated": 0},
+        ],
         "ready": True,
     }
     fleet = gpu_table([{**node, "name": f"gpu-{number:04}"} for number in range(4)]).splitlines()
