@@ -95,7 +95,9 @@ ansible_facts:
             V(pcie.degraded) whether the link has fewer lanes than it could have. V(recovery_action) is what the driver
             recommends, in NVML's words, from V(NONE) to V(SYSTEM_REBOOT). V(fabric.health) is V(Healthy),
             V(Unhealthy), V(Limited Capacity) or null, and V(fabric.problems) says why. V(retired_pages) exist on GPUs
-            before Ampere, which later ones replace with remapped rows.
+            before Ampere, which later ones replace with remapped rows. V(mig.pending) is the mode after a reset,
+            V(mig.instances) are the MIG devices that processes use, and V(mig.gpu_instances) the GPU instances with
+            their places in memory slices. V(mig.gpu_instances) is null for users other than root.
           type: list
           elements: dict
           sample:
@@ -119,7 +121,22 @@ ansible_facts:
               remapped_rows: {correctable: 0, uncorrectable: 0, pending: false, failure: false}
               retired_pages: null
               recovery_action: NONE
-              mig: {mode: false, pending: false, instances: []}
+              mig:
+                mode: true
+                pending: true
+                instances:
+                  - index: 0
+                    gpu_instance: 2
+                    compute_instance: 0
+                    memory_mib: 40448
+                    profile: 3g.40gb
+                    uuid: MIG-5e1b343b-6962-54de-8ad1-5f4e0bfef326
+                gpu_instances:
+                  - id: 2
+                    profile: 3g.40gb
+                    start: 4
+                    size: 4
+                    compute_instances: [{id: 0, profile: 3g.40gb, start: 0, size: 3}]
               nvlink: {links: 18, active: 18, version: 4}
               peer_type: null
               fabric:

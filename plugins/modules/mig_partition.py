@@ -163,7 +163,7 @@ steps:
 pending:
   description: >-
     GPUs whose mode takes effect only with a reset, why it did not take effect at once, and the processes that hold
-    them. Stop those processes and run the task again, or reboot.
+    them. V(text) is all of this as a sentence. Stop those processes and run the task again, or reboot.
   returned: success
   type: list
   elements: dict
@@ -172,6 +172,9 @@ pending:
       uuid: GPU-4f8d2a10-6c1e-4a53-9b1d-0d6f0a3c1e01
       reason: Processes hold the GPU open
       held_by: [{pid: 1207, name: nv-hostengine, user: root}]
+      text: >-
+        GPU 0 (NVIDIA A100-SXM4-80GB, 0000:18:00.0) takes the MIG mode on with a reset: Processes hold the GPU open.
+        Processes hold it: 1207 (nv-hostengine, root). Stop what holds it and run this again, or reboot.
 reboot_required:
   description: Whether any GPU is pending.
   returned: success

@@ -36,6 +36,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus imp
     driver_origin,
     fabric,
     merge,
+    mig,
     nvml,
     pci,
     smi,
@@ -101,6 +102,7 @@ class Gatherer:
         self._deadline = time.monotonic() + timeout_s
         # The child must start before the threads, because it is not safe to fork a process that has threads.
         self._child = self._start_nvml()
+        self._mig_child = self._start_mig()
         self._pool = concurrent.futures.ThreadPoolExecutor(max_workers=4)
         self._pending: dict[str, concurrent.futures.Future[t.Any]] = {}
         if {"services", "runtimes"} & set(subsets):
@@ -148,8 +150,18 @@ class Gatherer:
     def _start_nvml(self) -> nvml.Child | None:
         if "gpus" not in self._subsets or not nvml.HAS_PYNVML or not self._driver_loaded:
             return None
+        return nvml.Child(self._library)
+
+    def _start_mig(self) -> mig.Child | None:
+        if "gpus" not in self._subsets or self._child is not None or not self._driver_loaded:
+            return None
+        return mig.Child(self._library)
+
+    @functools.cached_property
+    def _library(self) -> str | None:
+        """The library of a driver container, which the linker does not find."""
         library = driver.library(self._host, self._driver_root) if self._driver_root else None
-        return nvml.Child(self._host.path(library) if library else None)
+        return self._host.path(library) if library else None
 
     def _ask_smi(self) -> DriverReport:
         return smi.ask(self._host, self._driver_root, max(0.1, self._deadline - time.monotonic()))
@@ -161,7 +173,10 @@ class Gatherer:
         if not self._driver_loaded:
             return DriverReport("sysfs", reason=_NO_DRIVER)
         if self._child is None:
-            return t.cast(DriverReport, self._pending["smi"].result())
+            asked = t.cast(DriverReport, self._pending["smi"].result())
+            if self._mig_child:
+                self._mig_child.complete(asked, self._deadline)
+            return asked
         report = self._child.answer(self._deadline)
         # If NVML hangs, nvidia-smi would hang too.
         if report.gpus or report.reason is None or report.timed_out:

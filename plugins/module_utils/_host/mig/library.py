@@ -26,7 +26,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model impo
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import table
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.table import Profile
 
-NAME = "libnvidia-ml.so.1"
+SONAME = "libnvidia-ml.so.1"
 _INVALID_ARGUMENT, _NOT_SUPPORTED, _INSUFFICIENT_SIZE, _GPU_IS_LOST = 2, 3, 7, 15
 _AMPERE = 7
 _VGPU_MODES = (2, 3, 4)
@@ -100,7 +100,7 @@ class DriverError(Exception):
 class Driver:
     """The driver of this machine. Every method but the first raises a DriverError if the driver refuses."""
 
-    def __init__(self, path: str = NAME) -> None:
+    def __init__(self, path: str = SONAME) -> None:
         """Load the library, and raise OSError if there is none."""
         self._library = ctypes.CDLL(path)
         self._library.nvmlErrorString.restype = ctypes.c_char_p
@@ -147,6 +147,11 @@ class Driver:
             handle = _Handle()
             self._call("nvmlDeviceGetHandleByIndex_v2", _UINT(index), ctypes.byref(handle))
             yield self._gpu(handle, index)
+
+    def gpu(self, uuid: str) -> Gpu:
+        """Return one GPU."""
+        handle = self._handle(uuid)
+        return self._gpu(handle, self._number("nvmlDeviceGetIndex", handle) or 0)
 
     def _gpu(self, handle: t.Any, index: int) -> Gpu:
         pci = _Pci()

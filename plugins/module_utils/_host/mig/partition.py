@@ -24,6 +24,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import (
     wishes,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model import Gpu
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
@@ -207,8 +208,19 @@ def _pending(now: t.Sequence[Gpu], plans: t.Sequence[GpuPlan], reasons: dict[int
         if gpu.index in by_index and gpu.mode != gpu.pending:
             held_by = by_index[gpu.index].held_by
             reason = reasons.get(gpu.index) or "Processes hold the GPU open"
-            found.append({"gpu": gpu.index, "uuid": gpu.uuid, "reason": reason, "held_by": list(held_by)})
+            identity = {"gpu": gpu.index, "uuid": gpu.uuid}
+            text = _waiting(gpu, reason, held_by)
+            found.append({**identity, "reason": reason, "held_by": list(held_by), "text": text})
     return found
+
+
+def _waiting(gpu: Gpu, reason: str, held_by: t.Sequence[Json]) -> str:
+    holders = first_few([f"{each['pid']} ({each['name']}, {each['user']})" for each in held_by])
+    held = f" Processes hold it: {holders}." if holders else ""
+    return (
+        f"{gpu.name} takes the MIG mode {'on' if gpu.pending else 'off'} with a reset: {reason}.{held} "
+        "Stop what holds it and run this again, or reboot."
+    )
 
 
 def _shown(gpu: Gpu) -> Json:

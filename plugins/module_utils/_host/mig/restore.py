@@ -22,10 +22,10 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model impo
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.plan import Target
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-NAME = "gpuops-mig-partition.service"
-UNIT = f"/etc/systemd/system/{NAME}"
+SERVICE = "gpuops-mig-partition.service"
+UNIT = f"/etc/systemd/system/{SERVICE}"
 SCRIPT = "/etc/gpuops/mig_partition/restore.sh"
-_WANTS = f"/etc/systemd/system/multi-user.target.wants/{NAME}"
+_WANTS = f"/etc/systemd/system/multi-user.target.wants/{SERVICE}"
 _HEADER = "# Written by gpuops.nvidia.mig_partition. Do not edit: change the layout in the inventory.\n"
 _LINE = re.compile(r"^restore (GPU-\S+)((?: \S+)*)$", re.MULTILINE)
 
@@ -53,7 +53,7 @@ WantedBy=multi-user.target
 _SCRIPT_HEAD = (
     "#!/bin/sh\n"
     + _HEADER
-    + r"""# Each line at the end is a GPU with its instances: profile:start, and /compute instances if it is divided more.
+    + r"""# Each line at the end is a GPU and its instances: profile:start, with /compute instances if it is divided.
 export LC_ALL=C
 failed=0
 
@@ -217,7 +217,7 @@ class Unit:
     def write(self) -> None:
         """Write the files and enable the unit, or disable it and remove them."""
         if not self._wanted and self._enabled:
-            self._systemctl("disable", NAME)
+            self._systemctl("disable", SERVICE)
         for path, text in self.texts.items():
             if not text:
                 self.host.remove(path)
@@ -225,16 +225,18 @@ class Unit:
                 self.host.write(path, text)
         self._systemctl("daemon-reload")
         if self._wanted and not self._enabled:
-            self._systemctl("enable", NAME)
+            self._systemctl("enable", SERVICE)
 
     def prove(self) -> None:
         """Run the unit, which changes nothing because everything is there, to see that it understands this driver."""
         if self._wanted:
-            output = self.host.run(["systemctl", "restart", NAME], 600)
+            output = self.host.run(["systemctl", "restart", SERVICE], 600)
             if not output.ok:
-                said = self.host.run(["journalctl", "--unit", NAME, "--lines", "3", "--output", "cat"]).stdout.strip()
+                said = self.host.run(
+                    ["journalctl", "--unit", SERVICE, "--lines", "3", "--output", "cat"]
+                ).stdout.strip()
                 raise GpuOpsError(
-                    f"The layout is on the GPUs, but {NAME} cannot restore it at boot: {said or output.error}. "
+                    f"The layout is on the GPUs, but {SERVICE} cannot restore it at boot: {said or output.error}. "
                     "Run the task again with persistent=false to do without it.",
                     reason="Unsupported",
                 )

@@ -13,7 +13,7 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import forked
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import health
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import health, mig
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import (
     DriverReport,
     GpuReport,
@@ -203,7 +203,13 @@ def _mig(nvml: t.Any, handle: t.Any) -> Json:
     mode, pending = nvml.nvmlDeviceGetMigMode(handle)
     count = nvml.nvmlDeviceGetMaxMigDeviceCount(handle) if mode else 0
     found = (_mig_instance(nvml, handle, index) for index in range(count))
-    return {"mode": bool(mode), "pending": bool(pending), "instances": [instance for instance in found if instance]}
+    uuid = _string(nvml.nvmlDeviceGetUUID(handle))
+    return {
+        "mode": bool(mode),
+        "pending": bool(pending),
+        "instances": [instance for instance in found if instance],
+        "gpu_instances": mig.gpu_instances(uuid) if mode else [],
+    }
 
 
 def _mig_instance(nvml: t.Any, handle: t.Any, index: int) -> Json | None:

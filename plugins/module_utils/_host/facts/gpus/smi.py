@@ -220,7 +220,9 @@ def _mig(gpu: ET.Element) -> Json | None:
         }
         for device in gpu.findall("mig_devices/mig_device")
     ]
-    return {"mode": mode, "pending": _flag(gpu, "mig_mode/pending_mig"), "instances": instances}
+    pending = _flag(gpu, "mig_mode/pending_mig")
+    # Only NVML tells the instances of GPUs, as opposed to the devices in them.
+    return {"mode": mode, "pending": pending, "instances": instances, "gpu_instances": None if mode else []}
 
 
 def _fabric(gpu: ET.Element) -> Json | None:

@@ -56,7 +56,7 @@ def test_every_field_of_a_healthy_hopper(nvml: SetNvml) -> None:
             "uncorrected_total": 0,
         },
         "remapped_rows": {"correctable": 0, "uncorrectable": 0, "pending": False, "failure": False},
-        "mig": {"mode": False, "pending": False, "instances": []},
+        "mig": {"mode": False, "pending": False, "instances": [], "gpu_instances": []},
         "nvlink": {"links": 18, "active": 18, "version": 4},
         "fabric": {
             "state": "Completed",
@@ -218,7 +218,16 @@ def test_mig_instances_and_a_pending_mode(nvml: SetNvml) -> None:
     assert len(uuids) == 4 and all(
         re.fullmatch("MIG-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", uuid) for uuid in uuids
     )
-    assert second == {"mode": False, "pending": True, "instances": []}
+    assert [(each["id"], each["profile"], each["start"], each["size"]) for each in first["gpu_instances"]] == [
+        (3, "2g.20gb", 0, 2),
+        (9, "1g.10gb+me", 2, 1),
+        (2, "3g.40gb", 4, 4),
+    ]
+    assert first["gpu_instances"][0]["compute_instances"] == [
+        {"id": 0, "profile": "1c.2g.20gb", "start": 0, "size": 1},
+        {"id": 1, "profile": "1c.2g.20gb", "start": 1, "size": 1},
+    ]
+    assert second == {"mode": False, "pending": True, "instances": [], "gpu_instances": []}
 
 
 @pytest.mark.parametrize(("key", "address"), [("error", None), ("handle_error", None), ("late", "0000:2a:00.0")])

@@ -52,7 +52,7 @@ def test_hopper_550_with_a_fabric_in_progress_and_errors() -> None:
             "uncorrected_total": 0,
         },
         "remapped_rows": {"correctable": 0, "uncorrectable": 0, "pending": False, "failure": False},
-        "mig": {"mode": False, "pending": False, "instances": []},
+        "mig": {"mode": False, "pending": False, "instances": [], "gpu_instances": []},
         "fabric": {
             "state": "Completed",
             "status": "Success",

@@ -1,0 +1,49 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+"""The GPU instances of GPUs with MIG, and their places. Only NVML names them, only to root, and without pynvml."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import forked
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import DriverReport
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import model
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.library import SONAME, Driver, DriverError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+
+def gpu_instances(uuid: str, library: str | None = None) -> list[Json] | None:
+    """Return the GPU instances of a GPU, or None if the driver does not tell them. The call may hang."""
+    try:
+        facts = model.facts(Driver(library or SONAME).gpu(uuid))
+    except (OSError, DriverError):
+        return None
+    return facts["gpu_instances"] if facts else None
+
+
+class Child:
+    """A process that asks for the GPU instances of all GPUs, where nvidia-smi tells the rest."""
+
+    def __init__(self, library: str | None = None) -> None:
+        """Fork. ``library`` is the path of NVML's library if the linker cannot find it."""
+        self._child = forked.Child(lambda: _ask(library))
+
+    def complete(self, report: DriverReport, deadline: float) -> None:
+        """Add the GPU instances to the report of another source, as far as they are known by the deadline."""
+        known = {message["address"]: message["gpu_instances"] for message in self._child.read(deadline).messages()}
+        for gpu in report.gpus:
+            if gpu.values.get("mig"):
+                gpu.values["mig"]["gpu_instances"] = known.get(gpu.address)
+
+
+def _ask(library: str | None) -> t.Iterator[Json]:
+    try:
+        for gpu in Driver(library or SONAME).gpus():
+            facts = model.facts(gpu)
+            yield {"address": gpu.address, "gpu_instances": facts["gpu_instances"] if facts else None}
+    except (OSError, DriverError):
+        return

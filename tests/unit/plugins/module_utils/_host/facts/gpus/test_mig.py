@@ -1,0 +1,49 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import time
+import typing as t
+from pathlib import Path
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import mig
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import (
+    DriverReport,
+    GpuReport,
+)
+
+from lab.nvml import H100, L4, Instance, machine
+
+SetNvml = t.Callable[..., None]
+FIRST = "GPU-23300000-0000-4000-8000-000000000000"
+
+
+def divided(nvml: SetNvml) -> None:
+    gpus = machine(H100, 2)
+    gpus[0].keys |= {"mig": 1, "mig_pending": 1}
+    gpus[0].instances = [Instance("3g.40gb", 4)]
+    nvml(gpus)
+
+
+def complete(values: dict[str, t.Any]) -> t.Any:
+    report = DriverReport("nvidia-smi", gpus=[GpuReport("0000:18:00.0", values), GpuReport(None)])
+    mig.Child().complete(report, time.monotonic() + 10)
+    return values.get("mig")
+
+
+def test_the_places_of_instances_are_asked_of_nvml(nvml: SetNvml) -> None:
+    divided(nvml)
+    (instance,) = mig.gpu_instances(FIRST) or []
+    assert (instance["profile"], instance["start"], instance["size"]) == ("3g.40gb", 4, 4)
+    assert complete({"mig": {"mode": True, "gpu_instances": None}}) == {"mode": True, "gpu_instances": [instance]}
+    assert complete({"mig": None}) is None
+
+
+def test_what_nvml_does_not_tell_is_none(nvml: SetNvml) -> None:
+    assert mig.gpu_instances(FIRST) is None
+    assert complete({"mig": {"mode": True, "gpu_instances": None}}) == {"mode": True, "gpu_instances": None}
+    nvml(machine(L4, 1))
+    assert mig.gpu_instances("GPU-27b80000-0000-4000-8000-000000000000") is None
+    assert mig.gpu_instances(FIRST, str(Path("/nonexistent/libnvidia-ml.so.1"))) is None
