@@ -21,7 +21,7 @@ import typing as t
 
 import urllib3
 
-from lab.cluster.api import Api, ApiError, Json, now
+from lab.cluster.api import Api, ApiError, Json
 from lab.cluster.nodes.agents import device_plugin, feature_discovery
 from lab.cluster.nodes.agents.config_manager import INIT, ConfigManager, read_at, sharing_of, started, strategy_of
 from lab.cluster.nodes.agents.facts import note
@@ -41,6 +41,7 @@ from lab.cluster.nodes.agents.pods import (
     labels_of,
     path,
     ready_condition,
+    ready_conditions,
     recover,
     release,
     running_init,
@@ -198,10 +199,7 @@ class Agents:
             statuses = (pod.get("status") or {}).get("containerStatuses") or []
             marked = pod["status"].get("phase") == "Running" and ready_condition(pod) == "False"
             if marked and statuses and all(status["ready"] for status in statuses):
-                conditions = [
-                    {"type": kind, "status": "True", "lastTransitionTime": now()}
-                    for kind in ("Ready", "ContainersReady")
-                ]
+                conditions = ready_conditions()
                 self._api.strategic(f"{path(pod)}/status", {"status": {"conditions": conditions}})
 
     def _nfd(self, node: Json, pods: list[Json]) -> None:

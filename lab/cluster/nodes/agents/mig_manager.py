@@ -118,15 +118,26 @@ class MigManager:
         name = node["metadata"]["name"]
         if self._reboots_now(node, pods):
             return
-        pod = next(filter(is_ready, with_app(pods, "nvidia-mig-manager")), None)
+        pod = next(filter(self._lives, with_app(pods, "nvidia-mig-manager")), None)
         if pod is None:
             self._sessions.pop(name, None)
             return
         session = self._session(node, pod)
-        while (value := session.take()) is not None:
-            self._begin(session, value, node, pod)
+        self._take(session, node, pod)
         if session.run is not None:
             self._go_on(session, session.run, node, pods, pod)
+            self._take(session, node, pod)
+
+    def _take(self, session: Session, node: Json, pod: Json) -> None:
+        while (value := session.take()) is not None:
+            print(f"{node['metadata']['name']}: updating to MIG config {value!r}", flush=True)
+            self._begin(session, value, node, pod)
+
+    def _lives(self, pod: Json) -> bool:
+        """Return whether a pod's process runs, which goes on while the node controller calls the pod not ready."""
+        session = self._sessions.get(pod["spec"].get("nodeName", ""))
+        mine = session is not None and session.pod == pod["metadata"]["uid"]
+        return is_ready(pod) or (mine and not pod["metadata"].get("deletionTimestamp"))
 
     # ---- the label --------------------------------------------------------------------------------------------------
 
@@ -247,6 +258,7 @@ class MigManager:
 
     def _finish(self, session: Session, run: Run, name: str, state: str) -> None:
         session.run = None
+        print(f"{name}: {state}", flush=True)
         restored = {} if session.leaves_paused else _restored(run.before)
         self._label(name, {**restored, STATE: state})
 

@@ -11,7 +11,6 @@ import typing as t
 from lab.cluster.api import Api, Json, now
 
 CRASHED = "CrashLoopBackOff"
-_NOT_READY = "ContainersNotReady"
 
 
 def path(pod: Json) -> str:
@@ -130,8 +129,9 @@ def release(api: Api, pod: Json) -> None:
 
 def fail(api: Api, pod: Json, reason: str, message: str) -> None:
     """Let the kubelet refuse a pod."""
-    status = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}", "containerStatuses": []}
-    api.merge(f"{path(pod)}/status", {"status": status})
+    words = {"reason": reason, "message": f"Pod was rejected: {message}"}
+    status = {"phase": "Failed", "conditions": ready_conditions("PodFailed"), "containerStatuses": [], **words}
+    api.strategic(f"{path(pod)}/status", {"status": status})
 
 
 def crash(api: Api, pod: Json, container: str, *, init: bool = False) -> None:
@@ -175,10 +175,14 @@ def _report(api: Api, pod: Json, container: str, changed: Json, *, init: bool, r
         for entry in statuses(pod, init=init)
     ]
     ready = not init and all(entry["ready"] for entry in entries)
-    conditions = [
-        {"type": kind, "status": str(ready), "lastTransitionTime": now(), "reason": None if ready else _NOT_READY}
-        for kind in ("Ready", "ContainersReady")
-    ]
+    conditions = ready_conditions(None if ready else "ContainersNotReady")
     status = {"phase": "Pending" if init else "Running", "conditions": conditions}
     key = "initContainerStatuses" if init else "containerStatuses"
     api.strategic(f"{path(pod)}/status", {"status": {**status, key: entries}})
+
+
+def ready_conditions(trouble: str | None = None) -> list[Json]:
+    """Return the conditions of a pod that is ready, or the reason why it is not."""
+    status, moment = str(trouble is None), now()
+    kinds = ("Ready", "ContainersReady")
+    return [{"type": kind, "status": status, "lastTransitionTime": moment, "reason": trouble} for kind in kinds]
