@@ -1,0 +1,173 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+"""What a call changes on each node, and its result. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import GpuPod
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import config, node
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.config import Configuration
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+HELD_FOR = "sharing"
+"""The purpose for which nodes are held while a change interrupts their pods."""
+
+_ALLOW = "Drain the nodes first, or set allow_disruption: true, with which the pods are evicted."
+
+
+@dataclasses.dataclass
+class Change:
+    """What happens to one node, and how far it is."""
+
+    name: str
+    key: str | None
+    """The value that the node's label shall have, or None for no label."""
+    wanted: Configuration | None
+    """What the node shall do, or None if the ClusterPolicy's default decides, which is not ours to know."""
+    key_before: str | None
+    before: dict[str, int]
+    """What the node offered to pods before."""
+    pods: list[GpuPod] = dataclasses.field(default_factory=list)
+    interrupts: str = ""
+    is_held: bool = False
+    """Whether an earlier run has left the node held."""
+
+    after: dict[str, int] = dataclasses.field(default_factory=dict)
+    changed: bool = False
+    state: str = "unchanged"
+    missing: str = ""
+    reason: str = ""
+    evicted: list[str] = dataclasses.field(default_factory=list)
+    repaired: list[str] = dataclasses.field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def relabels(self) -> bool:
+        """Whether the node's label changes."""
+        return self.key != self.key_before
+
+    def as_result(self) -> Json:
+        """Return the node's entry in the module's result."""
+        return {
+            "node": self.name,
+            "configuration": self.wanted.name if self.wanted and self.key else "",
+            "key": self.key or "",
+            "strategy": self.wanted.strategy if self.wanted else "",
+            "changed": self.changed,
+            "state": self.state,
+            "waits_for": self.missing if self.state != "done" else "",
+            "failed": self.state == "failed",
+            "reason": self.reason,
+            "interrupts": self.interrupts,
+            "pods": [f"{pod.namespace}/{pod.name}" for pod in self.pods] if self.interrupts else [],
+            "evicted": sorted(self.evicted),
+            "repaired": sorted(self.repaired),
+            "resources_before": self.before,
+            "resources_after": self.after,
+            "seconds": self.seconds,
+        }
+
+
+def changes_of(
+    targets: t.Mapping[str, tuple[str | None, Configuration | None]], fleet: t.Mapping[str, Json]
+) -> list[Change]:
+    """Return the changes of nodes whose label, sharing or hold is not as it should be yet, and of those that are right.
+
+    ``targets`` maps nodes to the value of their label and to what they shall do.
+    """
+    return [_change_of(fleet[name], key, wanted) for name, (key, wanted) in targets.items()]
+
+
+def _change_of(found: Json, key: str | None, wanted: Configuration | None) -> Change:
+    change = Change(
+        name=name_of(found),
+        key=key,
+        wanted=wanted,
+        key_before=labels_of(found).get(names.PLUGIN_CONFIG),
+        before=nodes.gpu_quantities(found, "allocatable"),
+        is_held=HELD_FOR in hold.hold_of(found).purposes,
+    )
+    change.after = change.before
+    change.missing = node.missing(found, wanted) if wanted else ""
+    change.state = "pending" if change.relabels or change.missing or change.is_held else "unchanged"
+    return change
+
+
+def find_interruptions(changes: t.Iterable[Change], fleet: t.Mapping[str, Json], running: t.Iterable[GpuPod]) -> None:
+    """Set which pods each change concerns, and why it interrupts them."""
+    by_node: dict[str, list[GpuPod]] = {}
+    for pod in running:
+        by_node.setdefault(pod.node, []).append(pod)
+    for change in changes:
+        change.pods = by_node.get(change.name, []) if change.relabels else []
+        held: dict[str, int] = {}
+        for pod in change.pods:
+            for resource, number in pod.gpus.items():
+                held[resource] = held.get(resource, 0) + number
+        change.interrupts = node.interruption(fleet[change.name], change.wanted or config.PLAIN, held)
+
+
+def permit(changes: t.Sequence[Change], allowed: bool, check_mode: bool) -> list[str]:
+    """Raise if changes interrupt pods without permission. Return warnings: in check mode this one, and what stays."""
+    hit = [change for change in changes if change.interrupts]
+    warnings = []
+    if hit and not allowed:
+        message = f"{_interrupted(hit)} {_ALLOW}"
+        if not check_mode:
+            raise GpuOpsError(message, reason="Disruption", nodes=[change.as_result() for change in changes])
+        warnings.append(message)
+    stay = [change for change in changes if change.pods and not change.interrupts]
+    if stay:
+        pods = [f"{pod.namespace}/{pod.name}" for change in stay for pod in change.pods]
+        warnings.append(
+            f"{_count(pods, 'GPU pod')} on {first_few([change.name for change in stay])} ({first_few(pods)}) "
+            f"{'keeps its' if len(pods) == 1 else 'keep their'} devices. Until they have ended, other pods can get the "
+            "same GPUs."
+        )
+    return warnings
+
+
+def _interrupted(hit: t.Sequence[Change]) -> str:
+    pods = [f"{pod.namespace}/{pod.name}" for change in hit for pod in change.pods]
+    causes = "; ".join(dict.fromkeys(change.interrupts for change in hit))
+    where = first_few([change.name for change in hit])
+    return f"This change interrupts {_count(pods, 'GPU pod')} ({first_few(pods)}) on {where}: {causes}."
+
+
+def _count(items: t.Sequence[object], noun: str) -> str:
+    return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}"
+
+
+def report(changes: t.Sequence[Change]) -> Json:
+    """Return the part of the module's result about nodes."""
+    rows = [change.as_result() for change in changes]
+    return {
+        "nodes": rows,
+        "summary": {
+            "nodes": len(rows),
+            "changed": sum(row["changed"] for row in rows),
+            "failed": sum(row["failed"] for row in rows),
+            "evicted": sum(len(row["evicted"]) for row in rows),
+        },
+    }
+
+
+def failure(changes: t.Sequence[Change], stop: str) -> GpuOpsError:
+    """Return the error about nodes that failed. ``stop`` says why the others were not begun, if so."""
+    bad = [f"{change.name}: {one_line(change.reason)}" for change in changes if change.state == "failed"]
+    left = [change.name for change in changes if change.state == "pending"]
+    rest = f" Not begun: {first_few(left)}." if left else ""
+    again = "Run it again; it does not repeat what is done."
+    message = f"{stop.rstrip('.') or first_few(bad, separator='; ')}.{rest} {again}"
+    return GpuOpsError(message, reason="NodesFailed")
