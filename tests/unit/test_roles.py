@@ -157,7 +157,7 @@ def test_the_plays_in_the_readme_target_the_hosts_that_their_tasks_need(role: Pa
     plays = [play for block in re.findall(r"```yaml\n(.*?)```", text, re.S) for play in yaml.safe_load(block)]
     for name, play in zip(load(role / "meta" / "readme.yml")["plays"], plays, strict=True):
         modules = {key for task in entry_point(role, name) if "delegate_to" not in task for key in task}
-        on_host = bool({"gpuops.nvidia.gpu_facts", "gpuops.nvidia.package_hold"} & modules)
+        on_host = bool({f"gpuops.nvidia.{name}" for name in ("gpu_facts", "package_hold", "mig_partition")} & modules)
         assert on_host != bool(modules & {*cluster, "gpuops.nvidia.operator_chart_info"}), name
         assert (play["hosts"], play.get("become", False)) == (("gpu_hosts", True) if on_host else ("localhost", False))
 
