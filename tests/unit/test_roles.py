@@ -125,7 +125,11 @@ def connection_of(role: Path) -> dict[str, t.Any]:
     return load(role / "tasks" / "main.yml")[0].get("module_defaults", {})
 
 
-CLUSTER_ROLES = [role for role in ROLES if role.name in ("host_change", "operator", "preflight", "verify")]
+CLUSTER_ROLES = [
+    role
+    for role in ROLES
+    if role.name in ("host_change", "mig", "operator", "preflight", "scheduling", "sharing", "verify")
+]
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)

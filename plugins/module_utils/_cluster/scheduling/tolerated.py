@@ -20,7 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-EVICTS = "NoExecute"
+NO_EXECUTE = "NoExecute"
 
 Tolerations = list[Json]
 Planned = list[tuple[Json, list[Json]]]
@@ -53,7 +53,7 @@ def untolerated(taints: t.Iterable[Json], tolerations: Tolerations) -> list[Json
 
 def keeps_away(taint: Json) -> bool:
     """Return whether a taint keeps pods away (PreferNoSchedule does not)."""
-    return taint["effect"] in ("NoSchedule", EVICTS)
+    return taint["effect"] in ("NoSchedule", NO_EXECUTE)
 
 
 def _runs_on(pod: Json, node: Json) -> bool:
@@ -161,4 +161,4 @@ def _is_evicted(pod: Json, taints: list[Json]) -> bool:
     lasting = [
         toleration for toleration in pod["spec"].get("tolerations") or [] if toleration.get("tolerationSeconds") is None
     ]
-    return bool(untolerated([taint for taint in taints if taint["effect"] == EVICTS], lasting))
+    return bool(untolerated([taint for taint in taints if taint["effect"] == NO_EXECUTE], lasting))
