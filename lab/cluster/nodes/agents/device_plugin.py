@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from lab.cluster.api import Json
-from lab.cluster.nodes.agents.feature_discovery import GPU, PREFIX, dotted
+from lab.cluster.nodes.agents.feature_discovery import GPU, PREFIX, dotted, is_part
 from lab.cluster.nodes.agents.mig import Layout
 from lab.cluster.nodes.agents.sharing import Sharing
 
@@ -28,7 +28,7 @@ def offered(layout: Layout, strategy: str, sharing: Sharing) -> dict[str, int]:
         raise PluginError("unable to validate flags: using --mig-strategy=mixed is not supported with MPS")
     devices = _devices(layout, strategy)
     if sharing.strategy == "mps" and any(gpu is not None for gpu in layout):
-        raise PluginError("MPS sharing is not supported for mig devices")
+        raise PluginError("sharing using MPS is not supported for MIG devices")
     return {sharing.name(name): count * sharing.replicas.get(name, 1) for name, count in devices.items()}
 
 
@@ -42,6 +42,8 @@ def _devices(layout: Layout, strategy: str) -> dict[str, int]:
         _assert_uniform(enabled, whole)
     for gpu in enabled:
         for profile, count in gpu.items():
+            if strategy == "mixed" and is_part(profile):
+                raise PluginError(f"MIG profile '{profile}' does not match any resource patterns")
             name = GPU if strategy == "single" else f"{PREFIX}mig-{dotted(profile)}"
             found[name] = found.get(name, 0) + count
     return found

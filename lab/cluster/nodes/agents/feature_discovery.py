@@ -20,7 +20,7 @@ from lab.nvml.profiles import Profile
 PREFIX = "nvidia.com/"
 GPU = "nvidia.com/gpu"
 _OWN = re.compile(
-    r"nvidia\.com/(cuda\.|gfd\.|mig-|mig\.(capable|strategy)$|mps\.capable$|gpu\.(product|count|replicas|memory|family|"
+    r"nvidia\.com/(cuda\.|gfd\.|vgpu\.|mig-|mig\.(capable|strategy)$|mps\.capable$|gpu\.(product|count|replicas|memory|family|"
     r"compute\.|machine|mode|sharing-strategy|multiprocessors|slices\.|engines\.))"
 )
 _CUDA = {"580": "13.0", "595": "13.2"}
@@ -42,6 +42,7 @@ def labels(node: Json, driver: str, strategy: str, sharing: Sharing) -> dict[str
         "gpu.mode": "compute",
         "mig.capable": str(model.mig_capable).lower(),
         "mps.capable": str(sharing.strategy == "mps").lower(),
+        "vgpu.present": "false",
         "gfd.timestamp": str(int(time.time())),
     }
     resources = _gpus(model, layout, sharing)
@@ -134,13 +135,13 @@ def _resource(resource: str, parts: list[str], count: int, sharing: Sharing | No
 
 def _attributes(resource: str, name: str, profiles: t.Mapping[str, Profile]) -> dict[str, str]:
     """Describe a MIG device. One such as 1c.3g.40gb has the memory and engines of its GPU instance."""
-    whole = name.partition(".")[2] if name.partition(".")[0].endswith("c") else name
+    whole = name.partition(".")[2] if is_part(name) else name
     profile = profiles[whole]
     copy, decoder, jpeg, ofa = profile.engines
     compute = int(name.partition("c.")[0]) if whole != name else profile.slices
     values = {
         "memory": profile.memory_mib,
-        "multiprocessors": profile.multiprocessors * compute // profile.slices,
+        "multiprocessors": next(item.multiprocessors for item in profiles.values() if item.slices == compute),
         "slices.gi": profile.slices,
         "slices.ci": compute,
         "engines.copy": copy,
@@ -155,3 +156,8 @@ def _attributes(resource: str, name: str, profiles: t.Mapping[str, Profile]) -> 
 def dotted(profile: str) -> str:
     """Return a profile's name as it appears in the names of resources."""
     return profile.replace("+", ".")
+
+
+def is_part(profile: str) -> bool:
+    """Return whether a profile such as 1c.3g.40gb is a part of a GPU instance."""
+    return profile.partition(".")[0].endswith("c")

@@ -235,11 +235,12 @@ class MigManager:
         session.run = None
         busy = run.fault in ("busy", "left-paused") or any(map(holds_a_gpu, pods))
         stuck = run.fault in ("mode", "mode-stays") and not mig.mode_applied(run.entries, layout, device)
+        changed = mig.with_mode(run.entries, layout, device)
+        # A GPU that no entry names makes the check of the mode fail too.
+        if _with_reboot(pod) and (busy or stuck or not mig.mode_applied(run.entries, changed, device)):
+            self._reboot(name, layout if run.fault == "mode-stays" else changed)
+            return
         if busy or stuck:
-            if _with_reboot(pod):
-                pending = layout if run.fault == "mode-stays" else mig.with_mode(run.entries, layout, device)
-                self._reboot(name, pending)
-                return
             session.leaves_paused |= run.fault == "left-paused"
             self._finish(session, run, name, "failed")
             return
