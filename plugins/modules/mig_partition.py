@@ -97,7 +97,7 @@ notes:
   - An Ampere GPU takes a new mode with a reset, for which nothing may hold it. If something does, such as DCGM, the
     mode stays pending, RV(pending) names the processes, and the unit creates the instances at the next boot. Later GPUs
     take the mode at once.
-  - MIG turns a GPU's NVLinks off.
+  - Instances have no peer-to-peer traffic with other GPUs, neither through NVLink nor through PCIe.
 seealso:
   - module: gpuops.nvidia.gpu_facts
 """

@@ -67,6 +67,8 @@ def _partition(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> 
         by_index = {each.gpu.index: each.after for each in plans}
         now = [by_index.get(gpu.index, gpu) for gpu in before]
     else:
+        if unit.differs:
+            host.assert_writable(restore.UNIT, "GPUs and the unit that restores their layout")
         reasons = _apply(before, steps, options["timeout"])
         now = gpus(options["timeout"]) if steps else before
     return _result(host, before, now, plans, reasons, unit, check_mode)

@@ -58,3 +58,11 @@ def test_a_library_that_crashes_is_an_error(host: MigHost, nvml: SetNvml) -> Non
     nvml(machine(H100, 1, crash=1))
     with pytest.raises(GpuOpsError, match="The driver ended the process while it was asked for its GPUs"):
         partition.gpus(10)
+
+
+def test_without_a_place_for_the_unit_nothing_changes(host: MigHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "writable", lambda path: False)
+    with pytest.raises(GpuOpsError, match="is not writable, so the GPUs and the unit that restores") as raised:
+        partition.partition(host, {**OPTIONS, "layout": [entry(instances={})]}, check_mode=False)
+    assert raised.value.reason == "NotWritable"
+    assert [gpu.mode for gpu in partition.gpus(10)] == [False, False]
