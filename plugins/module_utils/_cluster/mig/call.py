@@ -22,7 +22,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan im
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.read import Reader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.result import Row
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.run import Run, Work
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import PURPOSE, Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import MIG_PURPOSE, Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.targets import targets
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import MIG_DISABLED
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import full_name, labels_of
@@ -35,7 +35,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Options = t.Mapping[str, t.Any]
 
-NAMES = {"sizes": "max_unavailable", "max_out": "max_failed", "groups": "group_by", "members": "nodes"}
+ROLLOUT_WORDS = {"sizes": "max_unavailable", "max_out": "max_failed", "groups": "group_by", "members": "nodes"}
 _CHANGING = ("change", "resume", "wait")
 
 
@@ -49,7 +49,7 @@ def configure(cluster: Cluster, options: Options) -> tuple[Json, list[str]]:
 
 def _drain_options(options: Options) -> Json:
     """Return the options of node maintenance: all of those that have the same name, and the others."""
-    fixed = {"state": "drained", "purpose": PURPOSE, "timeout": options["drain_timeout"]}
+    fixed = {"state": "drained", "purpose": MIG_PURPOSE, "timeout": options["drain_timeout"]}
     return {**options, **fixed, "skip_wait_for_delete_timeout": None, "max_in_maintenance": None}
 
 
@@ -96,7 +96,7 @@ class _Call:
         claim = self._claim()
         elsewhere = [node for node in chosen if hold.is_held_elsewhere(node, claim)]
         if elsewhere:
-            raise hold.held_elsewhere(elsewhere, PURPOSE)
+            raise hold.held_elsewhere(elsewhere, MIG_PURPOSE)
         pods = self._reader.pods(self._fleet, [name for name, each in plans.items() if each.todo in _CHANGING])
         made = maintenance.plan(chosen, pods, self._fleet.options, claim, self._fleet.holders_of)
         return {change.name: change for change in made}
@@ -104,14 +104,14 @@ class _Call:
     def _claim(self) -> hold.Claim:
         options, now = self._options, self._fleet.now
         return hold.Claim(
-            PURPOSE, hold.new_stamp(now), now, options["lease"], options["take_over"], options["pause_nvsentinel"]
+            MIG_PURPOSE, hold.new_stamp(now), now, options["lease"], options["take_over"], options["pause_nvsentinel"]
         )
 
     def _window(self, nodes: t.Mapping[str, Json], changes: t.Collection[str], sights: t.Mapping[str, Sight]) -> Window:
         options = self._options
         groups = {name: labels_of(nodes[name]).get(options["group_by"]) for name in sights}
         grouped = groups if options["group_by"] else None
-        limits = (options["max_unavailable"], options["canary"], grouped, options["max_failed"], NAMES)
+        limits = (options["max_unavailable"], options["canary"], grouped, options["max_failed"], ROLLOUT_WORDS)
         wishes = Wishes(*limits)
         wishes.check(list(sights))
         if isinstance(wishes.canary, list):  # a canary that has its layout is done
@@ -138,7 +138,7 @@ class _Call:
             message = f"The call was interrupted. {_closing(rows)}"
             raise GpuOpsError(message, reason="Interrupted", **result.report(rows.values())) from e
         failed = [f"{row.node}: {one_line(row.reason)}" for row in rows.values() if row.failed]
-        allowed = Wishes(max_out=self._options["max_failed"], names=NAMES).may_be_out(len(work.changes))
+        allowed = Wishes(max_out=self._options["max_failed"], names=ROLLOUT_WORDS).may_be_out(len(work.changes))
         if run.stop or len(failed) > allowed:
             said = f"{run.stop.rstrip('.')}." if run.stop else f"{first_few(failed, separator='; ')}."
             raise GpuOpsError(f"{said} {_closing(rows)}", reason="NodesFailed", **result.report(rows.values()))

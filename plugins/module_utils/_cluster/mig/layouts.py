@@ -22,7 +22,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import names, parted
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 
-KEY = "config.yaml"
+LAYOUTS_KEY = "config.yaml"
 """The MIG manager reads only this key."""
 
 _SHOWN = 12
@@ -76,7 +76,7 @@ class Catalog:
             return Source(name, problem=f"does not exist, {asked}so the MIG manager cannot start")
         text = self._maps[name]
         if text is None:
-            return Source(name, problem=f"has no key {KEY}, so the MIG manager cannot start")
+            return Source(name, problem=f"has no key {LAYOUTS_KEY}, so the MIG manager cannot start")
         layouts, problem = self._parse(text)
         # All nodes with the same trouble are named in one sentence, so it must not contain their names.
         return Source(f"<node>{MIG_NODE_LAYOUTS}" if name == own else name, layouts, problem)

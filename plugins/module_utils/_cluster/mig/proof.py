@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.eviction import CORDON_TAINT
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import MIG_RESOURCE_PREFIX
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import smoke_test
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 
@@ -44,4 +45,4 @@ def prove(cluster: Cluster, workload: t.Mapping[str, t.Any], resources: t.Mappin
 
 def resource_of(offered: t.Mapping[str, int]) -> str:
     """Return the resource to request: the first MIG device, if the node has any under a name of its own."""
-    return max(sorted(offered), key=lambda name: name.startswith("nvidia.com/mig-"), default="")
+    return max(sorted(offered), key=lambda name: name.startswith(MIG_RESOURCE_PREFIX), default="")

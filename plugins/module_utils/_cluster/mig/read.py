@@ -13,7 +13,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import KEY, Catalog
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import LAYOUTS_KEY, Catalog
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan import Stack
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import SightSlimmer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import name_of
@@ -121,7 +121,7 @@ class Reader:
 
 
 def _text(item: Json) -> str | None:
-    return (item.get("data") or {}).get(KEY)
+    return (item.get("data") or {}).get(LAYOUTS_KEY)
 
 
 def _status(row: t.Mapping[str, t.Any]) -> str:

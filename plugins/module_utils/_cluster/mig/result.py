@@ -14,11 +14,11 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.result import NodeResult
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan import NodePlan, Todo
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import PURPOSE, Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import MIG_PURPOSE, Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-KEPT = f"It stays cordoned for the purpose {PURPOSE}."
+STAYS_CORDONED = f"It stays cordoned for the purpose {MIG_PURPOSE}."
 """The end of the reason why a node failed that was not put back."""
 
 
@@ -60,7 +60,7 @@ class Row:
 
     def keep(self) -> None:
         """Record that a node that failed was not put back."""
-        self.kept, self.reason = True, f"{self.reason} {KEPT}"
+        self.kept, self.reason = True, f"{self.reason} {STAYS_CORDONED}"
 
     def as_result(self) -> Json:
         """Return the node's part of the module's result."""

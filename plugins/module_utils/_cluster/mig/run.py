@@ -29,7 +29,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.read im
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.result import Row
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import (
     GPUS_NOTE,
-    PURPOSE,
+    MIG_PURPOSE,
     Sight,
     version_of,
 )
@@ -39,7 +39,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window impo
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-POLL_S = 0.2
+ROLLOUT_POLL_S = 0.2
 """How long to wait between two looks. A look listens for changes for a second."""
 
 LOOK_ELSEWHERE_S = 10.0
@@ -48,7 +48,7 @@ LOOK_ELSEWHERE_S = 10.0
 MANAGERS_S = 5.0
 """How often to read the MIG managers' pods while a node waits for one."""
 
-RUNNING = "Running"
+MANAGER_RUNS = "Running"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Run:
         """Change the nodes. After a failure or a signal, put back those on which nothing has been changed yet."""
         self._begin_without_drain()
         try:
-            waiting.until(self._tick, poll_s=POLL_S, on_outage=lambda error: self._say(error.msg))
+            waiting.until(self._tick, poll_s=ROLLOUT_POLL_S, on_outage=lambda error: self._say(error.msg))
         finally:
             self._fleet.interruption.disregard()
             self._put_back()
@@ -256,7 +256,7 @@ class Run:
             self._marks[name] = sight.marks
             self._tracks[name] = track = dataclasses.replace(track, moved=now)
         self.rows[name].state = sight.state
-        status = self._managers.get(name, "") if self._managers else RUNNING
+        status = self._managers.get(name, "") if self._managers else MANAGER_RUNS
         work = self._work
         return Seen(sight, work.plans[name], track, work.settings, now, version_of(node), status)
 
@@ -337,7 +337,7 @@ class Run:
             self._fleet.each(self._unlabel, [name for name, is_done in due.items() if is_done])
         fleet, now = self._fleet, time.monotonic()
         done, errors = release(
-            fleet, dict.fromkeys(due, lambda node: hold.release_patch(node, PURPOSE, fleet.holders_of(node)))
+            fleet, dict.fromkeys(due, lambda node: hold.release_patch(node, MIG_PURPOSE, fleet.holders_of(node)))
         )
         for name, (node, changed) in done.items():
             row = self.rows[name]

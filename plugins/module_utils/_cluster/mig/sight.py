@@ -24,7 +24,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import table
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-PURPOSE = "mig"
+MIG_PURPOSE = "mig"
 """What nodes are held for during a change."""
 
 GPUS_NOTE = "gpuops.nvidia/gpus"
@@ -98,7 +98,7 @@ class Sight:
     @property
     def is_held(self) -> bool:
         """Whether a run of this module holds the node."""
-        return PURPOSE in hold.hold_of(self.node).purposes
+        return MIG_PURPOSE in hold.hold_of(self.node).purposes
 
     @property
     def paused(self) -> tuple[str, ...]:

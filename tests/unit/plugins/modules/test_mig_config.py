@@ -39,7 +39,7 @@ def configure(run_module: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPa
     for module, name, seconds in (
         (drain, "LATE_PODS_S", 0.02),
         (drain, "EVICTION_RETRY_S", 0.02),
-        (_run, "POLL_S", 0.01),
+        (_run, "ROLLOUT_POLL_S", 0.01),
         (_run, "MANAGERS_S", 0.05),
         (repair, "RESET_S", 0.05),
         (repair, "LOST_S", 0.3),
