@@ -193,7 +193,7 @@ notes:
   - The module needs permission to list and patch nodes, to list ClusterPolicies and pods in all namespaces, to patch
     the ClusterPolicy, and in the operator's namespace to get, create, patch and delete ConfigMaps and to list
     DaemonSets and pods. To explain failures it reads logs and events there, and to repair them it deletes pods. To
-    drain, it needs what M(gpuops.nvidia.node_maintenance) needs. The ClusterRoles C(gpuops-share) have all of it.
+    drain, it needs what M(gpuops.nvidia.node_maintenance) needs. The ClusterRoles C(gpuops-sharing) have all of it.
   - Sharing isolates nothing. Pods with time-slices of a GPU can use up its memory, and a fault of one can end the
     others.
   - A pod that had a whole GPU before the change keeps it, but has to share it from then on. The module warns of such

@@ -202,7 +202,7 @@ def _spelled(value: t.Any, shape: Json) -> t.Any:
     if not isinstance(value, dict) or shape is _SHARING:
         return value
     right = {name.lower(): name for name in shape}
-    spelled = {right.get(str(key).lower(), key): below for key, below in value.items()}
+    spelled: Json = {right.get(str(key).lower(), str(key)): below for key, below in value.items()}
     return {
         key: _spelled(below, shape[key]) if isinstance(shape.get(key), dict) else below
         for key, below in spelled.items()
