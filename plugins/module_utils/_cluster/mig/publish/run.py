@@ -15,7 +15,7 @@ import typing as t
 from ansible.module_utils.common.yaml import yaml_dump
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import reference
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import KEY, Catalog
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import LAYOUTS_KEY, Catalog
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish import book, hosts, wishes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish.hosts import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import SightSlimmer
@@ -29,8 +29,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.table import Mo
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-MANAGED_BY = {"app.kubernetes.io/managed-by": "gpuops.nvidia"}
-OURS = "gpuops.nvidia/mig-layouts"
+_MARK = {"app.kubernetes.io/managed-by": "gpuops.nvidia"}
+_OURS = "gpuops.nvidia/mig-layouts"
 """Annotation of the ConfigMap with the names of the layouts that were declared; all others are NVIDIA's."""
 
 Warn = t.Callable[[str], None]
@@ -52,7 +52,7 @@ class _Publication:
         self._maps = {name_of(item): item for item in cluster.list(self._path("")) or []}
         self._hosts = hosts.hosts(observe.NodeReader(cluster, SightSlimmer()).read())
         self._refuse_foreign()
-        texts = {name: (item.get("data") or {}).get(KEY) for name, item in self._maps.items()}
+        texts = {name: (item.get("data") or {}).get(LAYOUTS_KEY) for name, item in self._maps.items()}
         self._before = Catalog(texts, reference.MIG_LAYOUTS.of(self._policy).get("name", ""))
         self._own = Catalog(texts)
 
@@ -61,7 +61,7 @@ class _Publication:
 
     def _refuse_foreign(self) -> None:
         existing = self._maps.get(self._name)
-        if existing and not labels_of(existing).items() >= MANAGED_BY.items():
+        if existing and not labels_of(existing).items() >= _MARK.items():
             raise GpuOpsError(
                 f"The ConfigMap {self._namespace}/{self._name} was not made by mig_layout. "
                 "Choose another name (config_map), or delete it.",
@@ -83,12 +83,12 @@ class _Publication:
 
     def _published(self) -> Layouts:
         """Return all layouts of our ConfigMap."""
-        text = ((self._maps.get(self._name) or {}).get("data") or {}).get(KEY)
+        text = ((self._maps.get(self._name) or {}).get("data") or {}).get(LAYOUTS_KEY)
         return {} if text is None else Catalog({self._name: text}, self._name).of("").layouts
 
     def _declared(self) -> Layouts:
         """Return the layouts that earlier runs have published beside NVIDIA's."""
-        note = annotations_of(self._maps[self._name]).get(OURS, "[]") if self._name in self._maps else "[]"
+        note = annotations_of(self._maps[self._name]).get(_OURS, "[]") if self._name in self._maps else "[]"
         names, published = set(json.loads(note)), self._published()
         return {name: entries for name, entries in published.items() if name in names}
 
@@ -158,7 +158,7 @@ class _Publication:
         written = io.StringIO()
         yaml_dump(parted.plain(layouts), written, sort_keys=False)
         old, text, note = self._text(), written.getvalue(), json.dumps(sorted(declared))
-        changed = old != text or annotations_of(self._maps[self._name]).get(OURS) != note
+        changed = old != text or annotations_of(self._maps[self._name]).get(_OURS) != note
         if changed:
             self._cluster.apply(self._path(self._name), self._body(text, note), force=True)
         change = reference.point(self._cluster, self._policy, reference.MIG_LAYOUTS, {"name": self._name})
@@ -166,11 +166,11 @@ class _Publication:
 
     def _body(self, text: str, note: str) -> Json:
         metadata = {"name": self._name, "namespace": self._namespace}
-        marks = {"labels": dict(MANAGED_BY), "annotations": {OURS: note}}
-        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, **marks}, "data": {KEY: text}}
+        marks = {"labels": dict(_MARK), "annotations": {_OURS: note}}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, **marks}, "data": {LAYOUTS_KEY: text}}
 
     def _text(self) -> str | None:
-        return ((self._maps.get(self._name) or {}).get("data") or {}).get(KEY)
+        return ((self._maps.get(self._name) or {}).get("data") or {}).get(LAYOUTS_KEY)
 
     def _remove(self) -> Json:
         """Give the reference back, and delete the ConfigMap once nobody mounts it."""
