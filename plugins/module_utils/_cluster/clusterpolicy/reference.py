@@ -42,7 +42,7 @@ class Reference:
         return {key: str(value) for key, value in (operand.get(self.block) or {}).items() if value}
 
 
-MIG_LAYOUTS = Reference("migManager", "gpuops.nvidia-mig")
+MIG_REFERENCE = Reference("migManager", "gpuops.nvidia-mig")
 SHARING = Reference("devicePlugin", "gpuops.nvidia-sharing")
 
 

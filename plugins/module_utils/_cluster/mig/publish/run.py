@@ -53,7 +53,7 @@ class _Publication:
         self._hosts = hosts.hosts(observe.NodeReader(cluster, SightSlimmer()).read())
         self._refuse_foreign()
         texts = {name: (item.get("data") or {}).get(LAYOUTS_KEY) for name, item in self._maps.items()}
-        self._before = Catalog(texts, reference.MIG_LAYOUTS.of(self._policy).get("name", ""))
+        self._before = Catalog(texts, reference.MIG_REFERENCE.of(self._policy).get("name", ""))
         self._own = Catalog(texts)
 
     def _path(self, name: str) -> str:
@@ -161,7 +161,7 @@ class _Publication:
         changed = old != text or annotations_of(self._maps[self._name]).get(_OURS) != note
         if changed:
             self._cluster.apply(self._path(self._name), self._body(text, note), force=True)
-        change = reference.point(self._cluster, self._policy, reference.MIG_LAYOUTS, {"name": self._name})
+        change = reference.point(self._cluster, self._policy, reference.MIG_REFERENCE, {"name": self._name})
         return self._result(changed, change, old, text, report)
 
     def _body(self, text: str, note: str) -> Json:
@@ -179,10 +179,10 @@ class _Publication:
         def then(host: Host) -> Layouts:
             return {**static, **(parted.generated([host.model]) if host.model else {}), **self._own_map(host)}
 
-        used = reference.MIG_LAYOUTS.of(self._policy).get("name") == self._name
+        used = reference.MIG_REFERENCE.of(self._policy).get("name") == self._name
         if used:
             book.refuse_broken(self._hosts, self._before.of, then, "The removal")
-        old, change = self._text(), reference.give_up(self._cluster, self._policy, reference.MIG_LAYOUTS)
+        old, change = self._text(), reference.give_up(self._cluster, self._policy, reference.MIG_REFERENCE)
         stays = change.after.get("name") == self._name
         if stays:
             owners = " and ".join(change.kept_by) or "somebody else"
@@ -196,7 +196,7 @@ class _Publication:
 
     def _result(self, changed: bool, change: reference.Change, old: str | None, new: str | None, report: Json) -> Json:
         def side(text: str | None, block: dict[str, str]) -> str:
-            return f"{text or ''}# ClusterPolicy {name_of(self._policy)}: {reference.MIG_LAYOUTS.path}: {block}\n"
+            return f"{text or ''}# ClusterPolicy {name_of(self._policy)}: {reference.MIG_REFERENCE.path}: {block}\n"
 
         return {
             "changed": changed or change.changed,

@@ -10,7 +10,10 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import reference
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.reference import MIG_LAYOUTS, SHARING
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.reference import (
+    MIG_REFERENCE,
+    SHARING,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes.api import POLICIES, FakeApi, Reply, refusal
@@ -42,47 +45,47 @@ def writes(api: FakeApi) -> list[str]:
 
 def test_a_reference_has_its_own_manager_and_leaves_the_rest(api: FakeApi) -> None:
     owned(api, migManager={"config": {"default": "all-disabled"}})
-    change = reference.point(cluster(api), policy(api), MIG_LAYOUTS, NAME)
+    change = reference.point(cluster(api), policy(api), MIG_REFERENCE, NAME)
     assert (change.changed, change.before) == (True, {"default": "all-disabled"})
     assert change.after == {"default": "all-disabled", "name": "gpuops-mig-layouts"}
     assert policy(api)["spec"]["migManager"]["config"] == change.after
     assert writes(api) == ["gpuops.nvidia-mig"]
-    again = reference.point(cluster(api), policy(api), MIG_LAYOUTS, NAME)
+    again = reference.point(cluster(api), policy(api), MIG_REFERENCE, NAME)
     assert not again.changed and writes(api) == ["gpuops.nvidia-mig"]
 
 
 def test_two_references_have_two_managers(api: FakeApi) -> None:
-    reference.point(cluster(api), policy(api), MIG_LAYOUTS, NAME)
+    reference.point(cluster(api), policy(api), MIG_REFERENCE, NAME)
     reference.point(cluster(api), policy(api), SHARING, {"name": "gpuops-sharing", "default": "any"})
     assert SHARING.of(policy(api)) == {"name": "gpuops-sharing", "default": "any"}
-    assert MIG_LAYOUTS.of(policy(api)) == NAME
+    assert MIG_REFERENCE.of(policy(api)) == NAME
     assert reference.give_up(cluster(api), policy(api), SHARING).changed
-    assert (SHARING.of(policy(api)), MIG_LAYOUTS.of(policy(api))) == ({}, NAME)
+    assert (SHARING.of(policy(api)), MIG_REFERENCE.of(policy(api))) == ({}, NAME)
 
 
 def test_check_mode_writes_nothing(api: FakeApi) -> None:
-    assert reference.point(cluster(api, True), policy(api), MIG_LAYOUTS, NAME).changed
-    assert (writes(api), MIG_LAYOUTS.of(policy(api))) == ([], {})
-    reference.point(cluster(api), policy(api), MIG_LAYOUTS, NAME)
-    assert reference.give_up(cluster(api, True), policy(api), MIG_LAYOUTS).after == {}
-    assert MIG_LAYOUTS.of(policy(api)) == NAME
+    assert reference.point(cluster(api, True), policy(api), MIG_REFERENCE, NAME).changed
+    assert (writes(api), MIG_REFERENCE.of(policy(api))) == ([], {})
+    reference.point(cluster(api), policy(api), MIG_REFERENCE, NAME)
+    assert reference.give_up(cluster(api, True), policy(api), MIG_REFERENCE).after == {}
+    assert MIG_REFERENCE.of(policy(api)) == NAME
 
 
 def test_the_same_value_of_somebody_else_stays_theirs(api: FakeApi) -> None:
     owned(api, migManager={"config": dict(NAME)})
-    assert not reference.point(cluster(api), policy(api), MIG_LAYOUTS, NAME).changed
-    assert not reference.give_up(cluster(api), policy(api), MIG_LAYOUTS).changed
+    assert not reference.point(cluster(api), policy(api), MIG_REFERENCE, NAME).changed
+    assert not reference.give_up(cluster(api), policy(api), MIG_REFERENCE).changed
     assert writes(api) == []
 
 
 def test_what_somebody_else_owns_too_is_named_when_it_stays(api: FakeApi) -> None:
-    reference.point(cluster(api), policy(api), MIG_LAYOUTS, NAME)
+    reference.point(cluster(api), policy(api), MIG_REFERENCE, NAME)
     after = policy(api)
     fields = {"f:migManager": {"f:config": {"f:name": {}}}}
     api.lists[POLICIES][0]["metadata"]["managedFields"].append(entry("helm", fields))
     after["metadata"]["managedFields"] = [entry("helm", fields)]
     api.answer = lambda method, path: (200, after) if method == "PATCH" else None
-    change = reference.give_up(cluster(api), policy(api), MIG_LAYOUTS)
+    change = reference.give_up(cluster(api), policy(api), MIG_REFERENCE)
     assert (change.changed, change.kept_by) == (False, ("helm",))
 
 
@@ -113,7 +116,7 @@ def test_another_value_of_somebody_else_is_refused(api: FakeApi, manager: str, w
     owned(api, migManager={"config": {"name": "custom"}})
     api.answer = conflict(manager)
     with pytest.raises(GpuOpsError) as error:
-        reference.point(cluster(api), policy(api), MIG_LAYOUTS, NAME)
+        reference.point(cluster(api), policy(api), MIG_REFERENCE, NAME)
     assert error.value.reason == "Conflict"
     assert error.value.msg == (
         f"migManager.config.name of ClusterPolicy cluster-policy is 'custom', and belongs to {manager}. "
@@ -126,7 +129,7 @@ def test_another_value_of_somebody_else_is_refused(api: FakeApi, manager: str, w
 def test_other_refusals_stay_as_they_are(api: FakeApi, reply: Reply) -> None:
     api.answer = lambda method, path: reply if method == "PATCH" else None
     with pytest.raises(GpuOpsError, match="no"):
-        reference.point(cluster(api), policy(api), MIG_LAYOUTS, NAME)
+        reference.point(cluster(api), policy(api), MIG_REFERENCE, NAME)
 
 
 def test_the_policy_and_its_namespace_are_found(api: FakeApi) -> None:
