@@ -433,7 +433,8 @@ Result nvmlGpuInstanceGetInfo(Device instance, InstanceInfo *answer)
         Section *found = instance_of(gpu, instance);
         const Profile *profile = profile_of(gpu, found);
         Placement placement = {(unsigned)number(found, "start", 0), profile->size};
-        *answer = (InstanceInfo){handle(GPU, instance->gpu, -1, -1), (unsigned)instance->instance, profile->id, placement};
+        Device parent = handle(GPU, instance->gpu, -1, -1);
+        *answer = (InstanceInfo){parent, (unsigned)instance->instance, profile->id, placement};
     }
     return leave(result);
 }
@@ -477,7 +478,7 @@ static unsigned compute_capacity(unsigned starts, unsigned slices, unsigned take
     return fit;
 }
 
-/* A compute instance over all of its GPU instance has all of its multiprocessors, another one those of single slices. */
+/* A compute instance over all of its GPU instance has all multiprocessors of it, another one those of its slices. */
 static unsigned compute_multiprocessors(const Section *gpu, const Profile *instance, unsigned slices)
 {
     return slices == instance->slices ? instance->multiprocessors : slices * by_number(gpu, 0)->multiprocessors;
@@ -795,7 +796,8 @@ Result nvmlDeviceGetAttributes_v2(Device device, Attributes *answer)
         const Profile *p = profile_of(gpu, instance_of(gpu, device));
         unsigned slices = compute_size(compute_of(gpu, device));
         unsigned multiprocessors = compute_multiprocessors(gpu, p, slices);
-        *answer = (Attributes){multiprocessors, p->copy, p->decoder, 0, p->jpeg, p->ofa, p->slices, slices, p->memory_mib};
+        *answer = (Attributes){multiprocessors, p->copy, p->decoder, 0, p->jpeg,
+                               p->ofa,          p->slices, slices, p->memory_mib};
     }
     return leave(result);
 }

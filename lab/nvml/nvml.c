@@ -6,9 +6,9 @@
  * A libnvidia-ml.so.1 without GPUs: the functions that this collection and NVIDIA's own agents call, answered from a
  * text file.
  *
- * FAKE_NVML_STATE names the file, which is /var/lib/nvml.state if that is not set. It has sections ([system], [gpu], and
- * [gi] and [ci] after their GPU: GPU instances and compute instances) of lines key=value. A function whose key is missing
- * returns "Not Supported", as for a GPU without the feature. Faults:
+ * FAKE_NVML_STATE names the file, which is /var/lib/nvml.state if that is not set. It has sections ([system], [gpu],
+ * and [gi] and [ci] after their GPU: GPU instances and compute instances) of lines key=value. A function whose key is
+ * missing returns "Not Supported", as for a GPU without the feature. Faults:
  *   init=N                nvmlInit returns the error N (9: driver not loaded, 18: library and driver versions differ)
  *   error=N               every call for this GPU returns the error N (15: the GPU is lost)
  *   handle_error=N        the call for the handle of this GPU returns the error N
@@ -481,4 +481,7 @@ Result nvmlEventSetWait_v2(void *set, void *data, unsigned timeout_ms)
     return TIMEOUT;
 }
 
-Result nvmlEventSetWait(void *set, void *data, unsigned timeout_ms) { return nvmlEventSetWait_v2(set, data, timeout_ms); }
+Result nvmlEventSetWait(void *set, void *data, unsigned timeout_ms)
+{
+    return nvmlEventSetWait_v2(set, data, timeout_ms);
+}

@@ -112,8 +112,8 @@ static void read_lines(FILE *file)
             sscanf(line, "[%7[a-z]", sections[count++].kind);
         } else if (count > 0 && sections[count - 1].keys < KEYS) {
             Section *section = &sections[count - 1];
-            int filled = sscanf(line, "%23[a-z_]=%159[^\n]", section->key[section->keys], section->value[section->keys]);
-            section->keys += filled == 2;
+            char *key = section->key[section->keys], *value = section->value[section->keys];
+            section->keys += sscanf(line, "%23[a-z_]=%159[^\n]", key, value) == 2;
         }
     }
 }
