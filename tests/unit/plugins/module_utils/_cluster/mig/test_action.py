@@ -1,0 +1,32 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.action import remove_patch, set_patch, unpaused
+
+from tests.unit.plugins.module_utils._cluster.mig.nodes import mig_sight, seen
+
+PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
+
+
+def test_one_patch_sets_the_layout_clears_the_state_and_ends_pauses() -> None:
+    look = seen(mig_sight(**{PLUGIN: "paused-for-mig-change"}), "set")
+    assert set_patch(look) == {
+        "metadata": {
+            "labels": {"nvidia.com/mig.config": "all-1g.10gb", "nvidia.com/mig.config.state": None, PLUGIN: "true"},
+            "annotations": {"gpuops.nvidia/gpus": "8"},
+        }
+    }
+    assert unpaused(mig_sight()) == {}
+
+
+def test_the_label_and_the_state_leave_together() -> None:
+    assert remove_patch() == {
+        "metadata": {"labels": {"nvidia.com/mig.config": None, "nvidia.com/mig.config.state": None}}
+    }
+
+
+def test_a_node_is_stuck_after_the_timeout_without_a_change() -> None:
+    assert not seen(mig_sight(), "watch", still_s=99.9).is_stuck and seen(mig_sight(), "watch", still_s=100.0).is_stuck

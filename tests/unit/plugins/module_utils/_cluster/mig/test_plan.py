@@ -1,0 +1,108 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import Holder
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import Catalog
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan import (
+    NodePlan,
+    Stack,
+    check,
+    is_halfway,
+    plan_node,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+
+from tests.unit.fakes.mig import text
+from tests.unit.plugins.module_utils._cluster.mig.nodes import DIVIDED, LAYOUT, held, mig_node, mig_plan, mig_sight
+
+SOURCE = Catalog({"default-mig-parted-config": text()}).of("gpu-0000")
+DEVICES = {"nvidia.com/mig-1g.10gb": "56"}
+SET = {"config": LAYOUT, "state": "success", **DIVIDED}
+
+
+def planned(sight: Sight, layout: str = LAYOUT, holders: t.Sequence[Holder] = (), **stack: t.Any) -> NodePlan:
+    fields = {"strategy": "mixed", "managed": frozenset({"gpu-0000"}), **stack}
+    return plan_node(sight, layout, SOURCE, Stack(**fields), holders)
+
+
+@pytest.mark.parametrize(
+    ("sight", "todo"),
+    [
+        (mig_sight(DEVICES, **SET), "nothing"),
+        (mig_sight(), "change"),
+        (mig_sight(config="all-disabled", state="success"), "change"),
+        (mig_sight(config=LAYOUT, state="failed"), "change"),
+        (mig_sight(config=LAYOUT), "change"),
+        (mig_sight(config=LAYOUT, state="success"), "change"),
+        (mig_sight(config=LAYOUT, state="pending"), "resume"),
+        (Sight(held(mig_node(DEVICES, **SET))), "resume"),
+        (Sight(held(mig_node(config=LAYOUT))), "resume"),
+        (Sight(held(mig_node(config=LAYOUT, state="failed"))), "change"),
+        (mig_sight(DEVICES, **SET, **{"nvidia.com/gpu.deploy.dcgm": "paused-for-mig-change"}), "repair"),
+        (mig_sight({"nvidia.com/mig-1g.10gb": "55"}, **SET), "prove"),
+        (mig_sight(**{"nvidia.com/mig.capable": "false"}), "refuse"),
+        (mig_sight(count=None), "refuse"),
+    ],
+)
+def test_what_is_to_be_done_follows_from_what_the_node_says(sight: Sight, todo: str) -> None:
+    assert planned(sight).todo == todo
+
+
+def test_without_a_manager_only_a_node_that_changes_is_refused() -> None:
+    nobody: frozenset[str] = frozenset()
+    assert planned(mig_sight(DEVICES, **SET), managed=nobody).todo == "nothing"
+    assert "no pod of the MIG manager runs on it" in planned(mig_sight(), managed=nobody).reason
+    assert "no DaemonSet nvidia-mig-manager" in planned(mig_sight(DEVICES, **SET), managed=None).reason
+
+
+def test_a_reboot_needs_permission() -> None:
+    assert planned(mig_sight(), may_reboot=True).todo == "refuse"
+    assert planned(mig_sight(), may_reboot=True, allows_reboot=True).todo == "change"
+    assert planned(mig_sight(DEVICES, **SET), may_reboot=True).todo == "nothing"
+
+
+def test_another_maintainer_is_awaited_unless_the_user_permits_otherwise() -> None:
+    busy, idle = Holder("kured", "lock"), Holder("nvsentinel", "mark", at_work=False)
+    waits = planned(mig_sight(), holders=[busy])
+    assert (waits.todo, waits.reason) == ("wait", "kured (lock) is at work on it")
+    assert planned(mig_sight(), holders=[idle]).todo == "change"
+    assert planned(mig_sight(), holders=[busy], allows_shared=True).todo == "change"
+    assert planned(mig_sight(DEVICES, **SET), holders=[busy]).todo == "nothing"
+
+
+def test_absent_is_done_without_a_label_or_with_one_that_the_operator_sets() -> None:
+    whole = {"config": "all-disabled", "state": "success"}
+    assert planned(mig_sight(), "all-disabled", removes=True).todo == "nothing"
+    assert planned(mig_sight(**whole), "all-disabled", removes=True).todo == "prove"
+    assert planned(mig_sight(**whole), "all-disabled").todo == "nothing"
+    assert planned(mig_sight(**DIVIDED), "all-disabled", removes=True).todo == "change"
+    incapable = mig_sight(**{"nvidia.com/mig.capable": None})
+    assert planned(incapable, "all-disabled").todo == "nothing"
+
+
+def test_a_layout_that_does_not_fit_is_refused_with_those_that_do() -> None:
+    refused = planned(mig_sight(), "too-much")
+    assert refused.todo == "refuse"
+    assert refused.reason.endswith("fit its NVIDIA-H100-80GB-HBM3: all-1g.10gb, all-3g.40gb, all-balanced")
+
+
+def test_the_profiles_of_an_unknown_model_are_left_to_its_manager() -> None:
+    assert planned(mig_sight(product="NVIDIA-Z900"), "too-much").todo == "change"
+
+
+def test_nodes_with_the_same_trouble_share_a_sentence() -> None:
+    refused = [NodePlan(name, "x", "refuse", "it is so") for name in ("a", "b")]
+    with pytest.raises(GpuOpsError, match=r"^a, b cannot get x: it is so\. Nothing has been changed\.$"):
+        check([mig_plan(), *refused])
+    check([mig_plan()])
+
+
+def test_a_node_is_halfway_while_a_run_holds_it() -> None:
+    assert is_halfway(Sight(held(mig_node()))) and not is_halfway(mig_sight())

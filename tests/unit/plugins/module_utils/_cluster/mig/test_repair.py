@@ -1,0 +1,84 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.repair import why_stuck
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.steps import decide
+
+from tests.unit.plugins.module_utils._cluster.mig.nodes import LAYOUT, mig_sight, seen
+
+PAUSED = {"nvidia.com/gpu.deploy.dcgm": "paused-for-mig-change"}
+
+
+def test_paused_operands_are_set_back_after_a_failed_run_and_then_it_has_failed() -> None:
+    action = decide(seen(mig_sight(config=LAYOUT, state="failed", **PAUSED), "watch"))
+    assert (action.kind, action.step, action.repair) == ("patch", "watch", "paused")
+    assert action.patch == {"metadata": {"labels": {"nvidia.com/gpu.deploy.dcgm": "true"}}}
+    assert action.reason == "operands that were left paused (dcgm) were set back"
+
+
+def test_paused_operands_are_left_alone_while_a_run_is_at_work() -> None:
+    assert decide(seen(mig_sight(config=LAYOUT, state="pending", **PAUSED), "watch")).kind == "wait"
+
+
+@pytest.mark.parametrize(
+    ("tried", "puts_back", "expected"),
+    [
+        ((), False, ("patch", "reset", "lost")),
+        ((), True, ("restart", "watch", "lost")),
+        (("lost",), False, ("restart", "watch", "restart")),
+        (("lost", "restart"), False, ("wait", "watch", "")),
+    ],
+)
+def test_a_label_that_nobody_reacts_to_is_set_again_and_then_the_manager_starts_again(
+    tried: tuple, puts_back: bool, expected: tuple
+) -> None:
+    settings, track = {"puts_back": puts_back}, {"tried": tried}
+    action = decide(seen(mig_sight(config=LAYOUT), "watch", 45.0, settings=settings, track=track))
+    assert (action.kind, action.step, action.repair) == expected
+
+
+def test_a_manager_whose_pod_does_not_run_gets_time_to_come_back() -> None:
+    assert decide(seen(mig_sight(config=LAYOUT), "watch", 45.0, manager="Pending")).kind == "wait"
+
+
+@pytest.mark.parametrize("config", [LAYOUT, "other"])
+def test_a_run_that_has_stopped_is_started_again_once(config: str) -> None:
+    step = "watch" if config == LAYOUT else "set"
+    stuck = mig_sight(config=config, state="pending", **PAUSED)
+    action = decide(seen(stuck, step, 100.0))
+    assert (action.kind, action.step, action.repair) == ("restart", "watch", "restart")
+    assert action.patch is not None and action.patch["metadata"]["labels"] == {
+        "nvidia.com/mig.config": LAYOUT, "nvidia.com/mig.config.state": None, "nvidia.com/gpu.deploy.dcgm": "true",
+    }  # fmt: skip
+    again = decide(seen(stuck, step, 100.0, track={"tried": ("restart",)}))
+    assert again.kind == "fail" and not again.is_clean
+
+
+@pytest.mark.parametrize(
+    ("labels", "ready", "manager", "repairs", "said"),
+    [
+        ({"state": "pending"}, True, "Running", True, "has made no progress (state pending). Look at the log"),
+        ({}, True, "Running", False, "(no state). Look at the log of its pod on the node. Set repair: true"),
+        ({"state": "rebooting"}, True, "Running", True, "it has been rebooting"),
+        ({}, True, "", True, "it has had no pod of the MIG manager"),
+        ({"state": "pending"}, False, "Running", True, "the node has not been Ready, in the middle of its change"),
+    ],
+)
+def test_a_failure_says_for_how_long_and_what_to_look_at(
+    labels: dict, ready: bool, manager: str, repairs: bool, said: str
+) -> None:
+    sight = mig_sight(config=LAYOUT, **labels)
+    sight.node["status"]["conditions"] = [{"type": "Ready", "status": "True" if ready else "Unknown"}]
+    look = seen(sight, "watch", 120.0, manager=manager, settings={"repair": repairs})
+    assert why_stuck(look).startswith("For 120 s ") and said in why_stuck(look)
+
+
+def test_without_the_permission_nothing_is_repaired() -> None:
+    off = {"settings": {"repair": False}}
+    assert decide(seen(mig_sight(config=LAYOUT), "watch", 45.0, **off)).kind == "wait"
+    assert decide(seen(mig_sight(config=LAYOUT, state="pending"), "watch", 100.0, **off)).kind == "fail"
+    assert decide(seen(mig_sight(config=LAYOUT, state="failed", **PAUSED), "watch", **off)).kind == "fail"
