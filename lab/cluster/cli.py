@@ -65,6 +65,8 @@ def _up_options(parser: argparse.ArgumentParser) -> None:
     _option(parser, "--mig-patience", type=float, metavar="SECONDS", help=patience)
     reboot = "time that a node takes to reboot (default: 60)"
     _option(parser, "--reboot-seconds", type=float, metavar="SECONDS", help=reboot)
+    real = "run a vendor's program on each node in the place of the lab's mig-manager or gpu-feature-discovery"
+    _option(parser, "--agent", action="append", dest="agents", type=_agent, metavar="NAME=COMMAND", help=real)
     _option(parser, "--port", type=int, help="port of the API server (default: a free port)")
     external = parser.add_argument_group("external operator")
     command = "command line of the operator, which runs with KUBECONFIG and OPERATOR_NAMESPACE set"
@@ -77,11 +79,20 @@ def _option(parser: t.Any, name: str, **settings: t.Any) -> None:
     parser.add_argument(name, default=argparse.SUPPRESS, **settings)
 
 
+def _agent(text: str) -> tuple[str, str]:
+    name, equals, command = text.partition("=")
+    if not equals or not command:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=COMMAND")
+    return name, command
+
+
 def _up(arguments: argparse.Namespace) -> int:
     names = {field.name for field in dataclasses.fields(Options)}
     given = {name: value for name, value in vars(arguments).items() if name in names}
     if "operator_crds" in given:
         given["operator_crds"] = tuple(given["operator_crds"])
+    if "agents" in given:
+        given["agents"] = dict(given["agents"])
     lab = Lab(arguments.name, say=_say)
     if lab.status().phase in ("up", "degraded"):
         _refuse_other_options(lab, given)

@@ -223,6 +223,8 @@ class Lab:
         """Create the nodes and start the agents that simulate the programs on them."""
         timing = {name: getattr(options, name) for name in ("mig_seconds", "mig_patience", "reboot_seconds")}
         given = [f"--{name.replace('_', '-')}={seconds}" for name, seconds in timing.items()]
+        given += [f"--agent={name}={command}" for name, command in options.agents.items()]
+        given += [f"--folder={self.folder / 'nodes'}"]
         self._launch(controlplane.python_component(site, "agents", "lab.cluster.nodes.agents", *given))
         create(Api(str(self.kubeconfig)), fleet, toolchain.kubernetes_version())
         self._wait("the nodes to become Ready", lambda: self._nodes_are_ready(fleet.size), timeout=60 + fleet.size / 2)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from lab.cluster.nodes.agents.real import APPS
 from lab.errors import LabError
 from lab.process import Component
 
@@ -38,6 +39,8 @@ class Options:
     """Seconds for which a MIG manager waits for the pods of one operand, as NVIDIA's does."""
     reboot_seconds: float = 60
     """Seconds of a node's reboot, which a MIG manager may start."""
+    agents: t.Mapping[str, str] = field(default_factory=dict)
+    """Command lines of a vendor's programs, by the name of the agent that each replaces."""
     operator_command: str | None = None
     operator_crds: tuple[str, ...] = ()
     chart: str | None = None
@@ -46,6 +49,9 @@ class Options:
     """The port of the API server; a free port by default."""
 
     def __post_init__(self) -> None:
+        unknown = self.agents.keys() - APPS
+        if unknown:
+            raise LabError(f"There is no agent {min(unknown)!r} to replace: choose from {', '.join(APPS)}.")
         if self.operator == "external" and not self.operator_command:
             raise LabError("An external operator needs --operator-command: the command line that runs it.")
         if self.operator != "external" and (self.operator_command or self.operator_crds):

@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from lab.cluster.api import Api
 from lab.cluster.nodes.agents.agents import Agents
 from lab.cluster.nodes.agents.mig_manager import Timing
+from lab.cluster.nodes.agents.real import RealAgents
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
@@ -20,6 +22,10 @@ if __name__ == "__main__":
     parser.add_argument("--mig-seconds", type=float, required=True)
     parser.add_argument("--mig-patience", type=float, required=True)
     parser.add_argument("--reboot-seconds", type=float, required=True)
+    parser.add_argument("--agent", action="append", default=[], metavar="NAME=COMMAND")
+    parser.add_argument("--folder", type=Path, help="where vendors' programs find the nodes' NVML")
     given = parser.parse_args()
     timing = Timing(given.mig_seconds, given.mig_patience, given.reboot_seconds)
-    Agents(Api(given.kubeconfig), timing).run()
+    commands = dict(item.split("=", 1) for item in given.agent)
+    real = RealAgents(commands, given.folder, given.kubeconfig) if commands else None
+    Agents(Api(given.kubeconfig), timing, real).run()

@@ -13,6 +13,7 @@ labels and container names of NVIDIA's manifests, so it works with an external o
 from __future__ import annotations
 
 import heapq
+import json
 import queue
 import threading
 import time
@@ -48,6 +49,7 @@ from lab.cluster.nodes.agents.pods import (
     volumes,
     with_app,
 )
+from lab.cluster.nodes.agents.real import INTERVAL, RealAgents
 from lab.cluster.nodes.agents.sharing import ConfigError, Sharing
 from lab.cluster.nodes.fleet import NOTE, nfd_labels
 
@@ -62,8 +64,8 @@ WAITING = ("driver-validation", "toolkit-validation", "cuda-validation", "plugin
 class Agents:
     """The agents of all nodes."""
 
-    def __init__(self, api: Api, timing: Timing) -> None:
-        self._api, self._metrics = api, Metrics(api)
+    def __init__(self, api: Api, timing: Timing, real: RealAgents | None = None) -> None:
+        self._api, self._metrics, self._real = api, Metrics(api), real
         self._stop = threading.Event()
         self._nodes: dict[str, Json] = {}
         self._pods: dict[str, dict[str, Json]] = {}
@@ -188,10 +190,29 @@ class Agents:
             for pod in with_app(pods, app):
                 self._configs.play(node, pod)
         self._gates(node, pods)
-        self._gfd(node, pods)
+        self._run_real_agents(node, pods)
+        if self._is_own("gpu-feature-discovery"):
+            self._gfd(node, pods)
         self._device_plugin(node, pods)
-        self._mig.play(node, pods)
+        if self._is_own("mig-manager"):
+            self._mig.play(node, pods)
         self._metrics.serve(node, [pod for pod in with_app(pods, "nvidia-dcgm-exporter") if is_ready(pod)])
+
+    def _is_own(self, agent: str) -> bool:
+        return self._real is None or not self._real.replaces(agent)
+
+    def _run_real_agents(self, node: Json, pods: list[Json]) -> None:
+        """Run the vendor's programs, and take over what they have done: no watch tells when they are ready."""
+        if self._real is None or not self._real.play(node, pods):
+            return
+        name, layout = node["metadata"]["name"], self._real.layout(node)
+        if layout != layout_of(node):
+            body = {"metadata": {"annotations": {NOTE + "mig": json.dumps(layout)}}}
+            self._api.merge(f"{NODES}/{name}", body)
+        wanted = self._real.labels(node)
+        if wanted:
+            self._label(node, {**wanted, **dict.fromkeys(feature_discovery.stale(node, wanted))})
+        self._clock.later(INTERVAL, name)
 
     def _kubelet_is_back(self, pods: list[Json]) -> None:
         """Report pods as ready again if the node controller marked them as not ready while their node was down."""
