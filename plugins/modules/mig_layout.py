@@ -84,6 +84,7 @@ notes:
   - When the ClusterPolicy begins to name a ConfigMap, the operator replaces the pods of the MIG manager. GPU pods go
     on.
 seealso:
+  - module: gpuops.nvidia.mig_config
   - module: gpuops.nvidia.clusterpolicy
 """
 

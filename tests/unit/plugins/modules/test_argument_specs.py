@@ -60,7 +60,14 @@ def test_options_that_sound_like_secrets_set_no_log(name: str) -> None:
     ] == []
 
 
-WITH_RELATIONS = {"driver_packages", "mig_config", "node_maintenance", "gpu_smoke_test", "operator_chart_info"}
+WITH_RELATIONS = {
+    "driver_packages",
+    "mig_config",
+    "mig_layout",
+    "node_maintenance",
+    "gpu_smoke_test",
+    "operator_chart_info",
+}
 
 
 @pytest.mark.parametrize("name", NAMES)
