@@ -119,10 +119,15 @@ def _mig(node: Json) -> str:
 
 def _in_use(node: Json) -> str:
     parts = node.get("slices") or []
-    cells = [(_kind(part), f"{part['allocated']}/{part['allocatable']}") for part in parts]
+    cells = [(_kind(part), f"{_held(part)}/{part['allocatable']}") for part in parts]
     if [kind for kind, dummy in cells] == [GPU_RESOURCE]:
         return cells[0][1]
     return ", ".join(f"{kind.removeprefix('nvidia.com/')} {use}" for kind, use in cells) or "0/0"
+
+
+def _held(part: Json) -> str:
+    """Return how many pods hold, or a dash if nobody has counted."""
+    return "-" if part["allocated"] is None else str(part["allocated"])
 
 
 def _kind(part: Json) -> str:
@@ -146,12 +151,15 @@ def _state(node: Json) -> str:
 
 def _totals(nodes: list[Json]) -> str:
     totals: dict[str, list[int]] = {}
-    for part in (part for node in nodes for part in node.get("slices") or []):
+    parts = [part for node in nodes for part in node.get("slices") or []]
+    for part in parts:
         found = totals.setdefault(_kind(part), [0, 0])
-        found[0] += part["allocated"]
+        found[0] += part["allocated"] or 0
         found[1] += part["allocatable"]
+    is_counted = all(part["allocated"] is not None for part in parts)
     counts = [
-        f"{held} of {offered} {kind} in use" for kind, (held, offered) in sorted(totals.items(), key=_whole_first)
+        f"{held} of {offered} {kind} in use" if is_counted else f"{offered} {kind}"
+        for kind, (held, offered) in sorted(totals.items(), key=_whole_first)
     ]
     return ", ".join([f"{len(nodes)} node{'s' if len(nodes) > 1 else ''}", *counts])
 

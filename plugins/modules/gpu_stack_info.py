@@ -65,7 +65,8 @@ nodes:
     - C(slices) has an entry for whole GPUs and for each MIG profile, also with the MIG strategy V(single), which offers
       MIG devices as C(nvidia.com/gpu). C(devices) and C(replicas) are what GPU Feature Discovery has counted,
       C(expected) is what pods should be able to get by that, C(allocatable) what they can get, and C(allocated) what
-      they hold. Shares under a name of their own (C(nvidia.com/gpu.shared)) are counted under the name without it.
+      they hold, or null without O(allocated). Shares under a name of their own (C(nvidia.com/gpu.shared)) are counted
+      under the name without it.
     - A value that the stack has not reported yet is null.
   returned: success
   type: list

@@ -29,6 +29,7 @@ def fleet_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     rows = [
         {
             **_row(node, allocated, waiting_for),
+            "slices": _slices(node, allocated if options["allocated"] else None),
             "claimable": objects.name_of(node) in observation.claimable,
             "left_out": left_out.get(objects.name_of(node)),
         }
@@ -85,7 +86,6 @@ def _row(node: Json, allocated: t.Mapping[str, Json], waiting_for: t.Mapping[str
             "state": labels.get(names.MIG_STATE),
         },
         "sharing": {"strategy": labels.get(names.SHARING_STRATEGY), "config": labels.get(names.PLUGIN_CONFIG)},
-        "slices": [_slices(offer, allocated.get(name, {})) for offer in nodes.gpu_offers(node)],
         "os": nodes.os_text(node),
         "kernel": nodes.node_info(node, "kernelVersion"),
         "runtime": nodes.node_info(node, "containerRuntimeVersion"),
@@ -100,10 +100,17 @@ def _row(node: Json, allocated: t.Mapping[str, Json], waiting_for: t.Mapping[str
     }
 
 
-def _slices(offer: nodes.Offer, allocated: Json) -> Json:
-    """Return what a node has of one kind of device, and how many pods hold."""
-    held = sum(number for resource, number in allocated.items() if nodes.base_resource(resource) == offer.resource)
-    return {**dataclasses.asdict(offer), "allocated": held}
+def _slices(node: Json, allocated: t.Mapping[str, Json] | None) -> list[Json]:
+    """Return what a node has of each kind of device, and how many pods hold, or None if nobody has counted."""
+    return [
+        {**dataclasses.asdict(offer), "allocated": None if allocated is None else _held(node, offer, allocated)}
+        for offer in nodes.gpu_offers(node)
+    ]
+
+
+def _held(node: Json, offer: nodes.Offer, allocated: t.Mapping[str, Json]) -> int:
+    held = allocated.get(objects.name_of(node), {})
+    return sum(number for resource, number in held.items() if nodes.base_resource(resource) == offer.resource)
 
 
 def driver_version(labels: t.Mapping[str, str]) -> str | None:
@@ -124,5 +131,5 @@ def _summary(rows: list[Json]) -> Json:
     for part in (part for row in rows for part in row["slices"] if part["profile"]):
         totals = slices.setdefault(part["profile"], {"expected": 0, "allocatable": 0, "allocated": 0})
         for field in totals:
-            totals[field] += part[field]
+            totals[field] += part[field] or 0
     return {"nodes": len(rows), "nodes_ready": sum(row["ready"] for row in rows), "gpus": gpus, "slices": slices}

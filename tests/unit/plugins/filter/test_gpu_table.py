@@ -66,6 +66,7 @@ def cells(**changes: t.Any) -> list[str]:
         ({"mig": {**LAYOUT, "state": None}}, ["all-1g.10gb (unknown)", "2/8", "Ready"]),
         ({"slices": [{**GPUS, "profile": "1g.10gb"}]}, ["-", "1g.10gb 2/8", "Ready"]),
         ({"slices": [GPUS, SLICES]}, ["-", "gpu 2/8, 1g.10gb 7/56", "Ready"]),
+        ({"slices": [{**GPUS, "allocated": None}]}, ["-", "-/8", "Ready"]),
         ({"slices": [{**GPUS, "replicas": None}]}, ["-", "2/8", "Ready"]),
         ({"slices": [{**GPUS, "replicas": 3}]}, ["shared x3", "2/8", "Ready"]),
         (
@@ -88,6 +89,11 @@ def test_a_node_before_feature_discovery() -> None:
         "a     -        -       -           0/0  no GPU",
         "1 node",
     ]
+
+
+def test_without_a_count_of_what_pods_hold_only_what_there_is_counts() -> None:
+    lines = gpu_table([node(slices=[{**GPUS, "allocated": None}])]).splitlines()
+    assert lines[-1] == "1 node, 8 nvidia.com/gpu"
 
 
 def test_a_limit_shows_nodes_with_problems_first() -> None:

@@ -106,6 +106,10 @@ def test_slices_and_shares(api: FakeApi, module: Run) -> None:
     ]
     assert result["summary"]["slices"] == {"1g.10gb": {"expected": 21, "allocatable": 20, "allocated": 1}}
     assert result["nodes"][0]["sharing"] == {"strategy": "time-slicing", "config": "two-1a2b3c4d"}
+    assert [part["allocated"] for row in module(allocated=False).result["nodes"] for part in row["slices"]] == [
+        None,
+        None,
+    ]
     assert "UnhealthyGPUs" in [reason["code"] for reason in result["verdict"]["reasons"]]
 
 
