@@ -6,6 +6,8 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import table
 
+from lab.nvml import profiles
+
 # `nvidia-smi mig -lgip` and `-lgipp` as published from real GPUs, and NVIDIA's MIG User Guide where none was found:
 # per profile its most instances, and the placements as nvidia-smi prints them.
 PUBLISHED = {
@@ -144,3 +146,26 @@ def test_no_two_models_share_a_device_and_no_two_profiles_a_number() -> None:
     assert len(devices) == len(set(devices)) == 29
     for model in table.MODELS:
         assert len({each.gi for each in model.profiles}) == len(model.profiles)
+
+
+@pytest.mark.parametrize(
+    ("model", "simulated"),
+    [
+        ("A30", "a30"),
+        ("A100-40GB", "a100-40gb"),
+        ("A100-80GB", "a100-80gb"),
+        ("H100-80GB", "h100"),
+        ("H200", "h200"),
+        ("B200", "b200"),
+    ],
+)
+def test_the_simulated_nvml_has_the_same_profiles_from_sources_of_its_own(model: str, simulated: str) -> None:
+    ours = {
+        each.name: (each.gi, each.compute, each.starts, each.slots, each.most, each.ofa)
+        for each in table.named(model).profiles
+    }
+    theirs = {
+        each.name: (each.number, each.slices, each.starts, each.size, each.most, each.engines[3])
+        for each in profiles.TABLES[simulated]
+    }
+    assert ours == theirs
