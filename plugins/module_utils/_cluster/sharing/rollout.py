@@ -201,7 +201,7 @@ class Rollout:
         elif not missing:
             watched.moved = now
         elif now - watched.moved > self._options["timeout"]:
-            cause = self._wrong.get(name)
+            cause = self._wrong.get(name) or ("" if nodes.is_ready(seen) else "the node is not Ready")
             self._fail(name, f"{missing} for {int(now - watched.moved)} s" + (f"; {cause}" if cause else ""))
 
     @staticmethod

@@ -86,7 +86,9 @@ class Scene:
 
     @property
     def stale(self) -> list[str]:
-        """The keys that nobody uses once the changes are made."""
+        """The keys that nobody uses once the changes are made. Without a proof of that, none."""
+        if not self.options["wait"]:
+            return []
         after = {name: labels_of(node).get(names.PLUGIN_CONFIG) for name, node in self.fleet.items()}
         after |= {change.name: change.key for change in self.changes}
         used = {*after.values(), *(each.key for each in self.wanted.values()), self.default}
@@ -294,7 +296,7 @@ def _roll_out(scene: Scene, doctor: Doctor) -> None:
 
 def _remove_stale(scene: Scene, pointer: str | None, doctor: Doctor, warn: t.Callable[[str], None]) -> list[str]:
     """Remove the keys that nobody uses. Return them."""
-    stale = scene.stale if scene.options["wait"] else []
+    stale = scene.stale
     relabelled = [change.name for change in scene.changes if change.changed]
     if not stale or doctor.look(relabelled):
         return []

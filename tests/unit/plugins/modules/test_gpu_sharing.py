@@ -324,6 +324,21 @@ def test_a_node_that_does_not_follow_fails_with_the_cause(share: t.Callable, api
     assert "0/1 nodes share their GPUs as asked; gpu-0000: GPU Feature Discovery shows" in progress.read_text()
 
 
+def test_a_node_that_is_gone_or_not_ready_fails_with_that_cause(share: t.Callable, api: FakeApi) -> None:
+    def leave(method: str, path: str) -> None:
+        play(api, method, path)
+        if labelled(api):
+            api.lists[NODES] = api.lists[NODES][1:]
+
+    node(api, 1)["status"]["conditions"][0]["status"] = "False"
+    api.answer = lambda method, path: None
+    run = share(configs=[{**FOUR, "nodes": ["gpu-0001"]}], timeout=1)
+    assert run.rc == 1 and "the node is not Ready" in run.result["msg"]
+    api.answer = lambda method, path: leave(method, path) if method == "GET" and path == NODES else None
+    run = share(configs=[FOUR])
+    assert run.rc == 1 and "gpu-0000: The node was deleted in the meantime" in run.result["msg"]
+
+
 def test_after_a_canary_failed_no_other_node_is_begun(share: t.Callable, api: FakeApi) -> None:
     api.answer = lambda method, path: None
     run = share(configs=[BOTH], timeout=1, canary=["gpu-0001"])

@@ -33,7 +33,7 @@ def scene(texts: dict[str, str], label: str = "", **options: t.Any) -> run.Scene
     found["metadata"]["labels"] |= {LABEL: label} if label else {}
     return run.Scene(
         cluster=cluster,
-        options={"state": "present", "purge": False, "configs": [{"name": "x"}], **options},
+        options={"state": "present", "purge": False, "wait": True, "configs": [{"name": "x"}], **options},
         policy=policy(),
         namespace="gpu-operator",
         fleet={"gpu-0000": found},
@@ -66,6 +66,10 @@ def test_a_key_that_a_node_or_the_default_uses_is_not_stale() -> None:
     default = scene(OURS)
     default.policy["spec"]["devicePlugin"] = {"config": {"default": FOUR.key}}
     assert default.stale == []
+
+
+def test_without_a_proof_no_key_is_stale() -> None:
+    assert scene(OURS, wait=False).stale == []
 
 
 def test_a_label_of_our_form_whose_key_is_gone_is_ours() -> None:
