@@ -284,15 +284,18 @@ def gpu_offers(node: Json) -> list[Offer]:
 
 
 def _offer(node: Json, base: str, counted: t.Mapping[str, tuple[int, int]]) -> Offer:
-    capacity, allocatable = gpu_quantities(node, "capacity"), gpu_quantities(node, "allocatable")
-    names = [base, base + RENAMED]
+    names, allocatable = (base, base + RENAMED), gpu_quantities(node, "allocatable")
     offered_names = [name for name in names if allocatable.get(name)]
     devices, replicas = counted.get(base, (None, None))
     is_gone = bool(counted) and not offered_names and not _is_partly_divided(node, base)
-    known = 0 if is_gone else sum(capacity.get(name, 0) for name in offered_names or names)
+    known = 0 if is_gone else _total(gpu_quantities(node, "capacity"), offered_names or names)
     expected = max(known, (devices or 0) * (replicas or 0))
-    found = sum(allocatable[name] for name in offered_names)
+    found = _total(allocatable, offered_names)
     return Offer(base, profile_of(base, labels_of(node)), devices, replicas, expected, found)
+
+
+def _total(quantities: t.Mapping[str, int], names: t.Iterable[str]) -> int:
+    return sum(quantities.get(name, 0) for name in names)
 
 
 _COUNT = ".count"

@@ -127,9 +127,15 @@ def _summary(rows: list[Json]) -> Json:
             for resource, number in row[field].items():
                 totals = gpus.setdefault(resource, {"capacity": 0, "allocatable": 0, "allocated": 0})
                 totals[field] += number
+    ready = sum(row["ready"] for row in rows)
+    return {"nodes": len(rows), "nodes_ready": ready, "gpus": gpus, "slices": _slice_totals(rows)}
+
+
+def _slice_totals(rows: list[Json]) -> Json:
+    """Return the totals of each MIG profile."""
     slices: dict[str, dict[str, int]] = {}
     for part in (part for row in rows for part in row["slices"] if part["profile"]):
         totals = slices.setdefault(part["profile"], {"expected": 0, "allocatable": 0, "allocated": 0})
         for field in totals:
             totals[field] += part[field] or 0
-    return {"nodes": len(rows), "nodes_ready": sum(row["ready"] for row in rows), "gpus": gpus, "slices": slices}
+    return slices

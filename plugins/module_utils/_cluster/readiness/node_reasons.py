@@ -234,19 +234,28 @@ def _about_mig(gpu_nodes: list[Json]) -> Findings:
 
 def _about_layouts(gpu_nodes: list[Json], operand: str) -> Findings:
     """Yield the nodes whose layout is not what their label says, although no change is under way."""
-    wanted = [node for node in gpu_nodes if _layout(node) not in ("", names.MIG_DISABLED)]
-    ignored = [node for node in wanted if not objects.labels_of(node).get(operands.MIG_MANAGER.deploy_label)]
+    ignored = [node for node in gpu_nodes if _is_ignored(node)]
     if ignored:
         what = f"label {names.MIG_CONFIG}={_layout(ignored[0])} has no effect, because no MIG manager runs there"
         remedy = f"Remove the label if these GPUs have no MIG, or wait for {names.MIG_CAPABLE}=true."
         yield Finding("progressing", "MIGIgnored", ignored, what, remedy, operand)
-    applied = [node for node in gpu_nodes if objects.labels_of(node).get(names.MIG_STATE) == "success"]
-    stale = [node for node in applied if _differs(node)]
+    stale = [node for node in gpu_nodes if _is_stale(node)]
     if stale:
         found = " and ".join(sorted(filter(None, _profiles(stale[0])))) or "undivided GPUs"
         what = f"the layout {_layout(stale[0])} counts as applied, but {objects.name_of(stale[0])} offers {found}"
         remedy = f"If this lasts, remove the label {names.MIG_CONFIG}, and set it again, or run mig_config."
         yield Finding("progressing", "MIGNotApplied", stale, what, remedy, operand)
+
+
+def _is_ignored(node: Json) -> bool:
+    """Return whether a node has a layout's label and no MIG manager."""
+    is_wanted = _layout(node) not in ("", names.MIG_DISABLED)
+    return is_wanted and not objects.labels_of(node).get(operands.MIG_MANAGER.deploy_label)
+
+
+def _is_stale(node: Json) -> bool:
+    """Return whether the MIG manager reports success for a layout that is not there."""
+    return objects.labels_of(node).get(names.MIG_STATE) == "success" and _differs(node)
 
 
 def _layout(node: Json) -> str:

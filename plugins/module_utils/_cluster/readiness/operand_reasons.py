@@ -181,15 +181,19 @@ def _about_sharing(observation: Observation, reason: Reason, group: list[PodRow]
     ends = any(row.trouble == "CrashLoopBackOff" for row in group)
     if not (ends and source.get("name") and reason.operand in _CONFIGURED):
         return ""
-    node: Json = next((item for item in observation.nodes if objects.name_of(item) == reason.node), {"metadata": {}})
-    label = objects.labels_of(node).get(names.PLUGIN_CONFIG)
-    key = (
-        f"label {names.PLUGIN_CONFIG}={label}" if label else f"devicePlugin.config.default={source.get('default', '')}"
-    )
-    where = f"ConfigMap {observation.namespace}/{source['name']}"
+    key, where = _configured_key(observation, reason, source), f"ConfigMap {observation.namespace}/{source['name']}"
     if any(_MANAGER.search(row.cause) for row in group):
         return f"The {key} must name a key of {where}: correct it, or publish the key with gpu_sharing."
     return f"{reason.remedy} Its configuration is in {where} ({key}); gpu_sharing checks what it publishes.".lstrip()
+
+
+def _configured_key(observation: Observation, reason: Reason, source: Json) -> str:
+    """Return which setting names the configuration of the node in a reason."""
+    node: Json = next((item for item in observation.nodes if objects.name_of(item) == reason.node), {"metadata": {}})
+    label = objects.labels_of(node).get(names.PLUGIN_CONFIG)
+    return (
+        f"label {names.PLUGIN_CONFIG}={label}" if label else f"devicePlugin.config.default={source.get('default', '')}"
+    )
 
 
 def _trouble(operand: Operand, rollout: Rollout, group: list[PodRow], is_failed: bool) -> Reason:

@@ -183,16 +183,20 @@ def steps(kind: Kind, wanted: list[Json] | None, existing: list[Json]) -> list[S
     if wanted is None:
         return []
     present = {full_name(item): item for item in existing}
-    foreign = [name for name in map(full_name, wanted) if name in present and not is_ours(present[name])]
-    if foreign:
-        raise GpuOpsError(
-            f"{kind.name} {foreign[0]} exists, and somebody else has made it. Choose another name, or remove it.",
-            reason="Conflict",
-        )
+    _refuse_foreign(kind, wanted, present)
     kept = set(map(full_name, wanted))
     gone = [item for name, item in sorted(present.items()) if name not in kept and is_ours(item)]
     applied = [Step(kind, present.get(full_name(item)), item) for item in wanted]
     return [*applied, *(Step(kind, item, None) for item in gone)]
+
+
+def _refuse_foreign(kind: Kind, wanted: list[Json], present: t.Mapping[str, Json]) -> None:
+    for name in map(full_name, wanted):
+        if name in present and not is_ours(present[name]):
+            raise GpuOpsError(
+                f"{kind.name} {name} exists, and somebody else has made it. Choose another name, or remove it.",
+                reason="Conflict",
+            )
 
 
 def is_ours(item: Json) -> bool:

@@ -84,16 +84,22 @@ def _applied(cluster: Cluster, step: access.Step, wanted: Json) -> Json:
 
 def _result(done: list[_Done]) -> Json:
     changed = [each for each in done if each.changed]
-    present = [each for each in done if each.after is not None]
+    before = {each.step.title: each.before for each in changed}
+    after = {each.step.title: each.after for each in changed}
     return {
         "changed": bool(changed),
-        "objects": [{"object": each.step.title, "changed": each.changed, **(each.after or {})} for each in present],
+        "objects": [_row(each) for each in done if each.after is not None],
         "removed": [each.step.title for each in done if each.after is None],
-        "diff": {
-            "before": {each.step.title: each.before for each in changed if each.before is not None},
-            "after": {each.step.title: each.after for each in changed if each.after is not None},
-        },
+        "diff": {"before": _present(before), "after": _present(after)},
     }
+
+
+def _row(each: _Done) -> Json:
+    return {"object": each.step.title, "changed": each.changed, **(each.after or {})}
+
+
+def _present(contents: t.Mapping[str, Json | None]) -> Json:
+    return {title: content for title, content in contents.items() if content is not None}
 
 
 def _warnings(done: list[_Done]) -> list[str]:

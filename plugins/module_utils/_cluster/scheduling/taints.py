@@ -121,16 +121,31 @@ class Change:
 def change(node: Json, wanted: Slots) -> Change:
     """Return what brings a node to the wanted taints. Taints of others stay, and one in the way is an error."""
     present = {(taint["key"], taint.get("effect", "")): taint for taint in taints_of(node)}
-    recorded = _recorded(node)
-    ours = {slot for slot, taint in present.items() if node_objects.format_taint(taint) in recorded}
-    foreign = {slot for slot in wanted.keys() & present.keys() if _differs(present[slot], wanted[slot])} - ours
-    if foreign:
-        raise _in_the_way(node, sorted(foreign), present, wanted)
+    ours = _ours(node, present)
+    _refuse_foreign(node, wanted, present, ours)
     removed = [present[slot] for slot in ours if _differs(present[slot], wanted.get(slot))]
     added = as_taints({slot: value for slot, value in wanted.items() if _is_new(slot, value, present)})
     unchanged = [present[slot] for slot in ours if present[slot] not in removed]
     taints = [*(taint for taint in present.values() if taint not in removed), *added]
     return Change(node, taints, frozenset(map(node_objects.format_taint, [*unchanged, *added])), added, removed)
+
+
+def _ours(node: Json, present: t.Mapping[Slot, Json]) -> list[Slot]:
+    recorded = _recorded(node)
+    return [slot for slot, taint in present.items() if node_objects.format_taint(taint) in recorded]
+
+
+def _refuse_foreign(node: Json, wanted: Slots, present: t.Mapping[Slot, Json], ours: t.Collection[Slot]) -> None:
+    others = sorted(wanted.keys() & present.keys() - set(ours))
+    slot = next((slot for slot in others if _differs(present[slot], wanted[slot])), None)
+    if slot:
+        found = node_objects.format_taint(present[slot])
+        raise GpuOpsError(
+            f"Node {name_of(node)} already has the taint {found}, which somebody else has set, and the value "
+            f"{wanted[slot]!r} is wanted. Remove it with `kubectl taint node {name_of(node)} {_text(slot)}-`, or want "
+            "its value.",
+            reason="Conflict",
+        )
 
 
 def _differs(taint: Json, value: str | None) -> bool:
@@ -165,13 +180,3 @@ def _recorded(node: Json) -> frozenset[str]:
 
 def _text(slot: Slot) -> str:
     return f"{slot[0]}:{slot[1]}"
-
-
-def _in_the_way(node: Json, slots: list[Slot], present: t.Mapping[Slot, Json], wanted: Slots) -> GpuOpsError:
-    slot = slots[0]
-    found, value = node_objects.format_taint(present[slot]), wanted[slot]
-    return GpuOpsError(
-        f"Node {name_of(node)} already has the taint {found}, which somebody else has set, and the value "
-        f"{value!r} is wanted. Remove it with `kubectl taint node {name_of(node)} {_text(slot)}-`, or want its value.",
-        reason="Conflict",
-    )
