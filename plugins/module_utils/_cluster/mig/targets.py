@@ -8,11 +8,12 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import MIG_DISABLED
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import GPU_PRODUCT, MIG_DISABLED
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import is_gpu_node, matches, selector_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -67,8 +68,21 @@ def _chosen(nodes: list[Json], wish: Json) -> list[str]:
     if wish.get("node_selector") is None:
         return [name_of(node) for node in nodes if is_gpu_node(node)]
     selector = selector_of(wish["node_selector"])
-    chosen = [name_of(node) for node in nodes if is_gpu_node(node) and matches(selector, node)]
+    chosen = [name_of(node) for node in nodes if is_gpu_node(node) and _is_chosen(selector, node)]
     if not chosen:
         message = f"No GPU node has the labels {selector}. Correct the option node_selector."
         raise GpuOpsError(message, reason="NotFound")
     return chosen
+
+
+def _is_chosen(selector: dict[str, str], node: Json) -> bool:
+    """Return whether a selector chooses a node, also if its product label has got a suffix since the selector was made.
+
+    Feature discovery appends ``-MIG-1g.10gb`` and ``-SHARED``, so a second run would otherwise find no node.
+    """
+    labels = labels_of(node)
+    whole = {**labels, GPU_PRODUCT: _SUFFIX.sub("", labels.get(GPU_PRODUCT, ""))}
+    return matches(selector, node) or matches(selector, {"metadata": {"labels": whole}})
+
+
+_SUFFIX = re.compile(r"(-MIG-[^-]+)?(-SHARED)?$")

@@ -57,3 +57,13 @@ def test_absent_means_whole_gpus() -> None:
 def test_a_choice_that_makes_no_sense_is_refused(options: dict, said: str) -> None:
     with pytest.raises(GpuOpsError, match=said.replace("{", "\\{").replace("}", "\\}")):
         chosen(**options)
+
+
+@pytest.mark.parametrize("suffix", ["", "-MIG-1g.10gb", "-MIG-1g.10gb.me-SHARED", "-SHARED", "-MIG-INVALID"])
+def test_a_selector_still_finds_a_node_whose_product_has_got_a_suffix(suffix: str) -> None:
+    made = node(0)
+    made["metadata"]["labels"]["nvidia.com/gpu.product"] += suffix
+    unset = dict.fromkeys(("layouts", "nodes"))
+    selector = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    options = {**unset, "state": "present", "layout": "x", "node_selector": selector}
+    assert targets([made, cpu_node()], options) == {"gpu-0000": "x"}
