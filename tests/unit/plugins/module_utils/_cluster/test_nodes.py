@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import typing as t
+from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import nodes
 
+from lab.cluster import conformance as recordings
 from tests.unit.fakes.stack import cpu_node, node
 
 Json = dict[str, t.Any]
@@ -265,6 +267,23 @@ def _mixed(node: Json, **counts: int) -> Json:
 def test_what_a_node_offers_beside_what_it_should_offer(node: Json, offers: list[tuple]) -> None:
     found = nodes.gpu_offers(node)
     assert [(o.resource, o.profile, o.devices, o.replicas, o.expected, o.allocatable) for o in found] == offers
+
+
+RECORDED = json.loads(Path(recordings.__file__).with_name("agents.json").read_text())["cases"]
+
+
+@pytest.mark.parametrize("case", RECORDED, ids=lambda case: case["name"])
+def test_what_nvidias_own_agents_label_and_offer_is_complete(case: Json) -> None:
+    """The labels of NVIDIA's feature discovery account for everything that NVIDIA's device plugin offers."""
+    labels = {f"nvidia.com/{key}": value for key, value in case.get("labels", {}).items()}
+    offered = {f"nvidia.com/{key}": str(number) for key, number in case.get("resources", {}).items()}
+    item = {"metadata": {"labels": labels}, "status": {"capacity": offered, "allocatable": offered}}
+    found = nodes.gpu_offers(item)
+    if "resources" in case:
+        assert [offer.expected for offer in found] == [offer.allocatable for offer in found]
+    assert sum(offer.allocatable for offer in found) == sum(case.get("resources", {}).values())
+    profiles = {profile for layout in case["layout"] for profile in layout or {}}
+    assert {offer.profile for offer in found} - {None} <= profiles
 
 
 @pytest.mark.parametrize(("labels", "skips"), [({}, False), ({"x": "true"}, False)])
