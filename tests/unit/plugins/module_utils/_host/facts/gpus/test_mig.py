@@ -9,10 +9,13 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import mig
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import nvml as nvml_module
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import (
     DriverReport,
     GpuReport,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import model
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.library import Driver
 
 from lab.nvml import H100, L4, Instance, machine
 
@@ -47,3 +50,12 @@ def test_what_nvml_does_not_tell_is_none(nvml: SetNvml) -> None:
     nvml(machine(L4, 1))
     assert mig.gpu_instances("GPU-27b80000-0000-4000-8000-000000000000") is None
     assert mig.gpu_instances(FIRST, str(Path("/nonexistent/libnvidia-ml.so.1"))) is None
+
+
+def test_both_ways_to_ask_nvml_agree(nvml: SetNvml) -> None:
+    gpus = machine(H100, 1, mig=1, mig_pending=1)
+    gpus[0].instances = [Instance("3g.40gb", 4, ("2c", "1c")), Instance("1g.10gb+me", 0), Instance("1g.20gb", 2)]
+    nvml(gpus)
+    report = nvml_module.Child().answer(time.monotonic() + 10)
+    assert report.gpus[0].values["mig"] == model.facts(Driver().gpu(FIRST))
+    assert len(report.gpus[0].values["mig"]["instances"]) == 4
