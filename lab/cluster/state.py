@@ -34,7 +34,10 @@ class Options:
     upgrade_tick: float = 120
     """Seconds between the stand-in's checks for driver upgrades: two minutes, like NVIDIA's; less in most tests."""
     mig_seconds: float = 20
-    """Seconds that a MIG manager works on a change, once the operands' pods are gone."""
+    """Seconds that a MIG manager works on a change, once the operands' pods are gone.
+
+    The change of an A100's mode alone took 12 seconds in the log of https://github.com/NVIDIA/gpu-operator/issues/1606.
+    """
     mig_patience: float = 300
     """Seconds for which a MIG manager waits for the pods of one operand, as NVIDIA's does."""
     reboot_seconds: float = 60
