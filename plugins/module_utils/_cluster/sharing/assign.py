@@ -91,13 +91,7 @@ def assign(choices: t.Sequence[Choice], fleet: t.Sequence[Json], spec: Json) -> 
 def _chosen(choice: Choice, by_name: t.Mapping[str, Json], spec: Json) -> list[str]:
     where = f"Configuration {choice.configuration.name}: "
     if choice.nodes is not None:
-        missing = [name for name in choice.nodes if name not in by_name]
-        if missing:
-            raise GpuOpsError(f"{where}the cluster has no node {first_few(missing)}. Correct nodes.", reason="NotFound")
-        useless = [name for name in choice.nodes if not _serves_containers(by_name[name], spec)]
-        if useless:
-            raise _wrong(f"{where}{first_few(useless)} gives no GPUs to containers. Remove it from nodes.")
-        return list(choice.nodes)
+        return _named(choice.nodes, by_name, spec, where)
     selector = (choice.selector or {}).items()
     matching = [name for name, node in by_name.items() if selector <= _unmarked(labels_of(node)).items()]
     useful = [name for name in matching if _serves_containers(by_name[name], spec)]
@@ -106,6 +100,16 @@ def _chosen(choice: Choice, by_name: t.Mapping[str, Json], spec: Json) -> list[s
         which = f"that {labelled} gives GPUs to containers" if matching else labelled
         raise GpuOpsError(f"{where}no node {which}. Correct node_selector.", reason="NotFound")
     return useful
+
+
+def _named(wanted: t.Sequence[str], by_name: t.Mapping[str, Json], spec: Json, where: str) -> list[str]:
+    missing = [name for name in wanted if name not in by_name]
+    if missing:
+        raise GpuOpsError(f"{where}the cluster has no node {first_few(missing)}. Correct nodes.", reason="NotFound")
+    useless = [name for name in wanted if not _serves_containers(by_name[name], spec)]
+    if useless:
+        raise _wrong(f"{where}{first_few(useless)} gives no GPUs to containers. Remove it from nodes.")
+    return list(wanted)
 
 
 def _unmarked(labels: t.Mapping[str, str]) -> dict[str, str]:

@@ -103,10 +103,13 @@ class Doctor:
 def crashed_container(pod: Json) -> str:
     """Return the name of a pod's first container that has ended with an error, or an empty string."""
     status = pod.get("status") or {}
-    for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
-        state = container.get("state") or {}
-        ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
-        waits = (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff"
-        if waits or (ended.get("exitCode") and "running" not in state):
-            return str(container["name"])
-    return ""
+    containers = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+    return next((str(container["name"]) for container in containers if _has_crashed(container)), "")
+
+
+def _has_crashed(container: Json) -> bool:
+    state = container.get("state") or {}
+    if (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff":
+        return True
+    ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
+    return bool(ended.get("exitCode")) and "running" not in state

@@ -121,21 +121,24 @@ def find_interruptions(changes: t.Iterable[Change], fleet: t.Mapping[str, Json],
 def permit(changes: t.Sequence[Change], allowed: bool, check_mode: bool) -> list[str]:
     """Raise if changes interrupt pods without permission. Return warnings: in check mode this one, and what stays."""
     hit = [change for change in changes if change.interrupts]
-    warnings = []
-    if hit and not allowed:
-        message = f"{_interrupted(hit)} {_ALLOW}"
-        if not check_mode:
-            raise GpuOpsError(message, reason="Disruption", nodes=[change.as_result() for change in changes])
-        warnings.append(message)
-    stay = [change for change in changes if change.pods and not change.interrupts]
-    if stay:
-        pods = [f"{pod.namespace}/{pod.name}" for change in stay for pod in change.pods]
-        warnings.append(
-            f"{_count(pods, 'GPU pod')} on {first_few([change.name for change in stay])} ({first_few(pods)}) "
-            f"{'keeps its' if len(pods) == 1 else 'keep their'} devices. Until they have ended, other pods can get the "
-            "same GPUs."
-        )
-    return warnings
+    warnings = _kept([change for change in changes if change.pods and change not in hit])
+    if allowed or not hit:
+        return warnings
+    message = f"{_interrupted(hit)} {_ALLOW}"
+    if not check_mode:
+        raise GpuOpsError(message, reason="Disruption", nodes=[change.as_result() for change in changes])
+    return [message, *warnings]
+
+
+def _kept(stay: t.Sequence[Change]) -> list[str]:
+    """Return a warning about the pods that a change leaves alone, if there are any."""
+    if not stay:
+        return []
+    pods = [f"{pod.namespace}/{pod.name}" for change in stay for pod in change.pods]
+    where = first_few([change.name for change in stay])
+    verb = "keeps its" if len(pods) == 1 else "keep their"
+    who = f"{_count(pods, 'GPU pod')} on {where} ({first_few(pods)})"
+    return [f"{who} {verb} devices. Until they have ended, other pods can get the same GPUs."]
 
 
 def _interrupted(hit: t.Sequence[Change]) -> str:

@@ -72,19 +72,31 @@ def roll_out(cluster: Cluster, due: list[Change], options: t.Mapping[str, t.Any]
     Return why some were not begun, or an empty string.
     """
     wishes = Wishes(canary=options["canary"], max_out=options["max_failed"], names=WORDS)
-    named = wishes.named_canaries
-    number = 0 if named is not None else wishes.number_of_canaries(len(due))
-    canaries = [change for change in due if change.name in named] if named is not None else due[:number]
+    allowed = wishes.may_be_out(len(due))
+    for members, size, canary in _waves(due, wishes, options["max_unavailable"]):
+        left = max(0, allowed - sum(change.state == "failed" for change in due))
+        stop = Rollout(cluster, members, options, Wishes(size, canary, None, left, WORDS)).run(doctor)
+        if stop:
+            return stop
+    return ""
+
+
+def _waves(due: list[Change], wishes: Wishes, size: t.Any) -> t.Iterator[tuple[list[Change], t.Any, t.Any]]:
+    """Yield the nodes that change together, how many of them at once, and how many of them are canaries."""
+    canaries = _canaries(due, wishes)
     rest = [change for change in due if change not in canaries]
     for some, canary in ((canaries, "100%"), (rest, 0)):
-        for interrupts, size in ((False, "100%"), (True, options["max_unavailable"])):
-            members = [change for change in some if bool(change.interrupts) is interrupts]
-            failed = sum(change.state == "failed" for change in due)
-            left = max(0, wishes.may_be_out(len(due)) - failed)
-            stop = members and Rollout(cluster, members, options, Wishes(size, canary, None, left, WORDS)).run(doctor)
-            if stop:
-                return stop
-    return ""
+        for is_quiet, how_many in ((True, "100%"), (False, size)):
+            members = [change for change in some if bool(change.interrupts) is not is_quiet]
+            if members:
+                yield members, how_many, canary
+
+
+def _canaries(due: list[Change], wishes: Wishes) -> list[Change]:
+    named = wishes.named_canaries
+    if named is None:
+        return due[: wishes.number_of_canaries(len(due))]
+    return [change for change in due if change.name in named]
 
 
 @dataclasses.dataclass
@@ -134,18 +146,19 @@ class Rollout:
 
     def _begin(self, members: list[str]) -> None:
         drained = self._drain([name for name in members if self._changes[name].interrupts])
-        held = [name for name in members if self._changes[name].is_held and name not in drained]
-        for name in members:
-            if name not in self._failed:
-                now = time.monotonic()
-                self._busy[name] = _Watched(now, now, name in drained or name in held)
-        for name in members:
-            change = self._changes[name]
-            if name in self._busy:
-                if change.relabels:
-                    label(self._cluster, change)
-                    self._busy[name].settled = 0.0 if change.missing else time.monotonic() + SETTLE_S
-                change.state = "changing"
+        begun = [name for name in members if name not in self._failed]
+        for name in begun:  # all of them at first: what is drained must be put back whatever happens next
+            now = time.monotonic()
+            self._busy[name] = _Watched(now, now, name in drained or self._changes[name].is_held)
+        for name in begun:
+            self._relabel(name)
+
+    def _relabel(self, name: str) -> None:
+        change = self._changes[name]
+        change.state = "changing"
+        if change.relabels:
+            label(self._cluster, change)
+            self._busy[name].settled = 0.0 if change.missing else time.monotonic() + SETTLE_S
 
     def _drain(self, members: list[str]) -> list[str]:
         """Drain nodes; return those that are. The others have failed, and were put back."""
