@@ -161,8 +161,8 @@ class Smi:
             raise FailedError("No compute instances found: Not Found")
         return "\n".join([BORDER, "| Compute instances:", *rows, BORDER])
 
-    def create_gpu_instances(self, wanted: str) -> str:
-        """Create GPU instances, each ``profile`` or ``profile:start``."""
+    def create_gpu_instances(self, wanted: str, with_compute: bool) -> str:
+        """Create GPU instances, each ``profile:start``, and with ``-C`` a compute instance that has all of each."""
         said = []
         for each in wanted.split(","):
             name, dummy, start = each.partition(":")
@@ -177,6 +177,8 @@ class Smi:
             arguments = (self.handle, UINT(profile.id), ctypes.byref(place), ctypes.byref(made))
             self.call("DeviceCreateGpuInstanceWithPlacement", *arguments)
             self.call("GpuInstanceGetInfo", made, ctypes.byref(info))
+            if with_compute:
+                self.create_compute_instances(str(info.id), "")
             said.append(f"Successfully created GPU instance ID {info.id} on GPU {self.number} using profile MIG {name}")
         return "\n".join(said)
 
@@ -210,7 +212,7 @@ def run(arguments: list[str]) -> str:
     if "-lci" in arguments:
         return smi.list_compute_instances()
     if "-cgi" in arguments:
-        return smi.create_gpu_instances(value(arguments, "-cgi"))
+        return smi.create_gpu_instances(value(arguments, "-cgi"), "-C" in arguments)
     return smi.create_compute_instances(value(arguments, "-gi"), value(arguments, "-cci"))
 
 

@@ -70,11 +70,15 @@ gpu_instances() {
     }'
 }
 
-# Prints the profiles of the compute instances in a GPU instance, sorted, with commas.
+# Prints "number profile" of each compute instance, with the number of its GPU instance.
 compute_instances() {
-    nvidia-smi mig -i "$1" -lci 2>/dev/null | awk -v number="$2" '{
-        for (i = 2; i < NF; i++) if ($i == "MIG" && $(i - 1) == number) print $(i + 1)
-    }' | sort | paste -s -d , -
+    nvidia-smi mig -i "$1" -lci 2>/dev/null | awk '{
+        for (i = 2; i < NF; i++) if ($i == "MIG") print $(i - 1), $(i + 1)
+    }'
+}
+
+joined() {
+    sort | paste -s -d , -
 }
 
 # Prints the number of the GPU instance at a place, from what gpu_instances printed.
@@ -94,15 +98,23 @@ enable() {
     return 1
 }
 
-# Creates the GPU instances that are missing. Refuses if there are others than those wanted.
+create() {
+    [ -n "$2" ] || return 0
+    said=$(nvidia-smi mig -i "$1" -cgi "${2#,}" $3 2>&1) && return 0
+    fail "the GPU instances ${2#,} of $1 cannot be created: $said"
+    return 1
+}
+
+# Creates the GPU instances that are missing, whole ones with their compute instance. Refuses if there are others.
 create_gpu_instances() {
-    gpu=$1
+    gpu=$1 whole= divided=
     shift
     existing=$(gpu_instances "$gpu")
-    missing=
     for instance in "$@"; do
         place=${instance%%/*}
-        [ -n "$(number_of "$place" "$existing")" ] || missing=$missing,$place
+        if [ -z "$(number_of "$place" "$existing")" ]; then
+            case $instance in */*) divided=$divided,$place ;; *) whole=$whole,$place ;; esac
+        fi
     done
     for place in $(printf '%s\n' "$existing" | cut -d ' ' -f 1); do
         case " $* " in
@@ -110,38 +122,36 @@ create_gpu_instances() {
             *) fail "$gpu has the GPU instance $place, which the layout lacks"; return 1 ;;
         esac
     done
-    [ -n "$missing" ] || return 0
-    said=$(nvidia-smi mig -i "$gpu" -cgi "${missing#,}" 2>&1) && return 0
-    fail "the GPU instances ${missing#,} of $gpu cannot be created: $said"
-    return 1
+    create "$gpu" "$whole" -C && create "$gpu" "$divided" ""
 }
 
-# Creates the compute instances of one GPU instance, unless it has them.
+# Creates the compute instances that are missing, unless a GPU instance has others.
 create_compute_instances() {
-    gpu=$1 place=${2%%/*} wanted=
-    case $2 in */*) wanted=${2#*/} ;; esac
-    number=$(number_of "$place" "$(gpu_instances "$gpu")")
-    found=$(compute_instances "$gpu" "$number")
-    [ "$wanted" = none ] && wanted=
-    [ "$2" = "$place" ] && wanted=${place%:*}
-    [ "$found" = "$(printf '%s' "$wanted" | tr , '\n' | sort | paste -s -d , -)" ] && return 0
-    if [ -n "$found" ]; then
-        fail "the GPU instance $place of $gpu has the compute instances $found instead of ${wanted:-none}"
-    elif [ "$2" = "$place" ]; then
-        said=$(nvidia-smi mig -i "$gpu" -gi "$number" -cci 2>&1) || fail "the compute instance of $place of $gpu: $said"
-    else
-        said=$(nvidia-smi mig -i "$gpu" -gi "$number" -cci "$wanted" 2>&1) || fail "$wanted in $place of $gpu: $said"
-    fi
+    gpu=$1
+    shift
+    existing=$(gpu_instances "$gpu")
+    compute=$(compute_instances "$gpu")
+    for instance in "$@"; do
+        place=${instance%%/*}
+        number=$(number_of "$place" "$existing")
+        found=$(printf '%s\n' "$compute" | awk -v number="$number" '$1 == number { print $2 }' | joined)
+        case $instance in
+            */none) wanted= list= ;;
+            */*) list=${instance#*/} wanted=$(printf '%s\n' "${instance#*/}" | tr , '\n' | joined) ;;
+            *) wanted=${place%:*} list= ;;
+        esac
+        if [ "$found" = "$wanted" ]; then
+            continue
+        elif [ -n "$found" ]; then
+            fail "the GPU instance $place of $gpu has the compute instances $found instead of ${wanted:-none}"
+        else
+            said=$(nvidia-smi mig -i "$gpu" -gi "$number" -cci $list 2>&1) || fail "$wanted in $place of $gpu: $said"
+        fi
+    done
 }
 
 restore() {
-    enable "$1" || return
-    create_gpu_instances "$@" || return
-    gpu=$1
-    shift
-    for instance in "$@"; do
-        create_compute_instances "$gpu" "$instance"
-    done
+    enable "$1" && create_gpu_instances "$@" && create_compute_instances "$@"
 }
 
 # The driver may still be loading.
