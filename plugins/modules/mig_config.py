@@ -50,7 +50,7 @@ options:
     elements: dict
     suboptions:
       layout:
-        description: Name of the layout, as in O(layout). Leave it out with O(state=absent).
+        description: Name of the layout, as in O(layout). With O(state=absent), only the nodes count.
         type: str
       nodes:
         description: Names of the nodes.

@@ -45,7 +45,7 @@ def wishes(options: Options) -> list[Json]:
     else:
         listed = [{key: options[key] for key in ("layout", "nodes", "node_selector")}]
     if options["state"] == "absent":
-        if any(wish.get("layout") for wish in listed):
+        if options["layout"]:
             raise GpuOpsError("state=absent takes the layout away: leave out layout.", reason="Invalid")
         return [{**wish, "layout": MIG_DISABLED} for wish in listed]
     for wish in listed:

@@ -40,6 +40,8 @@ def test_a_layout_for_each_group_may_name_a_node_twice_if_it_is_the_same() -> No
 
 def test_absent_means_whole_gpus() -> None:
     assert chosen(state="absent", nodes=["gpu-0000"]) == {"gpu-0000": "all-disabled"}
+    same = [{"layout": "x", "nodes": ["gpu-0000"]}, {"layout": "y", "nodes": ["gpu-0001"]}]
+    assert chosen(state="absent", layouts=same) == {"gpu-0000": "all-disabled", "gpu-0001": "all-disabled"}
     with pytest.raises(GpuOpsError, match="leave out layout"):
         chosen(state="absent", layout="x", nodes=["gpu-0000"])
 
