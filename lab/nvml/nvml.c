@@ -35,7 +35,7 @@ const char *nvmlErrorString(Result result)
         "Timeout", "Interrupt Request Issue", "NVML Shared Library Not Found", "Function Not Found",
         "Corrupted infoROM", "GPU is lost", "GPU requires reset", "GPU access blocked by the operating system",
         "Driver/library version mismatch", "In use by another client", "Insufficient Memory", "No data",
-        "The requested vgpu operation is not available on target device, becasue ECC is enabled",
+        "The requested vgpu operation is not available on target device, because ECC is enabled",
         "Insufficient Resources", "Frequency not supported", "Argument version mismatch"};
     bool known = result >= 0 && result < (Result)(sizeof names / sizeof names[0]);
     return known ? names[result] : "Unknown Error";
