@@ -249,3 +249,21 @@ def test_claims_that_no_known_version_shows_are_an_error() -> None:
     with pytest.raises(GpuOpsError, match=r"serves none of v1, v1beta2, v1beta1 of resource\.k8s\.io") as e:
         pods.GpuClaims(cluster).held_by(named)
     assert e.value.reason == "ClaimsUnreadable" and cluster.reads == ["v1", "v1beta2", "v1beta1"]
+
+
+def test_a_claim_that_vanishes_while_it_is_read_holds_nothing() -> None:
+    holders = pods.GpuClaims(FakeCluster([], {"v1": [claim("other", {"driver": "gpu.nvidia.com"})]}))
+    both = pod(
+        "x", resourceClaims=[{"name": "a", "resourceClaimName": "gone"}, {"name": "b", "resourceClaimName": "other"}]
+    )
+    assert holders.devices_of(both) == {("default", "other"): 1}
+
+
+def test_a_pod_without_gpus_asks_for_none() -> None:
+    init = {"resources": {"limits": {"nvidia.com/gpu": "2"}}}
+    assert pods.requested_gpus({"containers": [{}], "initContainers": [init]}) == {"nvidia.com/gpu": 2}
+    share = {"resources": {"limits": {"nvidia.com/mig-1g.10gb": "1"}}}
+    assert pods.requested_gpus({"containers": [share], "initContainers": [init]}) == {
+        "nvidia.com/gpu": 2,
+        "nvidia.com/mig-1g.10gb": 1,
+    }

@@ -180,3 +180,17 @@ def test_a_plan_is_empty_when_nothing_is_left_to_do() -> None:
     assert not plan.plan([drained], {}, options(), claim(), nobody)[0].changed
     assert not plan.plan([restored], {}, options(state="restored"), claim(), nobody)[0].changed
     assert plan.plan([drained], {}, options(state="restored"), claim(), nobody)[0].changed
+
+
+def test_a_reason_to_stay_away_is_not_given_when_a_node_comes_back() -> None:
+    plan.check_options(options(state="drained", taint_reason="no driver"))
+    plan.check_options(options(state="restored"))
+    with pytest.raises(GpuOpsError, match=r"^taint_reason needs state=cordoned or state=drained"):
+        plan.check_options(options(state="restored", taint_reason="no driver"))
+
+
+def test_the_difference_shows_the_labels_that_change_and_no_others() -> None:
+    (change,) = plan.plan([node(0)], {}, options(pause_nvsentinel=True), claim(pause_nvsentinel=True), nobody)
+    label = "k8saas.nvidia.com/ManagedByNVSentinel"
+    assert (change.before["labels"], change.after["labels"]) == ({label: None}, {label: "false"})
+    assert "labels" not in plan.plan([node(0)], {}, options(), claim(), nobody)[0].before

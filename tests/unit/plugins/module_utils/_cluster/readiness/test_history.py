@@ -100,3 +100,9 @@ def test_a_refusal_lasts_while_it_is_seen() -> None:
         Refusal("forbidden", 5, 30),
         Refusal("forbidden", 5, 0),
     ]
+
+
+def test_a_refusal_that_was_gone_for_a_moment_begins_anew() -> None:
+    refused, free = (observed(ready(), refusals=found) for found in ({"a": Refusal("no", 0)}, {}))
+    looks = ages([(100.0, refused), (100.4, refused), (100.6, free), (100.9, refused)])
+    assert [look.refusals["a"].seen_s if look.refusals else None for look in looks] == [0, 100.4 - 100.0, None, 0]

@@ -354,3 +354,14 @@ def test_a_single_young_pod_ends_no_wait(nodes: int, name: str, status: str, mes
     )
     found = verdict(stack, troubled={name: (pod,)}, waited_s=data.draw(ages))
     assert found.state == "progressing"
+
+
+def test_pods_on_nodes_that_are_left_out_are_not_looked_at() -> None:
+    stack, broken = roll(ready(3), EXPORTER, 3, 3, 3, 2), troubled(EXPORTER, "ImagePullBackOff")
+
+    def told(limits: Tolerance) -> str:
+        return " ".join(reason.message for reason in verdict(stack, limits, troubled=broken).reasons)
+
+    assert "ImagePullBackOff" in told(Tolerance())
+    assert "ImagePullBackOff" not in told(Tolerance(exclude_nodes=("gpu-0001",)))
+    assert "ImagePullBackOff" in told(Tolerance(exclude_nodes=("gpu-0002",)))

@@ -261,3 +261,14 @@ def test_a_digest_must_be_the_same() -> None:
 def test_a_failure_of_an_old_revision_is_not_about_the_new_spec() -> None:
     stack = roll(ready(2), DRIVER, 2, 2, 2, 1)
     assert verdict(stack, troubled=troubled(DRIVER, "ImagePullBackOff", current=False)).state == "progressing"
+
+
+def test_the_image_of_an_nvidiadriver_is_not_compared_with_that_of_the_clusterpolicy() -> None:
+    stack = ready(2, driver={**IMAGE, "useNvidiaDriverCRD": True})
+    own = daemonset(OPERANDS[0], 2, "nvcr.io/nvidia/driver:580.126.20-ubuntu24.04")
+    del stack.daemonsets[DRIVER]
+    own["metadata"]["name"] = "nvidia-gpu-driver-ubuntu24.04-658cd9b8cf"
+    own["metadata"]["labels"] = {"app.kubernetes.io/component": "nvidia-driver"}
+    driver = {"metadata": {"name": "default"}, "spec": {"default": True}, "status": {"state": "ready"}}
+    found = verdict(stack, daemonsets=[*stack.daemonsets.values(), own], nvidiadrivers=[driver])
+    assert "OldImage" not in codes(found) and "OtherRegistry" not in codes(found)

@@ -26,3 +26,14 @@ def test_the_observed_clusterpolicy_is_part_of_the_result() -> None:
     assert observation.seconds_since_edit == 7
     missing = observed(ready(), policies=None)
     assert (missing.policy, missing.spec, missing.seconds_since_edit) == (None, {}, 0)
+
+
+def test_a_gpucluster_is_described_as_a_clusterpolicy_without_operands() -> None:
+    gpucluster = {
+        "metadata": {"name": "gpu-cluster"},
+        "spec": {"daemonsets": {"tolerations": [{"operator": "Exists"}]}},
+    }
+    spec = observed(ready(), policies=[], gpuclusters=[gpucluster]).spec
+    assert spec["devicePlugin"] == spec["toolkit"] == {"enabled": False}
+    assert spec["driver"] == {"enabled": False, "useNvidiaDriverCRD": False}
+    assert spec["daemonsets"] == {"tolerations": [{"operator": "Exists"}]}
