@@ -27,6 +27,8 @@ Entries = tuple[Entry, ...]
 _KEYS = ("entries", "fit", "fill", "mig_devices", "balanced", "node_selector")
 # A layout's name is the value of a label.
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
+# Python's YAML writes such a name without quotes, and that of Go reads it as a number.
+_NUMBER = re.compile(r"[0-9][0-9._]*[eE]-?[0-9]+", re.ASCII)
 _SLICES = re.compile(r"(\d)g([+-][a-z.]+)?", re.ASCII)
 
 
@@ -54,6 +56,8 @@ def _wish(name: str, value: t.Any) -> Wish:
     place = f"layouts.{name}"
     if not _LABEL.fullmatch(name):
         raise _wrong(place, "a layout's name is the value of a label: up to 63 letters, digits and . _ - between them")
+    if _NUMBER.fullmatch(name):
+        raise _wrong(place, "the MIG manager would read this name as a number")
     target = {"entries": value} if isinstance(value, list) else value
     if not isinstance(target, dict):
         raise _wrong(place, "give a list of entries, or a mapping such as {fit: 2g.20gb}")

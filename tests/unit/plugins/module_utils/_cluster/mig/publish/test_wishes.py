@@ -130,3 +130,10 @@ def test_a_target_needs_a_model_that_is_known(monkeypatch: pytest.MonkeyPatch) -
 def test_a_name_has_to_be_the_value_of_a_label(name: str) -> None:
     with pytest.raises(GpuOpsError, match="a layout's name is the value of a label"):
         wishes.wishes({name: {"fit": "1g"}})
+
+
+@pytest.mark.parametrize("name", ["1e5", "1.5E3", "1e-5"])
+def test_a_name_is_no_number_to_the_mig_manager(name: str) -> None:
+    """mig-parted v0.15.0 says that the layout 1e5 of a published file is not present."""
+    with pytest.raises(GpuOpsError, match="the MIG manager would read this name as a number"):
+        wishes.wishes({name: {"fit": "1g"}})
