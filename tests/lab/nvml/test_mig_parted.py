@@ -20,6 +20,7 @@ from pathlib import Path
 import pynvml
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import nvml as facts
+from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import placement, table
 
 from lab.nvml import Gpu, Instance, machine, read
 from lab.nvml.models import MODELS
@@ -141,3 +142,28 @@ def test_no_order_makes_a_layout_fit_that_is_too_big(empty: t.Callable[[str], t.
         with pytest.raises(pynvml.NVMLError_InsufficientResources):
             for profile in order:
                 pynvml.nvmlDeviceCreateGpuInstance(handle, profile)
+
+
+@pytest.mark.parametrize(("model", "name", "most"), [("a30", "A30", 4), ("h100", "H100-80GB", 4)])
+def test_what_the_collection_calls_possible_is_what_the_driver_does(
+    empty: t.Callable[[str], t.Any], model: str, name: str, most: int
+) -> None:
+    """A layout fits by the collection's rules exactly if the driver makes its instances in some order."""
+    known = table.named(name)
+    verdicts = set()
+    for size in range(1, most + 1):
+        for wanted in itertools.combinations_with_replacement([profile.name for profile in known.profiles], size):
+            possible = placement.place(known, dict(collections.Counter(wanted))) is not None
+            ids = [find(str(MODELS[model].mig_table), each).id for each in wanted]
+            assert any(_created(empty(model), order) for order in set(itertools.permutations(ids))) is possible, wanted
+            verdicts.add(possible)
+    assert verdicts == {True, False}
+
+
+def _created(handle: t.Any, ids: t.Iterable[int]) -> bool:
+    try:
+        for profile in ids:
+            pynvml.nvmlDeviceCreateGpuInstance(handle, profile)
+    except pynvml.NVMLError_InsufficientResources:
+        return False
+    return True
