@@ -66,7 +66,7 @@ MIG_CHANGING = ("pending", "rebooting")
 MIG_PAUSED = PAUSED + "mig-change"
 MIG_DISABLED = "all-disabled"
 """The layout without MIG, which every list of layouts has."""
-MIG_MANAGER = "nvidia-mig-manager"
+MIG_MANAGER_APP = "nvidia-mig-manager"
 """The name of the MIG manager's DaemonSet, the label ``app`` of its pods, and the component of its ConfigMaps."""
 MIG_LAYOUTS = "default-mig-parted-config"
 """The ConfigMap with the layouts of all models, which a node without a list of its own uses."""

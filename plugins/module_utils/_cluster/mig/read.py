@@ -57,7 +57,7 @@ class Reader:
 
     def stack(self) -> Stack:
         """Return what the plan must know about the MIG manager."""
-        path = namespaced("apps/v1", self.namespace, "daemonsets", names.MIG_MANAGER)
+        path = namespaced("apps/v1", self.namespace, "daemonsets", names.MIG_MANAGER_APP)
         daemonset = self._cluster.get(path)
         default = self._layouts.get("default") or ""
         return Stack(
@@ -72,7 +72,7 @@ class Reader:
 
     def managers(self) -> dict[str, str]:
         """Return the status of the MIG manager's pod on each node that has one."""
-        rows = self._cluster.table(self._pods, labelSelector=f"app={names.MIG_MANAGER}")
+        rows = self._cluster.table(self._pods, labelSelector=f"app={names.MIG_MANAGER_APP}")
         return {row["node"]: _status(row) for row in rows}
 
     @property
@@ -85,7 +85,7 @@ class Reader:
         custom = self._layouts.get("name") or ""
         found: dict[str, str | None] = {}
         if not custom:
-            selector = f"{names.COMPONENT}={names.MIG_MANAGER}"
+            selector = f"{names.COMPONENT}={names.MIG_MANAGER_APP}"
             found = {name_of(item): _text(item) for item in self._cluster.pages(path, labelSelector=selector)}
         common = custom or names.MIG_LAYOUTS
         shared = self._cluster.get(f"{path}/{common}")
@@ -104,13 +104,13 @@ class Reader:
 
     def restart_manager(self, node: str) -> None:
         """Delete the MIG manager's pod on a node: its successor applies the node's label when it starts."""
-        query = {"labelSelector": f"app={names.MIG_MANAGER}", "fieldSelector": f"spec.nodeName={node}"}
+        query = {"labelSelector": f"app={names.MIG_MANAGER_APP}", "fieldSelector": f"spec.nodeName={node}"}
         for pod in (self._cluster.get(self._pods, query) or {}).get("items") or []:
             self._cluster.delete(f"{self._pods}/{name_of(pod)}")
 
     def last_error(self, node: str) -> str:
         """Return the last error in the log of a node's MIG manager, or an empty string."""
-        query = {"labelSelector": f"app={names.MIG_MANAGER}", "fieldSelector": f"spec.nodeName={node}"}
+        query = {"labelSelector": f"app={names.MIG_MANAGER_APP}", "fieldSelector": f"spec.nodeName={node}"}
         try:
             pods = (self._cluster.get(self._pods, query) or {}).get("items") or []
             logs = [self._cluster.text(f"{self._pods}/{name_of(pod)}/log", {"tailLines": LOG_LINES}) for pod in pods]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.action import remove_patch, set_patch, unpaused
 
-from tests.unit.plugins.module_utils._cluster.mig.nodes import mig_sight, seen
+from tests.unit.fakes.mig_nodes import mig_sight, seen
 
 PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
 

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import offer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import parted
 
-from tests.unit.plugins.module_utils._cluster.mig.nodes import DIVIDED, SEVEN, mig_sight
+from tests.unit.fakes.mig_nodes import DIVIDED, SEVEN, mig_sight
 
 PLAIN = {index: parted.Wanted(False, {}) for index in range(8)}
 HALF = {**PLAIN, **{index: parted.Wanted(True, {"3g.40gb": 2}) for index in range(4)}}

@@ -20,7 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight i
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes.mig import text
-from tests.unit.plugins.module_utils._cluster.mig.nodes import DIVIDED, LAYOUT, held, mig_node, mig_plan, mig_sight
+from tests.unit.fakes.mig_nodes import DIVIDED, LAYOUT, held, mig_node, mig_plan, mig_sight
 
 SOURCE = Catalog({"default-mig-parted-config": text()}).of("gpu-0000")
 DEVICES = {"nvidia.com/mig-1g.10gb": "56"}

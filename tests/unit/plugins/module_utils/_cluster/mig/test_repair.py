@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.repair import why_stuck
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.steps import decide
 
-from tests.unit.plugins.module_utils._cluster.mig.nodes import LAYOUT, mig_sight, seen
+from tests.unit.fakes.mig_nodes import LAYOUT, mig_sight, seen
 
 PAUSED = {"nvidia.com/gpu.deploy.dcgm": "paused-for-mig-change"}
 

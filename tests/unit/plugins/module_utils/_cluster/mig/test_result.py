@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.result import Row, progress, report, row_of
 
-from tests.unit.plugins.module_utils._cluster.mig.nodes import mig_plan, mig_sight
+from tests.unit.fakes.mig_nodes import mig_plan, mig_sight
 
 
 def row(name: str, step: str, waits_for: str = "", since: float = 0.0, **fields: object) -> Row:

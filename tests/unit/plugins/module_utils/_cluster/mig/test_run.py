@@ -14,7 +14,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.run imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Window
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import Wishes
 
-from tests.unit.plugins.module_utils._cluster.mig.nodes import LAYOUT, mig_node, mig_plan, mig_sight
+from tests.unit.fakes.mig_nodes import LAYOUT, mig_node, mig_plan, mig_sight
 
 # The whole way through a change is tested in tests/unit/plugins/modules/test_mig_config.py, with an API server.
 

@@ -11,7 +11,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight i
     version_of,
 )
 
-from tests.unit.plugins.module_utils._cluster.mig.nodes import held, mig_node, mig_sight
+from tests.unit.fakes.mig_nodes import held, mig_node, mig_sight
 
 PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
 

@@ -9,7 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.steps import decide
 
-from tests.unit.plugins.module_utils._cluster.mig.nodes import DIVIDED, LAYOUT, mig_sight, seen
+from tests.unit.fakes.mig_nodes import DIVIDED, LAYOUT, mig_sight, seen
 
 DEVICES = {"nvidia.com/mig-1g.10gb": "56"}
 DONE: dict[str, t.Any] = {"config": LAYOUT, "state": "success", **DIVIDED}
