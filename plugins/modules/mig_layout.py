@@ -132,7 +132,7 @@ config_map:
 layouts:
   description:
     - What each of O(layouts) means. C(nodes) is the number of nodes for which it is meant. C(models) has the instances
-      on a GPU of each model, and a drawing of where they lie.
+      on a GPU of each model, a drawing of where they lie, and how many instances of each profile could be added.
   returned: success
   type: dict
   sample:
@@ -142,6 +142,7 @@ layouts:
         H100-80GB:
           - mig_devices: {1g.10gb: 4, 3g.40gb: 1}
             drawn: "|1g.10gb|1g.10gb|1g.10gb|1g.10gb|            3g.40gb            |"
+            addable: {}
 nodes:
   description: The nodes whose layout would be gone or changed.
   returned: if that is why the module failed

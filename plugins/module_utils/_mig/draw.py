@@ -60,14 +60,6 @@ text { font: 13px ui-sans-serif, system-ui, sans-serif; fill: #1f2328; }
 </style>"""
 
 
-def svg(model: Model, placed: t.Sequence[Placed], title: str | None = None) -> str:
-    """Return a picture of one layout on a GPU."""
-    names = ", ".join(f"{each.profile.name} from slice {each.start}" for each in placed) or "no instances"
-    boxes = "".join(_box(model, each.profile, each.start, _TOP) for each in placed)
-    row = _slices(model, _TOP) + boxes
-    return _picture(title or model.name, f"{model.name}: {names}.", row, _TOP + _ROW + _GAP)
-
-
 def profiles_svg(model: Model) -> str:
     """Return a picture of all places that each profile of a model can have: a row for each profile."""
     rows, y = "", _TOP

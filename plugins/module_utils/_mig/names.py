@@ -13,7 +13,6 @@ import re
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
-ATTRIBUTES = ("+me", "+gfx", "+me.all", "-me")
 LAYOUT_PREFIX = "all-"
 
 _PROFILE = re.compile(r"(?:(\d{1,4})c\.)?(\d{1,4})g\.(\d{1,6})gb([+-][A-Za-z][A-Za-z0-9.,]*)?", re.ASCII)

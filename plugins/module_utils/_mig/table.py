@@ -25,8 +25,6 @@ import dataclasses
 import re
 import typing as t
 
-Compute = t.Literal[1, 2, 3, 4, 7]
-
 # The possible sizes of compute instances in a GPU instance of so many compute slices, and their possible starts.
 COMPUTE_SIZES = {1: (1,), 2: (1, 2), 3: (1, 2, 3), 4: (1, 2, 4), 7: (1, 2, 3, 4, 7)}
 COMPUTE_STARTS = {1: (0, 1, 2, 3, 4, 5, 6), 2: (0, 2, 4), 3: (0, 4), 4: (0,), 7: (0,)}

@@ -86,6 +86,7 @@ def test_a_layout_is_published_beside_nvidias_and_used(layout: t.Callable, api: 
                 {
                     "mig_devices": {"2g.20gb": 3},
                     "drawn": "|    2g.20gb    |    2g.20gb    |    2g.20gb    |      free     |",
+                    "addable": {"1g.10gb": 1, "1g.10gb+me": 1, "1g.20gb": 1},
                 }
             ]
         },
@@ -219,7 +220,11 @@ def test_what_cannot_be_checked_needs_permission(layout: t.Callable, api: FakeAp
     assert "set allow_unchecked: true" in refused.result["msg"] and writes(api) == []
     run = layout(layouts=layouts, allow_unchecked=True)
     assert run.rc == 0 and len(run.warnings) == 2
-    assert run.result["layouts"]["mine"]["models"]["H100-80GB"][0] == {"mig_devices": {}, "drawn": "MIG is off"}
+    assert run.result["layouts"]["mine"]["models"]["H100-80GB"][0] == {
+        "mig_devices": {},
+        "drawn": "MIG is off",
+        "addable": {},
+    }
 
 
 def test_layouts_can_be_published_before_the_nodes_are_there(layout: t.Callable, api: FakeApi) -> None:

@@ -220,6 +220,8 @@ def _described(entries: tuple[parted.Entry, ...], meant: t.Sequence[Host]) -> Js
 
 
 def _row(model: Model, wanted: parted.Wanted) -> Json:
-    placed = placement.place(model, wanted.counts) or () if wanted.enabled else ()
-    drawn = draw.text(model, placed) if wanted.enabled else "MIG is off"
-    return {"mig_devices": dict(wanted.counts), "drawn": drawn}
+    if not wanted.enabled:
+        return {"mig_devices": {}, "drawn": "MIG is off", "addable": {}}
+    placed = placement.place(model, wanted.counts) or ()
+    drawn, addable = draw.text(model, placed), placement.addable(model, placed)
+    return {"mig_devices": dict(wanted.counts), "drawn": drawn, "addable": addable}

@@ -41,25 +41,22 @@ def boxes(picture: str) -> list[tuple[str, str]]:
     return [(rect.get("class") or "", label) for rect, label in zip(rects, labels)]
 
 
-def test_a_layout_is_drawn_as_a_picture() -> None:
-    placed = placement.place(H100, {"3g.40gb": 1, "1g.10gb": 2})
-    assert placed is not None
-    picture = draw.svg(H100, placed, "Two & one")
-    assert boxes(picture) == [("several", "3g.40gb"), ("one", "1g.10gb"), ("one", "1g.10gb")]
-    root = ET.fromstring(picture)  # the picture is our own
-    assert (root.get("role"), root.get("aria-labelledby")) == ("img", "title desc")
-    assert [root.findtext(f"{SVG}{name}") for name in ("title", "desc")] == [
-        "Two & one",
-        "H100-80GB: 3g.40gb from slice 0, 1g.10gb from slice 4, 1g.10gb from slice 5.",
-    ]
-    assert "prefers-color-scheme: dark" in picture
-    assert "H100-80GB: no instances." in draw.svg(H100, ())
-
-
 @pytest.mark.parametrize("model", table.MODELS, ids=lambda model: model.name)
 def test_the_places_of_a_model_are_drawn_one_box_each(model: table.Model) -> None:
     picture = draw.profiles_svg(model)
     assert len(boxes(picture)) == sum(len(profile.starts) for profile in model.profiles)
     assert all(f"{profile.name} from slice " in picture for profile in model.profiles)
-    slices = [rect for rect in ET.fromstring(picture).iter(f"{SVG}rect") if rect.get("class") == "slice"]
+    root = ET.fromstring(picture)  # the picture is our own
+    assert (root.get("role"), root.get("aria-labelledby")) == ("img", "title desc")
+    assert root.findtext(f"{SVG}title") == f"MIG profiles of {model.name}, and where they can lie"
+    assert "prefers-color-scheme: dark" in picture
+    slices = [rect for rect in root.iter(f"{SVG}rect") if rect.get("class") == "slice"]
     assert len(slices) == model.slots * len(model.profiles)
+
+
+def test_boxes_have_the_name_of_their_profile_or_of_its_slices() -> None:
+    found = boxes(draw.profiles_svg(A30))
+    assert found == [("one", "1g.6gb")] * 4 + [("one", "1g.6gb+me")] * 4 + [("several", "2g.12gb")] * 2 + [
+        ("several", "2g.12gb+me")
+    ] * 2 + [("several", "4g.24gb")]
+    assert ("one", "1g") in boxes(draw.profiles_svg(H100))

@@ -64,7 +64,7 @@ PROFILES = st.builds(
     st.sampled_from(["", "1c.", "2c."]),
     st.integers(1, 7),
     st.integers(1, 300),
-    st.sampled_from(["", *names.ATTRIBUTES]),
+    st.sampled_from(["", "+me", "+gfx", "+me.all", "-me"]),
 )
 
 
