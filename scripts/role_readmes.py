@@ -64,7 +64,7 @@ def readme(role: Path) -> str:
 def introduction(role: str, entry: str, spec: Spec, about: Spec) -> Lines:
     """Yield what an entry point does, and a play that runs it."""
     yield from [f"{spec['short_description']}.", ""]
-    yield from (f"- {prose(line)}" for line in spec["description"])
+    yield from (f"- {prose(line)}" for line in description(spec))
     yield from ["", "```yaml", dump([play(role, entry, spec["short_description"], about["plays"][entry])]), "```"]
 
 

@@ -71,8 +71,10 @@ def test_a_driver_that_nothing_hinders_is_loaded_at_once(plays: Plays) -> None:
     assert run.status == 0, run.output
     assert modules(host).splitlines()[1:] and "nvidia " in modules(host)
     assert drivers.packages(host)["nvidia-headless-580-server-open"] == VERSION
-    again = plays.run("host_driver", limit=host.name, **DRIVER)
+    again = plays.run("host_driver", "host_driver/plan", "host_driver/change", limit=host.name, **DRIVER)
     assert (again.status, again.changed) == (0, 0), again.output
+    # One plan holds for the whole run.
+    assert again.output.count(": Plan or change the packages of the driver]") == 1, again.output
 
 
 def test_a_loaded_driver_is_changed_only_in_the_unit_of_change_and_comes_back(plays: Plays) -> None:

@@ -33,6 +33,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model
 )
 
 STATE = f"/etc/dnf/modules.d/{catalog.MODULE}.module"
+_METADATA_LASTS_S = 3600
+"""How old the metadata of a repository may be. dnf itself lets it grow two days old."""
+
 _QUERY_TIMEOUT_S = 300.0
 _TRANSACTION_TIMEOUT_S = 3600.0
 """Building the modules takes minutes, and a transaction that is killed leaves the host with half a driver."""
@@ -52,8 +55,11 @@ class Dnf(Family):
         self.host = host
 
     def refresh(self) -> None:
-        """Download the repositories' metadata again."""
-        self._asked(["dnf", "--quiet", "--refresh", "makecache"], "The metadata of the repositories cannot be had")
+        """Download the metadata of repositories that is missing or old."""
+        self._asked(
+            ["dnf", "--quiet", f"--setopt=*.metadata_expire={_METADATA_LASTS_S}", "makecache"],
+            "The metadata of the repositories cannot be had",
+        )
 
     def installed(self) -> list[Package]:
         """Return the packages of the driver and of kernels. Headers have their kernel in the name."""
