@@ -12,7 +12,7 @@ What a change does to running pods, according to the source of the device plugin
 - The MPS control daemon sets the GPUs to EXCLUSIVE_PROCESS when it starts, and back when it stops, and MPS servers end
   with it (``cmd/mps-control-daemon/mps/daemon.go``). So a change to, from or within MPS breaks the pods on these GPUs.
 - Pods may hold more than the node offers after the change. The kubelet counts their old devices no more, gives the same
-  GPUs to others, and can refuse these pods when it starts again.
+  GPUs to others, and can refuse these pods when it starts again (kubernetes/kubernetes#118559).
 """
 
 from __future__ import annotations

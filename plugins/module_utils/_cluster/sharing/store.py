@@ -34,11 +34,6 @@ class Store:
         self.texts: dict[str, str] = dict((self._found or {}).get("data") or {})
 
     @property
-    def exists(self) -> bool:
-        """Whether the ConfigMap existed when it was read."""
-        return self._found is not None
-
-    @property
     def is_ours(self) -> bool:
         """Whether this collection has made the ConfigMap."""
         return self._found is None or labels_of(self._found).items() >= MANAGED_BY.items()

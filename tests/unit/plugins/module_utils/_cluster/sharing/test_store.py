@@ -26,14 +26,14 @@ def kind(api: FakeApi) -> None:
 
 def test_a_new_config_map_is_ours_and_gets_keys_one_by_one(api: FakeApi) -> None:
     made = store(api)
-    assert (made.exists, made.is_ours, made.keys) == (False, True, [])
+    assert (made.is_ours, made.keys) == (True, [])
     made.publish(made.unpublished([FOUR]))
     made.publish({"y": "more"})
     (item,) = api.lists[PATH]
     assert item["data"] == {FOUR.key: FOUR.text, "y": "more"} == made.texts
     assert item["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "gpuops.nvidia"}
     again = store(api)
-    assert (again.exists, again.is_ours, again.keys, again.unpublished([FOUR])) == (True, True, [FOUR.key], {})
+    assert (again.is_ours, again.keys, again.unpublished([FOUR])) == (True, [FOUR.key], {})
 
 
 def test_keys_of_others_stay(api: FakeApi) -> None:
@@ -57,4 +57,4 @@ def test_a_config_map_can_be_deleted(api: FakeApi) -> None:
     made = store(api)
     made.publish({"y": "z"})
     made.delete()
-    assert api.lists[PATH] == [] and not made.exists and made.texts == {}
+    assert api.lists[PATH] == [] and made.texts == {}
