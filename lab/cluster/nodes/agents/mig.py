@@ -200,16 +200,22 @@ def with_mode(entries: list[Entry], layout: Layout, device: str) -> Layout:
 def apply(entries: list[Entry], layout: Layout, device: str, profiles: t.Sequence[Profile]) -> tuple[Layout, bool]:
     """Return the layout that an application leaves behind, and whether it succeeded.
 
-    A GPU that cannot hold the instances stays without any, and the GPUs after it are not reached.
+    A GPU that cannot hold the instances stays without any, and the GPUs after it are not reached. A layout with a
+    profile that a GPU lacks succeeds, and leaves that GPU without any instance.
     """
     result = with_mode(entries, layout, device)
     for entry in entries:
         for index in range(len(layout)):
-            if entry.enabled and entry.matches(index, device):
+            if entry.enabled and entry.matches(index, device) and _known(entry.counts, profiles):
                 if not fits(entry.counts, profiles):
                     return result, False
                 result[index] = {profile: count for profile, count in entry.counts.items() if count}
     return result, True
+
+
+def _known(counts: t.Mapping[str, int], profiles: t.Sequence[Profile]) -> bool:
+    """Return whether a GPU has all of the profiles."""
+    return {_gpu_instances(name, count)[0] for name, count in counts.items()} <= {item.name for item in profiles}
 
 
 def fits(counts: t.Mapping[str, int], profiles: t.Sequence[Profile]) -> bool:

@@ -99,6 +99,13 @@ def test_an_application_that_does_not_fit_destroys_the_instances() -> None:
     assert mig.apply(wanted, layout, H100, TABLES["h100"]) == ([{}, {"1g.10gb": 7}], False)
 
 
+def test_a_profile_that_the_gpu_lacks_is_no_failure_and_no_instance_exists() -> None:
+    wanted = entries({**SLICED, "mig-devices": {"1g.10gb": 3, "1g.5gb": 1}})
+    after, well = mig.apply(wanted, [None, {"1g.10gb": 7}], H100, TABLES["h100"])
+    assert (after, well) == ([{}, {}], True)
+    assert not mig.applied(wanted, after, H100)
+
+
 def test_a_gpu_that_no_entry_names_is_never_as_asked() -> None:
     wanted = entries({**SLICED, "devices": [0]})
     after, well = mig.apply(wanted, [None, None], H100, TABLES["h100"])

@@ -10,6 +10,7 @@ import copy
 import json
 import time
 import typing as t
+from pathlib import Path
 
 import pytest
 import yaml
@@ -17,6 +18,7 @@ import yaml
 from lab.cluster.nodes.agents.mig_manager import MigManager, Session, Timing
 
 Json = dict[str, t.Any]
+RECORDED = Path(__file__).parents[4] / "lab/cluster/conformance/agents.json"
 NODE = "/api/v1/nodes/gpu-0000"
 CONFIG, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
 PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
@@ -26,6 +28,7 @@ APPS = {
     "nvidia-device-plugin-daemonset": "device-plugin",
     "gpu-feature-discovery": "gpu-feature-discovery",
     "nvidia-dcgm-exporter": "dcgm-exporter",
+    "nvidia-dcgm": "dcgm",
     "nvidia-operator-validator": "operator-validator",
     "nvidia-mig-manager": "mig-manager",
 }
@@ -34,17 +37,19 @@ APPS = {
 class Cluster:
     """A node whose DaemonSets follow its labels, with the API that its manager uses."""
 
-    def __init__(self, **environment: str) -> None:
+    def __init__(self, layout: str | None = "all-disabled", **environment: str) -> None:
         labels = {f"nvidia.com/gpu.deploy.{name}": "true" for name in APPS.values()}
+        labels |= {CONFIG: layout} if layout else {}
         notes = {NOTE + "model": "H100", NOTE + "gpus": "2"}
         self.node: Json = {
-            "metadata": {"name": "gpu-0000", "labels": {**labels, CONFIG: "all-disabled"}, "annotations": notes},
+            "metadata": {"name": "gpu-0000", "labels": labels, "annotations": notes},
             "status": {"nodeInfo": {"bootID": "first"}},
         }
         self.environment = [{"name": name, "value": value} for name, value in environment.items()]
         self.pods: dict[str, Json] = {}
         self.config_maps: dict[str, Json] = {}
         self.states: list[tuple[str, str]] = []
+        self.writes: list[list[str]] = []
         self.born = 0
         self.image = "nvcr.io/nvidia/cloud-native/k8s-mig-manager:v0.15.0"
         self.manager = MigManager(t.cast(t.Any, self), Timing(0, 0.03, 0), lambda seconds, node: None, self._texts)
@@ -60,13 +65,10 @@ class Cluster:
 
     def merge(self, path: str, body: Json) -> None:
         assert path.startswith(NODE)
-        _merge(self.node, body)
-        if path == NODE:
-            self.manager.saw(copy.deepcopy(self.node))
-            now = self.labels.get(STATE, ""), self.labels[PLUGIN]
-            if not self.states or self.states[-1] != now:
-                self.states.append(now)
-            self._follow()
+        labels = body.get("metadata", {}).get("labels", {})
+        changed = [key for key in sorted(labels) if self.labels.get(key) != labels[key]]
+        self.writes += [[key.removeprefix("nvidia.com/"), labels[key]] for key in changed]
+        self._write(body)
 
     def strategic(self, path: str, body: Json) -> None:
         _merge(self.pods[path.split("/")[-2]], body)
@@ -88,11 +90,19 @@ class Cluster:
     def layout(self) -> t.Any:
         return json.loads(self.node["metadata"]["annotations"].get(NOTE + "mig", "[null, null]"))
 
+    def _write(self, body: Json) -> None:
+        _merge(self.node, body)
+        self.manager.saw(copy.deepcopy(self.node))
+        now = self.labels.get(STATE, ""), self.labels[PLUGIN]
+        if not self.states or self.states[-1] != now:
+            self.states.append(now)
+        self._follow()
+
     def label(self, key: str, value: str | None) -> None:
-        self.merge(NODE, {"metadata": {"labels": {key: value}}})
+        self._write({"metadata": {"labels": {key: value}}})
 
     def fault(self, name: str) -> None:
-        self.merge(NODE, {"metadata": {"annotations": {NOTE + "mig-fault": name}}})
+        self._write({"metadata": {"annotations": {NOTE + "mig-fault": name}}})
 
     def change(self, layout: str) -> list[tuple[str, str]]:
         """Ask for a layout and return the states and pauses of the device plugin until nothing moves any more."""
@@ -100,6 +110,7 @@ class Cluster:
         self.settle()
         self.label(STATE, None)
         self.states.clear()
+        self.writes.clear()
         self.label(CONFIG, layout)
         self.settle()
         return [state for state in self.states if state[0]]
@@ -351,6 +362,19 @@ def test_a_manager_before_v0_14_reads_the_operators_map_and_publishes_nothing(cl
     cluster.settle()
     assert cluster.config_maps.keys() == {"custom"}
     assert cluster.change("one")[-1] == ("success", "true")
+
+
+def test_a_manager_writes_what_the_vendors_manager_wrote() -> None:
+    recorded = json.loads(RECORDED.read_text())["mig manager"]
+    cluster = Cluster(None, CONFIG_FILE="/mig-parted-config/config.yaml")
+    cluster.config_maps["custom"] = {"config.yaml": recorded["config"]}
+    for change in recorded["changes"]:
+        for key in [key for key, value in cluster.labels.items() if value == PAUSED]:
+            cluster.label(key, "true")
+        if change["busy"]:
+            cluster.fault("busy")
+        cluster.change(change["layout"])
+        assert (change["name"], cluster.writes, cluster.layout) == (change["name"], change["writes"], change["after"])
 
 
 # ---- the order in which a manager reads its label -------------------------------------------------------------------
