@@ -113,6 +113,18 @@ def test_what_the_table_generates_is_what_the_default_layouts_say(model: table.M
         assert parted.resolve(entries, gpus(model)) == parted.resolve(defaults()[name], gpus(model)), name
 
 
+def generated() -> dict[str, t.Any]:
+    """Return what mig-parted generates on the simulated NVML, by model."""
+    lines = verdicts.RECORDED.with_name("generated_layouts.jsonl").read_text().splitlines()
+    return {row["model"]: row["layouts"] for row in map(json.loads, lines)}
+
+
+@pytest.mark.parametrize("model", ["A30", "A100-40GB", "A100-80GB", "H100-80GB", "H200", "B200"])
+def test_what_the_table_generates_is_what_mig_parted_generates(model: str) -> None:
+    layouts = parted.read({"version": "v1", "mig-configs": generated()[model]})
+    assert parted.generated([table.named(model)]) == layouts
+
+
 def test_a_default_layout_leaves_out_a_sibling_of_the_model() -> None:
     """The H200 NVL is not in the filter of all-1g.35gb, so the layout never counts as applied there."""
     sibling = [Gpu(0, table.named("H200"), 0x233B10DE)]
