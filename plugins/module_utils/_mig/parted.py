@@ -219,7 +219,7 @@ def filtered_device(text: str) -> int | None:
     if not all(parts) or len(parts) > 2 or found is None:
         return None
     value = next(int(digits, _BASES[base]) for base, digits in found.groupdict().items() if digits is not None)
-    return device_number(value) if value <= 0xFFFFFFFF and value & 0xFFFF == 0x10DE else None
+    return device_number(value) if value >> 32 == 0 and value & 0xFFFF == 0x10DE else None
 
 
 def _matches_filter(entry: Entry, gpu: Gpu) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import collections
 import json
-import os
 import re
 import typing as t
 
@@ -75,14 +74,6 @@ def test_what_mig_parted_calls_valid_may_still_be_wrong(model: table.Model, foun
             counted.update(kinds)
             wrong += bool(problems)
     assert ([counted[kind] for kind in FINDINGS], wrong) == (found, total)
-
-
-@pytest.mark.skipif("MIG_PARTED" not in os.environ, reason="MIG_PARTED names no nvidia-mig-parted to ask again.")
-def test_mig_parted_still_says_what_was_recorded() -> None:
-    for row in RECORDED:
-        status, message = verdicts.judged(os.environ["MIG_PARTED"], row["document"])
-        # Go reads the fields of an object in any order, so it names any one of several mistakes.
-        assert status == row["status"] and bool(message) == bool(row["message"])
 
 
 # ---- the operator's own layouts -----------------------------------------------------------------------------------
@@ -261,7 +252,8 @@ def test_a_mistake_is_named_with_its_place(data: t.Any, message: str) -> None:
         ("0x20B010DE:0x144E10DE", 0x20B0),
         ("20B010DE", None),
         ("0x20B0", None),
-        ("0x1_0000_0000_10DE", None),
+        ("0xFFFF10DE", 0xFFFF),
+        ("0x1000010DE", None),
         ("0x20B010DE:x", None),
         ("0x20B010DE:0x1:0x1", None),
         ("", None),
