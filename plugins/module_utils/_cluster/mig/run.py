@@ -75,7 +75,8 @@ class Run:
         self._fleet = work.fleet
         self._drains = drain.Drains(work.fleet)
         self._nodes: t.Mapping[str, Json] = {}
-        self._managers: dict[str, str] = {}
+        self._managers: dict[str, str] | None = None
+        """The statuses of the MIG managers' pods, once they have been read."""
         self._tracks: dict[str, Track] = {}
         self._marks: dict[str, t.Any] = {}
         self._began: dict[str, float] = {}
@@ -256,7 +257,7 @@ class Run:
             self._marks[name] = sight.marks
             self._tracks[name] = track = dataclasses.replace(track, moved=now)
         self.rows[name].state = sight.state
-        status = self._managers.get(name, "") if self._managers else MANAGER_RUNS
+        status = MANAGER_RUNS if self._managers is None else self._managers.get(name, "")
         work = self._work
         return Seen(sight, work.plans[name], track, work.settings, now, version_of(node), status)
 
