@@ -26,24 +26,24 @@ def gpu_instances(uuid: str, library: str | None = None) -> list[Json] | None:
 
 
 class Child:
-    """A process that asks for the GPU instances of all GPUs, where nvidia-smi tells the rest."""
+    """A process that asks about MIG where nvidia-smi tells the rest, since NVML tells more."""
 
     def __init__(self, library: str | None = None) -> None:
         """Fork. ``library`` is the path of NVML's library if the linker cannot find it."""
         self._child = forked.Child(lambda: _ask(library))
 
     def complete(self, report: DriverReport, deadline: float) -> None:
-        """Add the GPU instances to the report of another source, as far as they are known by the deadline."""
-        known = {message["address"]: message["gpu_instances"] for message in self._child.read(deadline).messages()}
+        """Give the report of another source what NVML says of MIG, as far as that is known by the deadline."""
+        known = {message["address"]: message["mig"] for message in self._child.read(deadline).messages()}
         for gpu in report.gpus:
-            if gpu.values.get("mig"):
-                gpu.values["mig"]["gpu_instances"] = known.get(gpu.address)
+            if gpu.values and known.get(gpu.address):
+                gpu.values["mig"] = known[gpu.address]
+                gpu.reasons.pop("mig", None)
 
 
 def _ask(library: str | None) -> t.Iterator[Json]:
     try:
         for gpu in Driver(library or SONAME).gpus():
-            facts = model.facts(gpu)
-            yield {"address": gpu.address, "gpu_instances": facts["gpu_instances"] if facts else None}
+            yield {"address": gpu.address, "mig": model.facts(gpu)}
     except (OSError, DriverError):
         return

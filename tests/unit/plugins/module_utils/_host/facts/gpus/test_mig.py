@@ -30,25 +30,28 @@ def divided(nvml: SetNvml) -> None:
     nvml(gpus)
 
 
-def complete(values: dict[str, t.Any]) -> t.Any:
-    report = DriverReport("nvidia-smi", gpus=[GpuReport("0000:18:00.0", values), GpuReport(None)])
+def complete(values: dict[str, t.Any], reasons: dict[str, str] | None = None) -> GpuReport:
+    report = DriverReport("nvidia-smi", gpus=[GpuReport("0000:18:00.0", values, reasons or {}), GpuReport(None)])
     mig.Child().complete(report, time.monotonic() + 10)
-    return values.get("mig")
+    return report.gpus[0]
 
 
 def test_the_places_of_instances_are_asked_of_nvml(nvml: SetNvml) -> None:
     divided(nvml)
     (instance,) = mig.gpu_instances(FIRST) or []
     assert (instance["profile"], instance["start"], instance["size"]) == ("3g.40gb", 4, 4)
-    assert complete({"mig": {"mode": True, "gpu_instances": None}}) == {"mode": True, "gpu_instances": [instance]}
-    assert complete({"mig": None}) is None
+    completed = complete({"product": "NVIDIA H100", "mig": None}, {"mig": "nvidia-smi says N/A"})
+    assert completed.values["mig"]["gpu_instances"] == [instance] and completed.reasons == {}
+    assert [device["profile"] for device in completed.values["mig"]["instances"]] == ["3g.40gb"]
+    assert complete({}).values == {}
 
 
-def test_what_nvml_does_not_tell_is_none(nvml: SetNvml) -> None:
+def test_what_nvml_does_not_tell_stays_as_another_source_has_it(nvml: SetNvml) -> None:
     assert mig.gpu_instances(FIRST) is None
-    assert complete({"mig": {"mode": True, "gpu_instances": None}}) == {"mode": True, "gpu_instances": None}
+    assert complete({"mig": {"mode": True, "gpu_instances": None}}).values["mig"]["gpu_instances"] is None
     nvml(machine(L4, 1))
     assert mig.gpu_instances("GPU-27b80000-0000-4000-8000-000000000000") is None
+    assert complete({"mig": None}, {"mig": "nvidia-smi says N/A"}).reasons == {"mig": "nvidia-smi says N/A"}
     assert mig.gpu_instances(FIRST, str(Path("/nonexistent/libnvidia-ml.so.1"))) is None
 
 
