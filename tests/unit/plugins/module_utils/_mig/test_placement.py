@@ -178,7 +178,9 @@ def test_hundreds_of_instances_are_refused_without_a_search() -> None:
     [
         ({"1c.3g.40gb": 3}, {"3g.40gb": 1}),
         ({"1c.3g.40gb": 1, "2c.3g.40gb": 1}, {"3g.40gb": 1}),
-        ({"2c.3g.40gb": 2}, {"3g.40gb": 2}),
+        # Two slices of three begin only at the first.
+        ({"2c.3g.40gb": 3}, {"3g.40gb": 3}),
+        ({"2c.3g.40gb": 2, "1c.3g.40gb": 2}, {"3g.40gb": 2}),
         ({"1c.2g.20gb": 3, "2g.20gb": 1}, {"2g.20gb": 3}),
         # Two of 3c and one of 1c fill an instance, unless the 2c come first.
         ({"3c.7g.80gb": 1, "2c.7g.80gb": 2}, {"7g.80gb": 1}),
