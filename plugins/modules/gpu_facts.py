@@ -15,8 +15,8 @@ description:
   - Gathers a host's GPUs, NVSwitches, driver, kernel, IOMMU, services, container runtimes and errors, and whether a
     reboot is due. The facts are in C(ansible_facts.gpuops).
   - Reads sysfs, procfs and the table of PCI ids. Also asks NVML if its library and the Python package C(nvidia-ml-py)
-    are installed, and C(nvidia-smi) otherwise. If the driver is in a driver container, the container's library or
-    C(nvidia-smi) is used.
+    are installed, and C(nvidia-smi) otherwise; MIG is asked of NVML even then. If the driver is in a driver container,
+    the container's library or C(nvidia-smi) is used.
   - A source that is missing, fails or hangs never makes the task fail. Its facts are null, and C(sources) has the
     source of every fact or the reason why it is null.
   - Runs with the host's own Python, and needs no package on the host. Facts that only root can read are null for other
