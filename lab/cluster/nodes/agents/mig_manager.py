@@ -130,7 +130,7 @@ class MigManager:
 
     def _take(self, session: Session, node: Json, pod: Json) -> None:
         while (value := session.take()) is not None:
-            print(f"{node['metadata']['name']}: updating to MIG config {value!r}", flush=True)
+            print(f"{pod['metadata']['name']}: updating {node['metadata']['name']} to {value!r}", flush=True)
             self._begin(session, value, node, pod)
 
     def _lives(self, pod: Json) -> bool:

@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
+from pathlib import Path
 
 import pytest
 import yaml
@@ -15,6 +17,7 @@ from lab.cluster.nodes.agents import mig
 from lab.nvml.profiles import TABLES
 
 Json = dict[str, t.Any]
+RECORDED = Path(__file__).parents[3] / "unit/fixtures/mig/generated_layouts.jsonl"
 H100 = "0x233010DE"
 SLICED: Json = {"devices": "all", "mig-enabled": True, "mig-devices": {"1g.10gb": 7}}
 
@@ -130,6 +133,22 @@ def test_every_generated_layout_fits(table: str) -> None:
         after, well = mig.apply(wanted, [None, None], "", TABLES[table])
         assert well
         assert mig.applied(wanted, after, "")
+
+
+@pytest.mark.parametrize(
+    ("model", "table"),
+    [
+        ("A30", "a30"),
+        ("A100-40GB", "a100-40gb"),
+        ("A100-80GB", "a100-80gb"),
+        ("H100-80GB", "h100"),
+        ("H200", "h200"),
+        ("B200", "b200"),
+    ],
+)
+def test_a_manager_generates_what_mig_parted_generates(model: str, table: str) -> None:
+    recorded = {item["model"]: item["layouts"] for item in map(json.loads, RECORDED.read_text().splitlines())}
+    assert yaml.safe_load(mig.generated(TABLES[table]))["mig-configs"] == recorded[model]
 
 
 def test_the_shipped_map_names_a_model_where_models_differ() -> None:
