@@ -98,7 +98,7 @@ def corrected(text: str) -> str | None:
     """Return what to write in place of a wrong name of a layout or profile, as a sentence; None without an idea."""
     tidy = _tidy(text)
     counts = [_counted(part) for part in tidy.split(",")]
-    if "," in tidy or (counts[0] and counts[0][1] > 1):
+    if len(counts) > 1 or any(pair and pair[1] > 1 for pair in counts):
         known = [pair for pair in counts if pair]
         if len(known) != len(counts):
             return None
