@@ -19,8 +19,6 @@ from lab.cluster.nodes.agents.real import RealAgents
 
 Json = dict[str, t.Any]
 WRITES = "sh -c 'echo nvidia.com/gpu.count=2 > features.d/gfd; echo $NODE_NAME $POD_NAMESPACE/$POD_NAME; sleep 60'"
-    """sh -c 'echo nvidia.com/gpu.count=2 > features.d/gfd; echo "$NODE_NAME $POD_NAMESPACE/$POD_NAME"; sleep 60'"""
-)
 NODE: Json = {
     "metadata": {
         "name": "gpu-0000",
