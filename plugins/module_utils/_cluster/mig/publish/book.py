@@ -73,14 +73,14 @@ def _merged(found: t.Mapping[str, tuple[Entry, ...]], static: tuple[Entry, ...])
 def check(name: str, entries: tuple[Entry, ...], meant: t.Sequence[Host]) -> tuple[list[str], list[str]]:
     """Return what is wrong with a layout on the nodes that it is meant for, and what could not be checked there."""
     wrong, unchecked = [], []
-    for group in hosts.alike(meant):
-        names = first_few([host.name for host in group], 3)
-        if group[0].model is None:
-            unchecked.append(f"{name} on {names}: the profiles of {group[0].product or 'their GPUs'} are unknown")
+    for one, *others in hosts.alike(meant):
+        names = first_few([host.name for host in (one, *others)], 3)
+        if one.model is None:
+            unchecked.append(f"{name} on {names}: the profiles of {one.product or 'their GPUs'} are unknown")
             continue
-        if group[0].count is None and any(entry.devices is not None for entry in entries):
+        if one.count is None and any(entry.devices is not None for entry in entries):
             unchecked.append(f"{name} on {names}: no label tells how many GPUs there are")
-        for problem in parted.check(f"layouts.{name}", entries, group[0].gpus(entries)):
+        for problem in parted.check(f"layouts.{name}", entries, one.gpus(entries)):
             wrong.append(f"{problem[:-1]} (nodes {names})")
     return list(dict.fromkeys(wrong)), unchecked
 

@@ -50,6 +50,13 @@ def test_static_layouts_stay_as_they_are_where_they_mean_the_same() -> None:
     assert made["all-disabled"] == (Entry(None, False),)
 
 
+def test_a_static_layout_comes_before_the_table() -> None:
+    static = {"all-balanced": (Entry(None, True, {"1g.10gb": 3}, ("0x233010DE",)),)}
+    made = book.vendors([host("a"), host("b", "A30")], {}, static)["all-balanced"]
+    assert parted.resolve(made, host("a").gpus())[0].counts == {"1g.10gb": 3}
+    assert parted.resolve(made, host("b", "A30").gpus())[0].counts == {"1g.6gb": 2, "2g.12gb": 1}
+
+
 def test_without_static_layouts_models_that_differ_get_filters() -> None:
     made = book.vendors([host("a"), host("b", "A100-40GB")], {}, {})
     assert made["all-1g.10gb"] == (
