@@ -20,8 +20,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.disruption import Change, Operator
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-KIND = "NVIDIADriver"
-
 _NO_EFFECT = ("default", "upgradePolicy", "useOpenKernelModules")
 _COSMETIC = (
     *("annotations", "labels", "tolerations", "priorityClassName", "nodeAffinity", "podSecurityContext", "hostNetwork"),
@@ -53,7 +51,7 @@ def changes(drivers: Drivers, policy: Json | None, operator: Operator) -> list[C
             after = _merged(before, released.get(name) or {}, wanted[name])
             found += _of_one(name, before, after, policy or {}, operator)
         elif name in released:
-            found.append(Change(f"{KIND} {name}", "present", None, disruption.REMOVES_DRIVER, driver=name))
+            found.append(Change(f"NVIDIADriver {name}", "present", None, disruption.REMOVES_DRIVER, driver=name))
     return found
 
 
@@ -66,11 +64,14 @@ def _merged(current: Json, released: Json, wanted: Json) -> Json:
     made = {key: value for key, value in current.items() if key in wanted or key not in released}
     for key, value in wanted.items():
         if isinstance(value, dict):
-            old, before = (part.get(key) for part in (current, released))
-            made[key] = _merged(*(each if isinstance(each, dict) else {} for each in (old, before)), value)
+            made[key] = _merged(_mapping(current.get(key)), _mapping(released.get(key)), value)
         else:
             made[key] = value
     return made
+
+
+def _mapping(value: t.Any) -> Json:
+    return value if isinstance(value, dict) else {}
 
 
 def _of_one(name: str, before: Json, after: Json, policy: Json, operator: Operator) -> t.Iterator[Change]:
@@ -81,7 +82,7 @@ def _of_one(name: str, before: Json, after: Json, policy: Json, operator: Operat
         if moves or replaces:
             effect = disruption.REMOVES_DRIVER if moves else disruption.EVICTS
             values = disruption.at(before, field), disruption.at(after, field)
-            yield Change(f"{KIND} {name} {field}", *values, effect, driver=name)
+            yield Change(f"NVIDIADriver {name} {field}", *values, effect, driver=name)
 
 
 def _restarts_in_place(operator: Operator) -> bool:

@@ -116,7 +116,7 @@ def _disruption(
 
 def _drivers(cluster: Cluster, wanted: list[Json], deployed: record.Content | None) -> drivers.Drivers:
     """Read the NVIDIADrivers that Helm would change or delete."""
-    released = [item for item in (deployed.objects if deployed else ()) if item.get("kind") == drivers.KIND]
+    released = [item for item in (deployed.objects if deployed else ()) if item.get("kind") == "NVIDIADriver"]
     if not released and not wanted:
         return drivers.Drivers()
     return drivers.Drivers(cluster.list_readable(_NVIDIADRIVERS).items, released, wanted)
