@@ -42,7 +42,7 @@ def own_lab() -> t.Iterator[Lab]:
     """A lab whose users have the shipped ClusterRoles of their names, as docs/tasks/connection.md binds them."""
     with running_lab("roles", Options(nodes=2, upgrade_tick=3)) as lab:
         lab.kubectl("create", "namespace", NAMESPACE)
-        for name in ("deploy", "drain", "verify"):
+        for name in ("deploy", "drain", "scheduling", "verify"):
             lab.kubectl("create", f"--filename={FILES / f'cluster_role_{name}.yml'}")
             lab.kubectl("create", "clusterrolebinding", name, f"--clusterrole=gpuops-{name}", f"--user={name}")
             role = f"gpuops-{name}-namespace"
@@ -115,6 +115,11 @@ RARE = {
         *("get pods", "list pods *", "list events", "list controllerrevisions.apps", "watch nodes *"),
         "list leases.coordination.k8s.io",
     },
+    # Drivers that the ClusterPolicy leaves to NVIDIADrivers, a GPUCluster in its place, and claims.
+    "scheduling": {
+        *("list gpuclusters.nvidia.com *", "list nvidiadrivers.nvidia.com *"),
+        *("list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
+    },
     # Pods that are deleted in place of an eviction, claims, and nodes that are read alone.
     "drain": {
         *("delete pods *", "get nodes *", "list nodemaintenances.maintenance.nvidia.com *"),
@@ -182,7 +187,21 @@ def test_draining(own_lab: Lab) -> None:
         assert compare(proxy, "drain") - RARE["drain"] == set()
 
 
-@pytest.mark.parametrize("name", ["deploy", "drain", "verify"])
+def test_sharing_out(own_lab: Lab) -> None:
+    taint = {"key": "nvidia.com/gpu", "nodes": ["gpu-0001"]}
+    quota = {"namespace": "default", "gpus": {"nvidia.com/gpu": 1}}
+    with before(own_lab) as proxy:
+        playbook = as_user(own_lab, proxy, "scheduling")
+        for taints, quotas, classes in (([taint], [quota], [{"name": "train", "value": 1}]), ([], [], [])):
+            runs = (
+                playbook.module("gpuops.nvidia.node_taints", taints=taints),
+                playbook.module("gpuops.nvidia.gpu_access", quotas=quotas, priority_classes=classes),
+            )
+            assert [run.status for run in runs] == [0, 0], [run.output for run in runs]
+        assert compare(proxy, "scheduling") - RARE["scheduling"] == set()
+
+
+@pytest.mark.parametrize("name", ["deploy", "drain", "scheduling", "verify"])
 def test_the_preflight_asks_for_no_more_than_the_cluster_roles_grant(own_lab: Lab, name: str) -> None:
     cluster = Cluster({"kubeconfig": str(own_lab.kubeconfig), "impersonate_user": name})
     assert missing_permissions(cluster, NAMESPACE, permissions.READY[name]) == []
