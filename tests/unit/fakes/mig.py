@@ -31,10 +31,10 @@ LAYOUTS: dict[str, dict[str, int]] = {
 }
 
 
-def text(layouts: t.Mapping[str, t.Mapping[str, int]] = LAYOUTS) -> str:
-    """Return a file of the MIG manager."""
+def text(layouts: t.Mapping[str, t.Mapping[str, int]] | None = None) -> str:
+    """Return a file of the MIG manager, by default with all layouts."""
     lines = ["version: v1", "mig-configs:"]
-    for name, counts in layouts.items():
+    for name, counts in (LAYOUTS if layouts is None else layouts).items():
         lines += [f"  {name}:", "  - devices: all", f"    mig-enabled: {str(bool(counts)).lower()}"]
         lines += ["    mig-devices:", *(f"      {key}: {value}" for key, value in counts.items())] if counts else []
     return "\n".join(lines) + "\n"

@@ -673,22 +673,25 @@ def test_a_signal_puts_back_what_is_not_half_done(configure: t.Callable, five: M
     assert all(is_free(five, f"gpu-{number:04}") for number in range(5))
 
 
+def _refusing_after(last: int) -> t.Callable[[str, str], t.Any]:
+    """Return an API server's answers that refuse every write after this one."""
+    count = 0
+
+    def special(method: str, path: str) -> t.Any:
+        nonlocal count
+        count += method == "PATCH"
+        return refusal(401, "Unauthorized") if method == "PATCH" and count > last else None
+
+    return special
+
+
 def test_a_kill_after_any_write_and_a_rerun_lead_to_the_layout(
     configure: t.Callable, api: FakeApi, fleet: MigFleet
 ) -> None:
     """Every write to the cluster is the last one of a run once. The rerun must find its way from there."""
     for last in range(20):
         fleet.settle("gpu-0000", "all-disabled")
-        count = [0]
-
-        def special(method: str, path: str, count: list[int] = count, last: int = last) -> t.Any:
-            if method == "PATCH":
-                count[0] += 1
-                if count[0] > last:
-                    return refusal(401, "Unauthorized")
-            return None
-
-        fleet.special = special
+        fleet.special = _refusing_after(last)
         first = configure(layout="all-1g.10gb", **ONE)
         fleet.special = lambda method, path: None
         if first.rc == 0:

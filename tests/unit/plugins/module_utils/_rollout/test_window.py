@@ -12,7 +12,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window impo
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import Wishes
 
 NAMES = {"members": "nodes", "sizes": "max_unavailable", "max_out": "max_failed"}
-ABCDE = ["a", "b", "c", "d", "e"]
+ABCDE = ("a", "b", "c", "d", "e")
 
 
 def window(members: t.Sequence[str] = ABCDE, halfway: t.Collection[str] = (), **wishes: t.Any) -> Window:

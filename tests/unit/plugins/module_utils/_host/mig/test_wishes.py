@@ -12,7 +12,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import wis
 
 from tests.unit.fakes.mig_host import A30, H100, entry, gpu
 
-TWO = [gpu(H100), gpu(H100, index=1)]
+TWO = (gpu(H100), gpu(H100, index=1))
 
 
 def refused(layout: list[dict[str, t.Any]], gpus: t.Sequence[t.Any] = TWO) -> str:

@@ -25,12 +25,11 @@ def driver(name: str = "default", **spec: t.Any) -> Json:
     return {"kind": "NVIDIADriver", "metadata": {"name": name}, "spec": {"default": True, "version": "580", **spec}}
 
 
-def found(
-    before: Json, after: Json | None, policy: Json | None = DELEGATES, operator: Operator = NEW
-) -> list[tuple[str, str]]:
-    """Return the fields and effects if a chart replaces one driver by another, or by none."""
+def found(before: Json, after: Json | None, operator: Operator = NEW, **policy: Json | None) -> list[tuple[str, str]]:
+    """Return the fields and effects if a chart replaces one driver by another, or by none. The policy delegates."""
     asked = Drivers([before], [before], [after] if after else [])
-    return [(change.field, change.effect) for change in drivers.changes(asked, policy, operator)]
+    changes = drivers.changes(asked, policy.get("policy", DELEGATES), operator)
+    return [(change.field, change.effect) for change in changes]
 
 
 @pytest.mark.parametrize(
@@ -109,15 +108,15 @@ def test_fields_that_no_chart_mentions_stay_and_those_of_the_former_chart_leave(
     ],
 )
 def test_pods_that_nobody_replaces_are_not_interrupted(policy: Json | None, own: Json, is_replaced: bool) -> None:
-    assert bool(found(driver(**own), driver(**own, version="595"), policy)) == is_replaced
+    assert bool(found(driver(**own), driver(**own, version="595"), policy=policy)) == is_replaced
 
 
 def test_before_v26_7_the_clusterpolicy_says_whether_pods_are_replaced() -> None:
     before, after = driver(), driver(version="595")
     del before["spec"]["default"], after["spec"]["default"]
     automatic = {"driver": {"useNvidiaDriverCRD": True, "upgradePolicy": {"autoUpgrade": True}}}
-    assert found(before, after, DELEGATES, OLD) == []
-    assert found(before, after, automatic, OLD) == [("NVIDIADriver default version", EVICTS)]
+    assert found(before, after, OLD) == []
+    assert found(before, after, OLD, policy=automatic) == [("NVIDIADriver default version", EVICTS)]
 
 
 def test_another_operator_renders_the_pods_anew() -> None:
