@@ -76,14 +76,14 @@ def offered(found: dict[str, t.Any]) -> dict[str, dict[str, int]]:
 
 
 def traces(lab: Lab) -> dict[str, t.Any]:
-    """Return what would keep pods or operands away: holds of ours, paused operands, configurations, and cordons."""
-    words = ("gpuops.nvidia/maintenance", "gpuops.nvidia/initial-state", "device-plugin.config", "gpu.deploy")
+    """Return what a run could leave behind: marks of ours, layouts and configurations, paused operands, and cordons."""
+    words = ("gpuops.nvidia/", "mig.config", "device-plugin.config", "gpu.deploy")
     return {
         node["metadata"]["name"]: {
             "marks": {
                 key: value
                 for key, value in {**node["metadata"]["labels"], **node["metadata"]["annotations"]}.items()
-                if any(word in key for word in words)
+                if any(word in key for word in words) and not key.startswith("lab.")
             },
             "cordoned": node["spec"].get("unschedulable", False),
         }

@@ -99,10 +99,9 @@ def _operand_patch(labels: t.Mapping[str, str], deployed: set[str], spec: Json) 
 
 
 def _mig_is_off(spec: Json) -> bool:
-    """Return whether the MIG manager runs with MIG disabled by default."""
+    """Return whether the MIG manager runs with MIG disabled by default, which the CRD sets if the block is there."""
     manager = block(spec, "migManager")
-    default = block(manager, "config").get("default", "all-disabled")
-    return bool(manager.get("enabled", True) and default == "all-disabled")
+    return bool(manager.get("enabled", True) and block(manager, "config").get("default") == "all-disabled")
 
 
 def _deployed(labels: t.Mapping[str, str], spec: Json) -> tuple[str, ...]:

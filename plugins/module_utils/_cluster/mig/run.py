@@ -33,7 +33,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight i
     Sight,
     version_of,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import MIG_CONFIG, MIG_STATE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import MIG_CONFIG, MIG_DISABLED, MIG_STATE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Standing, Window
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
@@ -334,8 +335,7 @@ class Run:
         due, self._to_release = self._to_release, {}
         if not due:
             return
-        if self._work.removes:
-            self._fleet.each(self._unlabel, [name for name, is_done in due.items() if is_done])
+        self._fleet.each(self._tidy, [name for name, is_done in due.items() if is_done])
         fleet, now = self._fleet, time.monotonic()
         done, errors = release(
             fleet, dict.fromkeys(due, lambda node: hold.release_patch(node, MIG_PURPOSE, fleet.holders_of(node)))
@@ -364,9 +364,12 @@ class Run:
         drain.describe(self._fleet, row.held, node)
         row.state, row.after, row.waits_for = sight.state, sight.offered, ""
 
-    def _unlabel(self, name: str) -> None:
-        """Remove the labels and the note of this module from a node without a layout."""
-        labels: dict[str, None] = {MIG_CONFIG: None, MIG_STATE: None}
+    def _tidy(self, name: str) -> None:
+        """Remove what a node whose GPUs are whole no longer needs: the note, and without a layout the labels."""
+        is_noted = GPUS_NOTE in annotations_of(self._nodes[name])
+        if self.rows[name].layout != MIG_DISABLED or not (self._work.removes or is_noted):
+            return
+        labels: dict[str, None] = {MIG_CONFIG: None, MIG_STATE: None} if self._work.removes else {}
         self._work.cluster.merge(f"{NODES}/{name}", {"metadata": {"labels": labels, "annotations": {GPUS_NOTE: None}}})
         self.rows[name].changed = True
 

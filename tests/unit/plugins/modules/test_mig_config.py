@@ -139,11 +139,14 @@ def test_a_divided_node_with_the_strategy_single_is_recognised_and_made_whole(
     configure: t.Callable, api: FakeApi
 ) -> None:
     fleet = MigFleet(api, "single")
+    before = dict(fleet.node()["metadata"].get("annotations") or {})
     assert configure(layout="all-1g.10gb", **ONE).rc == 0
     assert fleet.node()["status"]["allocatable"]["nvidia.com/gpu"] == "56"
+    assert fleet.node()["metadata"]["annotations"]["gpuops.nvidia/gpus"] == "8"
     assert configure(layout="all-1g.10gb", **ONE).result["changed"] is False
     back = configure(layout="all-disabled", **ONE)
     assert back.rc == 0 and row(back)["after"] == {"nvidia.com/gpu": 8}
+    assert fleet.node()["metadata"]["annotations"] == before
 
 
 def test_a_divided_node_that_nobody_has_counted_is_counted_by_its_layout(configure: t.Callable, api: FakeApi) -> None:

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
 
 from lab.cluster.operator.standin import nodes
@@ -48,9 +50,19 @@ def test_a_node_without_operands() -> None:
     ],
 )
 def test_mig(labels: dict[str, str], capable: bool) -> None:
-    patch = nodes.label_patch(node({**NFD, **labels}), {})
+    spec = {"migManager": {"config": {"name": "", "default": "all-disabled"}}}
+    patch = nodes.label_patch(node({**NFD, **labels}), spec)
     assert (f"{nodes.DEPLOY}mig-manager" in patch) is capable
     assert patch.get("nvidia.com/mig.config") == ("all-disabled" if capable else None)
+
+
+@pytest.mark.parametrize(
+    "manager", [{}, {"config": {"default": ""}}, {"enabled": False, "config": {"default": "all-disabled"}}]
+)
+def test_without_a_default_mig_is_left_as_it_is(manager: t.Any) -> None:
+    """nodelabeling_controller.go of NVIDIA's operator v26.7.0 sets the label only if the block names this default."""
+    capable = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    assert "nvidia.com/mig.config" not in nodes.label_patch(node({**NFD, **capable}), {"migManager": manager})
 
 
 def test_edits_of_its_own_labels_are_ignored() -> None:
