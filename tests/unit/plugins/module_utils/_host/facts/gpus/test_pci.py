@@ -165,3 +165,26 @@ def test_an_iommu_that_is_off(tmp_path: Path) -> None:
 )
 def test_the_mode_of_an_iommu(kind: str | None, cmdline: list[str], mode: str) -> None:
     assert iommu_mode(kind, cmdline) == mode
+
+
+@pytest.mark.parametrize(
+    ("written", "width"),
+    [
+        *((str(width), width) for width in (1, 2, 4, 8, 12, 16, 32)),
+        ("0", None),
+        ("3", None),
+        ("63", None),
+        ("255", None),
+    ],
+)
+def test_a_width_that_no_link_has_is_not_believed(written: str, width: int | None, tmp_path: Path) -> None:
+    plant(tmp_path, H100, 1)
+    write(tmp_path / DEVICES / "0000:18:00.0" / "current_link_width", f"{written}\n")
+    assert gpu_facts(scan(FakeHost(tmp_path)).gpus[0])["pcie"]["width"] == width
+
+
+def test_the_group_of_a_gpu_tells_the_mode_and_not_that_of_another_device(tmp_path: Path) -> None:
+    plant(tmp_path, H100, 2, iommu="DMA-FQ")
+    write(tmp_path / "sys/kernel/iommu_groups/3/type", "identity\n")
+    host = FakeHost(tmp_path)
+    assert iommu(host, scan(host), []).facts["mode"] == "translated"
