@@ -70,3 +70,32 @@ def test_a_kernel_that_hides_its_keys(tmp_path: Path) -> None:
         None,
         "/proc/keys shows no certificate, and mokutil ended with 1: EFI variables are not supported",
     )
+
+
+def test_the_last_replacement_counts(tmp_path: Path) -> None:
+    other = DEBIAN_MODPROBE.replace("-i nvidia-current ", "-i nvidia-current-open ")
+    assert driver_module.chosen([CURRENT, OPEN], DEBIAN_MODPROBE + other) == OPEN
+
+
+def test_the_files_of_the_running_kernel(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    assert driver_module.files(host)[0] is None
+    write(tmp_path / "proc/sys/kernel/osrelease", "6\n")
+    listed = ("updates/dkms/nvidia-current.ko:", f"{OPEN}: kernel/a.ko", "updates/gone/nvidia.ko:", "extra/other.ko:")
+    write(tmp_path / "lib/modules/6/modules.dep", "\n".join(listed) + "\n")
+    for path in (CURRENT, OPEN, "/lib/modules/6/extra/other.ko"):
+        write(tmp_path / path.lstrip("/"), "")
+    assert driver_module.files(host) == ([CURRENT, OPEN], "/lib/modules/6/modules.dep")
+
+
+def test_what_modinfo_says_of_the_file(tmp_path: Path) -> None:
+    said = "filename:       /x.ko\nversion:        580.95.05\nsigner:         DKMS module signing key  \n"
+    found = driver_module.inspect(FakeHost(tmp_path, modinfo=said), CURRENT)
+    assert (found.path, found.version, found.signer, found.reason) == (
+        CURRENT,
+        "580.95.05",
+        "DKMS module signing key",
+        None,
+    )
+    failed = FakeHost(tmp_path, modinfo=Output(error="modinfo ended with 1"))
+    assert driver_module.inspect(failed, CURRENT).reason == "modinfo ended with 1"

@@ -197,3 +197,22 @@ def test_only_messages_since_the_boot_are_read(tmp_path: Path) -> None:
             "--reverse",
         ]
     ]
+
+
+def test_the_lines_of_this_boot_are_whole(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, dmesg=WRAPPED)
+    old = "Nov 21 09:00:00 gpu-7 kernel: [    0.000000] Linux version 6.1.0 (x)\n"
+    new = old.replace("Nov 21", "Nov 22")
+    between = "Nov 21 10:00:00 gpu-7 kernel: [   10.1] NVRM: Xid (PCI:0000:9b:00): 48, x\n"
+    after = "Nov 22 10:00:00 gpu-7 kernel: [   10.1] NVRM: Xid (PCI:0000:9b:00): 95, x\n"
+    host.put("/var/log/kern.log", old + between + new + after)
+    log, path = kernel_log(host)
+    assert (log.stdout, path) == (new + after, "/var/log/kern.log")
+
+
+def test_a_journal_that_fails_is_no_answer(tmp_path: Path) -> None:
+    """Status 1 without a word means that nothing matches. With words, or another status, the journal is broken."""
+    errors = ("journalctl ended with 1: No journal files were found.", "journalctl ended with 2: ")
+    for error, said in zip(errors, ("No journal files were found.", "")):
+        host = FakeHost(tmp_path, journalctl=Output(error=error, stderr=said), dmesg=WRAPPED)
+        assert kernel_log(host)[1] == "dmesg"

@@ -242,3 +242,9 @@ def test_any_message_is_read_or_ignored(text: str) -> None:
     for found in events(f"NVRM: Xid (PCI:0000:9b:00): {text}") + events(f"nvidia-nvswitch0: SXid ({text}): 1, {text}"):
         assert isinstance(describe(found), str)
         assert needs_attention(found) in (True, False)
+
+
+def test_a_recommendation_is_a_hexadecimal_number() -> None:
+    line = "[  10.1] NVRM: Xid (PCI:0000:9b:00): 154, GPU recovery action changed from 0x0 (None) to 0x{} (x)"
+    found = [parse_log(line.format(text))[0].recovery_action for text in ("1", "a", "10")]
+    assert found == ["GPU_RESET", "UNKNOWN_10", "UNKNOWN_16"]
