@@ -127,7 +127,7 @@ integration: setup lab-tools ## Run the tests on the lab
 	$(BIN)/pytest tests/lab tests/integration
 
 # What make test leaves out: virtual machines, several releases of Debian with its real packages, a build of the driver's
-# modules. Downloads are kept in ~/.cache/gpuops-hosts/downloads.
+# modules, the molecule scenarios on hosts. Downloads are kept in ~/.cache/gpuops-hosts/downloads.
 test-deep: export GPUOPS_DEEP := 1
 test-deep: setup lab-tools host-tools ## Run the deep tier: virtual machines, real packages, module builds (30 to 60 minutes)
 	$(BIN)/pytest -m deep --durations=0 tests

@@ -22,6 +22,7 @@ from lab.hosts import UnavailableError, packages
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.deep
 def test_host_roles_together_on_each_family() -> None:
     try:
         packages.require("containers")
