@@ -40,9 +40,9 @@ Right = tuple[str, str, str, bool]
 @pytest.fixture(scope="module")
 def own_lab() -> t.Iterator[Lab]:
     """A lab whose users have the shipped ClusterRoles of their names, as docs/tasks/connection.md binds them."""
-    with running_lab("roles", Options(nodes=2, upgrade_tick=3)) as lab:
+    with running_lab("roles", Options(nodes=2, upgrade_tick=3, mig_seconds=0.5, mig_patience=6)) as lab:
         lab.kubectl("create", "namespace", NAMESPACE)
-        for name in ("deploy", "drain", "scheduling", "verify"):
+        for name in ("deploy", "drain", "mig", "scheduling", "sharing", "verify"):
             lab.kubectl("create", f"--filename={FILES / f'cluster_role_{name}.yml'}")
             lab.kubectl("create", "clusterrolebinding", name, f"--clusterrole=gpuops-{name}", f"--user={name}")
             role = f"gpuops-{name}-namespace"
@@ -120,6 +120,19 @@ RARE = {
         *("list gpuclusters.nvidia.com *", "list nvidiadrivers.nvidia.com *"),
         *("list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
     },
+    # Pods that leave, other maintainers, and a workload on a device (verify).
+    "mig": {
+        *("create pods/eviction *", "list nodemaintenances.maintenance.nvidia.com *"),
+        *("list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
+        *("create pods", "get pods", "delete pods", "get pods/log"),
+        *(f"{verb} priorityclasses.scheduling.k8s.io *" for verb in ("list", "create", "get", "delete")),
+    },
+    # Pods that leave, other maintainers, and config-managers that end again and again.
+    "sharing": {
+        *("get nodes *", "create pods/eviction *", "list nodemaintenances.maintenance.nvidia.com *"),
+        *("list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
+        *("get pods", "delete pods", "get pods/log", "list events", "list daemonsets.apps *", "list pods *"),
+    },
     # Pods that are deleted in place of an eviction, claims, and nodes that are read alone.
     "drain": {
         *("delete pods *", "get nodes *", "list nodemaintenances.maintenance.nvidia.com *"),
@@ -187,6 +200,31 @@ def test_draining(own_lab: Lab) -> None:
         assert compare(proxy, "drain") - RARE["drain"] == set()
 
 
+def test_dividing(own_lab: Lab) -> None:
+    layout = [{"mig_devices": {"3g.40gb": 2}}]
+    with before(own_lab) as proxy:
+        playbook = as_user(own_lab, proxy, "mig")
+        for module, options in (
+            ("mig_layout", {"layouts": {"halves": layout}}),
+            ("mig_config", {"layout": "halves", "nodes": ["gpu-0001"], "allow_disruption": True}),
+            ("mig_config", {"state": "absent", "nodes": ["gpu-0001"], "allow_disruption": True}),
+            ("mig_layout", {"state": "absent"}),
+        ):
+            run = playbook.module(f"gpuops.nvidia.{module}", **options)
+            assert run.status == 0, run.output
+        assert compare(proxy, "mig") - RARE["mig"] == set()
+
+
+def test_sharing(own_lab: Lab) -> None:
+    shared = {"name": "four", "nodes": ["gpu-0001"], "strategy": "time-slicing", "replicas": 4}
+    with before(own_lab) as proxy:
+        playbook = as_user(own_lab, proxy, "sharing")
+        for options in ({"configs": [shared]}, {"configs": [shared], "state": "absent"}):
+            run = playbook.module("gpuops.nvidia.gpu_sharing", **options)
+            assert run.status == 0, run.output
+        assert compare(proxy, "sharing") - RARE["sharing"] == set()
+
+
 def test_sharing_out(own_lab: Lab) -> None:
     taint = {"key": "nvidia.com/gpu", "nodes": ["gpu-0001"]}
     quota = {"namespace": "default", "gpus": {"nvidia.com/gpu": 1}}
@@ -201,7 +239,7 @@ def test_sharing_out(own_lab: Lab) -> None:
         assert compare(proxy, "scheduling") - RARE["scheduling"] == set()
 
 
-@pytest.mark.parametrize("name", ["deploy", "drain", "scheduling", "verify"])
+@pytest.mark.parametrize("name", ["deploy", "drain", "mig", "scheduling", "sharing", "verify"])
 def test_the_preflight_asks_for_no_more_than_the_cluster_roles_grant(own_lab: Lab, name: str) -> None:
     cluster = Cluster({"kubeconfig": str(own_lab.kubeconfig), "impersonate_user": name})
     assert missing_permissions(cluster, NAMESPACE, permissions.READY[name]) == []

@@ -119,6 +119,8 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         Permission("apps", "daemonsets", "list"),
         Permission("apps", "daemonsets", "get", in_namespace=True),
         Permission("", "configmaps", "get list", in_namespace=True),
+        Permission("", "configmaps", "create patch delete", in_namespace=True, is_optional=True),
+        Permission("nvidia.com", "clusterpolicies", "patch", is_optional=True),
         Permission("", "pods", "list", in_namespace=True),
         Permission("", "pods", "create delete get", in_namespace=True, is_optional=True),
         Permission("", "pods/log", "get", in_namespace=True, is_optional=True),
