@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import typing as t
 from pathlib import Path
 
@@ -62,6 +63,8 @@ def pod(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("KUBECONFIG", "HOST", "CONTEXT"):
         monkeypatch.delenv(f"K8S_AUTH_{name}", raising=False)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    # The client keeps what it has discovered by address, also of another server that had this port before.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path / "kubeconfig"
 
 
