@@ -186,12 +186,41 @@ def host_rerun_8() -> dict[str, t.Any]:
     }
 
 
+def mig_noop(nodes: int, measured: int = 50) -> dict[str, t.Any]:
+    """Compare a `mig_config` that has nothing to do with a loop of `kubernetes.core.k8s` that sets the same labels.
+
+    Theirs is measured on some of the nodes, and multiplied: a task for each of 1,000 nodes takes half an hour.
+    """
+    with deployed(f"bench-mig-{nodes}", Options(nodes=1, pods="instant", mig_seconds=0.5)) as lab:
+        options = {"kubeconfig": str(lab.kubeconfig), "layout": "all-disabled", "node_selector": {GPU_PRESENT: "true"}}
+        module("gpuops.nvidia", "mig_config", options)
+        bulk.multiply(lab, nodes)
+        play, names = PLAYS / "mig.yml", [f"gpu-{number:04d}" for number in range(measured)]
+        runs = {
+            "ours": lambda: module("gpuops.nvidia", "mig_config", options),
+            "theirs": lambda: playbook(lab, play, {"names": names}),
+            "none": lambda: playbook(lab, play, {"names": []}),
+        }
+        seconds, peak = interleaved(runs, {"theirs": 1})
+    theirs = (seconds["theirs"] - seconds["none"]) * nodes / measured
+    return {
+        "ours_s": round(seconds["ours"], 2),
+        "theirs_s": round(theirs, 1),
+        "peak_mb": peak["ours"],
+        "nodes": nodes,
+        "theirs_measured_on": measured,
+    }
+
+
+GPU_PRESENT = "nvidia.com/gpu.present"
+
 BENCHMARKS: dict[str, t.Callable[[], dict[str, t.Any]]] = {
     "clusterpolicy-noop": clusterpolicy_noop,
     "site-rerun": site_rerun,
     "fleet-read-1000": functools.partial(fleet_read, 1000, REPEAT),
     # One run of theirs takes minutes.
     "fleet-read-5000": functools.partial(fleet_read, 5000, 1),
+    "mig-noop-1000": functools.partial(mig_noop, 1000),
     "gpu-facts-8": gpu_facts_8,
     "host-rerun-8": host_rerun_8,
 }
