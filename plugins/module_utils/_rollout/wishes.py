@@ -15,6 +15,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.amounts import amount
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 
+OPTIONS_FOR_NODES = {"members": "nodes", "sizes": "max_unavailable", "max_out": "max_failed", "groups": "group_by"}
+"""The words for the wishes in the modules that change nodes."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Wishes:

@@ -29,13 +29,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Window
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import Wishes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import OPTIONS_FOR_NODES, Wishes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Options = t.Mapping[str, t.Any]
 
-ROLLOUT_WORDS = {"sizes": "max_unavailable", "max_out": "max_failed", "groups": "group_by", "members": "nodes"}
 _CHANGING = ("change", "resume", "wait")
 
 
@@ -111,7 +110,7 @@ class _Call:
         options = self._options
         groups = {name: labels_of(nodes[name]).get(options["group_by"]) for name in sights}
         grouped = groups if options["group_by"] else None
-        limits = (options["max_unavailable"], options["canary"], grouped, options["max_failed"], ROLLOUT_WORDS)
+        limits = (options["max_unavailable"], options["canary"], grouped, options["max_failed"], OPTIONS_FOR_NODES)
         wishes = Wishes(*limits)
         wishes.check(list(sights))
         if isinstance(wishes.canary, list):  # a canary that has its layout is done
@@ -138,7 +137,7 @@ class _Call:
             message = f"The call was interrupted. {_closing(rows)}"
             raise GpuOpsError(message, reason="Interrupted", **result.report(rows.values())) from e
         failed = [f"{row.node}: {one_line(row.reason)}" for row in rows.values() if row.failed]
-        allowed = Wishes(max_out=self._options["max_failed"], names=ROLLOUT_WORDS).may_be_out(len(work.changes))
+        allowed = Wishes(max_out=self._options["max_failed"], names=OPTIONS_FOR_NODES).may_be_out(len(work.changes))
         if run.stop or len(failed) > allowed:
             said = f"{run.stop.rstrip('.')}." if run.stop else f"{first_few(failed, separator='; ')}."
             raise GpuOpsError(f"{said} {_closing(rows)}", reason="NodesFailed", **result.report(rows.values()))

@@ -25,7 +25,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.doc
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.plan import Change
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Admission, Standing, Window
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import Wishes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import OPTIONS_FOR_NODES, Wishes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -34,8 +34,6 @@ DOCTOR_S = 5.0
 
 SETTLE_S = 10.0
 """How long a node has for a change that nothing on it shows, such as another limit for requests."""
-
-WORDS = {"members": "nodes", "sizes": "max_unavailable", "max_out": "max_failed", "canary": "canary"}
 
 
 def label(cluster: Cluster, change: Change) -> None:
@@ -71,11 +69,11 @@ def roll_out(cluster: Cluster, due: list[Change], options: t.Mapping[str, t.Any]
 
     Return why some were not begun, or an empty string.
     """
-    wishes = Wishes(canary=options["canary"], max_out=options["max_failed"], names=WORDS)
+    wishes = Wishes(canary=options["canary"], max_out=options["max_failed"], names=OPTIONS_FOR_NODES)
     allowed = wishes.may_be_out(len(due))
     for members, size, canary in _waves(due, wishes, options["max_unavailable"]):
         left = max(0, allowed - sum(change.state == "failed" for change in due))
-        stop = Rollout(cluster, members, options, Wishes(size, canary, None, left, WORDS)).run(doctor)
+        stop = Rollout(cluster, members, options, Wishes(size, canary, None, left, OPTIONS_FOR_NODES)).run(doctor)
         if stop:
             return stop
     return ""

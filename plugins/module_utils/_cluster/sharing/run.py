@@ -23,7 +23,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.pla
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.store import Store
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import Wishes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import OPTIONS_FOR_NODES, Wishes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -123,7 +123,7 @@ def _check_options(options: Options) -> None:
     refuse_below(options, timeout=1, grace_period=0)
     if options["state"] == "present" and options["configs"] is None and not options["purge"]:
         raise GpuOpsError("Give configs, or purge: true to end all sharing of this collection.", reason="Invalid")
-    Wishes(options["max_unavailable"], options["canary"], None, options["max_failed"], rollout.WORDS).check(
+    Wishes(options["max_unavailable"], options["canary"], None, options["max_failed"], OPTIONS_FOR_NODES).check(
         options["canary"] if isinstance(options["canary"], list) else []
     )
 
