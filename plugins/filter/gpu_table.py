@@ -54,7 +54,7 @@ _value:
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import GPU_RESOURCE, UPGRADE_FINISHED
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import GPU_RESOURCE, UPGRADE_FINISHED
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _TITLES = ("NODE", "PRODUCT", "DRIVER", "SHARING", "IN USE", "STATE")

@@ -63,8 +63,8 @@ _value:
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import yaml
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _compatibility
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import MINIMUM_HELM
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection.errors import MINIMUM_KUBERNETES
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import pods
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -22,8 +22,8 @@ import time
 import typing as t
 from urllib.parse import quote, urlencode, urlsplit
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection import errors, plain
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import OPERANDS, Operand
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.operands import OPERANDS, Operand
 
 Json = dict[str, t.Any]
 NAMESPACE = "gpu-operator"

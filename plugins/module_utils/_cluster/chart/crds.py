@@ -12,11 +12,12 @@ import dataclasses
 import json
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import manifests, nfd
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import Helm, local_chart
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

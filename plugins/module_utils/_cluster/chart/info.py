@@ -14,7 +14,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grants import KINDS, role_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import Helm, Source
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import CLUSTERPOLICY_CRD
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import CLUSTERPOLICY_CRD
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

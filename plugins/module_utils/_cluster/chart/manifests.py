@@ -13,7 +13,7 @@ import re
 import typing as t
 
 from ansible.module_utils.common.yaml import yaml_load
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.operands import (
     OPERANDS,
     enabled,
     image_of,

@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import HELM_RELEASE
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import HELM_RELEASE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import annotations_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 API_GROUP = "nfd.k8s-sigs.io"

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import (
     changes,
@@ -26,6 +25,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, tolerance, wait
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Marks
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Version = tuple[int, int]

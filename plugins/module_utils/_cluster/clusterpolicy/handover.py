@@ -16,10 +16,10 @@ import copy
 import json
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, labels_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import annotations_of, labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

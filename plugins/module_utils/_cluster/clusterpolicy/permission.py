@@ -11,9 +11,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, operands, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import METADATA_ONLY, Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import disruption
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError, Reason
 from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import mask
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few

@@ -15,10 +15,10 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import handover, ownership
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

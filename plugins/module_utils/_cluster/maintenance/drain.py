@@ -16,7 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import NodeChange
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.result import NodeResult
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import full_name
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

@@ -12,8 +12,8 @@ import re
 import typing as t
 from datetime import datetime
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import is_ready, tolerates
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, full_name
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import is_ready, tolerates
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import annotations_of, full_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

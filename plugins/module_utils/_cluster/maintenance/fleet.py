@@ -15,8 +15,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import wait
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import MakePatch
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import name_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import GpuClaims, requested_gpus
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuClaims, requested_gpus
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

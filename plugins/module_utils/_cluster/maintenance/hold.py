@@ -25,14 +25,18 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
     NVSENTINEL_SWITCH,
     Holder,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
     UPGRADE_FOUND_CORDONED,
     UPGRADE_REQUIRED,
     UPGRADE_SKIP,
     UPGRADE_STATE,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import is_cordoned
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import is_cordoned
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import (
+    annotations_of,
+    labels_of,
+    name_of,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

@@ -16,8 +16,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import wait
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold, identity
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import NODES
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import is_ready, node_info
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import is_ready, node_info
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

@@ -18,8 +18,8 @@ import dataclasses
 import difflib
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import node_info
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import node_info
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

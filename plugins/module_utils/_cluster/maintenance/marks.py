@@ -18,7 +18,7 @@ import json
 import typing as t
 from datetime import datetime
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
     DEPLOY_PREFIX,
     PAUSED,
     UPGRADE_ENABLED,
@@ -27,7 +27,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names impor
     UPGRADE_IDLE,
     UPGRADE_STATE,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import (
+    annotations_of,
+    labels_of,
+    name_of,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 NVSENTINEL_FOUND_CORDONED = "quarantineHealthEventCordonPreExisting"

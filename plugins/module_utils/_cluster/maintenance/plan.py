@@ -14,8 +14,8 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, hold
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import Holder
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import matches, selector_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import full_name, labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import matches, selector_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name, labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few

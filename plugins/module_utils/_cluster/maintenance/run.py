@@ -22,7 +22,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
     failure,
     report,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import full_name
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan import NodePlan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import GPUS_NOTE, Sight, resumed
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import MIG_CONFIG, MIG_STATE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_CONFIG, MIG_STATE
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Step = t.Literal["drain", "set", "reset", "watch", "prove", "restore", "done", "failed"]

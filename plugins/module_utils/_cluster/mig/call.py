@@ -24,8 +24,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.result 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.run import Run, Work
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import MIG_PURPOSE, Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.targets import targets
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import MIG_DISABLED
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import full_name, labels_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_DISABLED
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name, labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Window

@@ -13,7 +13,7 @@ import difflib
 import typing as t
 
 from ansible.module_utils.common.yaml import yaml_load
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
     MIG_DISABLED,
     MIG_LAYOUTS,
     MIG_NODE_LAYOUTS,

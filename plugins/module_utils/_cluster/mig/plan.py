@@ -15,7 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import Holder
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import layouts, offer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import Sight
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import MIG_DISABLED
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_DISABLED
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import parted
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line

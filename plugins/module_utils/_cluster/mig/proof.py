@@ -12,8 +12,8 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.eviction import CORDON_TAINT
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import MIG_RESOURCE_PREFIX
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import smoke_test
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_RESOURCE_PREFIX
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 
 ON_CORDONED = {"key": CORDON_TAINT["key"], "operator": "Exists", "effect": CORDON_TAINT["effect"]}

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import LAYOUTS_KEY, Catalog
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan import Stack
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import SightSlimmer
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import name_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import candidates
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import candidates
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

@@ -33,8 +33,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight i
     Sight,
     version_of,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import MIG_CONFIG, MIG_DISABLED, MIG_STATE
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
+    MIG_CONFIG,
+    MIG_DISABLED,
+    MIG_STATE,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import annotations_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Standing, Window
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line

@@ -11,15 +11,19 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import (
     Slimmer,
     gpu_quantities,
     is_cordoned,
     is_ready,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import (
+    annotations_of,
+    labels_of,
+    name_of,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import table
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

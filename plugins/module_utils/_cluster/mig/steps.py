@@ -21,7 +21,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.action 
     remove_patch,
     set_patch,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import MIG_CONFIG
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_CONFIG
 
 
 def decide(seen: Seen) -> Action:

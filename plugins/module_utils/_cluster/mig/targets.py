@@ -11,9 +11,13 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import GPU_PRODUCT, MIG_DISABLED
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import is_gpu_node, matches, selector_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import GPU_PRODUCT, MIG_DISABLED
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import (
+    is_gpu_node,
+    matches,
+    selector_of,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

@@ -12,14 +12,14 @@ import collections
 import concurrent.futures
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import grants
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import permissions
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.permissions import Permission
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import os_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import os_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _CLOUDS = (

@@ -12,7 +12,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _findings
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import EXAMPLES
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

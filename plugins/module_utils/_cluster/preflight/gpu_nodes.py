@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes, operands
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding, about
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 

@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import nfd
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _NODES = namespaced("v1", None, "nodes")

@@ -11,16 +11,16 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import nfd
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import (
     annotations_of,
     full_name,
     labels_of,
     name_of,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Level
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import access
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

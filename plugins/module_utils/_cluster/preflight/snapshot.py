@@ -12,8 +12,11 @@ import dataclasses
 import functools
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import has_nfd_gpu_label, has_nfd_labels
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import (
+    has_nfd_gpu_label,
+    has_nfd_labels,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import Line, line_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Level
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

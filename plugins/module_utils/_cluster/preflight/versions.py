@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import GPU_PRODUCT
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import kernel_of, os_of, runtime_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding, about
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import GPU_PRODUCT
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import kernel_of, os_of, runtime_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import (
     LIFE_CYCLE,
     LINES,

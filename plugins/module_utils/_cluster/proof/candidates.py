@@ -12,11 +12,11 @@ import dataclasses
 import math
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import marks
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import Verdict
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

@@ -14,11 +14,11 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import GPU_COUNT, GPU_PRODUCT
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import DCGM_EXPORTER
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import is_running
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import port_forward
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import GPU_COUNT, GPU_PRODUCT
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.operands import DCGM_EXPORTER
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import is_running
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line, whole_number

@@ -17,9 +17,9 @@ import uuid
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import candidates, priority, workload
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import Options, Progress, Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import annotations_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line, whole_number

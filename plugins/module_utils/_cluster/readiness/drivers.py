@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes, objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import rollouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.node_reasons import Finding, Findings
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
@@ -24,6 +23,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
     Reason,
     Reasons,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

@@ -13,7 +13,6 @@ such an edit, there is only time. This file is pure.
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
     Leader,
     Marks,
@@ -21,6 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
     Reason,
     Reasons,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 FRESH_EDIT_S = 3

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import nodes, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import (
     drivers,
     node_reasons,
@@ -35,6 +34,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
     State,
     Verdict,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 CORRECTED_S = 10

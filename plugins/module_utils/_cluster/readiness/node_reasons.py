@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes, objects, operands, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Scope, Tolerance
@@ -21,6 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
     Reason,
     Reasons,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, operands, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import names as mig_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

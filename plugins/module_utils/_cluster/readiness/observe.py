@@ -16,8 +16,6 @@ import dataclasses
 import threading
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, operands, pods
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import nodes as node_objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import (
     edits,
@@ -27,6 +25,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness i
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Leader, Observation
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands, pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes as node_objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

@@ -11,8 +11,6 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, operands
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import Operand
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import drivers, rollouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
     Observation,
@@ -22,6 +20,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
     Refusal,
     Rollout,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.operands import Operand
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _PULL = "Check the image, its tag and the pull secret, and that the node can reach the registry."

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import edits, rollouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
     Level,
@@ -16,6 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
     Reason,
     Reasons,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 RECONCILE_ERROR_S = 30

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import nodes, objects, operands, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
     Observation,
     PodRow,
     Refusal,
     Rollout,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes, objects, operands, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 YOUNG_S = 30

@@ -16,7 +16,7 @@ import math
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import nodes, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

@@ -16,10 +16,10 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, Rows, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import rollouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import PodRow, Refusal
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Level = t.Literal["failed", "progressing", "note"]

@@ -13,9 +13,9 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import MIG_RESOURCE_PREFIX
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import is_gpu_resource
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import full_name, labels_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_RESOURCE_PREFIX
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import is_gpu_resource
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name, labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import names as mig_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

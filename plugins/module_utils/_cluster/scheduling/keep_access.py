@@ -11,8 +11,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import full_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.scheduling import access
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import nodes as node_objects
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import (
     DAEMONSETS,
@@ -19,9 +18,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
     PODS,
     Fleet,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import GpuClaims, requested_gpus
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.scheduling import taints, tolerated
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes as node_objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuClaims, requested_gpus
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

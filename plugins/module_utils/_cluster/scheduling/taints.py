@@ -17,8 +17,8 @@ import json
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import nodes as node_objects
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes as node_objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import annotations_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

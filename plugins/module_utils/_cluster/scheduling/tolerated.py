@@ -11,11 +11,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import nodes as node_objects
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects, operands
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import DEPLOY_PREFIX
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import OPERATOR_GROUP
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import rollouts
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes as node_objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import DEPLOY_PREFIX
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import OPERATOR_GROUP
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

@@ -15,10 +15,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes, operands
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import config
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.config import Configuration
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

@@ -21,7 +21,10 @@ import re
 import typing as t
 
 from ansible.module_utils.common.yaml import yaml_dump
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import GPU_RESOURCE, MIG_RESOURCE_PREFIX
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
+    GPU_RESOURCE,
+    MIG_RESOURCE_PREFIX,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

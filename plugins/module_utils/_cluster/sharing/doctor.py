@@ -14,11 +14,11 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import name_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import DEVICE_PLUGIN
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import troubles
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.operands import DEVICE_PLUGIN
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

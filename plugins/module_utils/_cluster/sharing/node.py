@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import config
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.assign import offered_devices
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.config import Configuration
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

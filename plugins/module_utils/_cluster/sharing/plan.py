@@ -10,12 +10,12 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import GpuPod
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import config, node
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.config import Configuration
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuPod
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

@@ -15,14 +15,15 @@ import dataclasses
 import time
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, nodes, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import run as maintenance
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.observe import NODES_PATH, NodeReader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import node, plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.doctor import Doctor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.plan import Change
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Admission, Standing, Window
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import OPTIONS_FOR_NODES, Wishes

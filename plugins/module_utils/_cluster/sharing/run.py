@@ -10,17 +10,18 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, pods, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership, reference
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import run as maintenance
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe, rollouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import assign, config, plan, rollout
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.config import Configuration
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.doctor import SHARING_OPERANDS, Doctor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.plan import Change
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.store import Store
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import OPTIONS_FOR_NODES, Wishes

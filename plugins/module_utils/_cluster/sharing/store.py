@@ -15,9 +15,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import config
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.config import Configuration
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

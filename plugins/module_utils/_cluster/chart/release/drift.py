@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import handover
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _VOLATILE = ("managedFields", "resourceVersion", "generation")

@@ -15,9 +15,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import disruption
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.disruption import Change, Operator
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _NO_EFFECT = ("default", "upgradePolicy", "useOpenKernelModules")

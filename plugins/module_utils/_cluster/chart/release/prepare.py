@@ -11,7 +11,7 @@ import dataclasses
 import os
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names, objects, operands, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import drift, drivers, guards, record
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import (
@@ -20,6 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
     ownership,
     permission,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

@@ -12,7 +12,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import Sight
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import matches
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import matches
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.parted import Entry, Gpu
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.table import Model
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json

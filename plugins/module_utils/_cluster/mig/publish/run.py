@@ -19,9 +19,13 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish import book, hosts, wishes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish.hosts import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import SightSlimmer
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import MIG_LAYOUTS, MIG_NODE_LAYOUTS
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_LAYOUTS, MIG_NODE_LAYOUTS
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import (
+    annotations_of,
+    labels_of,
+    name_of,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import draw, parted, placement
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.parted import Layouts

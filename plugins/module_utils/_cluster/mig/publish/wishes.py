@@ -14,7 +14,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish import hosts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish.hosts import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import selector_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import selector_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import parted, placement
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.parted import Entry

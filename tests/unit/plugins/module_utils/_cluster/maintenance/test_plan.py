@@ -9,7 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import marks, plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold import release_patch
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import full_name
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes.stack import node, workload

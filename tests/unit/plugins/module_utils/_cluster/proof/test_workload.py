@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import workload
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import (
     Progress,
@@ -14,6 +13,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workl
     is_stuck,
     manifest,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import pods
 
 from tests.unit.plugins.module_utils._cluster.proof.workloads import options, pod
 

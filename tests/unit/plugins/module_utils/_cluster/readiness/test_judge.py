@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import OPERANDS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
@@ -18,6 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
     Observation,
     Refusal,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.operands import OPERANDS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

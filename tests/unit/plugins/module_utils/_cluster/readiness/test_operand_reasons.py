@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import OPERANDS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import operand_reasons
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Refusal
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.operands import OPERANDS
 
 from tests.unit.fakes.judged import codes, reason, roll, row, troubled, verdict
 from tests.unit.fakes.stack import Json, daemonset, ready

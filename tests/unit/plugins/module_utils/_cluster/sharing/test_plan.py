@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.pods import GpuPod
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import config, plan
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuPod
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes.stack import node

@@ -8,9 +8,10 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods, waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Listed
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import drift, prepare, record
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules.operator_release import OPTIONS
 

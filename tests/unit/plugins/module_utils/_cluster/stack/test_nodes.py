@@ -11,7 +11,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import nodes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes
 
 from lab.cluster import conformance as recordings
 from tests.unit.fakes.stack import cpu_node, node

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 Json = dict[str, t.Any]

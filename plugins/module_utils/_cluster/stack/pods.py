@@ -13,8 +13,8 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.nodes import is_gpu_resource
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import quantity
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import is_gpu_resource
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import quantity
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

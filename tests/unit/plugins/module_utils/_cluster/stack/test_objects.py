@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
 
 
 def test_names() -> None:

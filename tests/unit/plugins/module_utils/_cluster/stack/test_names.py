@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
 
 LABEL = re.compile(r"([a-z0-9.-]+/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 

@@ -9,8 +9,12 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import operands
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.operands import DEVICE_PLUGIN, DRIVER, OPERANDS
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.operands import (
+    DEVICE_PLUGIN,
+    DRIVER,
+    OPERANDS,
+)
 
 
 def daemonset(name: str, **labels: str) -> dict[str, t.Any]:

@@ -12,7 +12,7 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
     DEPLOY_PREFIX,
     GPU_PRESENT,
     GPU_PRODUCT,
@@ -29,7 +29,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.names impor
     UPGRADE_STATE,
     WORKLOAD_CONFIG,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.objects import annotations_of, labels_of, quantity
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import (
+    annotations_of,
+    labels_of,
+    quantity,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import names as mig_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
