@@ -15,9 +15,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Ho
 
 GRUB_DEFAULTS = "/etc/default/grub"
 GRUB_DROP_INS = "/etc/default/grub.d"
+GRUB_MENU = "/boot/grub/grub.cfg"
+"""What update-grub writes."""
+GRUB_MENUS = (GRUB_MENU, "/boot/grub2/grub.cfg")
 BLS_ENTRIES = "/boot/loader/entries"
 
-_GRUB_CONFIGURATIONS = ("/boot/grub/grub.cfg", "/boot/grub2/grub.cfg")
 _LOADER_INFO = "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 _SYSTEMD_BOOT = ("/boot/efi/EFI/systemd", "/efi/EFI/systemd", "/boot/EFI/systemd")
 
@@ -99,6 +101,6 @@ def bootloader(host: Host) -> str | None:
     for name in ("systemd-boot", "grub"):
         if announced.startswith(name):
             return name
-    if any(map(host.exists, (*_GRUB_CONFIGURATIONS, GRUB_DEFAULTS))):
+    if any(map(host.exists, (*GRUB_MENUS, GRUB_DEFAULTS))):
         return "grub"
     return "systemd-boot" if any(map(host.exists, _SYSTEMD_BOOT)) else None

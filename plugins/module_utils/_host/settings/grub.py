@@ -13,8 +13,8 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import boot_entries
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot_entries import GRUB_DROP_INS
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import grub_menu, owners
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot_entries import GRUB_DROP_INS, GRUB_MENU
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import grub_entries, owners
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.argument_rules import Args
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.boot_loader import (
     BOOT_LOADER_TIMEOUT_S,
@@ -23,8 +23,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.boot_
     missing_arguments,
     remove_arguments,
 )
-
-GRUB_CONFIG = "/boot/grub/grub.cfg"
 
 
 class GrubDropIn(BootLoader):
@@ -53,23 +51,23 @@ class GrubDropIn(BootLoader):
         )
 
     def entries(self) -> list[Args]:
-        return [entry.arguments for entry in grub_menu.read(self.host.read(GRUB_CONFIG) or "") if entry.generated]
+        return [entry.arguments for entry in grub_entries.read(self.host.read(GRUB_MENU) or "") if entry.generated]
 
     def foreign_entries_without(self, wanted: Args) -> list[str]:
-        entries = [entry for entry in grub_menu.read(self.host.read(GRUB_CONFIG) or "") if not entry.generated]
+        entries = [entry for entry in grub_entries.read(self.host.read(GRUB_MENU) or "") if not entry.generated]
         return [entry.title for entry in entries if missing_arguments([entry.arguments], wanted)]
 
     def predict(self, arguments: t.Sequence[str], record: Record, entries: list[Args], wanted: Args) -> Args:
         return remove_arguments(arguments, record.current_and_previous) + list(wanted)
 
     def apply(self, record: Record, entries: list[Args], wanted: Args) -> None:
-        previous, menu = self.host.read(self.path), self.host.read(GRUB_CONFIG)
+        previous, menu = self.host.read(self.path), self.host.read(GRUB_MENU)
         self.host.write(self.path, self._text(wanted, record.current_and_previous))
         try:
             self._update_grub(wanted)
         except GpuOpsError:
             self._restore(previous)
-            if self.host.read(GRUB_CONFIG) != menu:
+            if self.host.read(GRUB_MENU) != menu:
                 self._restore_menu(record, wanted)
             raise
         if wanted:
@@ -87,14 +85,14 @@ class GrubDropIn(BootLoader):
         entries = self.entries()
         if wanted and not entries:
             raise GpuOpsError(
-                f"update-grub ran, but {GRUB_CONFIG} has no entry of a kernel, so the kernel arguments are left as "
+                f"update-grub ran, but {GRUB_MENU} has no entry of a kernel, so the kernel arguments are left as "
                 "they were. Install a kernel, or set the arguments where this host's kernel comes from.",
                 reason="BootLoader",
             )
         missing = missing_arguments(entries, wanted)
         if missing:
             raise GpuOpsError(
-                f"update-grub ran, but {GRUB_CONFIG} still lacks {' '.join(missing)}, so the kernel arguments are "
+                f"update-grub ran, but {GRUB_MENU} still lacks {' '.join(missing)}, so the kernel arguments are "
                 f"left as they were. A file that is read after {self.path} overrides GRUB_CMDLINE_LINUX_DEFAULT, or "
                 "/etc/grub.d does not use it.",
                 reason="BootLoader",
@@ -113,7 +111,7 @@ class GrubDropIn(BootLoader):
             # The drop-in stays pending, so that the next run completes this.
             self.host.write(self.path, self._text(record.args, [*record.current_and_previous, *wanted]))
             raise GpuOpsError(
-                f"{GRUB_CONFIG} could not be put back, and may have some of the arguments: {output.error}. "
+                f"{GRUB_MENU} could not be put back, and may have some of the arguments: {output.error}. "
                 "Run update-grub before the next boot, or run this again.",
                 reason="BootLoader",
             )

@@ -16,7 +16,11 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import grub_script, grub_test
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import (
+    grub_script,
+    grub_state,
+    grub_test,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_choice import UnknownBootError, choose
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_script import (
     Block,
@@ -30,6 +34,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.gru
     Word,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_state import (
+    LINUX,
+    MENU_ENTRIES,
     OTHER,
     Entry,
     Linux,
@@ -53,7 +59,6 @@ _FEATURES = (
 # GRUB's graphics mode decides whether this is vt.handoff=7, which no reboot changes.
 _IGNORED = "vt_handoff"
 _COMMON_ENVIRONMENT = ("saved_entry", "next_entry", "kernelopts", "tuned_params")
-_OPTIONS_WITH_VALUE = ("--class", "--users", "--hotkey", "--source", "--id", "-c", "-u", "-k", "-s")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +126,7 @@ class _Script:
             "true": lambda words, state: True,
             "false": lambda words, state: False,
             **dict.fromkeys(("echo", "insmod", "save_env", "initrd", "initrd16", "initrdefi"), _succeed),
-            **dict.fromkeys(("linux", "linux16", "linuxefi"), _linux),
+            **dict.fromkeys(LINUX, _linux),
             **dict.fromkeys(_OTHER_LOADERS, _other_loader),
             **dict.fromkeys(_UNSUPPORTED, _unsupported),
         }
@@ -207,8 +212,8 @@ class _Script:
     def _named(self, words: list[str], block: Block | None, state: State) -> bool | None:
         if not words:
             return True
-        if words[0] in ("menuentry", "submenu"):
-            state.menu.append(_entry(words, block or ()))
+        if words[0] in MENU_ENTRIES:
+            state.menu.append(grub_state.entry(words, block or ()))
             return True
         if words[0] in self._commands:
             return self._commands[words[0]](words, state)
@@ -317,15 +322,8 @@ def _succeed(words: list[str], state: State) -> bool:
 
 
 def _linux(words: list[str], state: State) -> bool:
-    given = [_as_argument(word) for word in words[1:]]
-    state.loaded = Linux(given[0], tuple(given[1:])) if given else OTHER
+    state.loaded = grub_state.linux(words)
     return True
-
-
-def _as_argument(word: str) -> str:
-    """Return a word as GRUB writes it into the kernel's command line."""
-    escaped = re.sub(r"([\\'\"])", r"\\\1", word)
-    return f'"{escaped}"' if re.search(r"\s", word) else escaped
 
 
 def _other_loader(words: list[str], state: State) -> None:
@@ -345,16 +343,3 @@ def _note_variables(words: list[str], state: State) -> None:
             state.variables[word[len("--set=") :]] = UNKNOWN_TEXT
         elif before in ("--set", "-s", "read", "increment", "decrement"):
             state.variables[word] = UNKNOWN_TEXT
-
-
-def _entry(words: list[str], block: Block) -> Entry:
-    title, identity, rest = None, None, iter(words[1:])
-    for word in rest:
-        if word in _OPTIONS_WITH_VALUE:
-            value = next(rest, "")
-            identity = value if word == "--id" else identity
-        elif word.startswith("--id="):
-            identity = word[len("--id=") :]
-        elif not word.startswith("-") and title is None:
-            title = word
-    return Entry(title or "", title or "" if identity is None else identity, block, words[0] == "submenu")

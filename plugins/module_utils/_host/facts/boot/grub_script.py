@@ -34,10 +34,14 @@ Word = tuple[Part, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A command with its words, and the block between braces after them if there is one."""
+    """A command with its words, and the block between braces after them if there is one.
+
+    ``origin`` is the script of grub-mkconfig that wrote it, by the comments around the script's output.
+    """
 
     words: tuple[Word, ...]
     block: tuple[Statement, ...] | None = None
+    origin: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +82,7 @@ _SEPARATE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_ORIGIN = re.compile(r"### (?P<edge>BEGIN|END) (?P<script>\S+) ###")
 _VARIABLE = r"\$\{(?P<braced>[^}\s]+)\}|\$(?P<plain>[A-Za-z_]\w*|[0-9]+|[@*#?])"
 _PART = re.compile(
     r"\\(?P<escaped>.)|'(?P<single>[^']*)'|\"(?P<double>(?:\\.|[^\"\\])*)\"|" + _VARIABLE + r"|(?P<text>[^\\'\"$]+)",
@@ -100,10 +105,11 @@ class _Token:
 
     raw: str
     word: Word = ()
+    origin: str = ""
 
 
 def _tokens(text: str) -> t.Iterator[_Token]:
-    position = 0
+    position, origin = 0, ""
     while position < len(text):
         match = _SEPARATE.match(text, position)
         if match is None:
@@ -111,9 +117,13 @@ def _tokens(text: str) -> t.Iterator[_Token]:
         position = match.end()
         if match["end"]:
             yield _Token(_END)
+        elif match["comment"]:
+            mark = _ORIGIN.match(match["comment"])
+            if mark:
+                origin = mark["script"] if mark["edge"] == "BEGIN" else ""
         elif match["brace"] or match["word"]:
             raw = match.group()
-            yield _Token(raw, tuple(_parts(raw)))
+            yield _Token(raw, tuple(_parts(raw)), origin)
 
 
 def _pieces(pattern: re.Pattern[str], text: str) -> t.Iterator[re.Match[str]]:
@@ -215,8 +225,9 @@ class _Parser:
     def _command(self) -> Command:
         if self._next == "{":
             raise ScriptError("a block has no command")
+        origin = self._tokens[self._position].origin
         words = self._words()
-        return Command(words, self._block() if self._next == "{" else None)
+        return Command(words, self._block() if self._next == "{" else None, origin)
 
     def _if(self) -> Condition:
         branches = []

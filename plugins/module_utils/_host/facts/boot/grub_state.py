@@ -4,14 +4,20 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The state of a run of GRUB's script: its variables, its menu, and the kernel that was loaded."""
+"""What a run of GRUB's script leads to: its variables, its menu, and the kernel that was loaded."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
+import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_script import Block
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
+
+MENU_ENTRIES = ("menuentry", "submenu")
+LINUX = ("linux", "linux16", "linuxefi")
+_OPTIONS_WITH_VALUE = ("--class", "--users", "--hotkey", "--source", "--id", "-c", "-u", "-k", "-s")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,3 +93,29 @@ def _common_kernel(one: Linux | None, other: Linux | None) -> Linux | None:
     if one and other and one.path == other.path:
         return Linux(one.path, (UNKNOWN_TEXT,))
     return OTHER
+
+
+def entry(words: t.Sequence[str], block: Block) -> Entry:
+    """Return the entry that one of the commands `MENU_ENTRIES` adds to the menu."""
+    title, identity, rest = None, None, iter(words[1:])
+    for word in rest:
+        if word in _OPTIONS_WITH_VALUE:
+            value = next(rest, "")
+            identity = value if word == "--id" else identity
+        elif word.startswith("--id="):
+            identity = word[len("--id=") :]
+        elif not word.startswith("-") and title is None:
+            title = word
+    return Entry(title or "", title or "" if identity is None else identity, block, words[0] == "submenu")
+
+
+def linux(words: t.Sequence[str]) -> Linux:
+    """Return what one of the commands `LINUX` loads."""
+    given = [_as_argument(word) for word in words[1:]]
+    return Linux(given[0], tuple(given[1:])) if given else OTHER
+
+
+def _as_argument(word: str) -> str:
+    """Return a word as GRUB writes it into the kernel's command line."""
+    escaped = re.sub(r"([\\'\"])", r"\\\1", word)
+    return f'"{escaped}"' if re.search(r"\s", word) else escaped

@@ -25,13 +25,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.gru
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 
-_GRUB_MENUS = ("/boot/grub/grub.cfg", "/boot/grub2/grub.cfg")
 _MENU_OF_ENTRIES = (
     'load_env\nset default="${saved_entry}"\nif [ "${next_entry}" ]; then set default="${next_entry}"; fi\nblscfg\n'
 )
 _ENVIRONMENTS = ("/boot/grub2/grubenv", "/boot/grub/grubenv", "/boot/efi/EFI/redhat/grubenv")
 # The boot loader's folder as GRUB and systemd-boot see it: /boot, or the EFI system partition.
-_ENTRY_FOLDERS = ("/boot/loader/entries", "/boot/efi/loader/entries", "/efi/loader/entries")
+_ENTRY_FOLDERS = (boot_entries.BLS_ENTRIES, "/boot/efi/loader/entries", "/efi/loader/entries")
 _UNIFIED_IMAGES = ("/boot/EFI/Linux/*.efi", "/boot/efi/EFI/Linux/*.efi", "/efi/EFI/Linux/*.efi")
 _LOADER_CONFIGURATIONS = ("/boot/loader/loader.conf", "/boot/efi/loader/loader.conf", "/efi/loader/loader.conf")
 _LOADER_VARIABLES = "/sys/firmware/efi/efivars/Loader{}-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
@@ -106,7 +105,7 @@ def _grub_menu(host: Host) -> str | None:
     in_partition = _menus_in_the_system_partition(host) if host.exists("/sys/firmware/efi") else []
     if len(in_partition) == 1:
         return in_partition[0]
-    return next((path for path in _GRUB_MENUS if host.read(path)), None)
+    return next((path for path in boot_entries.GRUB_MENUS if host.read(path)), None)
 
 
 def _menus_in_the_system_partition(host: Host) -> list[str]:

@@ -102,6 +102,34 @@ def test_a_menu_without_kernels_is_refused(tmp_path: Path) -> None:
         apply(host, "iommu=pt")
 
 
+def test_a_menu_that_cannot_be_read_is_left_alone(tmp_path: Path) -> None:
+    host = debian(tmp_path)
+    host.put(MENU, "menuentry 'Ubuntu {\n\tlinux /vmlinuz-6.8.0\n}\n")
+    with pytest.raises(
+        GpuOpsError,
+        match=r"grub\.cfg cannot be read, .*: its script cannot be followed: a quotation mark is not closed\. Rep",
+    ) as error:
+        apply(host, "iommu=pt")
+    assert error.value.reason == "BootLoader"
+    assert host.ran == [] and not host.exists(DROP_IN)
+
+
+def test_a_menu_that_update_grub_breaks_is_put_back(tmp_path: Path) -> None:
+    host = debian(tmp_path)
+    before, update_grub = host.read(MENU), host.commands["update-grub"]
+
+    def broken(command: list[str]) -> str:
+        update_grub(command)
+        if host.exists(DROP_IN):
+            host.put(MENU, f"{host.read(MENU)}\n}}\n")
+        return ""
+
+    host.commands["update-grub"] = broken
+    with pytest.raises(GpuOpsError, match="is in the wrong place"):
+        apply(host, "iommu=pt")
+    assert host.read(MENU) == before and not host.exists(DROP_IN)
+
+
 def test_a_record_is_pending_until_the_menu_is_written(tmp_path: Path) -> None:
     host = debian(tmp_path)
     loader = GrubDropIn(host, "gpuops")

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import grub_menu
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.grub_menu import MenuEntry
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import grub_entries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.grub_entries import MenuEntry
 
 # As grub-mkconfig 2.06 of Debian 12 writes it, shortened.
 MENU = """
@@ -41,7 +41,7 @@ menuentry Rescue {
 
 
 def test_entries_are_told_apart_by_the_script_that_wrote_them() -> None:
-    assert grub_menu.read(MENU) == [
+    assert grub_entries.read(MENU) == [
         MenuEntry("Debian GNU/Linux", ["root=UUID=2f0c", "ro", "console=ttyS0,115200", "quiet"], generated=True),
         MenuEntry("iPXE", [], generated=False),
         MenuEntry("Rescue", ["ro"], generated=False),
@@ -50,7 +50,7 @@ def test_entries_are_told_apart_by_the_script_that_wrote_them() -> None:
 
 def test_a_menu_of_zfs_and_one_without_marks_are_generated() -> None:
     zfs = MENU.replace("10_linux", "10_linux_zfs")
-    assert grub_menu.read(zfs)[0].generated
+    assert grub_entries.read(zfs)[0].generated
     by_hand = "menuentry 'One' {\n linux /vmlinuz root=/dev/vda1\n}\n"
-    assert grub_menu.read(by_hand) == [MenuEntry("One", ["root=/dev/vda1"], generated=True)]
-    assert grub_menu.read("") == []
+    assert grub_entries.read(by_hand) == [MenuEntry("One", ["root=/dev/vda1"], generated=True)]
+    assert grub_entries.read("") == []
