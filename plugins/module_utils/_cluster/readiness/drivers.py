@@ -43,8 +43,11 @@ def delegated(spec: Json) -> bool:
 # NVIDIADriver objects
 
 
-def about_drivers(observation: Observation) -> Reasons:
-    """Yield what the NVIDIADrivers report, and whether they run the images that they ask for."""
+def about_drivers(observation: Observation, held: t.Collection[str] = ()) -> Reasons:
+    """Yield what the NVIDIADrivers report, and whether they run the images that they ask for.
+
+    ``held`` are the DaemonSets with old pods on nodes that keep their driver. The operator counts these pods.
+    """
     if not observation.nvidiadrivers:
         return
     if not delegated(observation.spec):
@@ -53,11 +56,12 @@ def about_drivers(observation: Observation) -> Reasons:
         yield Reason("note", "IgnoredNVIDIADrivers", message, "Delete them, or set driver.useNvidiaDriverCRD: true.")
         return
     for driver in observation.nvidiadrivers:
-        yield from _about_status(driver, observation.waited_s)
+        own = {objects.name_of(item) for item in observation.daemonsets if owner_of(item) == objects.name_of(driver)}
+        yield from _about_status(driver, observation.waited_s, own <= set(held) and bool(own))
         yield from _about_image(driver, observation.daemonsets)
 
 
-def _about_status(driver: Json, waited_s: float) -> Reasons:
+def _about_status(driver: Json, waited_s: float, is_held: bool) -> Reasons:
     name, state = objects.name_of(driver), (driver.get("status") or {}).get("state")
     code, cause = _error(driver)
     cause = cause or f"state is {state or 'not set yet'}"
@@ -70,7 +74,8 @@ def _about_status(driver: Json, waited_s: float) -> Reasons:
         yield Reason(_settled(waited_s), "DriverNotReconciled", message, "Correct what it names.", operands.DRIVER.name)
     elif state != "ready":
         message = f"The operator does not report NVIDIADriver {name} as ready: {cause}."
-        yield Reason("progressing", "DriverNotReady", message, operand=operands.DRIVER.name)
+        is_hold = is_held and code in ("", "DriverNotReady")
+        yield Reason("note" if is_hold else "progressing", "DriverNotReady", message, operand=operands.DRIVER.name)
 
 
 def _error(driver: Json) -> tuple[str, str]:

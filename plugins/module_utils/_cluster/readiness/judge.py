@@ -93,10 +93,11 @@ def _reasons(observation: Observation, found: list[Rollout], scope: Scope, limit
         yield from node_reasons.about_scope(observation, scope, limits)
         yield from node_reasons.reasons(node_reasons.about_nodes(observation, gpu_nodes), gpu_nodes)
         yield from operand_reasons.about_operands(observation, found, gpu_nodes)
-        yield from drivers.about_drivers(observation)
+        held = rollouts.held_drivers(observation, found)
+        yield from drivers.about_drivers(observation, held)
         yield from node_reasons.reasons(drivers.about_nodes(observation, gpu_nodes), gpu_nodes)
         yield from node_reasons.reasons(node_reasons.about_state(observation, gpu_nodes), gpu_nodes)
-        yield from policy_reasons.about_state(observation)
+        yield from policy_reasons.about_state(observation, held)
 
 
 def _not_final(reason: Reason) -> Reason:

@@ -8,6 +8,9 @@
 
 from __future__ import annotations
 
+import re
+import typing as t
+
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import edits, rollouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
     Level,
@@ -131,16 +134,27 @@ def held_up(observation: Observation, name: str) -> tuple[str, bool]:
     return "", False
 
 
-def about_state(observation: Observation) -> Reasons:
-    """Yield what the operator reports. These reasons come last, because other reasons name pods and nodes."""
+_ONLY_THE_DRIVER = re.compile(r"not ready[;,] states not ready: \[state-driver\]$")
+"""The operator's words if no operand but the driver keeps the ClusterPolicy from being ready. A comma before v26.7."""
+
+
+def about_state(observation: Observation, held: t.Collection[str] = ()) -> Reasons:
+    """Yield what the operator reports. These reasons come last, because other reasons name pods and nodes.
+
+    ``held`` are the driver DaemonSets with old pods on nodes that keep their driver. The operator counts these pods, so
+    that the ClusterPolicy is not ready for as long as the driver is held.
+    """
     status = (observation.subject or {}).get("status") or {}
     what = "the ClusterPolicy" if observation.gpucluster is None else "the GPUCluster"
     error = error_condition(observation)
     if error and error.get("reason") != "OperandNotReady":
         yield _not_reconciled(observation, error)
     elif status.get("state") != "ready":
-        cause = (error or {}).get("message") or f"state is {status.get('state') or 'not set yet'}"
-        yield Reason("progressing", "StateNotReady", f"The operator does not report {what} as ready: {cause}.")
+        cause = str((error or {}).get("message") or f"state is {status.get('state') or 'not set yet'}")
+        is_hold = bool(held) and _ONLY_THE_DRIVER.search(cause) is not None
+        why = " It counts the nodes that keep their driver." if is_hold else ""
+        message = f"The operator does not report {what} as ready: {cause}.{why}"
+        yield Reason("note" if is_hold else "progressing", "StateNotReady", message)
     if observation.gpucluster is None:
         yield from edits.about_edit(observation)
 

@@ -163,6 +163,13 @@ def is_final(refusal: Refusal, waited_s: float) -> bool:
     return is_forbidden and refusal.seen_s >= REFUSED_S and refusal.age_s < waited_s
 
 
+def held_drivers(observation: Observation, found: t.Iterable[Rollout]) -> frozenset[str]:
+    """Return the driver DaemonSets with old pods only where they may stay: on skipped nodes and those left out."""
+    rolling = {objects.name_of(item) for item in observation.daemonsets if is_rolling(item)}
+    drivers = (rollout for rollout in found if rollout.operand == operands.DRIVER.name and rollout.state == "ready")
+    return frozenset(rollout.daemonset for rollout in drivers if rollout.daemonset in rolling)
+
+
 # The operator and Node Feature Discovery
 
 

@@ -216,3 +216,25 @@ def test_a_node_whose_system_is_not_known_yet() -> None:
     stack.daemonsets["nvidia-driver-daemonset"]["spec"]["template"]["spec"]["containers"][0]["image"] = IMAGE
     del stack.nodes[0]["metadata"]["labels"]["feature.node.kubernetes.io/system-os_release.ID"]
     assert verdict(stack).state == "ready"
+
+
+# Nodes that keep their driver. The operator judges the DaemonSet by its counts, and reports the NVIDIADriver as not ready.
+
+
+def held(driver: Json, labelled: int = 2) -> Verdict:
+    """Return the verdict on two nodes with old driver pods, of which some are kept out of upgrades."""
+    stack = set_labels(delegating(), labelled, **{"nvidia.com__gpu-driver-upgrade.skip": "true"})
+    stack.daemonsets[NAME]["status"].update(progress(2, 2, 0, 2))
+    return judged(driver, stack=stack, outdated={NAME: frozenset({"gpu-0000", "gpu-0001"})})
+
+
+def test_a_held_driver_of_an_nvidiadriver_does_not_block() -> None:
+    waiting = error(nvidiadriver(), "DriverNotReady", "Waiting for driver pod to be ready")
+    found = held(waiting)
+    assert found.state == "ready" and reason(found, "DriverNotReady").level == "note"
+    assert reason(held(waiting, labelled=1), "DriverNotReady").level == "progressing"
+
+
+def test_a_held_driver_excuses_no_other_error_of_its_nvidiadriver() -> None:
+    broken = error(nvidiadriver(), "ConflictingNodeSelector", "multiple NVIDIADrivers match the same node gpu1: [a b]")
+    assert held(broken).state == "progressing"

@@ -276,3 +276,37 @@ def test_no_status_yet() -> None:
     stack = ready()
     del stack.policies[0]["status"]
     assert "not set yet" in verdict(stack).message
+
+
+# Nodes that keep their driver. The operator counts their pods as not ready, in each of its lines.
+
+
+def holding(message: str, held: int = 3) -> Verdict:
+    """Return the verdict on three nodes with old driver pods, of which ``held`` are kept out of upgrades."""
+    stack = ready(3)
+    for node in stack.nodes[:held]:
+        node["metadata"]["labels"]["nvidia.com/gpu-driver-upgrade.skip"] = "true"
+    stack.daemonsets["nvidia-driver-daemonset"]["status"].update(progress(3, 3, 0, 3))
+    conditions = [{"type": "Error", "status": "True", "reason": "OperandNotReady", "message": message}]
+    stack.policies[0]["status"] |= {"state": "notReady", "conditions": conditions}
+    outdated = {"nvidia-driver-daemonset": frozenset(node["metadata"]["name"] for node in stack.nodes)}
+    return verdict(stack, outdated=outdated)
+
+
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_a_held_driver_does_not_keep_the_stack_from_being_ready(mark: str) -> None:
+    found = holding(f"ClusterPolicy is not ready{mark} states not ready: [state-driver]")
+    assert found.state == "ready" and codes(found) == ["StateNotReady"]
+    assert found.reasons[0].level == "note"
+    assert found.reasons[0].message.endswith("[state-driver]. It counts the nodes that keep their driver.")
+
+
+def test_a_held_driver_explains_no_other_operand() -> None:
+    found = holding("ClusterPolicy is not ready; states not ready: [state-driver state-dcgm]")
+    assert found.state == "progressing" and "keep their driver" not in found.message
+
+
+def test_an_old_driver_pod_on_a_node_that_is_not_held_is_no_hold() -> None:
+    found = holding("ClusterPolicy is not ready; states not ready: [state-driver]", held=2)
+    assert found.state == "failed" and codes(found) == ["PodsOutdated", "StateNotReady"]
+    assert found.reasons[1].level == "progressing"
