@@ -40,6 +40,7 @@ attributes:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.progress
   - gpuops.nvidia.tolerance
 options:
   name:
@@ -267,11 +268,6 @@ options:
     description: How many seconds to wait. Building the driver on a node takes minutes.
     type: int
     default: 1800
-  progress_path:
-    description:
-      - File on the machine that runs the module. A wait appends a line to this file at each look.
-      - Without this option, the controller prints these lines if it runs the module itself (connection V(local)).
-    type: path
   allow_disruption:
     description:
       - Allow a change that interrupts running GPU pods, or the deletion of the ClusterPolicy while pods use GPUs.
@@ -409,6 +405,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import apply, spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import secrets_in
 
@@ -427,7 +424,7 @@ OPTIONS: dict[str, t.Any] = {
     "force": {"type": "bool", "default": False},
     "wait": {"type": "bool", "default": True},
     "wait_timeout": {"type": "int", "default": 1800},
-    "progress_path": {"type": "path"},
+    **PROGRESS,
     "allow_disruption": {"type": "bool", "default": False},
     **tolerance.OPTIONS,
 }

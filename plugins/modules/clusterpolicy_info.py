@@ -27,6 +27,7 @@ attributes:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.progress
   - gpuops.nvidia.tolerance
 options:
   name:
@@ -46,11 +47,6 @@ options:
     description: How many seconds to wait.
     type: int
     default: 1800
-  progress_path:
-    description:
-      - File on the machine that runs the module. A wait appends a line to this file at each look.
-      - Without this option, the controller prints these lines if it runs the module itself (connection V(local)).
-    type: path
 seealso:
   - module: gpuops.nvidia.clusterpolicy
   - module: gpuops.nvidia.gpu_stack_info
@@ -142,6 +138,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import report
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 OPTIONS: dict[str, t.Any] = {
@@ -149,7 +146,7 @@ OPTIONS: dict[str, t.Any] = {
     "namespace": {"type": "str", "default": ""},
     "wait": {"type": "bool", "default": False},
     "wait_timeout": {"type": "int", "default": 1800},
-    "progress_path": {"type": "path"},
+    **PROGRESS,
     **tolerance.OPTIONS,
 }
 

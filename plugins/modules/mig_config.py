@@ -33,6 +33,9 @@ attributes:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.eviction
+  - gpuops.nvidia.node_rollout
+  - gpuops.nvidia.progress
 options:
   state:
     description:
@@ -90,60 +93,6 @@ options:
     type: str
     choices: [gpu, all]
     default: gpu
-  force:
-    description: Also evict pods without a controller. Nothing starts them again.
-    type: bool
-    default: false
-  delete_emptydir_data:
-    description: Also evict pods with emptyDir volumes, whose data is then lost.
-    type: bool
-    default: false
-  grace_period:
-    description: Grace period in seconds for each pod, instead of the pod's own grace period.
-    type: int
-  drain_timeout:
-    description: Seconds that one node may take from its first eviction to the end of its last pod.
-    type: int
-    default: 600
-  allow_shared:
-    description: >-
-      Also change nodes on which another maintainer is at work, such as a driver upgrade. Without this permission, such
-      a node waits until the other one has finished, for at most O(timeout).
-    type: bool
-    default: false
-  lease:
-    description: For how many seconds a hold by another machine is respected, as in M(gpuops.nvidia.node_maintenance).
-    type: int
-    default: 3600
-  take_over:
-    description: Resume a call of another machine before O(lease) is over. Use it if that call has been killed.
-    type: bool
-    default: false
-  pause_nvsentinel:
-    description: Keep NVSentinel away from the nodes while they are held, as in M(gpuops.nvidia.node_maintenance).
-    type: bool
-    default: false
-  canary:
-    description:
-      - The nodes that change first. Others begin when all of them have their layout, and the run ends if one of them
-        fails. A number, a percentage, or a list of names.
-    type: raw
-    default: 0
-  max_unavailable:
-    description: How many nodes may change at a time. A number, or a percentage of the nodes that change.
-    type: str
-    default: "1"
-  max_failed:
-    description:
-      - How many nodes may fail before no further node is begun. A number, or a percentage of the nodes that change.
-      - A node that failed and could not be put back counts for O(max_unavailable), too.
-    type: str
-    default: "0"
-  group_by:
-    description: >-
-      A label of the nodes, such as V(topology.kubernetes.io/zone). Nodes with different values never change at the same
-      time, and percentages are those of the nodes with one value.
-    type: str
   timeout:
     description:
       - For how many seconds a node may make no progress. Then the module starts the MIG manager again on that node, and
@@ -204,11 +153,6 @@ options:
     description: Namespace of the operator. Without it, the one that the ClusterPolicy names.
     type: str
     default: ""
-  progress_path:
-    description:
-      - File on the machine that runs the module. The module appends a line to it whenever its progress changes.
-      - Without this option, the controller prints these lines if it runs the module itself (connection V(local)).
-    type: path
 notes:
   - The ClusterRole C(gpuops-mig) that ships with the role preflight has the permissions that the module needs.
   - The nodes are held for the purpose C(mig). M(gpuops.nvidia.node_maintenance) with C(state=restored) and this purpose
@@ -371,7 +315,9 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import EVICTION, NODE_ROLLOUT
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.call import configure
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 WORKLOAD: dict[str, t.Any] = {
@@ -395,25 +341,15 @@ OPTIONS: dict[str, t.Any] = {
     "allow_disruption": {"type": "bool", "default": False},
     "allow_reboot": {"type": "bool", "default": False},
     "evict": {"type": "str", "choices": ["gpu", "all"], "default": "gpu"},
-    "force": {"type": "bool", "default": False},
-    "delete_emptydir_data": {"type": "bool", "default": False},
-    "grace_period": {"type": "int"},
-    "drain_timeout": {"type": "int", "default": 600},
-    "allow_shared": {"type": "bool", "default": False},
-    "lease": {"type": "int", "default": 3600},
-    "take_over": {"type": "bool", "default": False},
-    "pause_nvsentinel": {"type": "bool", "default": False},
-    "canary": {"type": "raw", "default": 0},
-    "max_unavailable": {"type": "str", "default": "1"},
-    "max_failed": {"type": "str", "default": "0"},
-    "group_by": {"type": "str"},
     "timeout": {"type": "int", "default": 600},
     "repair": {"type": "bool", "default": True},
     "verify": {"type": "bool", "default": False},
     "workload": {"type": "dict", "default": {}, "options": WORKLOAD, "apply_defaults": True},
     "policy_name": {"type": "str", "default": ""},
     "namespace": {"type": "str", "default": ""},
-    "progress_path": {"type": "path"},
+    **EVICTION,
+    **NODE_ROLLOUT,
+    **PROGRESS,
 }
 RELATIONS: dict[str, t.Any] = {
     "mutually_exclusive": [("layouts", "layout"), ("layouts", "nodes", "node_selector")],

@@ -36,6 +36,8 @@ attributes:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.eviction
+  - gpuops.nvidia.progress
 options:
   state:
     description:
@@ -107,17 +109,6 @@ options:
     type: str
     choices: [gpu, all]
     default: gpu
-  force:
-    description: Also evict pods without a controller. Nothing starts them again.
-    type: bool
-    default: false
-  delete_emptydir_data:
-    description: Also evict pods with emptyDir volumes, whose data is then lost.
-    type: bool
-    default: false
-  grace_period:
-    description: Grace period in seconds for each pod, instead of the pod's own grace period.
-    type: int
   skip_wait_for_delete_timeout:
     description:
       - Give up pods on a node that is not Ready, if they still exist this many seconds after their grace period.
@@ -149,11 +140,6 @@ options:
       - With V(false), the module continues with the other nodes, and all nodes stay in maintenance.
     type: bool
     default: true
-  progress_path:
-    description:
-      - File on the machine that runs the module. A drain appends a line to this file whenever its progress changes.
-      - Without this option, the controller prints these lines if it runs the module itself (connection V(local)).
-    type: path
 notes:
   - The module needs permission to get, list and patch nodes. To drain, it also needs permission to list pods in all
     namespaces, to create C(pods/eviction) and, if pods have resource claims, to list C(resourceclaims).
@@ -299,7 +285,9 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import EVICTION, HOLD
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.run import maintain
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 OPTIONS: dict[str, t.Any] = {
@@ -308,20 +296,15 @@ OPTIONS: dict[str, t.Any] = {
     "node_selector": {"type": "dict"},
     "purpose": {"type": "str", "default": "manual"},
     "evict": {"type": "str", "choices": ["gpu", "all"], "default": "gpu"},
-    "force": {"type": "bool", "default": False},
-    "delete_emptydir_data": {"type": "bool", "default": False},
-    "grace_period": {"type": "int"},
-    "allow_shared": {"type": "bool", "default": False},
-    "lease": {"type": "int", "default": 3600},
-    "take_over": {"type": "bool", "default": False},
-    "pause_nvsentinel": {"type": "bool", "default": False},
     "taint_reason": {"type": "str"},
     "skip_wait_for_delete_timeout": {"type": "int"},
     "timeout": {"type": "int", "default": 600},
     "parallel": {"type": "int", "default": 10},
     "max_in_maintenance": {"type": "int"},
     "restore_on_failure": {"type": "bool", "default": True},
-    "progress_path": {"type": "path"},
+    **EVICTION,
+    **HOLD,
+    **PROGRESS,
 }
 RELATIONS: dict[str, t.Any] = {
     "mutually_exclusive": [("nodes", "node_selector")],

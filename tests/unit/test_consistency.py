@@ -30,6 +30,7 @@ RUNTIME = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())
 NEEDED = README.split("## Requirements", 1)[1].split("\n## ", 1)[0]
 FRAGMENTS = "ansible_collections.gpuops.nvidia.plugins.doc_fragments"
 AUTH_OPTIONS = "kubernetes.core.k8s_auth_options"
+PROGRESS = "gpuops.nvidia.progress"
 
 
 def documentation(module: str) -> dict[str, t.Any]:
@@ -184,4 +185,6 @@ def test_the_archive_holds_the_collection_and_nothing_else() -> None:
 
 def test_modules_that_wait_with_progress_have_an_action_of_the_same_name() -> None:
     actions = {path.stem for path in (ROOT / "plugins" / "action").glob("[!_]*.py")}
-    assert actions == {name for name in MODULES if {"wait", "progress_path"} & set(documentation(name)["options"])}
+    waiting = {name for name in MODULES if "wait" in documentation(name)["options"]}
+    telling = {name for name in MODULES if PROGRESS in documentation(name).get("extends_documentation_fragment", [])}
+    assert actions == waiting | telling

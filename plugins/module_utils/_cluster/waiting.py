@@ -33,6 +33,9 @@ POLL_FACTOR = 10
 OUTAGE_S = 60.0
 """How long the API server may be away during a wait: the upgrade of a control plane restarts it for some seconds."""
 
+PROGRESS: dict[str, t.Any] = {"progress_path": {"type": "path"}}
+"""The option of modules that tell their progress with `append_line`. The documentation fragment is ``progress``."""
+
 T = t.TypeVar("T")
 
 

@@ -16,6 +16,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import plan as maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import (
+    ROLLOUT_MINIMA,
+    drain_options,
+    wishes_of,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import plan, result
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.action import Settings
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan import NodePlan, Stack
@@ -29,7 +34,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Window
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import OPTIONS_FOR_NODES, Wishes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -40,16 +44,10 @@ _CHANGING = ("change", "resume", "wait")
 
 def configure(cluster: Cluster, options: Options) -> tuple[Json, list[str]]:
     """Give the chosen nodes their layouts. Return the module's result, and warnings."""
-    refuse_below(options, timeout=1, drain_timeout=1, lease=1, grace_period=0)
+    refuse_below(options, timeout=1, **ROLLOUT_MINIMA)
     with waiting.signals_noted() as interruption:
-        fleet = Fleet(cluster, _drain_options(options), interruption)
+        fleet = Fleet(cluster, drain_options(options, MIG_PURPOSE), interruption)
         return _Call(cluster, options, fleet).go()
-
-
-def _drain_options(options: Options) -> Json:
-    """Return the options of node maintenance: all of those that have the same name, and the others."""
-    fixed = {"state": "drained", "purpose": MIG_PURPOSE, "timeout": options["drain_timeout"]}
-    return {**options, **fixed, "skip_wait_for_delete_timeout": None, "max_in_maintenance": None}
 
 
 class _Call:
@@ -109,9 +107,7 @@ class _Call:
     def _window(self, nodes: t.Mapping[str, Json], changes: t.Collection[str], sights: t.Mapping[str, Sight]) -> Window:
         options = self._options
         groups = {name: labels_of(nodes[name]).get(options["group_by"]) for name in sights}
-        grouped = groups if options["group_by"] else None
-        limits = (options["max_unavailable"], options["canary"], grouped, options["max_failed"], OPTIONS_FOR_NODES)
-        wishes = Wishes(*limits)
+        wishes = wishes_of(options, groups)
         wishes.check(list(sights))
         if isinstance(wishes.canary, list):  # a canary that has its layout is done
             wishes = dataclasses.replace(wishes, canary=[name for name in wishes.canary if name in changes])
@@ -137,7 +133,7 @@ class _Call:
             message = f"The call was interrupted. {_closing(rows)}"
             raise GpuOpsError(message, reason="Interrupted", **result.report(rows.values())) from e
         failed = [f"{row.node}: {one_line(row.reason)}" for row in rows.values() if row.failed]
-        allowed = Wishes(max_out=self._options["max_failed"], names=OPTIONS_FOR_NODES).may_be_out(len(work.changes))
+        allowed = wishes_of(self._options).may_be_out(len(work.changes))
         if run.stop or len(failed) > allowed:
             said = f"{run.stop.rstrip('.')}." if run.stop else f"{first_few(failed, separator='; ')}."
             raise GpuOpsError(f"{said} {_closing(rows)}", reason="NodesFailed", **result.report(rows.values()))
