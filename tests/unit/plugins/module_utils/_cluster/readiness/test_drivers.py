@@ -218,7 +218,7 @@ def test_a_node_whose_system_is_not_known_yet() -> None:
     assert verdict(stack).state == "ready"
 
 
-# Nodes that keep their driver. The operator judges the DaemonSet by its counts, and reports the NVIDIADriver as not ready.
+# Nodes that keep their driver. The operator judges the DaemonSet by its counts, so the NVIDIADriver is not ready.
 
 
 def held(driver: Json, labelled: int = 2) -> Verdict:
