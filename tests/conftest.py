@@ -16,8 +16,12 @@ from xdist.workermanage import WorkerController
 
 from tests.support.hosts import container_host, container_hosts, vm_host
 from tests.support.labs import deployed_lab, fresh_lab, lab
+from tests.support.registries import basic_registry, registry, token_registry
 
-__all__ = ["container_host", "container_hosts", "deployed_lab", "fresh_lab", "lab", "vm_host"]
+__all__ = [
+    "basic_registry", "container_host", "container_hosts", "deployed_lab", "fresh_lab", "lab", "registry",
+    "token_registry", "vm_host",
+]  # fmt: skip
 
 HOSTS = ("tests/roles/", "tests/lab/hosts/", "tests/deep/")
 """The folders whose tests run hosts. The other folders with slow tests run labs."""
