@@ -60,6 +60,8 @@ class Seen:
     version: int = 0
     manager: str = "Running"
     """The status of the MIG manager's pod, or an empty string if there is none."""
+    cause: str = ""
+    """The last error in the MIG manager's log, if it says that its run has failed."""
 
     @property
     def still_s(self) -> float:

@@ -9,7 +9,8 @@
 Source: NVIDIA/mig-parted v0.15.0, cmd/nvidia-mig-manager/main.go and pkg/mig/reconfigure/reconfigure.go. The manager
 returns without a state if its operands' pods do not go in time, leaves operands paused after a failure if an earlier
 run of the same process was successful, does not react to the value that it has read last, and forgets a value that
-comes and goes during a run.
+comes and goes during a run. Since the change NVIDIA/mig-parted#484 (August 2026, after v0.15.0), a run whose pods do
+not go in time ends as ``failed`` instead.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ RESET_S = 2.0
 LOST_S = 45.0
 """How long the MIG manager may take to react to a new label."""
 
+PODS_STAYED = ("failed to wait for pods to be deleted", "failed to restart validator pod")
+"""What the MIG manager's log says when pods of operands were in the way: the GPUs have no part in such a failure."""
+
 
 def left_paused(seen: Seen) -> Action | None:
     """Return the patch that lets paused operands come back, if a run has ended and left them away."""
@@ -38,6 +42,13 @@ def left_paused(seen: Seen) -> Action | None:
     said = f"operands that were left paused ({', '.join(_short(seen.sight.paused))}) were set back"
     patch = {"metadata": {"labels": unpaused(seen.sight)}}
     return Action("patch", seen.track.step, patch=patch, repair="paused", reason=said)
+
+
+def gave_up(seen: Seen) -> Action | None:
+    """Return a new try after a run that failed because pods of operands did not leave in time."""
+    if not seen.settings.repair or not any(words in seen.cause for words in PODS_STAYED):
+        return None
+    return restart(seen, "restart", "the MIG manager was started again, because pods of operands had been in its way")
 
 
 def lost(seen: Seen) -> Action | None:

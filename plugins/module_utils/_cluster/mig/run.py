@@ -263,8 +263,9 @@ class Run:
             self._tracks[name] = track = dataclasses.replace(track, moved=now)
         self.rows[name].state = sight.state
         status = MANAGER_RUNS if self._managers is None else self._managers.get(name, "")
-        work = self._work
-        return Seen(sight, work.plans[name], track, work.settings, now, version_of(node), status)
+        work, has_failed = self._work, sight.state == "failed" and track.step in ("watch", "prove")
+        cause = work.reader.last_error(name) if has_failed else ""
+        return Seen(sight, work.plans[name], track, work.settings, now, version_of(node), status, cause)
 
     def _act(self, name: str, action: Action) -> bool:
         """Do what was decided. Return whether the next step can be decided from the same look."""

@@ -86,7 +86,7 @@ def _watch(seen: Seen) -> Action:
     if sight.state == "success":
         return _go("prove")
     if sight.state == "failed":
-        return repair.left_paused(seen) or _fail(MANAGER_FAILED, is_clean=True)
+        return repair.left_paused(seen) or repair.gave_up(seen) or _fail(MANAGER_FAILED, is_clean=True)
     waits_for = _why_waiting(seen)
     if not seen.is_stuck:
         return repair.lost(seen) or _wait(seen, waits_for)
@@ -112,7 +112,7 @@ def _prove(seen: Seen) -> Action:
     if sight.config != seen.plan.layout or sight.is_changing or sight.state == "":
         return _go("watch")
     if sight.state == "failed":
-        return repair.left_paused(seen) or _fail(MANAGER_FAILED, is_clean=True)
+        return repair.left_paused(seen) or repair.gave_up(seen) or _fail(MANAGER_FAILED, is_clean=True)
     if sight.paused:
         return repair.left_paused(seen) or _fail(f"Operands are paused: {', '.join(sight.paused)}. Set repair: true.")
     difference = seen.plan.differs(sight) or ("" if sight.is_ready else "it is not Ready")

@@ -397,6 +397,19 @@ def test_operands_that_a_failed_run_left_paused_come_back(configure: t.Callable,
     assert again.rc == 0 and fleet.log[-1] == ("gpu-0000", "all-1g.10gb"), "the same value was removed and set again"
 
 
+def test_a_manager_that_reports_pods_in_its_way_is_started_again(configure: t.Callable, fleet: MigFleet) -> None:
+    """Managers after v0.15.0 end such a run as failed; earlier ones leave it pending for ever."""
+    fleet.trouble["gpu-0000"] = "left-paused"
+    log = 'level=error msg="Error: failed to wait for pods to be deleted: dcgm pod did not shutdown"'
+    fleet.special = lambda method, path: (200, t.cast("t.Any", log)) if path.endswith("/log") else None
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert run.rc == 0 and row(run)["after"] == {"nvidia.com/mig-1g.10gb": 56} and is_free(fleet)
+    assert row(run)["repaired"] == [
+        "operands that were left paused (dcgm-exporter, device-plugin) were set back",
+        "the MIG manager was started again, because pods of operands had been in its way",
+    ]
+
+
 def test_operands_that_are_paused_for_no_reason_come_back_without_a_drain(
     configure: t.Callable, api: FakeApi, fleet: MigFleet
 ) -> None:

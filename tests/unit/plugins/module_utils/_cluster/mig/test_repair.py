@@ -82,3 +82,22 @@ def test_without_the_permission_nothing_is_repaired() -> None:
     assert decide(seen(mig_sight(config=LAYOUT), "watch", 45.0, **off)).kind == "wait"
     assert decide(seen(mig_sight(config=LAYOUT, state="pending"), "watch", 100.0, **off)).kind == "fail"
     assert decide(seen(mig_sight(config=LAYOUT, state="failed", **PAUSED), "watch", **off)).kind == "fail"
+
+
+@pytest.mark.parametrize("step", ["watch", "prove"])
+@pytest.mark.parametrize(
+    "cause",
+    [
+        'level=error msg="Error: failed to wait for pods to be deleted: device-plugin pod did not shutdown"',
+        'level=error msg="Error: failed to restart validator pod: failed to delete pod gpu-operator/validator"',
+    ],
+)
+def test_a_run_that_failed_because_of_pods_in_its_way_gets_a_second_try(step: str, cause: str) -> None:
+    failed = mig_sight(config=LAYOUT, state="failed")
+    action = decide(seen(failed, step, cause=cause))
+    assert (action.kind, action.step, action.repair) == ("restart", "watch", "restart")
+    assert action.reason == "the MIG manager was started again, because pods of operands had been in its way"
+    assert decide(seen(failed, step, cause=cause, track={"tried": ("restart",)})).kind == "fail"
+    assert decide(seen(failed, step, cause=cause, settings={"repair": False})).kind == "fail"
+    assert decide(seen(mig_sight(config=LAYOUT, state="failed", **PAUSED), step, cause=cause)).repair == "paused"
+    assert decide(seen(failed, step, cause="Error: failed to apply MIG configuration: exit status 1")).kind == "fail"
