@@ -4,10 +4,11 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Helpers for messages that name several things, and for numbers in text."""
+"""Helpers for messages that name several things, for text from outside, and for numbers in text."""
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 EXAMPLES = 5
@@ -21,9 +22,29 @@ def first_few(names: t.Sequence[str], count: int = EXAMPLES, separator: str = ",
     return separator.join(names[:count]) + more
 
 
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What moves a cursor, changes colours or directions, or is no text: all control characters but tab and newline."""
+
+
+def printable(text: str) -> str:
+    """Return a text with its control characters spelled out, so that no cluster or host can forge lines of a log."""
+    return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text.replace("\r\n", "\n"))
+
+
+def all_printable(value: t.Any) -> t.Any:
+    """Return a value of JSON with all of its texts made printable, names of keys included."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, t.Mapping):
+        return {all_printable(key): all_printable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [all_printable(item) for item in value]
+    return value
+
+
 def one_line(error: object) -> str:
     """Return a message on one line, without the period at its end, so that it fits into a sentence."""
-    return " ".join(str(error).split()).rstrip(".")
+    return printable(" ".join(str(error).split())).rstrip(".")
 
 
 def whole_number(text: str | None) -> int | None:

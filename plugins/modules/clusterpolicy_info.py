@@ -134,12 +134,12 @@ verdict:
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import report
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
 
 OPTIONS: dict[str, t.Any] = {
     "name": {"type": "str", "default": ""},
@@ -152,7 +152,7 @@ OPTIONS: dict[str, t.Any] = {
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
+    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
     try:
         result = report.clusterpolicy_info(Cluster(module.params, module.check_mode), module.params)
     except GpuOpsError as e:

@@ -126,10 +126,10 @@ summary:
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.metrics import exporter_info
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
 
 OPTIONS: dict[str, t.Any] = {
     "namespace": {"type": "str", "default": "gpu-operator"},
@@ -143,7 +143,7 @@ OPTIONS: dict[str, t.Any] = {
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
+    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
     try:
         result = exporter_info(Cluster(module.params), module.params)
     except GpuOpsError as e:

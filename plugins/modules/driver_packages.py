@@ -211,10 +211,10 @@ messages:
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.driver_packages import manage
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
 
 OPTIONS: dict[str, t.Any] = {
     "state": {"type": "str", "choices": ["present", "absent", "restored"], "default": "present"},
@@ -238,7 +238,7 @@ RELATIONS: dict[str, t.Any] = {"required_if": [("state", "restored", ["former"])
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(argument_spec=OPTIONS, **RELATIONS, supports_check_mode=True)
+    module = Module(argument_spec=OPTIONS, **RELATIONS, supports_check_mode=True)
     try:
         result = manage(Host(), module.params, module.check_mode)
     except GpuOpsError as e:

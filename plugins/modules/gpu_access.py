@@ -129,10 +129,10 @@ removed:
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.scheduling.keep_access import keep
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
 
 OPTIONS: dict[str, t.Any] = {
     "quotas": {
@@ -158,7 +158,7 @@ OPTIONS: dict[str, t.Any] = {
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
+    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
     try:
         result, warnings = keep(Cluster(module.params, module.check_mode), module.params)
     except GpuOpsError as e:

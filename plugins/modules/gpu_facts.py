@@ -328,10 +328,10 @@ ansible_facts:
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import gather
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
 
 OPTIONS: dict[str, t.Any] = {
     "gather_subset": {"type": "list", "elements": "str", "default": ["all"]},
@@ -341,7 +341,7 @@ OPTIONS: dict[str, t.Any] = {
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
+    module = Module(argument_spec=OPTIONS, supports_check_mode=True)
     timeout_s = module.params["gather_timeout"]
     try:
         host, subsets = Host(timeout_s=timeout_s), module.params["gather_subset"]

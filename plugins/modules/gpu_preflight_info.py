@@ -235,12 +235,12 @@ facts:
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grants import KINDS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import CHECKS, preflight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.permissions import OPERATIONS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import secrets_in
 
@@ -263,7 +263,7 @@ OPTIONS: dict[str, t.Any] = {
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
+    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
     module.no_log_values.update(secrets_in(module.params["values"]))
     try:
         refuse_below(module.params, wait_timeout=0)

@@ -257,10 +257,10 @@ summary:
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.smoke_test import failure, smoke_test
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
 
 OPTIONS: dict[str, t.Any] = {
     "namespace": {"type": "str", "default": "gpu-operator"},
@@ -291,7 +291,7 @@ RELATIONS: dict[str, t.Any] = {"mutually_exclusive": [("nodes", "node_selector")
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True, **RELATIONS)
+    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True, **RELATIONS)
     try:
         result = smoke_test(Cluster(module.params, module.check_mode), module.params)
     except GpuOpsError as e:

@@ -147,10 +147,10 @@ nodes:
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.host_nodes import find
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 
 HOST: dict[str, t.Any] = {
@@ -170,7 +170,7 @@ OPTIONS: dict[str, t.Any] = {
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
+    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
     try:
         refuse_below(module.params, wait_timeout=0)
         result = find(module.params, lambda: Cluster(module.params))

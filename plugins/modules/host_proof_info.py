@@ -161,9 +161,9 @@ record:
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof import proof
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
 
 EXPECTED: dict[str, t.Any] = {
     "version": {"type": "str"},
@@ -185,7 +185,7 @@ OPTIONS: dict[str, t.Any] = {
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
+    module = Module(argument_spec=OPTIONS, supports_check_mode=True)
     try:
         result = proof.prove(module.params)
     except GpuOpsError as e:

@@ -313,12 +313,12 @@ summary:
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import EVICTION, NODE_ROLLOUT
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.call import configure
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
 
 WORKLOAD: dict[str, t.Any] = {
     "image": {"type": "str", "default": "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04"},
@@ -358,7 +358,7 @@ RELATIONS: dict[str, t.Any] = {
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True, **RELATIONS)
+    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True, **RELATIONS)
     try:
         result, warnings = configure(Cluster(module.params, module.check_mode), module.params)
     except GpuOpsError as e:

@@ -190,10 +190,10 @@ processes:
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.partition import partition
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
 
 _PLACEMENT: dict[str, t.Any] = {
     "profile": {"type": "str", "required": True},
@@ -222,7 +222,7 @@ OPTIONS: dict[str, t.Any] = {
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
+    module = Module(argument_spec=OPTIONS, supports_check_mode=True)
     try:
         result = partition(Host(), module.params, module.check_mode)
     except GpuOpsError as e:

@@ -283,12 +283,12 @@ summary:
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import EVICTION, HOLD
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.run import maintain
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
 
 OPTIONS: dict[str, t.Any] = {
     "state": {"type": "str", "choices": ["cordoned", "drained", "restored"], "required": True},
@@ -313,7 +313,7 @@ RELATIONS: dict[str, t.Any] = {
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True, **RELATIONS)
+    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True, **RELATIONS)
     try:
         result, warnings = maintain(Cluster(module.params, module.check_mode), module.params)
     except GpuOpsError as e:

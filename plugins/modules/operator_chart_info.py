@@ -206,13 +206,13 @@ unknown_values:
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.yaml import HAS_YAML
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import RENDER_OPTIONS, Helm
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.info import chart_info
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
 
 OPTIONS: dict[str, t.Any] = {
     "use_cluster": {"type": "bool", "default": False},
@@ -230,7 +230,7 @@ RELATIONS: dict[str, t.Any] = {"required_together": [("registry_username", "regi
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True, **RELATIONS)
+    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True, **RELATIONS)
     if not HAS_YAML:
         module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
     try:

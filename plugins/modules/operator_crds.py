@@ -108,12 +108,12 @@ crds:
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.yaml import HAS_YAML
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.crds import apply_chart
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import RENDER_OPTIONS, Helm
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import secrets_in
 
@@ -125,7 +125,7 @@ OPTIONS: dict[str, t.Any] = {
 
 
 def main() -> t.NoReturn:
-    module = AnsibleModule(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
+    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
     module.no_log_values.update(secrets_in(module.params["values"]))
     if not HAS_YAML:
         module.fail_json(msg="This module needs PyYAML on the machine that runs it.")

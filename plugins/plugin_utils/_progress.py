@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
 import threading
 import time
@@ -86,9 +87,13 @@ class WatchingAction(ActionBase):
 
 @contextlib.contextmanager
 def _watched(path: str) -> t.Iterator[None]:
-    """Print the newest line of a file from time to time, for the duration of a ``with`` block."""
+    """Print the newest line of a file from time to time, for the duration of a ``with`` block.
+
+    A worker of Ansible and its modules have a session of their own. They would go on after the death of
+    ansible-playbook, for example when a job is cancelled. So the end of the parent process ends them, too.
+    """
     finished = threading.Event()
-    watcher = threading.Thread(target=_watch, name="progress", args=(path, finished), daemon=True)
+    watcher = threading.Thread(target=_watch, name="progress", args=(path, finished, os.getppid()), daemon=True)
     watcher.start()
     try:
         yield
@@ -97,9 +102,11 @@ def _watched(path: str) -> t.Iterator[None]:
         watcher.join()
 
 
-def _watch(path: str, finished: threading.Event) -> None:
+def _watch(path: str, finished: threading.Event, parent: int) -> None:
     lines = Lines(Display().display)
     while not finished.wait(LOOK_S):
+        if os.getppid() != parent and os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGTERM)
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 complete = file.read().rpartition("\n")[0]

@@ -20,6 +20,7 @@ import time
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import printable
 
 POLL_S = 2.0
 """How long to wait at least before looking at the cluster again."""
@@ -118,7 +119,7 @@ def append_line(path: str | None, line: str) -> None:
     """Append a line to a progress file, if there is one. A file that cannot be written does not end the work."""
     if path:
         with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as file:
-            file.write(f"{line}\n")
+            file.write(f"{printable(line)}\n")
 
 
 def timeout_message(missing: str, seconds: float) -> str:

@@ -6,8 +6,12 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _text
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 @pytest.mark.parametrize(
@@ -28,6 +32,37 @@ def test_five_names_are_given_by_default() -> None:
 
 def test_an_error_becomes_part_of_a_sentence() -> None:
     assert _text.one_line(OSError("no route\n  to host.")) == "no route to host"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "\x1b]0;OWNED\x07\x1b[2K\x1b[1A\x1b[32mok: [localhost]",
+            "\\x1b]0;OWNED\\x07\\x1b[2K\\x1b[1A\\x1b[32mok: [localhost]",
+        ),
+        ("a\x9b31mb", "a\\x9b31mb"),
+        ("50%\r100%", "50%\\r100%"),
+        ("left\u202eright", "left\\u202eright"),
+        ("\udc80", "\\udc80"),
+        ("a\r\n\tb ä 漢", "a\n\tb ä 漢"),
+    ],
+)
+def test_control_characters_are_spelled_out(text: str, shown: str) -> None:
+    assert _text.printable(text) == shown
+    assert _text.printable(shown) == shown
+
+
+def test_every_text_of_a_result_becomes_printable() -> None:
+    value = {"a\x1b": ["\x07", {"b": ("\x08", 1, None, True, 0.5)}]}
+    assert _text.all_printable(value) == {"a\\x1b": ["\\x07", {"b": ["\\x08", 1, None, True, 0.5]}]}
+
+
+@given(st.text())
+def test_no_text_moves_the_cursor(text: str) -> None:
+    shown = _text.printable(text)
+    assert not any(unicodedata.category(letter) in ("Cc", "Cs") for letter in shown if letter not in "\t\n")
+    assert "\n" not in _text.one_line(text)
 
 
 @pytest.mark.parametrize(
