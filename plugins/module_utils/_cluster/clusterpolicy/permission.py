@@ -144,7 +144,7 @@ def permit_removal(running: list[pods.GpuPod] | None, allowed: bool) -> None:
 def _operator(cluster: Cluster, namespace: str, acting: str | None, image: str | None) -> disruption.Operator:
     deployments = cluster.list(namespaced("apps/v1", namespace, "deployments")) or []
     deployed = next(filter(operands.is_operator, deployments), None)
-    running, running_image = _version(deployed), _image(deployed)
+    running, running_image = version_of(deployed), _image(deployed)
     is_same = image is None or image == running_image
     return disruption.Operator(
         running=running,
@@ -167,7 +167,7 @@ def _image(deployment: Json | None) -> str | None:
     return str(containers[0].get("image", "")) if containers else None
 
 
-def _version(deployment: Json | None) -> disruption.Version | None:
+def version_of(deployment: Json | None) -> disruption.Version | None:
     """Return the line of an operator, from its image's tag or, with a digest, from the chart's labels."""
     if deployment is None:
         return None

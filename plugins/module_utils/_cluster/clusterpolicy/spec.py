@@ -26,7 +26,7 @@ _COMPONENT: Json = {
     "version": {"type": "str"},
     "env": {"type": "list", "elements": "dict"},
 }
-_UPGRADE_POLICY: Json = {
+UPGRADE_POLICY: Json = {
     "auto_upgrade": {"type": "bool"},
     "max_parallel_upgrades": {"type": "int"},
     "max_unavailable": {"type": "str"},
@@ -43,7 +43,7 @@ _DRIVER: Json = {
     "kernel_module_type": {"type": "str"},
     "use_precompiled": {"type": "bool"},
     "use_nvidia_driver_crd": {"type": "bool"},
-    "upgrade_policy": {"type": "dict", "options": _UPGRADE_POLICY},
+    "upgrade_policy": {"type": "dict", "options": UPGRADE_POLICY},
 }
 _DAEMONSETS: Json = {
     "labels": {"type": "dict"},
@@ -77,7 +77,7 @@ BLOCK_OPTIONS: Json = {name: {"type": "dict", "options": options} for name, opti
 
 def desired_spec(options: t.Mapping[str, t.Any]) -> Json:
     """Return the spec that the options ask for. Raises `GpuOpsError` for two values of one field or a wrong type."""
-    typed = {field_name(name): _block(options[name]) for name in _BLOCKS if options[name] is not None}
+    typed = {field_name(name): block_of(options[name]) for name in _BLOCKS if options[name] is not None}
     spec = _merged(typed, options["spec"])
     for key, value in spec.items():
         if value is not None and not isinstance(value, dict):
@@ -95,11 +95,11 @@ def field_name(option: str) -> str:
     return _SPELLINGS.get(word, word)
 
 
-def _block(options: t.Mapping[str, t.Any]) -> Json:
+def block_of(options: t.Mapping[str, t.Any]) -> Json:
     """Translate a typed option with its suboptions; None means not given. Free-form dicts and lists are not changed."""
     block = {field_name(key): value for key, value in options.items() if value is not None}
     if block.get("upgradePolicy"):
-        block["upgradePolicy"] = _block(block["upgradePolicy"])
+        block["upgradePolicy"] = block_of(block["upgradePolicy"])
     # The API takes a number or a percentage; a number in quotes passes its schema and fails in the operator.
     number = whole_number(block.get("maxUnavailable"))
     return block if number is None else {**block, "maxUnavailable": number}

@@ -42,6 +42,8 @@ WORKLOAD_CONFIG = "nvidia.com/gpu.workload.config"
 # Labels of nodes, set by GPU Feature Discovery
 
 GPU_PRODUCT = "nvidia.com/gpu.product"
+GPU_FAMILY = "nvidia.com/gpu.family"
+"""The generation of the GPUs in lower case: ``ampere``, ``hopper``, ``blackwell``."""
 GPU_COUNT = "nvidia.com/gpu.count"
 GPU_REPLICAS = "nvidia.com/gpu.replicas"
 """How many pods share each GPU: 1 without sharing, 0 for a GPU that is divided into MIG devices."""
@@ -51,6 +53,15 @@ COMPUTE_CAPABILITY = ("nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.mi
 DRIVER_VERSION = "nvidia.com/cuda.driver-version.full"
 DRIVER_VERSION_PARTS = tuple(f"nvidia.com/cuda.driver.{part}" for part in ("major", "minor", "rev"))
 """The driver's version in the labels of older releases."""
+
+FEATURE_DISCOVERY = (
+    *(f"nvidia.com/gpu.{part}" for part in ("product", "count", "replicas", "memory", "family", "machine", "mode")),
+    *("nvidia.com/gpu.sharing-strategy", "nvidia.com/gpu.clique", "nvidia.com/gpu.imex-domain"),
+    *("nvidia.com/gpu.compute.*", "nvidia.com/cuda.*", "nvidia.com/mig-*", "nvidia.com/gfd.*", "nvidia.com/sharing.*"),
+    *("nvidia.com/mig.capable", "nvidia.com/mig.strategy", "nvidia.com/mps.capable"),
+    *("nvidia.com/vgpu.present", "nvidia.com/vgpu.host-driver-*", "nvidia.com/cc.capable"),
+)
+"""Every label of GPU Feature Discovery. An asterisk stands for any rest. Source: k8s-device-plugin, ``internal/lm``."""
 
 PLUGIN_CONFIG = "nvidia.com/device-plugin.config"
 """A label that a user sets: the key of the device plugin's configuration for this node, in a ConfigMap."""
@@ -76,10 +87,13 @@ MIG_NODE_LAYOUTS = "-mig-config"
 # Labels of nodes, set by Node Feature Discovery
 
 NFD_PREFIX = "feature.node.kubernetes.io/"
+NFD_ANNOTATIONS = "nfd.node.kubernetes.io/*"
+"""Every annotation of Node Feature Discovery. The asterisk stands for any rest."""
 NFD_GPU_LABELS = tuple(f"{NFD_PREFIX}pci-{device}.present" for device in ("10de", "0302_10de", "0300_10de"))
 """Labels for an NVIDIA PCI device. The operator regards a node with any of these labels as a GPU node."""
 OS_ID = NFD_PREFIX + "system-os_release.ID"
 OS_VERSION = NFD_PREFIX + "system-os_release.VERSION_ID"
+KERNEL = NFD_PREFIX + "kernel-version.full"
 
 # States of a node's driver upgrade
 
@@ -88,6 +102,8 @@ UPGRADE_SKIP = "nvidia.com/gpu-driver-upgrade.skip"
 """A label with which a user keeps a node out of driver upgrades."""
 UPGRADE_FOUND_CORDONED = "nvidia.com/gpu-driver-upgrade.node-initial-state.unschedulable"
 """An annotation by which the operator remembers that it found the node cordoned, and must leave it so."""
+UPGRADE_NOTES = "nvidia.com/gpu-driver-upgrade*"
+"""Every annotation of the operator's driver upgrades. The asterisk stands for any rest."""
 UPGRADE_EVENT = "GPUDriverUpgrade"
 """The reason of the events about a node's driver upgrade."""
 UPGRADE_ENABLED = "nvidia.com/gpu-driver-upgrade-enabled"
@@ -117,6 +133,9 @@ HELM_RELEASE_NAMESPACE = "meta.helm.sh/release-namespace"
 OLM_OWNER = "olm.owner"
 """The label with which the Operator Lifecycle Manager marks a Deployment that it has installed."""
 POD_SECURITY = "pod-security.kubernetes.io/enforce"
+
+ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
+"""The label of the operator's namespace with which a GPUCluster may claim devices that are in use."""
 
 # Extended resources
 
