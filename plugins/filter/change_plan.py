@@ -130,7 +130,8 @@ def _interruptions(found: Json, stage: str) -> list[str]:
     if driver.get("interrupts"):
         return driver.get("interrupt_reasons") or ["The driver changes"]
     transaction = driver.get("transaction") or {}
-    is_incomplete = bool(stage and (transaction.get("install") or transaction.get("remove")))
+    was_cut_off = driver.get("action") == "complete"
+    is_incomplete = bool(stage and (transaction.get("install") or transaction.get("remove") or was_cut_off))
     return ["An earlier run did not finish the change of the driver"] if is_incomplete else []
 
 

@@ -137,7 +137,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 action:
-  description: What was done, or in check mode would be.
+  description:
+    - What was done, or in check mode would be. C(none) and C(adopt) leave the packages as they are. C(complete) goes on
+      with an installation that was cut off, as by a power failure.
   returned: always
   type: str
   sample: change

@@ -28,6 +28,9 @@ class AptHost(FakeHost):
         super().__init__(root)
         self.offers, self.packages, self.held = offers, {"bash": "5.2.15-2"}, set[str]()
         self.files: dict[str, str] = {}
+        # dpkg's states other than installed, and what dpkg --configure -a cannot configure.
+        self.states: dict[str, str] = {}
+        self.unconfigurable = False
         self.failure: Output | None = None
         self.commands = {
             "dpkg": self._dpkg,
@@ -50,6 +53,10 @@ class AptHost(FakeHost):
         return super().run(command, timeout_s)
 
     def _dpkg(self, command: list[str]) -> str:
+        if command[1:] == ["--configure", "-a"]:
+            if self.unconfigurable:
+                raise OSError("dpkg: error processing package nvidia-kernel-dkms (--configure)")
+            self.states = {name: state for name, state in self.states.items() if state == "half-installed"}
         return "amd64\n" if command[1] == "--print-architecture" else ""
 
     def _query(self, command: list[str]) -> str:
@@ -58,10 +65,13 @@ class AptHost(FakeHost):
             if owner is None:
                 raise OSError(f"dpkg-query: no path found matching pattern {command[2]}")
             return f"{owner}:amd64: {command[2]}\n"
+        if "Version" not in command[2]:
+            return "".join(f"{name}\t{self.states.get(name, 'installed')}\n" for name in sorted(self.packages))
         rows = []
         for name, version in sorted(self.packages.items()):
             want = "hold" if name in self.held else "install"
-            rows.append(f"{name}\tamd64\t{want}\tinstalled\t{version}\t{DEBIAN}\n")
+            state = self.states.get(name, "installed")
+            rows.append(f"{name}\tamd64\t{want}\t{state}\t{version}\t{DEBIAN}\n")
         return "".join(rows) + f"nvidia-old\tamd64\tdeinstall\tconfig-files\t1\t{DEBIAN}\n"
 
     def _cache(self, command: list[str]) -> str:
@@ -77,7 +87,7 @@ class AptHost(FakeHost):
 
     def _env(self, command: list[str]) -> str:
         program = [word for word in command[1:] if not re.match(r"[A-Z_]+=|--chdir=", word)]
-        return self._apt_get(program) if program[0] == "apt-get" else ""
+        return self._apt_get(program) if program[0] == "apt-get" else self._dpkg(program)
 
     def _mark(self, command: list[str]) -> str:
         names = set(command[2:])
@@ -92,11 +102,15 @@ class AptHost(FakeHost):
             return ""
         if "install" not in command:
             return ""
+        if "--fix-broken" in command:
+            self.states = {}
+            return ""
         words = command[command.index("install") + 1 :]
         install = dict(map(self._wanted, (word for word in words if not word.endswith("-"))))
         remove = [word[:-1] for word in words if word.endswith("-")]
         if "--simulate" not in command:
             self.packages = {name: v for name, v in (self.packages | install).items() if name not in remove}
+            self.states = {name: state for name, state in self.states.items() if name not in {*install, *remove}}
             self.files = {path: owner for path, owner in self.files.items() if owner not in remove}
         steps = [f"Remv {name} [{self.packages.get(name, '1')}]" for name in remove]
         steps += [f"Inst {name} [1] ({version} Debian:12.15/oldstable [amd64])" for name, version in install.items()]

@@ -39,12 +39,15 @@ TRANSACTION_TIMEOUT_S = 3600.0
 """Building the modules takes minutes, and a transaction that is killed leaves the host with half a driver."""
 
 _PREFERENCES = "/etc/apt/preferences.d"
+_JOURNAL = "/var/lib/dpkg/updates"
 # apt reads its pins from this folder during a transaction: the host's own pins, and those of the transaction.
 _TRANSIENT = "/run/gpuops/preferences.d"
 _DPKG_FIELDS = (
     r"${binary:Package}\t${Architecture}\t${db:Status-Want}\t${db:Status-Status}\t${Version}\t${Maintainer}\n"
 )
 _ABSENT = ("not-installed", "config-files")
+_UNFINISHED = ("half-installed", "unpacked", "half-configured")
+_NOT_COMPLETED = "An installation that was cut off cannot be completed"
 _LOCKED = ("Could not get lock", "Unable to lock directory", "Unable to acquire the dpkg frontend lock")
 _STEP = re.compile(r"^(Inst|Remv) (\S+)(?: \[[^\]]*\])?(?: \((\S+))?", re.MULTILINE)
 _RETRY_S = 5.0
@@ -79,6 +82,12 @@ class Apt(Family):
             full = name if architecture in (native, "all") else f"{name}:{architecture}"
             found.append(Package(full, version, apt_names.origin_of(maintainer), want == "hold"))
         return found
+
+    def unfinished(self) -> list[str]:
+        """Return the driver's packages whose installation was cut off, or has failed."""
+        rows = self._asked(["dpkg-query", "--show", r"--showformat=${Package}\t${db:Status-Status}\n"]).splitlines()
+        states = (row.partition("\t") for row in rows)
+        return [name for name, dummy, state in states if state in _UNFINISHED and apt_names.relevant(name)]
 
     def offered(self) -> list[Package]:
         """Return every version of the driver's packages, and of the headers and modules of the host's kernels."""
@@ -149,8 +158,8 @@ class Apt(Family):
 
     def apply(self, transaction: Transaction) -> None:
         """Complete what an earlier run was killed in, then install and remove in one go, and write the pins."""
-        if self.host.run(["dpkg", "--audit"], QUERY_TIMEOUT_S).stdout.strip():
-            self._done(self._patiently(["dpkg", "--configure", "-a"]), "An installation that was cut off cannot go on")
+        if self._was_cut_off():
+            self._complete(transaction)
         if not transaction.empty:
             held = self._held(transaction)
             with self._pinned(transaction), self._released(held):
@@ -159,6 +168,19 @@ class Apt(Family):
         for path, text in transaction.pins.items():
             self.host.remove(path) if text is None else self.host.write(path, text)
         self.__dict__.pop("_offered", None)
+
+    def _was_cut_off(self) -> bool:
+        """Return whether dpkg has something to complete. apt refuses to work while dpkg has a journal."""
+        return bool(self.unfinished() or self.host.glob(f"{_JOURNAL}/[0-9]*"))
+
+    def _complete(self, transaction: Transaction) -> None:
+        """Complete what was cut off. What a transaction is about to replace, such as modules that cannot be built, may
+        fail."""
+        completed = self._patiently(["dpkg", "--configure", "-a"])
+        if transaction.empty:
+            self._done(completed, _NOT_COMPLETED)
+            if self.unfinished():
+                self._done(self._patiently([*self._install("--yes"), "--fix-broken"]), _NOT_COMPLETED)
 
     def _held(self, transaction: Transaction) -> list[str]:
         """Return the packages on hold that the transaction touches, itself or through dependencies."""

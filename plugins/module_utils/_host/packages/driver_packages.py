@@ -36,6 +36,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_f
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 UNINSTALL_TIMEOUT_S = 600.0
+# What leaves the packages as they are.
+_NOTHING = ("none", "adopt")
 # Packages without content, which depend on the driver and go with it.
 _GOES_WITH_THE_DRIVER = re.compile(r"cuda(-\d+(-\d+)?)?|cuda-(runtime|demo-suite)-.*|glx-.*|update-glx|.*nvidia.*")
 
@@ -90,9 +92,11 @@ def _frozen(value: t.Any) -> t.Any:
 
 
 def _planned(request: Request, former: Json, observed: Observed, family: Family) -> Plan:
-    if request.state != "restored":
-        return planner.plan(request, observed, family)
-    return restoration(former, observed, family)
+    restores = request.state == "restored"
+    plan = restoration(former, observed, family) if restores else planner.plan(request, observed, family)
+    if observed.unfinished and request.state != "absent" and plan.transaction.empty and not plan.refused:
+        return dataclasses.replace(plan, action="complete")
+    return plan
 
 
 def restoration(former: Json, observed: Observed, family: Family) -> Plan:
@@ -157,7 +161,7 @@ def _result(plan: Plan, observed: Observed, outcome: Outcome, family: Family) ->
     steps = [
         {"name": name, "version": outcome.install[name], "former": installed.get(name)} for name in outcome.install
     ]
-    changed = plan.action not in ("none", "adopt")
+    changed = plan.action not in _NOTHING
     reasons = _interruptions(plan, observed, outcome)
     return {
         "changed": changed,
@@ -182,7 +186,7 @@ def _wanted(plan: Plan, observed: Observed) -> Json | None:
     if plan.action == "remove":
         return None
     layout = plan.layout
-    named = layout and plan.action != "adopt"
+    named = layout and plan.action not in ("adopt", "complete")
     return {
         "origin": layout.origin if layout and named else observed.driver.origin,
         "version": plan.version,
@@ -201,6 +205,9 @@ def _interruptions(plan: Plan, observed: Observed, outcome: Outcome) -> list[str
     if plan.uninstall or touched:
         version = observed.driver.version
         return [f"The driver {version} is loaded, and {first_few(touched) or plan.uninstall} changes."]
+    if plan.action == "complete":
+        cut_off = f"the installation of {first_few(list(observed.unfinished))} was cut off and is to be completed"
+        return [f"The driver {observed.driver.version} is loaded, and {cut_off}."]
     return []
 
 

@@ -75,6 +75,10 @@ class Family(abc.ABC):
     def apply(self, transaction: Transaction) -> None:
         """Do it. Raise a GpuOpsError, with the package manager's own reason, if it fails."""
 
+    def unfinished(self) -> list[str]:
+        """Return the packages of the driver whose installation was cut off."""
+        return []
+
     def dgx_release(self) -> str | None:
         """Return the name of the DGX OS on the host, or None."""
         return None

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import (
+    FIRST_BRANCH_FOR_BLACKWELL,
+    LAST_BRANCH_FOR_OLD_GPUS,
+    ONLY_OPEN_MODULES,
+    ONLY_PROPRIETARY_MODULES,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-# NVIDIA's "Kernel Modules" page of the Driver Installation Guide.
-_ONLY_PROPRIETARY = ("Maxwell", "Pascal", "Volta")
-_ONLY_OPEN = ("Blackwell",)
 _GRACE = ("10de:2342", "10de:2348")
-# NVIDIA's release notes: 580 is the last branch for Maxwell, Pascal and Volta, and Blackwell came with 570.
-_LAST_FOR_OLD, _FIRST_FOR_BLACKWELL = 580, 570
 
 
 class Choice(t.NamedTuple):
@@ -29,7 +30,7 @@ class Choice(t.NamedTuple):
 
 def choose(gpus: t.Sequence[Json], wanted: str = "auto", branch: str = "") -> Choice:
     """Return the flavour for a driver branch. Without a branch, only the generations decide."""
-    old = _names(gpus, lambda gpu: gpu["architecture"] in _ONLY_PROPRIETARY)
+    old = _names(gpus, lambda gpu: gpu["architecture"] in ONLY_PROPRIETARY_MODULES)
     new = _names(gpus, _needs_open_modules)
     failure = _by_generation(gpus, old, new) or _by_branch(gpus, old, branch) or _by_wish(wanted, old, new)
     if failure:
@@ -50,10 +51,10 @@ def _by_branch(gpus: t.Sequence[Json], old: str, branch: str) -> str:
     if not branch.isdecimal():
         return ""
     blackwell = _names(gpus, lambda gpu: gpu["architecture"] == "Blackwell")
-    if old and int(branch) > _LAST_FOR_OLD:
-        return f"The driver branch {branch} does not support {old}. {_LAST_FOR_OLD} is the last branch that does."
-    if blackwell and int(branch) < _FIRST_FOR_BLACKWELL:
-        return f"The driver branch {branch} does not support {blackwell}. Use {_FIRST_FOR_BLACKWELL} or a newer branch."
+    if old and int(branch) > LAST_BRANCH_FOR_OLD_GPUS:
+        return f"The driver branch {branch} does not support {old}. {LAST_BRANCH_FOR_OLD_GPUS} is the last branch that does."
+    if blackwell and int(branch) < FIRST_BRANCH_FOR_BLACKWELL:
+        return f"The driver branch {branch} does not support {blackwell}. Use {FIRST_BRANCH_FOR_BLACKWELL} or a newer branch."
     return ""
 
 
@@ -66,7 +67,7 @@ def _by_wish(wanted: str, old: str, new: str) -> str:
 
 
 def _needs_open_modules(gpu: Json) -> bool:
-    return gpu["architecture"] in _ONLY_OPEN or gpu["device_id"] in _GRACE
+    return gpu["architecture"] in ONLY_OPEN_MODULES or gpu["device_id"] in _GRACE
 
 
 def _names(gpus: t.Sequence[Json], test: t.Callable[[Json], bool]) -> str:

@@ -94,6 +94,7 @@ class Observed:
 
     ``owners`` has the packages that own the driver's files. ``kernels`` are those to install modules for, the next one
     last, and ``built_for`` those whose headers are there. ``mok`` says whether the firmware trusts DKMS's key.
+    ``unfinished`` are packages whose installation was cut off: their files are there, and their modules are not built.
     """
 
     driver: Driver
@@ -106,6 +107,7 @@ class Observed:
     built_for: tuple[str, ...] = ()
     gpus: tuple[Json, ...] = ()
     pins: t.Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+    unfinished: tuple[str, ...] = ()
 
     def has(self, name: str) -> bool:
         """Return whether a package is installed."""

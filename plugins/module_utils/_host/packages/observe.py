@@ -50,6 +50,7 @@ def observe(host: Host, family: Family, options: t.Mapping[str, t.Any], request:
         built_for=tuple(kernel for kernel in kernels if host.exists(f"/lib/modules/{kernel}/build/Makefile")),
         gpus=tuple(options["gpus"]),
         pins={path: _text(host, path) for path in family.pins(request, driver.version)},
+        unfinished=tuple(family.unfinished()),
     )
 
 

@@ -62,9 +62,11 @@ def test_a_driver_that_interrupts_nothing_is_not_due() -> None:
     assert change_plan(found(driver=driver))["state"] == "none"
 
 
-@pytest.mark.parametrize("what", ["install", "remove"])
-def test_a_driver_that_an_earlier_run_did_not_bring_about_is_due(what: str) -> None:
-    driver = {"interrupts": False, "refused": None, "transaction": {what: [{"name": "nvidia-driver"}]}}
+@pytest.mark.parametrize(
+    "left", [{"transaction": {"install": [{}]}}, {"transaction": {"remove": [{}]}}, {"action": "complete"}]
+)
+def test_a_driver_that_an_earlier_run_did_not_bring_about_is_due(left: dict[str, t.Any]) -> None:
+    driver = {"interrupts": False, "refused": None, **left}
     plan = change_plan(found(driver=driver, record={"stage": "failed"}), allowed=True)
     assert plan["reasons"] == ["An earlier run did not finish the change of the driver"]
     assert (plan["change"], plan["finish"]) == (True, False)

@@ -151,11 +151,53 @@ def test_packages_on_hold_are_released_and_held_again(host: AptHost, apt: core.A
     assert not host.exists(PINS)
 
 
-def test_an_earlier_transaction_that_was_killed_is_completed_first(host: AptHost, apt: core.Apt) -> None:
-    host.commands["dpkg"] = lambda command: "nvidia-smi is half configured\n" if "--audit" in command else "amd64\n"
+def programs(host: AptHost) -> list[list[str]]:
+    """Return what has run under env, without its settings."""
+    return [command[4:] for command in host.ran if command[0] == "env"]
+
+
+COMPLETE = ["dpkg", "--configure", "-a"]
+
+
+@pytest.mark.parametrize("state", ["half-installed", "unpacked", "half-configured"])
+def test_an_earlier_transaction_that_was_killed_is_completed_first(host: AptHost, apt: core.Apt, state: str) -> None:
+    host.packages["nvidia-smi"], host.states["nvidia-smi"] = "535.261.03-1", state
+    host.packages["vim"], host.states["vim"] = "9", state
+    assert apt.unfinished() == ["nvidia-smi"]
     apt.apply(Transaction({"libcuda1": "535.261.03-1"}))
-    programs = [command[4:] for command in host.ran if command[0] == "env"]
-    assert programs[0] == ["dpkg", "--configure", "-a"] and programs[1][:2] == ["apt-get", "--quiet"]
+    assert programs(host)[0] == COMPLETE and programs(host)[1][:2] == ["apt-get", "--quiet"]
+
+
+def test_dpkg_is_asked_to_complete_its_journal_which_apt_refuses(host: AptHost, apt: core.Apt) -> None:
+    host.put("/var/lib/dpkg/updates/tmp.i", "")
+    apt.apply(Transaction())
+    assert programs(host) == []
+    host.put("/var/lib/dpkg/updates/0003", "")
+    apt.apply(Transaction())
+    assert programs(host) == [COMPLETE]
+
+
+def test_what_is_only_unpacked_is_configured_and_what_is_half_unpacked_is_installed_again(
+    host: AptHost, apt: core.Apt
+) -> None:
+    host.packages.update({"nvidia-smi": "535.261.03-1", "libcuda1": "535.261.03-1"})
+    host.states.update({"nvidia-smi": "unpacked"})
+    apt.apply(Transaction())
+    assert (programs(host), apt.unfinished()) == ([COMPLETE], [])
+    host.states.update({"nvidia-smi": "half-configured", "libcuda1": "half-installed"})
+    apt.apply(Transaction())
+    assert programs(host)[-1][-2:] == ["install", "--fix-broken"] and apt.unfinished() == []
+
+
+def test_what_cannot_be_configured_is_an_error_unless_it_is_replaced(host: AptHost, apt: core.Apt) -> None:
+    host.packages["libcuda1"], host.states["libcuda1"] = "535.261.03-1", "half-configured"
+    host.unconfigurable = True
+    with pytest.raises(
+        GpuOpsError, match=r"cut off cannot be completed: .*error processing package nvidia-kernel-dkms"
+    ):
+        apt.apply(Transaction())
+    apt.apply(Transaction({"libcuda1": "535.216.03-2~bpo12+1"}))
+    assert host.packages["libcuda1"] == "535.216.03-2~bpo12+1" and apt.unfinished() == []
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,40 @@ def test_a_change_needs_permission_and_keeps_the_way_back(host: AptHost) -> None
     assert manage(host, state="restored", former=done["former"])["action"] == "none"
 
 
+def test_an_installation_that_was_cut_off_is_completed(host: AptHost) -> None:
+    manage(host, version="535.216.03")
+    put_library(host)
+    host.states = {"nvidia-kernel-dkms": "unpacked", "nvidia-smi": "half-configured"}
+    predicted = manage(host, check=True, version="535.216.03")
+    assert (predicted["action"], predicted["changed"], host.states != {}) == ("complete", True, True)
+    assert (predicted["interrupts"], predicted["wanted"]["origin"]) == (False, "debian")
+    done = manage(host, version="535.216.03")
+    assert (done["action"], done["changed"], host.states) == ("complete", True, {})
+    assert manage(host, version="535.216.03")["action"] == "adopt"
+
+
+def test_completing_the_installation_of_a_loaded_driver_interrupts(host: AptHost) -> None:
+    former = manage(host, version="535.216.03")["wanted"]
+    loaded(host)
+    host.states = {"nvidia-kernel-dkms": "unpacked"}
+    [reason] = manage(host, check=True)["interrupt_reasons"]
+    assert reason == (
+        "The driver 535.216.03 is loaded, and the installation of nvidia-kernel-dkms was cut off and is to be "
+        "completed."
+    )
+    back = manage(host, state="restored", former={**former, "packages": dict.fromkeys(NAMES, OLD), "pins": {}})
+    assert (back["action"], host.states) == ("complete", {})
+
+
+def test_a_removal_removes_what_was_cut_off(host: AptHost) -> None:
+    manage(host, version="535.216.03")
+    host.states = {"nvidia-kernel-dkms": "half-installed"}
+    assert manage(host, state="absent")["action"] == "remove" and installed(host) == {}
+    host.packages["linux-headers-6.1.0-40-amd64"] = "6.1.153-1"
+    host.states = {"linux-headers-6.1.0-40-amd64": "unpacked"}
+    assert manage(host, state="absent")["action"] == "none"
+
+
 def test_a_way_back_that_is_lost_is_refused(host: AptHost) -> None:
     former = {"packages": {"nvidia-smi": "1-1", "libcuda1": NEW}, "version": "1", "present": True}
     assert manage(host, check=True, state="restored", former=former)["refused"] == (
