@@ -134,3 +134,26 @@ MINIMUM_DRIVERS = {
     "NVIDIA-B200": "570.133.20",
 }
 """Prefixes of GFD's product label, each with the oldest driver for that GPU, from the newest line's page."""
+
+
+# ---- kernel modules -------------------------------------------------------------------------------------------------
+
+ONLY_PROPRIETARY_MODULES = ("Maxwell", "Pascal", "Volta")
+ONLY_OPEN_MODULES = ("Blackwell",)
+"""Generations of GPUs that only one type of the driver's kernel modules supports.
+
+Source: NVIDIA's Driver Installation Guide, "Kernel Modules".
+"""
+PRODUCTS_WITH_ONLY_OPEN_MODULES = ("NVIDIA-GH200",)
+"""Prefixes of GFD's product label of other GPUs that need the open modules: Grace Hopper."""
+
+LAST_FOR_OLD_GPUS, FIRST_FOR_BLACKWELL = 580, 570
+"""NVIDIA's release notes: 580 is the last branch for Maxwell, Pascal and Volta, and Blackwell came with 570."""
+
+PRECOMPILED_KERNELS = {
+    "ubuntu22.04": ("5.15", "6.8"),
+    "ubuntu24.04": ("6.8",),
+    "ubuntu26.04": ("7.0",),
+}
+PRECOMPILED_BRANCHES = ("580", "595")
+"""Systems, kernels and branches with precompiled driver containers of NVIDIA, from the newest line's page."""

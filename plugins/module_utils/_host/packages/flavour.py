@@ -11,8 +11,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import (
-    FIRST_BRANCH_FOR_BLACKWELL,
-    LAST_BRANCH_FOR_OLD_GPUS,
+    FIRST_FOR_BLACKWELL,
+    LAST_FOR_OLD_GPUS,
     ONLY_OPEN_MODULES,
     ONLY_PROPRIETARY_MODULES,
 )
@@ -51,10 +51,10 @@ def _by_branch(gpus: t.Sequence[Json], old: str, branch: str) -> str:
     if not branch.isdecimal():
         return ""
     blackwell = _names(gpus, lambda gpu: gpu["architecture"] == "Blackwell")
-    if old and int(branch) > LAST_BRANCH_FOR_OLD_GPUS:
-        return f"The driver branch {branch} does not support {old}. {LAST_BRANCH_FOR_OLD_GPUS} is the last branch that does."
-    if blackwell and int(branch) < FIRST_BRANCH_FOR_BLACKWELL:
-        return f"The driver branch {branch} does not support {blackwell}. Use {FIRST_BRANCH_FOR_BLACKWELL} or a newer branch."
+    if old and int(branch) > LAST_FOR_OLD_GPUS:
+        return f"The driver branch {branch} does not support {old}. {LAST_FOR_OLD_GPUS} is the last branch that does."
+    if blackwell and int(branch) < FIRST_FOR_BLACKWELL:
+        return f"The driver branch {branch} does not support {blackwell}. Use {FIRST_FOR_BLACKWELL} or a newer branch."
     return ""
 
 
