@@ -27,7 +27,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Leader, Observation
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes as node_objects
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.following import Follower
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -132,36 +132,11 @@ class _Background:
         return self._answer
 
 
-class NodeReader:
-    """Reads the nodes: all of them at first, and then only those that have changed."""
+class NodeReader(Follower[Json]):
+    """Reads the parts of all nodes that this collection reads."""
 
     def __init__(self, cluster: Cluster, slim: t.Callable[[Json], Json] | None = None) -> None:
-        self._cluster = cluster
-        self._slim = slim or node_objects.Slimmer()
-        self._known: dict[str, Json] = {}
-        self._version = ""
-
-    def read(self) -> list[Json]:
-        """Return the parts of all nodes that this collection reads."""
-        if not self._version or not self._follow():
-            listed, self._version = self._cluster.large_list(NODES_PATH, self._slim)
-            self._known = {objects.name_of(node): node for node in listed}
-        return list(self._known.values())
-
-    def _follow(self) -> bool:
-        """Take over what has changed, and return whether the API server still knows since when."""
-        try:
-            changes, self._version = self._cluster.changes(NODES_PATH, self._version)
-        except GpuOpsError as e:
-            if e.reason not in ("Expired", "Forbidden"):  # watch is a permission of its own
-                raise
-            return False
-        for kind, node in changes:
-            if kind == "DELETED":
-                self._known.pop(objects.name_of(node), None)
-            else:
-                self._known[objects.name_of(node)] = self._slim(node)
-        return True
+        super().__init__(cluster, NODES_PATH, slim or node_objects.Slimmer())
 
 
 class _Details:
@@ -205,18 +180,14 @@ class _Details:
         may_tolerate = self._tolerates or any(map(node_objects.skips_upgrades, self._scope.judged))
         if not rolling or not may_tolerate:
             return {}
-        newest = troubles.newest_revisions(self._cluster, self._observation.namespace)
+        namespace = self._observation.namespace
+        newest = troubles.newest_revisions(self._cluster, namespace)
+        named = {objects.name_of(item): item for item in rolling}
         return {
-            objects.name_of(item): self._on_old_revision(item, newest[objects.name_of(item)])
-            for item in rolling
-            if objects.name_of(item) in newest
+            name: troubles.on_old_revision(self._cluster, namespace, item, newest[name])
+            for name, item in named.items()
+            if name in newest
         }
-
-    def _on_old_revision(self, daemonset: Json, newest: str) -> frozenset[str]:
-        labels = ((daemonset["spec"].get("selector") or {}).get("matchLabels") or {}).items()
-        selector = ",".join([*(f"{key}={value}" for key, value in labels), f"{troubles.REVISION}!={newest}"])
-        path = namespaced("v1", self._observation.namespace, "pods")
-        return frozenset(str(row["node"]) for row in self._cluster.table(path, labelSelector=selector))
 
     def _upgrade_failures(self) -> dict[str, str]:
         """Return what the operator says about failed driver upgrades, by node."""
