@@ -20,7 +20,7 @@ from datetime import datetime
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
     DEPLOY_PREFIX,
-    PAUSED,
+    DRIVER_PAUSED,
     UPGRADE_ENABLED,
     UPGRADE_FAILED,
     UPGRADE_FOUND_CORDONED,
@@ -155,14 +155,11 @@ def _driver_manager(node: Json) -> Holder | None:
     operator. Source: NVIDIA/k8s-driver-manager, cmd/driver-manager/main.go.
     """
     paused = [
-        key for key, value in labels_of(node).items() if key.startswith(DEPLOY_PREFIX) and _DRIVER_PAUSED in value
+        key for key, value in labels_of(node).items() if key.startswith(DEPLOY_PREFIX) and DRIVER_PAUSED in value
     ]
     if not paused or annotations_of(node).get(UPGRADE_ENABLED) == "true":
         return None
     return Holder("k8s-driver-manager", f"label {paused[0]}={labels_of(node)[paused[0]]}")
-
-
-_DRIVER_PAUSED = PAUSED + "driver-upgrade"
 
 
 # ---- marks in other objects ---------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ PAUSED = "paused-for-"
 
 A value that a user had set stays in front of this part: ``mine_paused-for-driver-upgrade``.
 """
+DRIVER_PAUSED = PAUSED + "driver-upgrade"
 PRE_INSTALLED = "pre-installed"
 """Value of the driver's deploy label on a node with a pre-installed driver."""
 DRIVER_OWNER = "nvidia.com/gpu-operator.driver.owner"
@@ -111,6 +112,13 @@ UPGRADE_ENABLED = "nvidia.com/gpu-driver-upgrade-enabled"
 UPGRADE_REQUIRED = "upgrade-required"
 UPGRADE_DONE = "upgrade-done"
 UPGRADE_FAILED = "upgrade-failed"
+UPGRADE_CORDON = "cordon-required"
+UPGRADE_JOBS = "wait-for-jobs-required"
+UPGRADE_PODS = "pod-deletion-required"
+UPGRADE_DRAIN = "drain-required"
+UPGRADE_RESTART = "pod-restart-required"
+UPGRADE_VALIDATION = "validation-required"
+UPGRADE_UNCORDON = "uncordon-required"
 
 UPGRADE_FINISHED = ("", UPGRADE_DONE)
 """States in which the node runs the right driver, according to the operator's last check."""

@@ -1,0 +1,218 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""What a rollout of drivers writes on a node: the label that keeps it from its upgrade, and a note that says so.
+
+The operator remembers nothing about canaries and waves, so all of that is on the nodes: a run that was killed goes on
+where it was, and a label without our note belongs to a user. Every patch is accepted only for the version of the node
+that it was made for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from datetime import UTC, datetime
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import Holder
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
+    DEPLOY_PREFIX,
+    DRIVER_PAUSED,
+    UPGRADE_ENDED,
+    UPGRADE_FAILED,
+    UPGRADE_FOUND_CORDONED,
+    UPGRADE_IDLE,
+    UPGRADE_REQUIRED,
+    UPGRADE_SKIP,
+    UPGRADE_STATE,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import (
+    is_cordoned,
+    skips_upgrades,
+    upgrade_state,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import (
+    annotations_of,
+    labels_of,
+    timestamp,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+NOTE = "gpuops.nvidia/driver-rollout"
+"""Annotation of a node: how far a rollout is with it, since when, and why it failed."""
+
+Kind = t.Literal["held", "paused", "turn", "done", "failed"]
+KINDS: tuple[Kind, ...] = ("held", "paused", "turn", "done", "failed")
+HoldersOf = t.Callable[[Json], list[Holder]]
+
+FOUND_CORDONED = "found cordoned"
+"""What the note of a turn says about a node that stays cordoned after its upgrade, as it was before."""
+
+_REASON_LENGTH = 500
+
+
+@dataclasses.dataclass(frozen=True)
+class Note:
+    """What a rollout has noted on a node."""
+
+    kind: Kind
+    since: float = 0.0
+    reason: str = ""
+
+    def __str__(self) -> str:
+        moment = datetime.fromtimestamp(self.since, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return f"{self.kind} {moment} {one_line(self.reason)[:_REASON_LENGTH]}".rstrip()
+
+
+def note_of(node: Json) -> Note | None:
+    """Return what a rollout has noted on a node, or None. A note that nobody can read keeps a node back."""
+    text = annotations_of(node).get(NOTE)
+    if text is None:
+        return None
+    word, dummy, rest = text.partition(" ")
+    moment, dummy, reason = rest.partition(" ")
+    kind = next((each for each in KINDS if each == word), "held")
+    try:
+        return Note(kind, timestamp(moment), reason)
+    except ValueError:
+        return Note(kind)
+
+
+def is_ours(node: Json) -> bool:
+    """Return whether a rollout of ours keeps the node from its upgrade, rather than a user."""
+    return skips_upgrades(node) and NOTE in annotations_of(node)
+
+
+def is_of_a_user(node: Json) -> bool:
+    """Return whether somebody else keeps the node from upgrades: a user, or a maintenance that holds it."""
+    return skips_upgrades(node) and NOTE not in annotations_of(node)
+
+
+def is_begun(node: Json) -> bool:
+    """Return whether the node has been given its turn, or the operator is at work on it anyway."""
+    state, note = upgrade_state(node), note_of(node)
+    if state not in UPGRADE_IDLE:
+        return True
+    return state == UPGRADE_REQUIRED and not skips_upgrades(node) and note is not None and note.kind == "turn"
+
+
+# ---- patches ------------------------------------------------------------------------------------------------------
+
+
+def hold_patch(node: Json, now: float) -> Json | None:
+    """Return the patch that keeps a node from its upgrade, or None if it is kept or must not be."""
+    note = note_of(node)
+    is_held = is_ours(node) and note is not None and note.kind == "held"
+    if is_held or is_begun(node) or is_of_a_user(node):
+        return None
+    return _patch(node, {UPGRADE_SKIP: "true"}, Note("held", now))
+
+
+def pause_patch(node: Json, now: float) -> Json | None:
+    """Return the patch with which no run gives the node its turn, until a run is asked for again."""
+    note = note_of(node)
+    is_paused = is_ours(node) and note is not None and note.kind == "paused"
+    if is_paused or is_begun(node) or is_of_a_user(node):
+        return None
+    return _patch(node, {UPGRADE_SKIP: "true"}, Note("paused", now))
+
+
+def turn_patch(node: Json, now: float) -> Json | None:
+    """Return the patch that gives a node its turn, or None if it has it or somebody has paused it.
+
+    The operator takes a cordoned node even if its own limits are reached, so the node is cordoned at once. The operator
+    lifts the cordon in the end, unless it notes that it has found the node cordoned. It makes that note before a node
+    is to be upgraded; for a cordon that somebody has set since then, it is made here.
+    """
+    note, state = note_of(node), upgrade_state(node)
+    if state not in (UPGRADE_REQUIRED, UPGRADE_FAILED) or is_begun(node) or is_of_a_user(node):
+        return None
+    if note is not None and note.kind == "paused":
+        return None
+    labels: dict[str, str | None] = {UPGRADE_SKIP: None} if skips_upgrades(node) else {}
+    labels |= {UPGRADE_STATE: UPGRADE_REQUIRED} if state == UPGRADE_FAILED else {}
+    is_foreign = is_cordoned(node) and state != UPGRADE_FAILED and UPGRADE_FOUND_CORDONED not in annotations_of(node)
+    extra = {UPGRADE_FOUND_CORDONED: "true"} if is_foreign else {}
+    note = Note("turn", now, FOUND_CORDONED if extra or UPGRADE_FOUND_CORDONED in annotations_of(node) else "")
+    return _patch(node, labels, note, {"unschedulable": True}, extra)
+
+
+def park_patch(node: Json, now: float, reason: str, holders_of: HoldersOf) -> Json | None:
+    """Return the patch that puts a node back whose upgrade has failed before its driver was touched.
+
+    The node waits for another try, keeps no slot of the operator, and serves with the driver that it has.
+    """
+    labels: dict[str, str | None] = {UPGRADE_SKIP: "true", UPGRADE_STATE: UPGRADE_REQUIRED}
+    parked = _patch(node, labels, Note("failed", now, reason))
+    after = hold.patched(node, parked)
+    needs = hold.hold_of(after).purposes or hold.cordoned_for(after, holders_of(after))
+    if is_cordoned(node) and UPGRADE_FOUND_CORDONED not in annotations_of(node) and not needs:
+        parked["spec"] = {"unschedulable": None}
+    return parked
+
+
+def fail_patch(node: Json, now: float, reason: str) -> Json | None:
+    """Return the patch that notes why a node failed whose driver does not run. The operator's state stays."""
+    note = note_of(node)
+    if note is not None and note.kind == "failed" and note.reason == Note("failed", 0.0, reason).reason:
+        return None
+    return _patch(node, {}, Note("failed", now, reason))
+
+
+def done_patch(node: Json, now: float, keeps: bool = False) -> Json | None:
+    """Return the patch for a node that has its driver: the label goes, and so does the note unless it is to be kept.
+
+    The note says when the node was done, which a later run must know if a wave is to be well for some time.
+    """
+    note = note_of(node)
+    if note is None or (keeps and note.kind == "done"):
+        return None
+    labels: dict[str, str | None] = {UPGRADE_SKIP: None} if skips_upgrades(node) else {}
+    return _patch(node, labels, Note("done", now) if keeps else None)
+
+
+def let_go_patch(node: Json) -> Json | None:
+    """Return the patch that removes our note, and our label with it. The operator may begin with the node at once."""
+    if NOTE not in annotations_of(node):
+        return None
+    return _patch(node, {UPGRADE_SKIP: None} if skips_upgrades(node) else {}, None)
+
+
+def paused_operands(node: Json) -> dict[str, str]:
+    """Return the deploy labels that a driver upgrade has left paused, each with the value that it had before."""
+    if upgrade_state(node) not in UPGRADE_ENDED:
+        return {}
+    found = labels_of(node).items()
+    paused = {key: value for key, value in found if key.startswith(DEPLOY_PREFIX) and DRIVER_PAUSED in value}
+    return {key: value.replace(DRIVER_PAUSED, "").strip("_") or "true" for key, value in paused.items()}
+
+
+def unpause_patch(node: Json) -> Json | None:
+    """Return the patch that sets paused operands back. The operator itself never does it, and ignores a removal."""
+    return _merge(node, {"labels": paused_operands(node)}) if paused_operands(node) else None
+
+
+def uncordon_patch(node: Json) -> Json:
+    """Return the patch that lifts a cordon which an upgrade has left behind."""
+    return {**_merge(node, {}), "spec": {"unschedulable": None}}
+
+
+def _patch(
+    node: Json,
+    labels: t.Mapping[str, str | None],
+    note: Note | None,
+    spec: Json | None = None,
+    annotations: t.Mapping[str, str] | None = None,
+) -> Json:
+    notes: dict[str, str | None] = {**(annotations or {}), NOTE: str(note) if note else None}
+    patch = _merge(node, {"labels": dict(labels), "annotations": notes})
+    return {**patch, "spec": spec} if spec else patch
+
+
+def _merge(node: Json, metadata: Json) -> Json:
+    return {"metadata": {**metadata, "resourceVersion": node["metadata"].get("resourceVersion")}}

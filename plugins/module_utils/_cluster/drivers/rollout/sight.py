@@ -1,0 +1,190 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""What a node says about its driver: whether it has the right one, and if not, what it waits for. This file is pure.
+
+The operator's own ``upgrade-done`` proves nothing: right after a change it is still about the driver before. So a node
+is done when its driver pod has the newest revision and runs, its validator runs, feature discovery reports the version,
+nothing on it is paused, and the operator has finished.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import marks
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.pods import PodView
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sets import (
+    DriverSet,
+    reported_version,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+PURPOSE = "driver-upgrade"
+"""What a node is held for if the operator does not upgrade it by itself."""
+
+TICK_TEXT = "the operator looks every two minutes"
+
+
+@dataclasses.dataclass(frozen=True)
+class Stack:
+    """What the ClusterPolicy asks for beside the driver."""
+
+    validates: bool = True
+    """Whether the validator has a DaemonSet."""
+    discovers: bool = True
+    """Whether GPU Feature Discovery runs."""
+    has_plugin: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Sight:
+    """A node and its pods at one look."""
+
+    node: Json
+    driver: DriverSet
+    pod: PodView | None = None
+    validators: tuple[PodView, ...] = ()
+    stack: Stack = Stack()
+    wanted_image: str = ""
+    """The image that was declared for this node, or an empty string if only the DaemonSet says it."""
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return objects.name_of(self.node)
+
+    @property
+    def state(self) -> str:
+        """The operator's state of the node's upgrade."""
+        return nodes.upgrade_state(self.node)
+
+    @property
+    def note(self) -> marks.Note | None:
+        """What a rollout has noted on the node."""
+        return marks.note_of(self.node)
+
+    @property
+    def version(self) -> int:
+        """The version of the node. An answer that is older than our own patch says nothing."""
+        return whole_number(self.node["metadata"].get("resourceVersion")) or 0
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the driver pod has the newest revision of its DaemonSet."""
+        pod, revision = self.pod, self.driver.revision
+        return pod is not None and pod.owner == self.driver.name and bool(revision) and pod.revision == revision
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the node is in its upgrade, by the operator or by a run of ours."""
+        if self.driver.automatic:
+            return marks.is_begun(self.node)
+        return PURPOSE in hold.hold_of(self.node).purposes
+
+    @property
+    def keeps_old_driver(self) -> bool:
+        """Whether the driver before still runs, and the operator will not touch it until it is told to."""
+        pod, early = self.pod, (names.UPGRADE_REQUIRED, names.UPGRADE_FAILED, names.UPGRADE_CORDON, names.UPGRADE_JOBS)
+        is_old = pod is not None and not self.is_current and pod.is_ready and not pod.is_ending
+        return is_old and self.state in early
+
+    def is_building(self, now: float) -> bool:
+        """Return whether the node's driver is being built, which may take long."""
+        return self.is_current and self.pod is not None and self.pod.is_building(now)
+
+    @property
+    def marks(self) -> tuple[t.Any, ...]:
+        """What changes while an upgrade makes progress. A restart of a container does not."""
+        pods = tuple((pod.uid, pod.is_ready, pod.is_ending) for pod in (self.pod, *self.validators) if pod)
+        labels = objects.labels_of(self.node)
+        deploy = tuple(sorted((key, value) for key, value in labels.items() if key.startswith(names.DEPLOY_PREFIX)))
+        flags = (nodes.is_cordoned(self.node), nodes.is_ready(self.node), nodes.has_allocatable_gpus(self.node))
+        return (self.state, pods, deploy, flags, reported_version(self.node), self.driver.revision)
+
+    # ---- what is missing
+
+    def lacks(self, now: float) -> list[str]:
+        """Return what the node waits for before its driver is proved, in the order in which it comes; empty if done."""
+        found = (*self._declared(), *self._replaced(now), *self._finished(), *self._serving(now))
+        return [each for each in found if each]
+
+    def _declared(self) -> t.Iterator[str]:
+        driver = self.driver
+        if self.wanted_image and driver.image != self.wanted_image:
+            yield f"the operator to write {self.wanted_image} into DaemonSet {driver.name}, which has {driver.image}"
+        if not driver.is_observed:
+            yield f"Kubernetes to notice the change of DaemonSet {driver.name}"
+        if not driver.revision:
+            yield f"a revision of DaemonSet {driver.name} (list controllerrevisions must be permitted)"
+
+    def _replaced(self, now: float) -> t.Iterator[str]:
+        pod = self.pod
+        if pod is None:
+            yield f"a driver pod of DaemonSet {self.driver.name}"
+        elif not self.is_current:
+            yield f"pod {pod.name} to be replaced, which has the driver before"
+        elif not pod.is_ready or pod.is_ending:
+            yield pod.trouble(now)
+
+    def _finished(self) -> t.Iterator[str]:
+        if self.state not in names.UPGRADE_FINISHED:
+            yield f"the operator to finish (state {self.state}; {TICK_TEXT})"
+        paused = marks.paused_operands(self.node)
+        if paused:
+            yield f"its operands to come back ({', '.join(sorted(paused))} is paused)"
+        note = self.note
+        is_ours = note is not None and note.kind == "turn" and note.reason != marks.FOUND_CORDONED
+        if is_ours and nodes.is_cordoned(self.node) and self.state in names.UPGRADE_FINISHED:
+            yield "its cordon to be lifted"
+
+    def _serving(self, now: float) -> t.Iterator[str]:
+        labels = objects.labels_of(self.node)
+        if not nodes.is_ready(self.node):
+            yield "its kubelet to be Ready"
+        if self.stack.validates:
+            yield from self._validated(now)
+        reported = reported_version(self.node)
+        if self.stack.discovers and not self.driver.has_version(reported):
+            seen = f"reports {reported}" if reported else "reports no version"
+            yield f"feature discovery to report driver {self.driver.version} (it {seen})"
+        is_served = self.stack.has_plugin and labels.get(names.DEPLOY_PREFIX + "device-plugin") == "true"
+        if is_served and not nodes.has_allocatable_gpus(self.node):
+            yield "its GPUs to be allocatable"
+
+    def _validated(self, now: float) -> t.Iterator[str]:
+        if not self.validators:
+            yield "a validator pod: it has none"
+        yield from (pod.trouble(now) for pod in self.validators if not pod.is_ready or pod.is_ending)
+
+    # ---- what an upgrade waits for
+
+    def waits_for(self, now: float) -> str:
+        """Return what the node waits for now, in a few words, or an empty string if it is done."""
+        lacks = self.lacks(now)
+        if not lacks:
+            return ""
+        told = _IN_STATE.get(self.state)
+        if self.state == names.UPGRADE_RESTART:
+            return next(self._replaced(now), f"the operator to go on ({TICK_TEXT})")
+        if self.state == names.UPGRADE_VALIDATION:
+            validated = next(self._validated(now), "") if self.stack.validates else ""
+            return validated or f"the operator to notice that its validator runs ({TICK_TEXT})"
+        return told or lacks[0]
+
+
+_IN_STATE = {
+    names.UPGRADE_REQUIRED: f"the operator to begin ({TICK_TEXT})",
+    names.UPGRADE_CORDON: "the operator to cordon it",
+    names.UPGRADE_JOBS: "jobs to end",
+    names.UPGRADE_PODS: "pods with GPUs to leave",
+    names.UPGRADE_DRAIN: "pods to leave",
+    names.UPGRADE_UNCORDON: "the operator to uncordon it",
+}
