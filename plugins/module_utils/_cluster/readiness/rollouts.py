@@ -58,7 +58,7 @@ def _rollout(
     outside = {objects.name_of(node): node for node in nodes_of(daemonset, left_out)}
     skipped = {objects.name_of(node) for node in expected if operand is operands.DRIVER and nodes.skips_upgrades(node)}
     desired, updated, available = _numbers(observation, daemonset, outside, skipped)
-    is_ready = _is_observed(daemonset) and desired == updated == available == len(expected)
+    is_ready = is_observed(daemonset) and desired == updated == available == len(expected)
     rows = [row for row in observation.troubled.get(name, ()) if row.node not in outside]
     return Rollout(
         operand=operand.name,
@@ -116,14 +116,14 @@ def _should_run_on(node: Json, template: Json) -> bool:
 def is_complete(daemonset: Json) -> bool:
     """Return whether all pods of a DaemonSet are available and of the newest revision (also with OnDelete)."""
     status = daemonset.get("status") or {}
-    if not _is_observed(daemonset):
+    if not is_observed(daemonset):
         return False
     # updatedNumberScheduled counts pods of the newest revision whatever the update strategy is.
     desired, updated = status.get("desiredNumberScheduled", 0), status.get("updatedNumberScheduled", 0)
     return bool(updated == desired == status.get("numberAvailable", 0))
 
 
-def _is_observed(daemonset: Json) -> bool:
+def is_observed(daemonset: Json) -> bool:
     """Return whether the DaemonSet's controller has seen the last edit."""
     observed = (daemonset.get("status") or {}).get("observedGeneration", 0)
     return bool(observed >= daemonset["metadata"].get("generation", 0))
@@ -176,7 +176,7 @@ def held_drivers(observation: Observation, found: t.Iterable[Rollout]) -> frozen
 def runs_newest(deployment: Json) -> bool:
     """Return whether a Deployment runs its newest version, and that alone. Old pods would act on their old rules."""
     status, wanted = deployment.get("status") or {}, (deployment.get("spec") or {}).get("replicas", 1)
-    if not _is_observed(deployment) or not status.get("availableReplicas"):
+    if not is_observed(deployment) or not status.get("availableReplicas"):
         return False
     return bool(status.get("updatedReplicas", 0) == status.get("replicas", 0) == wanted)
 

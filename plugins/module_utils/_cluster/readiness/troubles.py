@@ -81,6 +81,14 @@ def newest_revisions(cluster: Cluster, namespace: str) -> dict[str, str]:
     return {name: revision[1] for name, revision in newest.items()}
 
 
+def on_old_revision(cluster: Cluster, namespace: str, daemonset: Json, newest: str) -> frozenset[str]:
+    """Return the nodes with a pod of a DaemonSet that has another revision than the newest."""
+    labels = ((daemonset["spec"].get("selector") or {}).get("matchLabels") or {}).items()
+    selector = ",".join([*(f"{key}={value}" for key, value in labels), f"{REVISION}!={newest}"])
+    path = namespaced("v1", namespace, "pods")
+    return frozenset(str(row["node"]) for row in cluster.table(path, labelSelector=selector))
+
+
 def _readable_table(cluster: Cluster, path: str) -> Rows:
     try:
         return cluster.table(path)
