@@ -43,6 +43,12 @@ options:
   chart_version:
     description: Version of the chart. The default is the newest.
     type: str
+  chart_digest:
+    description:
+      - Digest of the chart's archive, as V(sha256:) and what C(sha256sum) prints. An archive with another digest is
+        refused, whether it was fetched now or lay in O(dest).
+      - Without it, the chart is whatever its source serves.
+    type: str
   dest:
     description:
       - Folder to keep a remote chart in. It is created if it does not exist. If it already has an archive of exactly
@@ -223,6 +229,7 @@ OPTIONS: dict[str, t.Any] = {
     "registry_username": {"type": "str", "no_log": False},
     "registry_password": {"type": "str", "no_log": True},
     "registry_ca_file": {"type": "path"},
+    "chart_digest": {"type": "str"},
     "registry_plain_http": {"type": "bool", "default": False},
     **RENDER_OPTIONS,
 }

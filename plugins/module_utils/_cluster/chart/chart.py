@@ -20,6 +20,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 if HAS_YAML:
     from yaml import YAMLError
 
+ARCHIVE_BYTES = 64 * 1024**2
+"""How much text an archive may hold, so that a small archive cannot fill the memory. NVIDIA's charts hold 1 MB."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ChartFiles:
@@ -76,10 +79,14 @@ def _read_folder(path: str) -> dict[str, str]:
 
 def _read_archive(path: str) -> dict[str, str]:
     files = {}
+    left = ARCHIVE_BYTES
     with tarfile.open(path, "r:gz") as archive:
         for member in archive:
             name = member.name.partition("/")[2]
             content = archive.extractfile(member) if member.isfile() and _is_relevant(name) else None
             if content is not None:
-                files[name] = content.read().decode()
+                files[name] = content.read(left + 1).decode()
+                left -= len(files[name])
+                if left < 0:
+                    raise tarfile.ReadError(f"its text is longer than {ARCHIVE_BYTES // 1024**2} MiB")
     return files

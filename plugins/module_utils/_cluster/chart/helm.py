@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import dataclasses
+import hashlib
 import json
 import os
 import re
@@ -40,7 +41,15 @@ RENDER_OPTIONS: dict[str, t.Any] = {
 }
 """The options of every module that renders a chart."""
 
+_NAMES = {
+    "release_name": (r"[a-z0-9]([-a-z0-9.]{0,51}[a-z0-9])?", "at most 53 lower-case letters, digits, - and ."),
+    "release_namespace": (r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", "at most 63 lower-case letters, digits and -"),
+}
+"""What Helm and Kubernetes accept as names. Anything else could be taken for a flag of the command."""
+
 _EXACT_VERSION = re.compile(r"v?\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?")
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 _NOISE = re.compile(r"\s*Use --debug flag to render out invalid YAML\s*")
 _VALIDATION = re.compile(r"execution error at \([^)]*\):\s*(?P<said>.*)", re.DOTALL)
@@ -95,6 +104,7 @@ class Source:
     password: str | None = None
     ca_file: str | None = None
     plain_http: bool = False
+    digest: str | None = None
 
     @property
     def is_local(self) -> bool:
@@ -151,10 +161,14 @@ class Helm:
         A remote chart is pulled into ``dest``, or into the module's temporary folder without ``dest``. If ``dest`` has
         an archive of exactly this version that does not come from elsewhere, nothing is pulled.
         """
+        _check_source(source)
         if source.is_local:
-            return local_chart(os.path.expanduser(source.ref)), True
+            path = local_chart(os.path.expanduser(source.ref))
+            _check_digest(source, path)
+            return path, True
         kept = _kept_archive(source, dest)
         if kept:
+            _check_digest(source, kept)
             return kept, True
         try:
             return self._fetch_to(source, dest or self._module.tmpdir, dest is not None), dest is not None
@@ -169,6 +183,7 @@ class Helm:
         os.makedirs(folder, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._module.tmpdir) as scratch:
             archive = self._pull(source, scratch)
+            _check_digest(source, archive)
             target = os.path.join(folder, os.path.basename(archive))
             if is_kept:
                 # Without its origin, the archive of another source must not stay beside a new note.
@@ -211,6 +226,7 @@ class Helm:
 
     def render(self, path: str, options: t.Mapping[str, t.Any]) -> str:
         """Render the chart at ``path`` with its CRDs, without its hooks. ``options`` are those of `RENDER_OPTIONS`."""
+        _check_names(options)
         arguments = [
             "template",
             options["release_name"],
@@ -225,6 +241,41 @@ class Helm:
         for version in options["api_versions"]:
             arguments += ["--api-versions", version]
         return self._run([*arguments, "--values", "-"], path, json.dumps(options["values"]))
+
+
+def _check_names(options: t.Mapping[str, t.Any]) -> None:
+    for option, (pattern, rule) in _NAMES.items():
+        if not re.fullmatch(pattern, options[option]):
+            raise GpuOpsError(f"{option} is {options[option]!r}: give a name of {rule}.", reason="Invalid")
+
+
+def _check_source(source: Source) -> None:
+    given = {"chart_ref": source.ref, "chart_repo_url": source.repo_url, "chart_version": source.version}
+    for option, value in given.items():
+        if value is not None and (not value or value.startswith("-")):
+            raise GpuOpsError(f"{option} is {value!r}: it must not be empty or begin with -.", reason="Invalid")
+    if source.digest is not None and not _DIGEST.fullmatch(source.digest):
+        message = (
+            f"chart_digest is {source.digest!r}: give sha256: and the 64 hexadecimal digits of sha256sum."
+        )
+        raise GpuOpsError(message, reason="Invalid")
+
+
+def _check_digest(source: Source, path: str) -> None:
+    """Raise if the archive is not the one that the user has named by its digest."""
+    if source.digest is None:
+        return
+    if os.path.isdir(path):
+        message = f"chart_digest needs an archive, and {path} is a folder. Give the path of the chart's .tgz archive."
+        raise GpuOpsError(message, reason="Invalid")
+    with open(path, "rb") as file:
+        found = f"sha256:{hashlib.sha256(file.read()).hexdigest()}"
+    if found != source.digest:
+        raise GpuOpsError(
+            f"The archive of the chart {source} has the digest {found}, and chart_digest is {source.digest}. "
+            f"Find out who has changed it ({path}) before you install it.",
+            reason="ChartNotFound",
+        )
 
 
 def local_chart(path: str) -> str:

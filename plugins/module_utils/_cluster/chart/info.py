@@ -61,6 +61,7 @@ def _source(options: t.Mapping[str, t.Any]) -> Source:
         password=options["registry_password"],
         ca_file=options["registry_ca_file"],
         plain_http=options["registry_plain_http"],
+        digest=options["chart_digest"],
     )
 
 

@@ -21,6 +21,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_lin
 _PROTOCOL = "v4.channel.k8s.io"
 _DATA, _ERROR = 0, 1
 
+ANSWER_BYTES = 64 * 1024**2
+"""How long an answer may be. The metrics of 16 GPUs with 56 MIG devices have about 1 MB."""
+
 
 def get(cluster: Cluster, namespace: str, pod: str, port: int, path: str, timeout_s: float) -> tuple[int, bytes]:
     """GET ``path`` from a pod's HTTP port; return the status code and the body. All this may take ``timeout_s``."""
@@ -58,6 +61,8 @@ def _receive(stream: Stream, deadline: float) -> bytes:
             raise ValueError(data.decode("utf-8", "replace"))
         else:
             received += data
+        if len(received) > ANSWER_BYTES:
+            raise ValueError(f"its answer is longer than {ANSWER_BYTES // 1024**2} MiB")
     return received
 
 

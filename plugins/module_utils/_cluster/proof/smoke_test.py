@@ -29,6 +29,9 @@ WORKLOAD_POLL_S = 0.5
 DELETION_S = 10.0
 """How long to wait for the test's pods to disappear after they were deleted."""
 
+LOG_BYTES = 64 * 1024
+"""How much of a log is read. One line of a workload may be as long as its author likes."""
+
 REFUSAL_S = 3.0
 """How long a Job may have no pod before the module asks whether the API server refuses it."""
 
@@ -241,7 +244,9 @@ class Run:
 
     def _log(self, pod: str) -> str:
         try:
-            return self._cluster.text(f"{self._pods}/{pod}/log", {"tailLines": self._options["log_lines"]})
+            return self._cluster.text(
+                f"{self._pods}/{pod}/log", {"tailLines": self._options["log_lines"], "limitBytes": LOG_BYTES}
+            )
         except GpuOpsError as e:
             return f"(no log: {e.msg})\n"
 

@@ -53,7 +53,7 @@ class FakeCluster:
         return self.pods[node]
 
     def text(self, path: str, query: dict) -> str:
-        assert query == {"tailLines": 20}
+        assert query == {"tailLines": 20, "limitBytes": 65536}
         return f"log of {path.split('/')[-2]}\n"
 
     def delete(self, path: str) -> bool:

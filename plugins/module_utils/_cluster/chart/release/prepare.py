@@ -24,17 +24,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-_GPUCLUSTERS = namespaced(names.GPUCLUSTER_API, None, names.GPUCLUSTERS)
 _NVIDIADRIVERS = namespaced(names.GPUCLUSTER_API, None, names.NVIDIADRIVERS)
-
-
-def ensure(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
-    """Prepare for the state that the options ask for; return the result of the module."""
-    guards.refuse_other_store(os.environ)
-    return _present(cluster, options) if options["state"] == "present" else _absent(cluster, options)
-
-
-# Before an installation or upgrade
 
 
 @dataclasses.dataclass
@@ -55,8 +45,9 @@ class _Steps:
         return lines + [f"restore {item}" for item in self.restored]
 
 
-def _present(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
-    """Refuse what must not happen; then take the steps."""
+def ensure(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+    """Refuse what must not happen; then take the steps. Return the result of the module."""
+    guards.refuse_other_store(os.environ)
     policy = cluster.get(_policy_path(options))
     guards.refuse_olm(cluster, guards.operators(cluster))
     found = record.revisions(cluster, options["release_name"], options["release_namespace"])
@@ -150,44 +141,3 @@ def _is_older(app_version: str | None, deployed: record.Content | None) -> bool:
     wanted, current = operands.release(app_version), operands.release(deployed.app_version if deployed else None)
     return wanted is not None and current is not None and wanted < current
 
-
-# Before a removal
-
-
-def _absent(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
-    """Delete the GPUClusters and wait until the operator has removed their finalizers.
-
-    Without its operator, a GPUCluster could not be deleted any more.
-    """
-    guards.refuse_olm(cluster, guards.operators(cluster), removes=True)
-    read = cluster.list_readable(_GPUCLUSTERS)
-    found = read.items
-    listed = [objects.name_of(item) for item in found]
-    if found:
-        running = permission.running_gpu_pods(cluster, options["release_namespace"])
-        permission.permit_removal(running, options["allow_disruption"])
-    for name in listed:
-        cluster.delete(f"{_GPUCLUSTERS}/{name}")
-    if not cluster.check_mode:
-        _wait_until_gone(cluster, listed, options["wait_timeout"])
-    after = "".join(f"delete GPUCluster {name}\n" for name in listed)
-    warnings = [f"Whether there is a GPUCluster is not known. {read.refusal}"] if read.refusal else []
-    return {"changed": bool(listed), "warnings": warnings, "diff": {"before": "", "after": after}}
-
-
-def _wait_until_gone(cluster: Cluster, listed: list[str], timeout_s: float) -> None:
-    left: list[Json] = []
-
-    def look() -> bool | None:
-        found = (cluster.get(f"{_GPUCLUSTERS}/{name}") for name in listed)
-        left[:] = [item for item in found if item is not None]
-        return None if left else True
-
-    if listed and waiting.until(look, timeout_s) is None:
-        held = ", ".join(
-            f"{objects.name_of(item)} ({', '.join(item['metadata'].get('finalizers') or [])})" for item in left
-        )
-        raise GpuOpsError(
-            f"The operator has not released GPUCluster {held} after {timeout_s} s. See the log of its Deployment.",
-            reason="TimedOut",
-        )

@@ -78,6 +78,12 @@ def deployed(cluster: Cluster, found: t.Iterable[Revision], namespace: str) -> C
     return decode(secret) if secret else None
 
 
+def objects_of(cluster: Cluster, found: t.Iterable[Revision], namespace: str) -> list[Json]:
+    """Return what revisions contain, all together. A record that is gone meanwhile contains nothing."""
+    secrets = [cluster.get(_path(namespace, revision.secret)) for revision in found]
+    return [item for secret in secrets if secret for item in decode(secret).objects]
+
+
 def decode(secret: Json) -> Content:
     """Return the content of a record. Helm encodes it in base64 itself, in addition to the API."""
     try:

@@ -211,6 +211,7 @@ def test_a_collection_that_may_not_be_read_is_unknown(api: FakeApi) -> None:
     [
         (("v1", None, "nodes"), "/api/v1/nodes"),
         (("v1", "ml", "pods", "a b"), "/api/v1/namespaces/ml/pods/a%20b"),
+        (("v1", "../x", "pods", "../y"), "/api/v1/namespaces/..%2Fx/pods/..%2Fy"),
         (("apps/v1", "gpu-operator", "daemonsets"), "/apis/apps/v1/namespaces/gpu-operator/daemonsets"),
     ],
 )

@@ -8,6 +8,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import chart
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.chart import read_chart
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
@@ -37,6 +38,15 @@ def test_a_chart_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(GpuOpsError, match=r"^Cannot read the chart at .*no-chart\.tgz: .* Fetch it again\.$") as e:
         read_chart(str(tmp_path / "no-chart.tgz"))
     assert e.value.reason == "ChartNotFound"
+
+
+def test_an_archive_with_too_much_text_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = sum(len(path.read_text()) for path in folder.rglob("*") if path.is_file())
+    monkeypatch.setattr(chart, "ARCHIVE_BYTES", size)
+    read_chart(str(archive(folder)))
+    (folder / "values.yaml").write_text("#" * (size + 1))
+    with pytest.raises(GpuOpsError, match="its text is longer than 0 MiB"):
+        read_chart(str(archive(folder)))
 
 
 def test_an_archive_with_damaged_data_is_an_error(tmp_path: Path, folder: Path) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -345,3 +346,86 @@ def test_a_helm_error_becomes_one_sentence(stderr: str, reason: str, sentence: s
     assert error.reason == reason
     assert sentence in error.msg
     assert "\n" not in error.msg and "--debug" not in error.msg
+
+
+NEW = "sha256:" + hashlib.sha256(b"archive").hexdigest()
+
+
+def test_an_archive_of_another_digest_is_refused(bench: Bench, tmp_path: Path) -> None:
+    archive = tmp_path / "gpu-operator-1.0.0.tgz"
+    archive.write_bytes(b"archive")
+    assert bench.helm.fetch(Source(str(archive), digest=NEW), None) == (str(archive), True)
+    archive.write_bytes(b"another")
+    with pytest.raises(GpuOpsError, match=rf"has the digest sha256:\w+, and chart_digest is {NEW}"):
+        bench.helm.fetch(Source(str(archive), digest=NEW), None)
+
+
+def test_a_kept_archive_is_checked_too(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "gpu-operator-1.0.0.tgz").write_bytes(b"another")
+    source = Source("gpu-operator", "https://example.com", "1.0.0", digest=NEW)
+    with pytest.raises(GpuOpsError, match="Find out who has changed it"):
+        bench.helm.fetch(source, str(tmp_path))
+    assert bench.calls == []
+
+
+def test_a_fetched_archive_that_is_not_the_right_one_is_not_kept(bench: Bench, tmp_path: Path) -> None:
+    dest = tmp_path / "kept"
+    with pytest.raises(GpuOpsError, match="chart_digest is"):
+        bench.helm.fetch(Source("gpu-operator", "https://example.com", "1.0.0", digest=NEW), str(dest))
+    assert list(dest.iterdir()) == []
+
+
+def test_a_folder_has_no_digest(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "Chart.yaml").write_text("name: x")
+    with pytest.raises(GpuOpsError, match="chart_digest needs an archive"):
+        bench.helm.fetch(Source(str(tmp_path), digest=NEW), None)
+
+
+@pytest.mark.parametrize("digest", ["", "abc", "sha256:abc", "sha256:" + "g" * 64, "md5:" + "0" * 64])
+def test_what_is_no_digest(bench: Bench, digest: str) -> None:
+    with pytest.raises(GpuOpsError, match="give sha256: and the 64 hexadecimal digits") as e:
+        bench.helm.fetch(Source("./x", digest=digest), None)
+    assert e.value.reason == "Invalid"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("release_name", "--output-dir=x"),
+        ("release_name", ""),
+        ("release_name", "Upper"),
+        ("release_name", "a" * 54),
+        ("release_name", "a\n"),
+        ("release_namespace", "--values=/etc/passwd"),
+        ("release_namespace", "../kube-system"),
+        ("release_namespace", "a.b"),
+        ("release_namespace", "a" * 64),
+    ],
+)
+def test_names_that_could_be_flags_are_refused(bench: Bench, option: str, value: str) -> None:
+    options = {"release_name": "gpu-operator", "release_namespace": "gpu-operator", option: value}
+    with pytest.raises(GpuOpsError, match=rf"{option} is .*: give a name of at most"):
+        bench.helm.render("./x", options)
+    assert bench.calls == []
+
+
+@pytest.mark.parametrize("length", [1, 53])
+def test_the_longest_and_the_shortest_name(bench: Bench, length: int) -> None:
+    options = {"kube_version": None, "api_versions": [], "values": {}}
+    bench.helm.render("./x", {"release_name": "a" * length, "release_namespace": "a" * 63, **options})
+    assert bench.calls
+
+
+@pytest.mark.parametrize(
+    ("source", "option"),
+    [
+        (Source("--debug"), "chart_ref"),
+        (Source(""), "chart_ref"),
+        (Source("a", repo_url="--x"), "chart_repo_url"),
+        (Source("a", version="-1"), "chart_version"),
+    ],
+)
+def test_sources_that_could_be_flags_are_refused(bench: Bench, source: Source, option: str) -> None:
+    with pytest.raises(GpuOpsError, match=f"{option} is .*: it must not be empty or begin with -"):
+        bench.helm.fetch(source, None)
+    assert bench.calls == []

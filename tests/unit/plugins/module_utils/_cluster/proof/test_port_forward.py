@@ -115,6 +115,13 @@ def test_an_answer_without_a_length_ends_with_the_close(server: Server) -> None:
     assert get(server, Answer(OPENED + frame(b"\x00HTTP/1.0 503 No\r\n\r\n" + b"x" * 300) + CLOSE)) == (503, b"x" * 300)
 
 
+def test_an_answer_without_an_end_is_cut_off(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port_forward, "ANSWER_BYTES", 100)
+    http = OPENED + frame(b"\x00HTTP/1.0 200 OK\r\n\r\n") + frame(b"\x00" + b"x" * 100)
+    with pytest.raises(GpuOpsError, match="its answer is longer than 0 MiB"):
+        get(server, Answer(http), timeout_s=5)
+
+
 @pytest.mark.parametrize(
     ("frames", "words"),
     [

@@ -106,7 +106,7 @@ class FakeCluster:
         return shown if isinstance(shown, dict) else {}
 
     def text(self, path: str, query: dict) -> str:
-        assert query == {"tailLines": 20}
+        assert query == {"tailLines": 20, "limitBytes": 65536}
         name = path.split("/")[-2]
         if name in self.logs:
             return self.logs[name]
