@@ -76,6 +76,22 @@ def _pack(sizes: t.Sequence[int], width: int, bins: tuple[int, ...]) -> bool:
     return False
 
 
+def compute_places(sizes: t.Sequence[int], width: int, taken: int = 0) -> tuple[int, ...] | None:
+    """Return the first compute slice of each compute instance of one GPU instance, or None if they do not fit in it.
+
+    In the order of these places, a driver that takes the first free place comes to the same places.
+    """
+    if not sizes:
+        return ()
+    for start in COMPUTE_STARTS.get(sizes[0], (0,)):
+        mask = ((1 << sizes[0]) - 1) << start
+        if start + sizes[0] <= width and not taken & mask:
+            others = compute_places(sizes[1:], width, taken | mask)
+            if others is not None:
+                return (start, *others)
+    return None
+
+
 def _holders(sizes: t.Sequence[int], width: int) -> int:
     """Return how many GPU instances of so many compute slices hold compute instances of these sizes."""
     least = -(-sum(sizes) // width)

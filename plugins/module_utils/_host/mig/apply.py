@@ -25,8 +25,8 @@ class Changer(t.Protocol):
     def create(self, uuid: str, number: int, start: int, size: int) -> int:
         """Create a GPU instance."""
 
-    def create_compute(self, uuid: str, instance: int, slices: int) -> int:
-        """Create a compute instance."""
+    def create_compute(self, uuid: str, instance: int, slices: int, place: int) -> int:
+        """Create a compute instance at a place."""
 
     def destroy(self, uuid: str, instance: int) -> None:
         """Destroy a GPU instance."""
@@ -85,7 +85,7 @@ class Work:
         elif step.action == "destroy":
             self._driver.destroy(step.uuid, self._numbers[place])
         elif step.action == "create_compute":
-            made = self._driver.create_compute(step.uuid, self._numbers[place], step.slices)
+            made = self._driver.create_compute(step.uuid, self._numbers[place], step.slices, step.place)
             step = dataclasses.replace(step, compute=made)
         else:
             self._driver.destroy_compute(step.uuid, self._numbers[place], step.compute or 0)

@@ -42,6 +42,7 @@ _ATTRIBUTES = {
     **dict.fromkeys((15, 16), "+me.all"),
 }
 """The suffixes of the profiles' names, by NVML_GPU_INSTANCE_PROFILE_*."""
+_CREATE_AT_PLACE = "nvmlGpuInstanceCreateComputeInstanceWithPlacement"
 _PROCESSES = (
     "nvmlDeviceGetComputeRunningProcesses_v3",
     "nvmlDeviceGetGraphicsRunningProcesses_v3",
@@ -341,14 +342,21 @@ class Driver:
         self._call("nvmlGpuInstanceGetInfo", handle, ctypes.byref(info))
         return int(info.id)
 
-    def create_compute(self, uuid: str, instance: int, slices: int) -> int:
-        """Create a compute instance in a GPU instance, and return its number."""
+    def create_compute(self, uuid: str, instance: int, slices: int, place: int) -> int:
+        """Create a compute instance in a GPU instance, and return its number.
+
+        A driver that knows no places takes the first that is free.
+        """
         parent = self._instance_handle(uuid, instance)
         profile = self._compute_profiles(parent).get(slices)
         if profile is None:
             raise DriverError(_NOT_SUPPORTED, f"The GPU instance can hold no compute instance of {slices} slices")
         handle, info = _Handle(), _Compute()
-        self._call("nvmlGpuInstanceCreateComputeInstance", parent, _UINT(profile.id), ctypes.byref(handle))
+        if hasattr(self._library, _CREATE_AT_PLACE):
+            at = _Placement(place, slices)
+            self._call(_CREATE_AT_PLACE, parent, _UINT(profile.id), ctypes.byref(at), ctypes.byref(handle))
+        else:
+            self._call("nvmlGpuInstanceCreateComputeInstance", parent, _UINT(profile.id), ctypes.byref(handle))
         self._call("nvmlComputeInstanceGetInfo_v2", handle, ctypes.byref(info))
         return int(info.id)
 

@@ -41,7 +41,8 @@ INVERSE: dict[Action, Action] = {
 class Step:
     """One call to the driver. A GPU instance is named by its ``start``, since its number changes when it is made anew.
 
-    ``number`` is NVML's number of the profile, ``slices`` the size of a compute instance and ``compute`` its number.
+    ``number`` is NVML's number of the profile. Of a compute instance, ``slices`` is the size, ``place`` its first slice
+    and ``compute`` its number.
     """
 
     gpu: int
@@ -53,6 +54,7 @@ class Step:
     number: int = 0
     profile: str = ""
     slices: int = 0
+    place: int = 0
     compute: int | None = None
 
     def inverse(self) -> Step:
@@ -78,6 +80,12 @@ class Target:
     start: int
     shape: tuple[int, ...]
     existing: Instance | None = None
+
+    @property
+    def compute(self) -> list[tuple[int, int]]:
+        """The place and the size of each compute instance, in the order of the places."""
+        places = placement.compute_places(self.shape, self.profile.compute) or ()
+        return sorted(zip(places, self.shape))
 
 
 def targets(gpu: Gpu, wish: Wish) -> tuple[Target, ...]:
@@ -183,11 +191,11 @@ def _creating(gpu: Gpu, wanted: t.Sequence[Target]) -> t.Iterator[Step]:
         if target.existing is None:
             yield _step(gpu, "create", target.profile, target.start)
         if target.existing is None or target.existing.shape() != target.shape:
-            for slices in target.shape:
-                yield _step(gpu, "create_compute", target.profile, target.start, slices)
+            for place, slices in target.compute:
+                yield _step(gpu, "create_compute", target.profile, target.start, slices, place)
 
 
-def _step(gpu: Gpu, action: Action, profile: Profile, start: int, slices: int = 0) -> Step:
+def _step(gpu: Gpu, action: Action, profile: Profile, start: int, slices: int = 0, place: int = 0) -> Step:
     return Step(
         gpu.index,
         gpu.uuid,
@@ -197,11 +205,12 @@ def _step(gpu: Gpu, action: Action, profile: Profile, start: int, slices: int = 
         number=profile.gi,
         profile=profile.name,
         slices=slices,
+        place=place,
     )
 
 
 def _compute_step(gpu: Gpu, instance: Instance, compute: ComputeInstance) -> Step:
-    step = _step(gpu, "destroy_compute", _profile(gpu, instance), instance.start, compute.slices)
+    step = _step(gpu, "destroy_compute", _profile(gpu, instance), instance.start, compute.slices, compute.start)
     return dataclasses.replace(step, compute=compute.id)
 
 
@@ -226,10 +235,7 @@ def _stays(target: Target) -> bool:
 
 
 def _made(target: Target) -> Instance:
-    compute, start = [], 0
-    for number, slices in enumerate(target.shape):
-        compute.append(ComputeInstance(number, slices, start))
-        start += slices
+    compute = [ComputeInstance(number, slices, place) for number, (place, slices) in enumerate(target.compute)]
     profile = target.profile
     number = target.existing.id if target.existing else NEW
     return Instance(number, profile.name, profile.compute, target.start, profile.slots, tuple(compute))

@@ -180,7 +180,8 @@ def _word(target: Target) -> str:
     place = f"{profile.name}:{target.start}"
     if target.shape == (profile.compute,):
         return place
-    names = [compute_name(profile.name, slices, profile.compute) for slices in target.shape]
+    # nvidia-smi creates them in this order, each at the first free place.
+    names = [compute_name(profile.name, slices, profile.compute) for dummy, slices in target.compute]
     return f"{place}/{','.join(names) or 'none'}"
 
 

@@ -13,12 +13,8 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import normal_address
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model import Gpu
-from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import names
-from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.table import (
-    COMPUTE_SIZES,
-    COMPUTE_STARTS,
-    Profile,
-)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import names, placement
+from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.table import COMPUTE_SIZES, Profile
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -142,23 +138,14 @@ def _packed(profile: Profile, sizes: list[int]) -> list[tuple[int, ...]]:
     """Return into how few GPU instances the compute instances fit, the largest first."""
     instances: list[tuple[int, ...]] = []
     for size in sorted(sizes, reverse=True):
-        number = next((i for i, each in enumerate(instances) if _fit((*each, size), profile.compute)), None)
+        number = next(
+            (i for i, each in enumerate(instances) if placement.compute_places((*each, size), profile.compute)), None
+        )
         if number is None:
             instances.append((size,))
         else:
             instances[number] += (size,)
     return instances
-
-
-def _fit(sizes: tuple[int, ...], width: int, taken: int = 0) -> bool:
-    """Return whether compute instances fit into the slices of one GPU instance, each at one of its possible places."""
-    if not sizes:
-        return True
-    for start in COMPUTE_STARTS.get(sizes[0], (0,)):
-        mask = ((1 << sizes[0]) - 1) << start
-        if start + sizes[0] <= width and not taken & mask and _fit(sizes[1:], width, taken | mask):
-            return True
-    return False
 
 
 def _placed(placements: t.Sequence[Json], gpu: Gpu) -> tuple[Wanted, ...]:

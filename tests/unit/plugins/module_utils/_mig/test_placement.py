@@ -245,3 +245,38 @@ def test_a_change_keeps_what_can_stay() -> None:
 def test_an_unknown_profile_is_an_error_where_no_reason_is_asked() -> None:
     with pytest.raises(GpuOpsError, match=r"^1g\.6gb is no profile of H100-80GB, which has 1g\.10gb"):
         placement.place(H100, {"1g.6gb": 1})
+
+
+# ---- compute instances --------------------------------------------------------------------------------------------
+
+
+def first_free(sizes: t.Iterable[int], width: int) -> list[int]:
+    """Return where a driver puts compute instances that it creates one after the other, or -1 if it refuses one."""
+    taken: set[int] = set()
+    places = []
+    for size in sizes:
+        possible = (start for start in table.COMPUTE_STARTS[size] if start + size <= width)
+        places.append(next((start for start in possible if not taken & set(range(start, start + size))), -1))
+        taken |= set(range(places[-1], places[-1] + size))
+    return places
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 7])
+def test_compute_instances_that_fit_in_some_way_get_places_which_a_driver_finds_in_their_order(width: int) -> None:
+    sizes = table.COMPUTE_SIZES[width]
+    shapes = [each for count in range(width + 1) for each in itertools.combinations_with_replacement(sizes, count)]
+    for shape in shapes:
+        found = placement.compute_places(sorted(shape, reverse=True), width)
+        possible = any(-1 not in first_free(order, width) for order in set(itertools.permutations(shape)))
+        assert (found is not None) == possible, shape
+        if found is not None:
+            ordered = sorted(zip(found, sorted(shape, reverse=True), strict=True))
+            assert first_free([size for dummy, size in ordered], width) == sorted(found), shape
+
+
+def test_the_largest_compute_instance_gives_way_if_the_others_need_its_place() -> None:
+    assert placement.compute_places((3, 2, 2), 7) == (4, 0, 2)
+    assert first_free((3, 2, 2), 7) == [0, 4, -1]
+    assert placement.compute_places((3, 3, 2), 7) is None
+    assert placement.compute_places((), 7) == ()
+    assert placement.compute_places((2,), 4, taken=0b0011) == (2,)

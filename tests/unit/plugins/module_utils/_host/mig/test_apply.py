@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import plan, wishes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.apply import Work
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.library import DriverError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model import Gpu
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model import ComputeInstance, Gpu
 
 from tests.unit.fakes.mig_host import H100, entry, gpu, instance
 
@@ -35,8 +36,8 @@ class FakeDriver:
     def create(self, uuid: str, number: int, start: int, size: int) -> int:
         return self._called("create", number, start, size)
 
-    def create_compute(self, uuid: str, instance: int, slices: int) -> int:
-        return self._called("create_compute", instance, slices)
+    def create_compute(self, uuid: str, instance: int, slices: int, place: int) -> int:
+        return self._called("create_compute", instance, slices, place)
 
     def destroy(self, uuid: str, instance: int) -> None:
         self._called("destroy", instance)
@@ -54,7 +55,7 @@ def work(driver: FakeDriver, existing: Gpu, **options: t.Any) -> list[dict[str, 
 def test_a_new_instance_is_named_by_the_number_that_the_driver_gave_it() -> None:
     driver = FakeDriver()
     assert work(driver, gpu(H100, mode=False), instances={"3g.40gb": 1}) == [{"end": True}]
-    assert driver.calls == [("mode", True), ("create", 2, 0, 4), ("create_compute", 22, 3)]
+    assert driver.calls == [("mode", True), ("create", 2, 0, 4), ("create_compute", 22, 3, 0)]
 
 
 def test_after_a_refusal_everything_is_undone_in_reverse_order() -> None:
@@ -66,12 +67,12 @@ def test_after_a_refusal_everything_is_undone_in_reverse_order() -> None:
         ("destroy_compute", 9, 0),
         ("destroy", 9),
         ("create", 0, 0, 1),
-        ("create_compute", 23, 1),
+        ("create_compute", 23, 1, 0),
         ("refused",),
         ("destroy_compute", 23, 24),
         ("destroy", 23),
         ("create", 2, 0, 4),
-        ("create_compute", 28, 3),
+        ("create_compute", 28, 3, 0),
     ]
 
 
@@ -90,3 +91,20 @@ def test_a_gpu_whose_mode_waits_gets_nothing_more() -> None:
     messages = work(driver, gpu(H100, mode=False), instances={"3g.40gb": 1})
     assert messages == [{"waits": 0, "reason": "In use by another client"}, {"end": True}]
     assert driver.calls == [("mode", True)]
+
+
+def test_compute_instances_come_back_where_they_were() -> None:
+    driver = FakeDriver(refuses={5})
+    divided = instance(H100, 9, "3g.40gb", 0)
+    compute = (ComputeInstance(0, 1, 2), ComputeInstance(1, 2, 0))
+    work(driver, gpu(H100, dataclasses.replace(divided, compute=compute)), instances={"1c.3g.40gb": 3})
+    assert driver.calls == [
+        ("destroy_compute", 9, 0),
+        ("destroy_compute", 9, 1),
+        ("create_compute", 9, 1, 0),
+        ("create_compute", 9, 1, 1),
+        ("create_compute", 9, 1, 2),
+    ]
+    driver = FakeDriver(refuses={4})
+    work(driver, gpu(H100, dataclasses.replace(divided, compute=compute)), instances={"1c.3g.40gb": 3})
+    assert driver.calls[-2:] == [("create_compute", 9, 2, 0), ("create_compute", 9, 1, 2)]

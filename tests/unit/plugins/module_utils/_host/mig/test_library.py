@@ -40,11 +40,11 @@ def test_instances_are_created_read_and_destroyed(nvml: SetNvml) -> None:
     nvml(machine(H100, 1))
     assert driver.set_mode(gpu.uuid, True) is None
     number = driver.create(gpu.uuid, 2, 4, 4)
-    compute = [driver.create_compute(gpu.uuid, number, slices) for slices in (2, 1)]
+    compute = [driver.create_compute(gpu.uuid, number, slices, place) for slices, place in ((1, 2), (2, 0))]
     (gpu,) = driver.gpus()
     (instance,) = gpu.instances
     assert (instance.id, instance.profile, instance.start, instance.size) == (number, "3g.40gb", 4, 4)
-    assert [(each.id, each.slices, each.start) for each in instance.compute] == [(0, 2, 0), (1, 1, 2)]
+    assert [(each.id, each.slices, each.start) for each in instance.compute] == [(0, 1, 2), (1, 2, 0)]
     assert all(each.uuid and each.uuid.startswith("MIG-") for each in instance.compute)
     with pytest.raises(DriverError, match="In use by another client"):
         driver.destroy(gpu.uuid, number)
@@ -57,7 +57,19 @@ def test_instances_are_created_read_and_destroyed(nvml: SetNvml) -> None:
         driver.create(gpu.uuid, 2, 2, 4)
     assert raised.value.code
     with pytest.raises(DriverError, match="can hold no compute instance of 2 slices"):
-        driver.create_compute(gpu.uuid, driver.create(gpu.uuid, 0, 0, 1), 2)
+        driver.create_compute(gpu.uuid, driver.create(gpu.uuid, 0, 0, 1), 2, 0)
+
+
+def test_a_driver_that_knows_no_places_takes_the_first_free_one(nvml: SetNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml(machine(H100, 1))
+    driver = Driver()
+    (gpu,) = driver.gpus()
+    driver.set_mode(gpu.uuid, True)
+    number = driver.create(gpu.uuid, 2, 4, 4)
+    monkeypatch.setattr(library, "_CREATE_AT_PLACE", "nvmlGpuInstanceCreateNothing")
+    driver.create_compute(gpu.uuid, number, 1, 2)
+    (gpu,) = driver.gpus()
+    assert [(each.slices, each.start) for each in gpu.instances[0].compute] == [(1, 0)]
 
 
 def test_a_mode_that_waits_says_why(nvml: SetNvml) -> None:

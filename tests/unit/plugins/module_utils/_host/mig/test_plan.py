@@ -66,6 +66,16 @@ def test_a_gpu_instance_that_stays_can_be_divided_anew() -> None:
     assert planned(same, instances={"1c.3g.40gb": 3, "3g.40gb": 1})[0] == []
 
 
+def test_compute_instances_have_places_where_all_of_them_fit() -> None:
+    existing = gpu(H100)
+    wish = wishes.read([entry(instances={"3c.7g.80gb": 1, "2c.7g.80gb": 2})], [existing])[0]
+    targets = plan.targets(existing, wish)
+    steps = [step for step in plan.steps(existing, wish, targets) if step.action == "create_compute"]
+    assert [(step.slices, step.place) for step in steps] == [(2, 0), (2, 2), (3, 4)]
+    (made,) = plan.after(existing, wish, targets, pending=False).instances
+    assert [(each.id, each.slices, each.start) for each in made.compute] == [(0, 2, 0), (1, 2, 2), (2, 3, 4)]
+
+
 def test_places_that_are_given_are_kept_exactly() -> None:
     existing = gpu(H100, instance(H100, 1, "3g.40gb", 0), instance(H100, 13, "1g.10gb", 4))
     places = [

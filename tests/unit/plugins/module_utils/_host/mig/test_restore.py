@@ -108,6 +108,16 @@ def test_a_layout_comes_back_after_a_reboot_and_stays_if_it_is_there(simulated: 
         assert read(simulated.state)[0].keys["mig"] in (0, "0")
 
 
+def test_compute_instances_come_back_to_where_all_of_them_fit(simulated: Machine) -> None:
+    existing = gpu(H100)
+    wish = wishes.read([entry(instances={"3c.7g.80gb": 1, "2c.7g.80gb": 2})], [existing])[0]
+    words = restore.line(plan.targets(existing, wish))
+    assert words == "7g.80gb:0/2c.7g.80gb,2c.7g.80gb,3c.7g.80gb"
+    done = simulated.restore({FIRST: words})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(read(simulated.state)[0].instances[0].compute or []) == 3
+
+
 def test_what_is_in_the_way_is_named_and_stays(simulated: Machine) -> None:
     simulated.restore({FIRST: "1g.10gb:0 1g.10gb:6"})
     before = simulated.state.read_text()
