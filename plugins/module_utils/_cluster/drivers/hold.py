@@ -19,6 +19,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import permission
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import pools
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import rollouts, troubles
@@ -56,12 +57,6 @@ class Plan:
         }
 
 
-def has_driver_pod(node: Json) -> bool:
-    """Return whether the operator runs, or pauses, a driver on this node."""
-    value = objects.labels_of(node).get(operands.DRIVER.deploy_label, "")
-    return value not in ("", "false", names.PRE_INSTALLED)
-
-
 def under_way(listed: t.Iterable[Json]) -> list[Json]:
     """Return the nodes on which the operator is at work, so that the label comes too late."""
     return [node for node in listed if nodes.upgrade_state(node) not in names.UPGRADE_IDLE]
@@ -69,7 +64,7 @@ def under_way(listed: t.Iterable[Json]) -> list[Json]:
 
 def plan_hold(listed: t.Sequence[Json], outdated: t.Collection[str], now: float) -> Plan:
     """Return what keeps the drivers of all nodes. Raise if the operator is replacing one at this moment."""
-    with_driver = [node for node in listed if has_driver_pod(node)]
+    with_driver = [node for node in listed if pools.has_driver_container(node)]
     late = under_way(with_driver)
     if late:
         states = sorted({nodes.upgrade_state(node) for node in late})
@@ -95,7 +90,9 @@ def plan_release(listed: t.Sequence[Json], outdated: t.Collection[str], everythi
     return Plan(
         release=_names(free),
         held=_names(kept),
-        outdated=_names(node for node in listed if has_driver_pod(node) and objects.name_of(node) in outdated),
+        outdated=_names(
+            node for node in listed if pools.has_driver_container(node) and objects.name_of(node) in outdated
+        ),
         users=_names(node for node in listed if marks.is_of_a_user(node)),
     )
 
