@@ -11,6 +11,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+NVML, SMI = "nvml", "nvidia-smi"
+"""The sources that speak for the driver."""
+
 FIELDS = (
     "product",
     "uuid",
@@ -36,12 +39,16 @@ FIELDS = (
 
 @dataclasses.dataclass(frozen=True)
 class GpuReport:
-    """The report on one GPU. ``reasons`` says why a field is null. NVML does not give the ``address`` of a lost GPU."""
+    """The report on one GPU. ``reasons`` says why a field is null, ``sources`` which other source told a field.
+
+    NVML does not give the ``address`` of a lost GPU.
+    """
 
     address: str | None
     values: dict[str, t.Any] = dataclasses.field(default_factory=dict)
     reasons: dict[str, str] = dataclasses.field(default_factory=dict)
     lost: bool = False
+    sources: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -83,8 +83,9 @@ def _missing_report_reason(gpu: GpuReport | None, report: DriverReport) -> str |
 def _sources(facts: list[Json], inventory: Inventory, report: DriverReport) -> dict[str, dict[str, str | None]]:
     sources = {"": _source_of_the_list(facts, inventory, report)}
     for field in (*_SHARED_FIELDS, *FIELDS):
-        if any(gpu.values.get(field) is not None for gpu in report.gpus):
-            sources[field] = known_from(report.source)
+        tellers = [gpu.sources.get(field, report.source) for gpu in report.gpus if gpu.values.get(field) is not None]
+        if tellers:
+            sources[field] = known_from(", ".join(dict.fromkeys(tellers)))
         elif any(gpu[field] for gpu in facts):
             sources[field] = known_from("sysfs")
         else:

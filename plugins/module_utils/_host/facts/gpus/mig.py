@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import forked
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import DriverReport
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import NVML, DriverReport
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import model
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.library import SONAME, Driver, DriverError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -38,6 +38,7 @@ class Child:
         for gpu in report.gpus:
             if gpu.values and known.get(gpu.address):
                 gpu.values["mig"] = known[gpu.address]
+                gpu.sources["mig"] = NVML
                 gpu.reasons.pop("mig", None)
 
 

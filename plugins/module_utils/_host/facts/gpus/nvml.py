@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import forked
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import health, mig
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import (
+    NVML,
     DriverReport,
     GpuReport,
 )
@@ -29,7 +30,6 @@ try:
 except (ImportError, ValueError):
     HAS_PYNVML = False
 
-_SOURCE = "nvml"
 _ARCHITECTURES = {
     2: "Kepler",
     3: "Maxwell",
@@ -77,7 +77,7 @@ def parse_answer(answer: forked.Answer) -> DriverReport:
     elif not complete and reason is None:
         number = answer.signal_number
         reason = f"NVML's process ended by signal {number}" if number else "NVML's process ended early"
-    return DriverReport(_SOURCE, driver_version, gpus, reason, answer.timed_out)
+    return DriverReport(NVML, driver_version, gpus, reason, answer.timed_out)
 
 
 def ask(library: str | None) -> t.Iterator[Json]:

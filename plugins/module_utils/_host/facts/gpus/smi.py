@@ -16,6 +16,7 @@ import xml.etree.ElementTree as ET
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import health
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import (
     FIELDS,
+    SMI,
     DriverReport,
     GpuReport,
 )
@@ -23,7 +24,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-_SOURCE = "nvidia-smi"
 _NOT_SUPPORTED = "nvidia-smi says N/A"
 # Driver versions differ in these names. The newest comes first.
 _POWER = ("gpu_power_readings/instant_power_draw", "gpu_power_readings/power_draw", "power_readings/power_draw")
@@ -79,13 +79,13 @@ def parse(output: Output) -> DriverReport:
     ]
     start, end = output.stdout.find("<?xml"), output.stdout.rfind("</nvidia_smi_log>")
     if start < 0 or end < 0:
-        return DriverReport(_SOURCE, gpus=lost, reason=output.error or "nvidia-smi printed no XML")
+        return DriverReport(SMI, gpus=lost, reason=output.error or "nvidia-smi printed no XML")
     try:
         log = ET.fromstring(output.stdout[start : end + len("</nvidia_smi_log>")])  # noqa: S314 (the host's own driver wrote it)
     except ET.ParseError as e:
-        return DriverReport(_SOURCE, gpus=lost, reason=f"nvidia-smi printed broken XML: {e}")
+        return DriverReport(SMI, gpus=lost, reason=f"nvidia-smi printed broken XML: {e}")
     return DriverReport(
-        _SOURCE, driver_version=log.findtext("driver_version"), gpus=[*map(_gpu, log.findall("gpu")), *lost]
+        SMI, driver_version=log.findtext("driver_version"), gpus=[*map(_gpu, log.findall("gpu")), *lost]
     )
 
 

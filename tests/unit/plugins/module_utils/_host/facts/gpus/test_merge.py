@@ -59,6 +59,16 @@ def test_the_driver_takes_precedence_over_sysfs(tmp_path: Path) -> None:
     assert section.sources["power_w"] == {"source": None, "reason": "nvml does not report it"}
 
 
+def test_a_field_that_another_source_has_told_names_it(tmp_path: Path) -> None:
+    told, silent = {"mig": {"mode": True}, "uuid": "GPU-1"}, {"mig": None, "uuid": "GPU-2"}
+    first = GpuReport(FIRST, values=told, sources={"mig": "nvml"})
+    report = DriverReport("nvidia-smi", gpus=[first, GpuReport(SECOND, values=silent)])
+    sources = merge.gpus(bus(tmp_path), report).sources
+    assert (sources["mig"]["source"], sources["uuid"]["source"]) == ("nvml", "nvidia-smi")
+    report = DriverReport("nvidia-smi", gpus=[first, GpuReport(SECOND, values=told)])
+    assert merge.gpus(bus(tmp_path), report).sources["mig"]["source"] == "nvml, nvidia-smi"
+
+
 def test_a_gpu_without_a_driver(tmp_path: Path) -> None:
     section = merge.gpus(bus(tmp_path), DriverReport("sysfs", reason="The module nvidia is not loaded"))
     assert [(gpu["pci_address"], gpu["uuid"], gpu["lost"], gpu["reason"]) for gpu in section.facts] == [

@@ -43,7 +43,8 @@ def test_the_places_of_instances_are_asked_of_nvml(nvml: SetNvml) -> None:
     completed = complete({"product": "NVIDIA H100", "mig": None}, {"mig": "nvidia-smi says N/A"})
     assert completed.values["mig"]["gpu_instances"] == [instance] and completed.reasons == {}
     assert [device["profile"] for device in completed.values["mig"]["instances"]] == ["3g.40gb"]
-    assert complete({}).values == {}
+    assert completed.sources == {"mig": "nvml"}
+    assert complete({}).values == {} and complete({}).sources == {}
 
 
 def test_what_nvml_does_not_tell_stays_as_another_source_has_it(nvml: SetNvml) -> None:
