@@ -54,6 +54,11 @@ class Window:
         self._order = sorted(members, key=lambda member: (member not in halfway, rank[self._groups[member]]))
         self.canaries = self._canaries()
 
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The members in the order in which they begin."""
+        return tuple(self._order)
+
     def _canaries(self) -> tuple[str, ...]:
         named = self._wishes.named_canaries
         if named is not None:

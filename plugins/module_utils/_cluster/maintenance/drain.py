@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, hold
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
@@ -105,13 +106,22 @@ def note_uncordoned(result: NodeResult, node: Json) -> None:
         result.note("Somebody else uncordoned it while it was held.")
 
 
+def _pods_to_leave(left: t.Mapping[str, str]) -> str:
+    if not left:
+        return "its pods to leave"
+    refused = next((f" ({pod}: {why})" for pod, why in left.items() if why), "")
+    return f"{len(left)} pod{'s' if len(left) > 1 else ''} to leave{refused}"
+
+
 class Drains:
     """The nodes that are being drained. `look` takes the next step for all of them."""
 
     def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
+        self.fleet = self._fleet = fleet
         self._options = fleet.options
         self.active: dict[str, Drain] = {}
+        self._ended: list[Drain] = []
+        """Those that have ended since the last look that nothing interrupted."""
 
     def begin(self, drain: Drain) -> None:
         """Begin to drain a node that is cordoned."""
@@ -125,12 +135,18 @@ class Drains:
         self._evict(drains)
         for drain in drains:
             self._conclude(drain)
-        return [drain for drain in drains if drain.name not in self.active]
+        ended, self._ended = self._ended, []
+        return ended
 
     @property
     def left(self) -> dict[str, dict[str, str]]:
         """The pods that are still on each node, with the API's refusals of their evictions."""
         return {name: drain.left for name, drain in self.active.items()}
+
+    @property
+    def waits_for(self) -> dict[str, str]:
+        """What each node waits for, such as "1 pod to leave (default/web: the PodDisruptionBudget ...)"."""
+        return {name: _pods_to_leave(left) for name, left in self.left.items()}
 
     @property
     def next_deadline(self) -> float:
@@ -205,8 +221,7 @@ class Drains:
         if drain.lost:
             self._fail(drain, drain.lost)
         elif not drain.pods and now >= drain.settled:
-            drain.result.seconds = round(now - drain.since, 1)
-            del self.active[drain.name]
+            self._end(drain)
         elif drain.pods and now >= self._deadline(drain):
             drain.result.left |= self._why_left(drain)
             self._fail(drain, eviction.explain_left(drain.result.left, self._options["timeout"]))
@@ -220,5 +235,9 @@ class Drains:
 
     def _fail(self, drain: Drain, reason: str) -> None:
         drain.result.fail(reason)
+        self._end(drain)
+
+    def _end(self, drain: Drain) -> None:
         drain.result.seconds = round(time.monotonic() - drain.since, 1)
-        self.active.pop(drain.name, None)
+        if self.active.pop(drain.name, None):
+            self._ended.append(drain)

@@ -194,10 +194,7 @@ class _Details:
         failed = [node for node in self._scope.judged if node_objects.upgrade_state(node) == names.UPGRADE_FAILED]
         causes = {}
         for name in [objects.name_of(node) for node in failed][:EXPLAINED_UPGRADES]:
-            selector = f"involvedObject.kind=Node,involvedObject.name={name},type=Warning,reason={names.UPGRADE_EVENT}"
-            events = self._cluster.list_readable(namespaced("v1", "default", "events"), fieldSelector=selector).items
-            latest = max(events, key=troubles.last_seen, default={})
-            causes[name] = one_line(latest.get("message") or "")
+            causes[name] = upgrade_failure(self._cluster, name)
         return causes
 
     def _claimable(self) -> frozenset[str]:
@@ -206,6 +203,13 @@ class _Details:
         if has_plugin or all(map(node_objects.has_allocatable_gpus, self._scope.judged)):
             return frozenset()
         return frozenset(_claimable_nodes(self._cluster))
+
+
+def upgrade_failure(cluster: Cluster, node: str) -> str:
+    """Return what the operator said last about a failure of a node's driver upgrade, or an empty string."""
+    selector = f"involvedObject.kind=Node,involvedObject.name={node},type=Warning,reason={names.UPGRADE_EVENT}"
+    events = cluster.list_readable(namespaced("v1", "default", "events"), fieldSelector=selector).items
+    return one_line(max(events, key=troubles.last_seen, default={}).get("message") or "")
 
 
 def _claimable_nodes(cluster: Cluster) -> t.Iterator[str]:

@@ -73,7 +73,9 @@ def newest_revisions(cluster: Cluster, namespace: str) -> dict[str, str]:
     Without permission to list ControllerRevisions, the newest revision is unknown, and the dict is empty.
     """
     newest: dict[str, tuple[int, str]] = {}
-    for row in _readable_table(cluster, namespaced("apps/v1", namespace, "controllerrevisions")):
+    # An old answer would take the revision before for the newest.
+    path = namespaced("apps/v1", namespace, "controllerrevisions")
+    for row in _readable_table(cluster, path, resourceVersion=""):
         kind, dummy, name = str(row["controller"]).partition("/")  # "daemonset.apps/nvidia-dcgm"
         if kind == "daemonset.apps":
             revision = (int(row["revision"]), str(row["name"]).removeprefix(f"{name}-"))
@@ -89,9 +91,9 @@ def on_old_revision(cluster: Cluster, namespace: str, daemonset: Json, newest: s
     return frozenset(str(row["node"]) for row in cluster.table(path, labelSelector=selector))
 
 
-def _readable_table(cluster: Cluster, path: str) -> Rows:
+def _readable_table(cluster: Cluster, path: str, **selectors: str) -> Rows:
     try:
-        return cluster.table(path)
+        return cluster.table(path, **selectors)
     except GpuOpsError as e:
         if e.reason != "Forbidden":
             raise

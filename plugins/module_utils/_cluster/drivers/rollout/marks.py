@@ -49,6 +49,7 @@ NOTE = "gpuops.nvidia/driver-rollout"
 Kind = t.Literal["held", "paused", "turn", "done", "failed"]
 KINDS: tuple[Kind, ...] = ("held", "paused", "turn", "done", "failed")
 HoldersOf = t.Callable[[Json], list[Holder]]
+MakePatch = t.Callable[[Json], "Json | None"]
 
 FOUND_CORDONED = "found cordoned"
 """What the note of a turn says about a node that stays cordoned after its upgrade, as it was before."""
@@ -76,7 +77,7 @@ def note_of(node: Json) -> Note | None:
         return None
     word, dummy, rest = text.partition(" ")
     moment, dummy, reason = rest.partition(" ")
-    kind = next((each for each in KINDS if each == word), "held")
+    kind: Kind = next((each for each in KINDS if each == word), "held")
     try:
         return Note(kind, timestamp(moment), reason)
     except ValueError:

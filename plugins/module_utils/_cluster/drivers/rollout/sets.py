@@ -60,7 +60,9 @@ class DriverSet:
         return found[1] if found else ""
 
     def selects(self, node: Json) -> bool:
-        """Return whether a node's labels ask for a pod of this DaemonSet."""
+        """Return whether a pod of this DaemonSet should run on a node."""
+        if not self.template or nodes.untolerated(node, self.template.get("tolerations") or []):
+            return False
         affinity = (self.template.get("affinity") or {}).get("nodeAffinity") or {}
         return nodes.matches(self.template.get("nodeSelector"), node) and nodes.fits_affinity(affinity, node)
 

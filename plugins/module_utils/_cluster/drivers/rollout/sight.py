@@ -55,6 +55,12 @@ class Sight:
     stack: Stack = Stack()
     wanted_image: str = ""
     """The image that was declared for this node, or an empty string if only the DaemonSet says it."""
+    blocked: str = ""
+    """Why the operator upgrades no node at all, or an empty string."""
+    has_acted: bool = True
+    """Whether the operator has acted on the last change of the declaration."""
+    namespace: str = ""
+    """The namespace of the operator."""
 
     @property
     def name(self) -> str:
@@ -117,7 +123,9 @@ class Sight:
         return [each for each in found if each]
 
     def _declared(self) -> t.Iterator[str]:
-        driver = self.driver
+        driver, note = self.driver, self.note
+        if not self.has_acted and note is not None and note.kind == "held":
+            yield "the operator to act on the change of the driver"
         if self.wanted_image and driver.image != self.wanted_image:
             yield f"the operator to write {self.wanted_image} into DaemonSet {driver.name}, which has {driver.image}"
         if not driver.is_observed:
@@ -172,6 +180,8 @@ class Sight:
         if not lacks:
             return ""
         told = _IN_STATE.get(self.state)
+        if self.blocked and self.state not in names.UPGRADE_FINISHED:
+            return f"the operator, which upgrades no node while {self.blocked}"
         if self.state == names.UPGRADE_RESTART:
             return next(self._replaced(now), f"the operator to go on ({TICK_TEXT})")
         if self.state == names.UPGRADE_VALIDATION:

@@ -31,8 +31,6 @@ class Track:
     begun: float
     moved: float
     marks: tuple[t.Any, ...] = ()
-    version: int = 0
-    """The version of the node after our last patch."""
     troubled: float | None = None
     """Since when its driver pod has a trouble."""
 
@@ -57,8 +55,6 @@ def follow(track: Track, sight: Sight, now: float) -> Track:
 
 def decide(sight: Sight, track: Track, timeout_s: float, now: float, detail: str = "") -> Verdict:
     """Return the verdict on a node in its upgrade. ``detail`` is what stands in the way, if that has been read."""
-    if sight.version and sight.version < track.version:
-        return Verdict("wait", "the API server's cache to show our own change")
     waits_for = sight.waits_for(now)
     if not waits_for:
         return Verdict("done")

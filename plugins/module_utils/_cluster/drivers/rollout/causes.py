@@ -1,0 +1,102 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Why a node's upgrade failed or does not go on: what the operator, the pods and the API server say about it."""
+
+from __future__ import annotations
+
+import copy
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sets import Deletion
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+_WORDS = {
+    "(force permits it)": "(upgrade_policy.podDeletion.force permits it)",
+    "(delete_emptydir_data permits it)": "(upgrade_policy.podDeletion.deleteEmptyDir permits it)",
+}
+"""The permissions of node maintenance in the words of the operator's upgrade policy."""
+
+
+def obstacles(pods: list[Json], deletion: Deletion) -> list[str]:
+    """Return why the operator may not delete pods from a node."""
+    return [in_policy_words(text) for text in eviction.obstacles(pods, deletion.options)]
+
+
+def in_policy_words(text: str) -> str:
+    """Return a message of node maintenance in the words of the operator's upgrade policy."""
+    for ours, theirs in _WORDS.items():
+        text = text.replace(ours, theirs)
+    return text
+
+
+class Causes:
+    """Asks the cluster why a node does not go on. It changes nothing."""
+
+    def __init__(self, cluster: Cluster, fleet: Fleet) -> None:
+        self._cluster, self._fleet = cluster, fleet
+        self._dry = copy.copy(cluster)
+        self._dry.check_mode = True
+
+    def of_failure(self, sight: Sight, now: float) -> str:
+        """Return the cause of a failed upgrade in one or two sentences, or an empty string."""
+        said = observe.upgrade_failure(self._cluster, sight.name)
+        cause = self.standing(sight, now)
+        told = f"The operator says: {said}." if said else ""
+        return " ".join(each for each in (f"{cause[0].upper()}{cause[1:]}." if cause else "", told) if each)
+
+    def standing(self, sight: Sight, now: float) -> str:
+        """Return what would make the upgrade fail again, or an empty string."""
+        if sight.is_current:
+            unwell = [pod for pod in (sight.pod, *sight.validators) if pod and not pod.is_ready]
+            if unwell:
+                return f"it waits for {unwell[0].trouble(now)}"
+            return "it has no validator pod" if sight.stack.validates and not sight.validators else ""
+        if not sight.driver.deletion.is_given and sight.driver.automatic:
+            return "the upgrade policy has no podDeletion"
+        return self.in_the_way(sight)
+
+    def in_the_way(self, sight: Sight) -> str:
+        """Return which pods with GPUs stand in the way and why, or an empty string."""
+        pods = self._fleet.pods_on(sight.name)
+        found = obstacles(pods, sight.driver.deletion)
+        refused = [text for pod in pods if (text := self._refused(pod))]
+        return first_few([*found, *refused], separator="; ")
+
+    def _refused(self, pod: Json) -> str:
+        """Return why the API server would not evict a pod, or an empty string."""
+        namespace = pod["metadata"]["namespace"]
+        if eviction.is_ending(pod):
+            return ""
+        try:
+            self._dry.evict(namespace, objects.name_of(pod), eviction.uid_of(pod))
+            return ""
+        except GpuOpsError as e:
+            try:
+                why = eviction.explain_refusal(e, namespace)
+            except GpuOpsError:  # the cause only explains a failure that is reported anyway
+                return ""
+        return f"{objects.full_name(pod)}: {why}" if why else ""
+
+    def of_wait(self, sight: Sight) -> str:
+        """Return which pods an upgrade waits for at the moment, or an empty string."""
+        if sight.state == names.UPGRADE_JOBS and sight.driver.deletion.jobs:
+            query = {"fieldSelector": f"spec.nodeName={sight.name}", "labelSelector": sight.driver.deletion.jobs}
+            listed = (self._cluster.get(namespaced("v1", None, "pods"), query) or {}).get("items") or []
+            running = [item for item in listed if item["status"].get("phase") in ("Running", "Pending")]
+            return first_few(list(map(objects.full_name, running)))
+        if sight.state == names.UPGRADE_PODS or (sight.state == names.UPGRADE_DRAIN and sight.driver.deletion.drains):
+            pods = self._fleet.pods_on(sight.name)
+            told = [self._refused(pod) or objects.full_name(pod) for pod in pods]
+            return first_few(told, separator="; ")
+        return ""

@@ -1,0 +1,389 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""The loop of a rollout: look at all nodes, note what each waits for, give the next ones their turn, prove the others.
+
+The operator does the work on a node, unless it was told not to; then `manual` does it. Nothing about the order is kept
+in this process or by the operator: see `marks`.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import marks, result, turns
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.causes import Causes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.manual import Hands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.read import Reader
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.result import (
+    RolloutResult,
+    Row,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.steps import (
+    ILL_S,
+    Track,
+    decide,
+    follow,
+    illness,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import (
+    wishes_of,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import version_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import stages
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import windows as calendar
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Standing, Window
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+Options = t.Mapping[str, t.Any]
+
+OF_A_USER = "The label nvidia.com/gpu-driver-upgrade.skip, which somebody else has set, keeps it from upgrades."
+
+BUSY_SHARE = 0.005
+"""The share of a core that watching may take. A look at a large fleet is followed by a longer pause."""
+POLL_MAX_S = 10.0
+DETAIL_S = 10.0
+"""How long a node must have waited before the pods that it waits for are read, and how often they are read."""
+DETAILS = 8
+"""Of how many nodes at a time they are read."""
+
+
+class Run:
+    """One call that gives nodes their driver."""
+
+    def __init__(
+        self, cluster: Cluster, fleet: Fleet, reader: Reader, options: Options, windows: calendar.Windows
+    ) -> None:
+        self._cluster, self._fleet, self._reader, self._options = cluster, fleet, reader, options
+        self._windows = windows
+        self._causes = Causes(cluster, fleet)
+        self._turns = turns.Turns(cluster, fleet)
+        self._hands = Hands(cluster, fleet, options)
+        self._sights: dict[str, Sight] = {}
+        self.rows: dict[str, Row] = {}
+        self._tracks: dict[str, Track] = {}
+        self._versions: dict[str, int] = {}
+        """The versions of nodes after our own patches. A look that shows an older one says nothing."""
+        self._details: dict[str, str] = {}
+        self._ill: dict[str, float] = {}
+        self._well_since: dict[str, float] = {}
+        self._window = Window([], wishes_of(options))
+        self._stages: list[list[str]] = []
+        self._slowest_s = 0.0
+        self._detailed = self._elsewhere = -DETAIL_S
+        self._closed: set[str] = set()
+        """Nodes that wait for something that this call does not wait for: a window, or whoever has paused them."""
+        self._line, self._cpu_s = "", 0.0
+        self._stop = ""
+
+    @property
+    def result(self) -> RolloutResult:
+        """The result as it is now."""
+        for name, row in self.rows.items():
+            sight = self._sights.get(name)
+            is_kept = sight is not None and marks.is_ours(sight.node) and row.step != "done"
+            row.kept_back = is_kept and sight is not None and not sight.is_begun
+        return RolloutResult(list(self.rows.values()), self._stop)
+
+    def go(self, only: t.Collection[str] | None = None) -> RolloutResult:
+        """Take all nodes through their upgrade."""
+        self._start(only)
+        try:
+            waiting.until(self._tick, poll_s=self._pause_s, on_outage=lambda error: self._say(error.msg))
+            self._tidy()
+        finally:
+            self._fleet.interruption.disregard()
+            self._hands.put_back(self.rows)
+            self._refresh()
+        return self.result
+
+    def _tidy(self) -> None:
+        """Remove the notes about upgraded nodes, which the next wave needed, if there is none any more."""
+        if self.result.finished:
+            noted = [name for name, row in self.rows.items() if row.step == "done" and self._sights[name].note]
+            self._fleet.patch_all(dict.fromkeys(noted, marks.let_go_patch))
+
+    def _refresh(self) -> None:
+        """Look once more, so that the result says what the call has left behind."""
+        try:
+            self._sights = self._reader.look(self._fleet)
+        except GpuOpsError:  # the result then says what was seen before
+            return
+        for name, row in self.rows.items():
+            if name in self._sights:
+                row.describe(self._sights[name])
+
+    # ---- the beginning
+
+    def _start(self, only: t.Collection[str] | None) -> None:
+        self._sights = self._reader.look(self._fleet)
+        self._fleet.look_elsewhere()
+        now = self._reader.now
+        for name, sight in self._sights.items():
+            row = self.rows[name] = Row(name)
+            row.describe(sight)
+            row.before = row.after
+            lacks = sight.lacks(now)
+            if marks.is_of_a_user(sight.node) and lacks and not sight.is_begun:
+                row.leave_out(OF_A_USER)
+            elif only is not None and name not in only:
+                row.leave_out("This call is not about it.")
+            elif not lacks:
+                row.action = "nothing"
+        members = [name for name, row in self.rows.items() if row.step != "left out"]
+        self._keep_back(members, starts=True)
+        self._plan(members)
+
+    def _plan(self, members: list[str]) -> None:
+        """Fix the order and the waves. Nodes that have their driver or are in their upgrade come first."""
+        done = [name for name in members if self.rows[name].action == "nothing"]
+        first = [*done, *(name for name in members if self._sights[name].is_begun)]
+        groups = {name: labels_of(self._sights[name].node).get(self._options["group_by"]) for name in members}
+        wishes = wishes_of(self._options, groups)
+        self._window = Window([*done, *(name for name in members if name not in set(done))], wishes, set(first))
+        self._stages = stages.stages(self._window.order, self._window.canaries, self._options["waves"])
+        for number, stage in enumerate(self._stages, start=1):
+            for name in stage:
+                self.rows[name].wave = number
+
+    def _keep_back(self, chosen: t.Iterable[str], starts: bool = False) -> None:
+        """Keep nodes from their upgrade that are not kept back yet: the operator could begin with any of them."""
+        now = self._reader.now
+        due = {
+            name: _let_go if not sight.driver.automatic else (lambda node: marks.hold_patch(node, now))
+            for name in chosen
+            if (sight := self._sights.get(name)) is not None
+            and (self.rows[name].step, self.rows[name].action) == ("waiting", "upgrade")
+            and _is_due(sight, starts)
+        }
+        done, errors = self._fleet.patch_all(due) if due else ({}, {})
+        for name, (node, changed) in done.items():
+            self.rows[name].changed = self.rows[name].changed or changed
+            self._versions[name] = version_of(node)
+        for error in errors.values():
+            if error.reason != "NodeDeleted":
+                raise error
+
+    # ---- one look
+
+    def _tick(self) -> bool | None:
+        """Look at all nodes, and take the next step on those that are ready for one. Return True in the end."""
+        self._fleet.interruption.check()
+        began = time.process_time()
+        self._sights = self._reader.look(self._fleet)
+        now = self._reader.now
+        self._look_around(now)
+        for name, reason in self._hands.look(self.rows).items():
+            self._fail(name, self.rows[name], self._sights[name], reason, now)
+        for name, row in self.rows.items():
+            if row.step != "left out":
+                self._see(name, row, now)
+        self._keep_back(self.rows)
+        self._admit(now)
+        self._say(result.progress(self.rows.values(), now))
+        self._cpu_s = time.process_time() - began
+        return True if self._is_over else None
+
+    def _pause_s(self) -> float:
+        return min(self._cpu_s / BUSY_SHARE / 2, POLL_MAX_S)
+
+    @property
+    def _is_over(self) -> bool:
+        steps = [row.step for row in self.rows.values()]
+        left = [name for name, row in self.rows.items() if row.step == "waiting" and name not in self._closed]
+        return "upgrade" not in steps and (bool(self._stop) or not left)
+
+    def _say(self, line: str) -> None:
+        """Append the progress to the progress file if it has changed."""
+        if line != self._line:
+            self._line = line
+            waiting.append_line(self._options["progress_path"], line)
+
+    def _look_around(self, now: float) -> None:
+        """Read now and then what other maintainers do, and which pods the nodes in their upgrade wait for."""
+        if now - self._elsewhere >= DETAIL_S:
+            self._elsewhere = now
+            self._fleet.look_elsewhere_again()
+        if now - self._detailed >= DETAIL_S:
+            self._detailed = now
+            late = [name for name, row in self.rows.items() if row.step == "upgrade" and now - row.since >= DETAIL_S]
+            chosen = [name for name in late if name in self._sights][:DETAILS]
+            found = self._fleet.each(lambda name: self._causes.of_wait(self._sights[name]), chosen)
+            self._details = dict(zip(chosen, found))
+
+    def _see(self, name: str, row: Row, now: float) -> None:
+        """Take over what a look at one node says."""
+        sight = self._sights.get(name)
+        if sight is None:
+            row.leave_out("It was deleted, or has no driver container any more.")
+            return
+        if sight.version < self._versions.get(name, 0):
+            return
+        row.describe(sight)
+        if row.step == "waiting" and marks.is_of_a_user(sight.node) and not sight.is_begun and sight.lacks(now):
+            row.leave_out(OF_A_USER)
+        elif row.step == "waiting" and sight.is_begun:
+            self._resume(name, row, sight, now)
+        if row.step == "upgrade":
+            self._in_upgrade(name, row, sight, now)
+        elif row.step == "done":
+            self._after(name, row, sight, now)
+        elif not sight.lacks(now) and not sight.is_begun:
+            self._done(name, row, sight, now)
+
+    def _resume(self, name: str, row: Row, sight: Sight, now: float) -> None:
+        """Go on with a node whose upgrade an earlier call or the operator has begun."""
+        if not sight.driver.automatic and not sight.is_current:
+            begun, failure = self._hands.begin(sight, row)
+            if failure:
+                row.fail(failure)
+            if not begun:
+                return
+        self._begun(name, row, sight, now)
+
+    def _begun(self, name: str, row: Row, sight: Sight, now: float) -> None:
+        row.step, row.action = "upgrade", "upgrade"
+        self._tracks[name] = Track(now, now, sight.marks)
+
+    def _in_upgrade(self, name: str, row: Row, sight: Sight, now: float) -> None:
+        track = self._tracks[name] = follow(self._tracks[name], sight, now)
+        if self._hands.is_draining(name):
+            row.wait(self._hands.waits_for(name), now)
+            return
+        verdict = decide(sight, track, self._options["timeout"], now, self._details.get(name, ""))
+        row.wait(verdict.waits_for, now)
+        if verdict.kind == "done":
+            self._done(name, row, sight, now)
+        elif verdict.kind == "failed":
+            self._fail(name, row, sight, verdict.reason, now)
+
+    def _done(self, name: str, row: Row, sight: Sight, now: float) -> None:
+        """Let a node go that has its driver."""
+        keeps = bool(self._options["soak"]) and row.action == "upgrade"
+        end = self._turns.end if sight.driver.automatic else self._hands.end
+        row.changed = end(sight, now, keeps) or row.changed
+        seconds = now - self._tracks[name].begun if name in self._tracks else 0.0
+        self._slowest_s = max(self._slowest_s, seconds)
+        note = sight.note
+        # A node that an earlier call has upgraded is well since then.
+        self._well_since[name] = (
+            note.since if note and note.kind == "done" else (now if row.action == "upgrade" else 0.0)
+        )
+        row.end(seconds)
+
+    def _after(self, name: str, row: Row, sight: Sight, now: float) -> None:
+        """Watch a node that has its driver. If somebody has changed the driver again, the node waits for its turn."""
+        if not sight.is_current:
+            row.step, row.action = "waiting", "upgrade"
+            return
+        lacks = illness(sight, now)
+        if not lacks:
+            self._ill.pop(name, None)
+        elif now - self._ill.setdefault(name, now) >= ILL_S and row.action == "upgrade":
+            self._fail(name, row, sight, f"It had its driver, and is not well any more: it waits for {lacks}.", now)
+
+    def _fail(self, name: str, row: Row, sight: Sight, reason: str, now: float) -> None:
+        """Record a failure with its cause. A node whose driver was not touched is put back."""
+        cause = self._causes.of_failure(sight, now)
+        told = reason if not cause or one_line(cause) in reason else f"{reason} {cause}"
+        fails = self._turns.fail(sight, told, now) if sight.driver.automatic else self._hands.fail(sight, told)
+        ended, node = fails
+        if node is not None:
+            self._versions[name], row.unschedulable = version_of(node), nodes.is_cordoned(node)
+        row.changed = True
+        row.fail(f"{told} {ended}".rstrip())
+
+    # ---- who is next
+
+    def _admit(self, now: float) -> None:
+        """Begin the next nodes, unless too many have failed."""
+        if self._stop:
+            return
+        rows = self.rows
+        self._closed, gate = set(), self._gate(now)
+        left = [(name, row) for name, row in rows.items() if row.step == "waiting" and name in self._sights]
+        postponed = frozenset(name for name, row in left if self._is_postponed(name, row, gate, now))
+        failed = {name: row.reason for name, row in rows.items() if row.failed}
+        standing = Standing(
+            busy=frozenset(name for name, row in rows.items() if row.step == "upgrade"),
+            done=frozenset(name for name, row in rows.items() if row.step in ("done", "left out")),
+            failed=failed,
+            away=frozenset(name for name in failed if rows[name].unschedulable),
+            postponed=postponed,
+        )
+        admission = self._window.admit(standing)
+        self._stop = admission.stop
+        for name in admission.members:
+            self._begin(name, now)
+
+    def _gate(self, now: float) -> stages.Gate:
+        done = {name: self._well_since.get(name, 0.0) for name, row in self.rows.items() if row.step == "done"}
+        out = {name for name, row in self.rows.items() if row.step in ("failed", "left out")}
+        return stages.gate(self._stages, done, out, self._options["soak"], now)
+
+    def _is_postponed(self, name: str, row: Row, gate: stages.Gate, now: float) -> bool:
+        """Return whether a node must still wait. It fails if that takes too long and depends on no other node."""
+        sight = self._sights[name]
+        if name in gate.closed:
+            row.wait(gate.waits_for, now)
+            return True
+        closed = self._closed_for(sight, now)
+        if closed:
+            row.wait(closed, now)
+            self._closed.add(name)
+            return True
+        obstacle = turns.obstacle(sight, self._fleet, bool(self._options["allow_shared"]))
+        row.wait(obstacle or "its turn", now)
+        if obstacle and now - row.since >= self._options["timeout"]:
+            told = f"It never got its turn: for {int(now - row.since)} s it waited for {obstacle}."
+            self._fail(name, row, sight, told, now)
+        return bool(obstacle)
+
+    def _closed_for(self, sight: Sight, now: float) -> str:
+        """Return what a node waits for that this call does not wait for, or an empty string."""
+        if turns.is_paused(sight):
+            return "whoever has paused it, until the rollout is asked for again"
+        open_for_s = self._windows.open_for_s(now)
+        is_open = open_for_s is not None and open_for_s >= self._slowest_s
+        return "" if is_open else f"the next maintenance window ({self._windows})"
+
+    def _begin(self, name: str, now: float) -> None:
+        """Give a node its turn. If somebody was faster, the next look says what has happened."""
+        sight, row = self._sights[name], self.rows[name]
+        if sight.driver.automatic:
+            node = self._turns.begin(sight, now)
+            if node is None:
+                return
+            self._versions[name] = version_of(node)
+        else:
+            begun, failure = self._hands.begin(sight, row)
+            if failure:
+                row.fail(failure)
+            if not begun:
+                return
+        row.changed = True
+        self._begun(name, row, sight, now)
+        row.wait(sight.waits_for(now), now)
+
+
+def _let_go(node: Json) -> Json | None:
+    return marks.let_go_patch(node)
+
+
+def _is_due(sight: Sight, starts: bool) -> bool:
+    """Return whether a node must be kept back now, or, without the operator's upgrades, freed from our label."""
+    if not sight.driver.automatic:
+        return starts and sight.note is not None
+    return sight.state != names.UPGRADE_FAILED and (starts or not nodes.skips_upgrades(sight.node))
