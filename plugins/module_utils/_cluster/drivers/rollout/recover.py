@@ -1,0 +1,183 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""What upgrades leave behind, with its cause and its remedy; and the pause of a rollout.
+
+An upgrade that failed is tried again only if its cause is gone: the operator would fail once more, and cordon the node
+again. What nobody heals by itself is set back: operands that stayed paused, and cordons of upgrades that ended.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import marks
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import options as specs
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.causes import Causes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.read import Reader, Wanted
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.run import Rollout, fleet_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+Options = t.Mapping[str, t.Any]
+Warn = t.Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What an upgrade has left behind on one node."""
+
+    node: str
+    failed: str = ""
+    """Why its upgrade failed, as far as anybody has noted it."""
+    cause: str = ""
+    """What would make another try fail as well."""
+    paused: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    is_cordoned: bool = False
+    """Whether a cordon of an upgrade was left behind."""
+
+    @property
+    def is_retried(self) -> bool:
+        """Whether the upgrade is tried again."""
+        return bool(self.failed) and not self.cause
+
+    @property
+    def is_repaired(self) -> bool:
+        """Whether something is set back on the node."""
+        return bool(self.paused) or self.is_cordoned
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong, in sentences."""
+        found = [self.failed] if self.failed else []
+        found += [f"An upgrade has left {', '.join(sorted(self.paused))} paused."] if self.paused else []
+        return found + (["An upgrade has left its cordon."] if self.is_cordoned else [])
+
+    def as_result(self) -> Json:
+        """Return the node's part of the module's result."""
+        repairs = [f"{key} was set to {value}" for key, value in sorted(self.paused.items())]
+        repairs += ["the cordon was lifted"] if self.is_cordoned else []
+        repairs += ["the upgrade was tried again"] if self.is_retried else []
+        return {"node": self.node, "problems": self.problems, "cause": self.cause, "repairs": repairs}
+
+
+def find(sight: Sight, cause: str, needs_cordon: bool) -> Finding | None:
+    """Return what an upgrade has left behind on a node, or None. ``needs_cordon``: somebody else relies on it."""
+    note, state = sight.note, sight.state
+    is_noted = note is not None and note.kind == "failed"
+    failed = ""
+    if is_noted or state == names.UPGRADE_FAILED:
+        failed = (note.reason if note and is_noted else "") or "The operator gave its upgrade up."
+    is_ours = note is not None and note.kind == "turn" and note.reason != marks.FOUND_CORDONED
+    is_left = is_ours and state in names.UPGRADE_FINISHED and nodes.is_cordoned(sight.node) and not needs_cordon
+    found = Finding(sight.name, failed, cause if failed else "", marks.paused_operands(sight.node), is_left)
+    return found if found.problems else None
+
+
+def recover(cluster: Cluster, options: Options, warn: Warn) -> Json:
+    """Put in order what upgrades have left behind. Return the module's result."""
+    specs.refuse(options)
+    found = _look(cluster, options)
+    told = {"recovered": [each.as_result() for each in found]}
+    if cluster.check_mode:
+        return {**told, "changed": any(each.is_retried or each.is_repaired for each in found), "finished": True}
+    repaired = _repair(cluster, options, [each for each in found if each.is_repaired])
+    result: Json = {"nodes": [], "summary": {}, "finished": True, "changed": False}
+    retried = {each.node for each in found if each.is_retried}
+    if retried:
+        try:
+            wanted = Wanted(options["namespace"], options["policy_name"])
+            result = Rollout(cluster, options, wanted).roll(retried).as_result()
+        except GpuOpsError as e:
+            raise GpuOpsError(e.msg, **{**told, **e.details}) from e
+    result = {**told, **result, "changed": repaired or result["changed"]}
+    stuck = [f"{each.node}: {each.cause}" for each in found if each.cause]
+    if stuck:
+        message = f"The cause is still there, so the upgrade was not tried again: {first_few(stuck, separator='; ')}."
+        raise GpuOpsError(message, reason="NodesFailed", **result)
+    return result
+
+
+def _look(cluster: Cluster, options: Options) -> list[Finding]:
+    with waiting.signals_noted() as interruption:
+        fleet = fleet_of(cluster, options, interruption)
+        reader = Reader(cluster, Wanted(options["namespace"], options["policy_name"]))
+        sights = reader.look(fleet)
+        fleet.look_elsewhere()
+        found = fleet.each(lambda sight: _finding(sight, fleet, Causes(cluster, fleet), reader.now), sights.values())
+        fleet.finish()
+    return [each for each in found if each is not None]
+
+
+def _finding(sight: Sight, fleet: Fleet, causes: Causes, now: float) -> Finding | None:
+    others = [each for each in fleet.holders_of(sight.node) if each.owner != "gpu-operator"]
+    needs = bool(hold.hold_of(sight.node).purposes or hold.cordoned_for(sight.node, others))
+    found = find(sight, "", needs)
+    if found is None or not found.failed:
+        return found
+    cause = "" if not sight.lacks(now) else causes.standing(sight, now)
+    return dataclasses.replace(found, cause=cause)
+
+
+def _repair(cluster: Cluster, options: Options, found: t.Sequence[Finding]) -> bool:
+    """Set back what nobody else will. Return whether anything was changed."""
+    if not found:
+        return False
+    with waiting.signals_noted() as interruption:
+        fleet = fleet_of(cluster, options, interruption)
+        done, errors = fleet.patch_all({each.node: _repair_of(each) for each in found})
+        fleet.finish()
+    for error in errors.values():
+        if error.reason != "NodeDeleted":
+            raise error
+    return any(changed for dummy, changed in done.values())
+
+
+def _repair_of(found: Finding) -> marks.MakePatch:
+    def patch(node: Json) -> Json | None:
+        made = marks.unpause_patch(node)
+        if found.is_cordoned and nodes.is_cordoned(node):
+            lifted = marks.uncordon_patch(node)
+            labels = {"labels": marks.paused_operands(node), "annotations": {marks.NOTE: None}}
+            made = {**lifted, "metadata": {**lifted["metadata"], **labels}}
+        return made
+
+    return patch
+
+
+# ---- pause --------------------------------------------------------------------------------------------------------
+
+
+def pause(cluster: Cluster, options: Options, warn: Warn) -> Json:
+    """Let no further node begin: neither a run that is at work, nor the operator. Return the module's result."""
+    specs.refuse(options)
+    with waiting.signals_noted() as interruption:
+        fleet = fleet_of(cluster, options, interruption)
+        reader = Reader(cluster, Wanted(options["namespace"], options["policy_name"]))
+        sights, now = reader.look(fleet), reader.now
+        due = [name for name, sight in sights.items() if sight.lacks(now) and not sight.is_begun]
+        done, errors = fleet.patch_all(dict.fromkeys(due, lambda node: marks.pause_patch(node, now)))
+        fleet.finish()
+    for error in errors.values():
+        if error.reason != "NodeDeleted":
+            raise error
+    busy = sorted(name for name, sight in sights.items() if sight.is_begun)
+    if busy:
+        warn(f"{first_few(busy)} {'are' if len(busy) > 1 else 'is'} in the upgrade already, which goes on.")
+    return {
+        "changed": any(changed for dummy, changed in done.values()),
+        "paused": sorted(name for name, (node, dummy) in done.items() if marks.is_ours(node)),
+        "upgrading": busy,
+        "finished": not due and not busy,
+    }
