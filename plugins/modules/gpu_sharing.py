@@ -34,6 +34,9 @@ attributes:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.eviction
+  - gpuops.nvidia.node_rollout
+  - gpuops.nvidia.progress
 options:
   state:
     description:
@@ -146,34 +149,12 @@ options:
       - All other changes leave pods alone. The device plugin restarts, and pods keep their devices.
     type: bool
     default: false
-  force:
-    description: Also evict pods without a controller. Nothing starts them again.
-    type: bool
-    default: false
-  delete_emptydir_data:
-    description: Also evict pods with emptyDir volumes, whose data is then lost.
-    type: bool
-    default: false
-  grace_period:
-    description: Grace period in seconds for each evicted pod, instead of the pod's own grace period.
-    type: int
-  canary:
-    description:
-      - The nodes to change before all others, as a number, a percentage, or a list of names.
-      - If one of them fails, no other node is changed. A number holds for the nodes that nothing interrupts, and for
-        those that are drained.
-    type: raw
-    default: 0
   max_unavailable:
     description:
       - How many of the nodes that must be drained change at once, as a number or a percentage.
       - Nodes on which nothing is interrupted change at the same time, after the canary.
-    type: raw
-    default: 1
-  max_failed:
-    description: How many nodes may fail before no other node is begun, as a number or a percentage.
-    type: raw
-    default: 0
+    type: str
+    default: "1"
   wait:
     description:
       - Wait until the nodes are as asked. Without it, nothing is proven, and old keys stay.
@@ -181,14 +162,9 @@ options:
     type: bool
     default: true
   timeout:
-    description: Seconds without any progress after which a node has failed. A drain may take as long.
+    description: Seconds without any progress after which a node has failed.
     type: int
     default: 600
-  progress_path:
-    description:
-      - File on the machine that runs the module. The module appends a line to this file whenever its progress changes.
-      - Without this option, the controller prints these lines if it runs the module itself (connection V(local)).
-    type: path
 notes:
   - The module needs permission to list and patch nodes, to list ClusterPolicies and pods in all namespaces, to patch
     the ClusterPolicy, and in the operator's namespace to get, create, patch and delete ConfigMaps and to list
@@ -324,6 +300,11 @@ nodes:
       type: list
       elements: str
       sample: []
+    notes:
+      description: What else happened to the node while it was held. The module also prints these as warnings.
+      type: list
+      elements: str
+      sample: []
     resources_before:
       description: The GPUs that pods could allocate before.
       type: dict
@@ -346,7 +327,9 @@ summary:
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import EVICTION, NODE_ROLLOUT
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.run import ensure
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
 
@@ -380,15 +363,11 @@ OPTIONS: dict[str, t.Any] = {
     "namespace": {"type": "str", "default": ""},
     "replace_labels": {"type": "bool", "default": False},
     "allow_disruption": {"type": "bool", "default": False},
-    "force": {"type": "bool", "default": False},
-    "delete_emptydir_data": {"type": "bool", "default": False},
-    "grace_period": {"type": "int"},
-    "canary": {"type": "raw", "default": 0},
-    "max_unavailable": {"type": "raw", "default": 1},
-    "max_failed": {"type": "raw", "default": 0},
     "wait": {"type": "bool", "default": True},
     "timeout": {"type": "int", "default": 600},
-    "progress_path": {"type": "path"},
+    **EVICTION,
+    **NODE_ROLLOUT,
+    **PROGRESS,
 }
 
 

@@ -31,6 +31,9 @@ POLL_MAX_S = 60.0
 POLL_FACTOR = 10
 """How many times as long as a look the pause after it is: a large fleet is read less often than a small one."""
 
+ROLLOUT_POLL_S = 0.2
+"""How long a rollout waits between two looks at the nodes. A look listens for changes for a second."""
+
 OUTAGE_S = 60.0
 """How long the API server may be away during a wait: the upgrade of a control plane restarts it for some seconds."""
 

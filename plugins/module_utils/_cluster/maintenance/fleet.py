@@ -9,11 +9,13 @@
 from __future__ import annotations
 
 import concurrent.futures
+import math
+import time
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, marks
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, hold, marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import MakePatch
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuClaims, requested_gpus
@@ -31,6 +33,9 @@ DAEMONSETS = namespaced("apps/v1", None, "daemonsets")
 MAINTENANCES = namespaced("maintenance.nvidia.com/v1alpha1", None, "nodemaintenances")
 PARALLEL_REQUESTS = 16
 MAX_CONFLICTS = 10
+LOOK_ELSEWHERE_S = 10.0
+"""How often a rollout reads the objects in which other maintainers record their work."""
+
 FEW_NODES = 20
 """For at most this many nodes, pods are read node by node; for more nodes, all pods are read in pages."""
 
@@ -49,6 +54,7 @@ class Fleet:
         self._claims = GpuClaims(cluster)
         self._elsewhere: marks.Elsewhere = {}
         self._can_appear_elsewhere = False
+        self._looked_elsewhere = -math.inf
         self._pool = concurrent.futures.ThreadPoolExecutor(PARALLEL_REQUESTS)
 
     def each(self, ask: t.Callable[[Item], Answer], items: t.Iterable[Item]) -> list[Answer]:
@@ -81,6 +87,12 @@ class Fleet:
         self._elsewhere = marks.elsewhere(daemonsets or [], maintenances or [], self.now)
         kured = [item for item in daemonsets or [] if "kured" in name_of(item)]
         self._can_appear_elsewhere = bool(kured or self._elsewhere or maintenances is not None)
+        self._looked_elsewhere = time.monotonic()
+
+    def look_elsewhere_again(self) -> None:
+        """Read these objects again if there can be any, and the last look is old."""
+        if self._can_appear_elsewhere and time.monotonic() - self._looked_elsewhere >= LOOK_ELSEWHERE_S:
+            self.look_elsewhere()
 
     def _list_if_permitted(self, path: str, what: str) -> list[Json] | None:
         """Return all objects as they are now, or None if the kind does not exist or must not be read."""
@@ -101,6 +113,12 @@ class Fleet:
     def holders_of(self, node: Json) -> list[marks.Holder]:
         """Return the other maintainers that have marked a node, with other objects as of the last look."""
         return marks.holders(node, self._elsewhere)
+
+    def others_at_work(self, node: Json) -> list[str]:
+        """Return the maintainers whose work on a node must end first: none with the permission, or once we hold it."""
+        if self.options["allow_shared"] or self.options["purpose"] in hold.hold_of(node).purposes:
+            return []
+        return [str(holder) for holder in self.holders_of(node) if holder.at_work]
 
     def pods(self, nodes: list[Json]) -> dict[str, list[Json]]:
         """Return the pods that must leave each of these nodes."""

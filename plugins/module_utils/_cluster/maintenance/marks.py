@@ -154,9 +154,7 @@ def _driver_manager(node: Json) -> Holder | None:
     Then it cordons the node itself, and lifts the cordon whoever set it. Under an upgrade policy, it leaves both to the
     operator. Source: NVIDIA/k8s-driver-manager, cmd/driver-manager/main.go.
     """
-    paused = [
-        key for key, value in labels_of(node).items() if key.startswith(DEPLOY_PREFIX) and DRIVER_PAUSED in value
-    ]
+    paused = [key for key, value in labels_of(node).items() if key.startswith(DEPLOY_PREFIX) and DRIVER_PAUSED in value]
     if not paused or annotations_of(node).get(UPGRADE_ENABLED) == "true":
         return None
     return Holder("k8s-driver-manager", f"label {paused[0]}={labels_of(node)[paused[0]]}")

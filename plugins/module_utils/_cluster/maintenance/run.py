@@ -56,7 +56,7 @@ def _maintain(fleet: Fleet, options: t.Mapping[str, t.Any], check_mode: bool) ->
     }
     absent = [NodeResult(name, absent=True) for name in plan.absent(nodes, options)]
     results = predict(fleet, changes) if check_mode else apply(fleet, changes, absent)
-    return {**report([*results, *absent]), "diff": diff}, _warnings(fleet, results, check_mode)
+    return {**report([*results, *absent]), "diff": diff}, warnings_of(fleet, results, check_mode)
 
 
 def _claim(fleet: Fleet, options: t.Mapping[str, t.Any]) -> hold.Claim:
@@ -71,7 +71,7 @@ def _claim(fleet: Fleet, options: t.Mapping[str, t.Any]) -> hold.Claim:
     )
 
 
-def _warnings(fleet: Fleet, results: list[NodeResult], check_mode: bool) -> list[str]:
+def warnings_of(fleet: Fleet, results: t.Sequence[NodeResult], check_mode: bool) -> list[str]:
     """Return what the user should know although the call has succeeded."""
     unread = [f"This user may not list {what}: they were not considered." for what in fleet.unread]
     notes = [f"Node {result.node}: {note}" for result in results for note in result.notes]

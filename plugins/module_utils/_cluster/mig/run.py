@@ -44,12 +44,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window impo
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-ROLLOUT_POLL_S = 0.2
-"""How long to wait between two looks. A look listens for changes for a second."""
-
-LOOK_ELSEWHERE_S = 10.0
-"""How often to read the objects in which other maintainers record their work."""
-
 MANAGERS_S = 5.0
 """How often to read the MIG managers' pods while a node waits for one."""
 
@@ -86,11 +80,13 @@ class Run:
         self._marks: dict[str, t.Any] = {}
         self._began: dict[str, float] = {}
         self._to_test: list[str] = []
+        self._asked: set[str] = set()
+        """Nodes whose cordon was requested without an answer."""
         self._to_release: dict[str, bool] = {}
         """The nodes to put back, and whether they have their layout."""
         self._held: set[str] = set()
         """Nodes that failed and were not put back."""
-        self._looked_elsewhere = self._looked_at_managers = time.monotonic()
+        self._looked_at_managers = time.monotonic()
         self._line = ""
         self.stop = ""
         """Why no further node was begun, or an empty string."""
@@ -99,7 +95,7 @@ class Run:
         """Change the nodes. After a failure or a signal, put back those on which nothing has been changed yet."""
         self._begin_without_drain()
         try:
-            waiting.until(self._tick, poll_s=ROLLOUT_POLL_S, on_outage=lambda error: self._say(error.msg))
+            waiting.until(self._tick, poll_s=waiting.ROLLOUT_POLL_S, on_outage=lambda error: self._say(error.msg))
         finally:
             self._fleet.interruption.disregard()
             self._put_back()
@@ -144,9 +140,7 @@ class Run:
     def _look_around(self) -> None:
         """Read now and then what other maintainers and the MIG managers' pods are doing."""
         now = time.monotonic()
-        if self._fleet.can_appear_elsewhere and now - self._looked_elsewhere >= LOOK_ELSEWHERE_S:
-            self._fleet.look_elsewhere()
-            self._looked_elsewhere = now
+        self._fleet.look_elsewhere_again()
         waits = any(
             track.step in ("set", "watch") and now - track.moved >= MANAGERS_S for track in self._tracks.values()
         )
@@ -179,7 +173,7 @@ class Run:
         if node is None:
             self._fail(name, f"Node {name} was deleted in the meantime.")
             return True
-        at_work = [] if self._is_free(node) else [str(each) for each in self._fleet.holders_of(node) if each.at_work]
+        at_work = self._fleet.others_at_work(node)
         if not at_work:
             row.waits_for = ""
             return False
@@ -188,22 +182,21 @@ class Run:
             self._fail(name, f"{first_few(at_work)} was still at work on it after {int(now - row.since)} s.")
         return True
 
-    def _is_free(self, node: Json) -> bool:
-        return bool(self._fleet.options["allow_shared"]) or Sight(node).is_held
-
     def _take(self, name: str) -> None:
         """Hold a node, and begin to empty it unless its change is under way."""
         row, now = self.rows[name], time.monotonic()
         self._began[name] = now
+        self._asked.add(name)
         try:
             taken = drain.cordon(self._fleet, self._work.changes[name], row.held)
         except GpuOpsError as e:
-            if e.reason == "NodesBusy":  # the next look postpones it
-                return
-            if e.reason != "HeldElsewhere":
+            if e.reason not in ("NodesBusy", "HeldElsewhere"):
                 raise
-            self._fail(name, e.msg)
+            self._asked.discard(name)
+            if e.reason == "HeldElsewhere":  # the next look postpones a busy node
+                self._fail(name, e.msg)
             return
+        self._asked.discard(name)
         if taken is None:
             self._fail(name, row.held.reason)
             return
@@ -229,9 +222,7 @@ class Run:
                 self._fail(ended.name, ended.result.reason, is_clean=True)
             else:
                 self._track(ended.name, Track("set", now, now))
-        for name, left in self._drains.left.items():
-            refused = next((f"{pod}: {why}" for pod, why in left.items() if why), "")
-            pods = f"{len(left)} pod{'s' if len(left) > 1 else ''} to leave{f' ({refused})' if refused else ''}"
+        for name, pods in self._drains.waits_for.items():
             self.rows[name].wait(pods, now)
 
     # ---- the steps of one node
@@ -341,10 +332,8 @@ class Run:
         if not due:
             return
         self._fleet.each(self._tidy, [name for name, is_done in due.items() if is_done])
-        fleet, now = self._fleet, time.monotonic()
-        done, errors = release(
-            fleet, dict.fromkeys(due, lambda node: hold.release_patch(node, MIG_PURPOSE, fleet.holders_of(node)))
-        )
+        now = time.monotonic()
+        done, errors = release(self._fleet, {name: self._end_of_hold(name) for name in due})
         for name, (node, changed) in done.items():
             row = self.rows[name]
             row.changed = row.changed or changed
@@ -354,6 +343,12 @@ class Run:
                 self._track(name, dataclasses.replace(self._tracks[name], step="done"))
         for name, error in errors.items():
             self._not_put_back(name, error)
+
+    def _end_of_hold(self, name: str) -> maintenance.MakePatch:
+        """Return how a node is released. If the cordon's answer was lost, only what this call has done is undone."""
+        if name in self._asked:
+            return self._work.changes[name].undo_patch
+        return lambda node: hold.release_patch(node, MIG_PURPOSE, self._fleet.holders_of(node))
 
     def _not_put_back(self, name: str, error: GpuOpsError) -> None:
         row = self.rows[name]
@@ -389,4 +384,5 @@ class Run:
             else:
                 row.fail(f"The call ended in the middle of the node's change ({step}).")
                 row.keep()
+        self._to_release |= dict.fromkeys(self._asked, False)
         self._release()

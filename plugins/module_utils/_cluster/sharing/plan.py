@@ -50,6 +50,8 @@ class Change:
     reason: str = ""
     evicted: list[str] = dataclasses.field(default_factory=list)
     repaired: list[str] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    """What else happened to the node while it was held."""
     seconds: float = 0.0
 
     @property
@@ -73,6 +75,7 @@ class Change:
             "pods": [f"{pod.namespace}/{pod.name}" for pod in self.pods] if self.interrupts else [],
             "evicted": sorted(self.evicted),
             "repaired": sorted(self.repaired),
+            "notes": self.notes,
             "resources_before": self.before,
             "resources_after": self.after,
             "seconds": self.seconds,

@@ -5,8 +5,8 @@
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 """Bring nodes to their configurations, never more of them at once than permitted, and prove each.
 
-A node that the change interrupts is drained first and restored afterwards, by node maintenance. All state is on the
-nodes themselves, so a run that was killed goes on where it was.
+A node whose pods the change interrupts is held and emptied first, and put back afterwards. Each node goes on as soon as
+it can, whatever the others wait for. All state is on the nodes themselves, so a killed run goes on where it was.
 """
 
 from __future__ import annotations
@@ -17,18 +17,25 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import run as maintenance
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.observe import NODES_PATH, NodeReader
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain, hold
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import NODES, Fleet
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import wishes_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import MakePatch, NodeChange
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.result import NodeResult
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.run import release
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.observe import NodeReader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import node, plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.doctor import Doctor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.plan import Change
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Admission, Standing, Window
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import OPTIONS_FOR_NODES, Wishes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Standing, Window
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import Wishes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+GONE = "The node was deleted in the meantime."
 
 DOCTOR_S = 5.0
 """How long a node may wait before its pods are looked at, and how often they are."""
@@ -37,55 +44,47 @@ SETTLE_S = 10.0
 """How long a node has for a change that nothing on it shows, such as another limit for requests."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What a rollout works with."""
+
+    cluster: Cluster
+    fleet: Fleet
+    options: t.Mapping[str, t.Any]
+    doctor: Doctor
+    holds: t.Mapping[str, NodeChange]
+    """How each node is held whose pods the change interrupts."""
+    groups: t.Mapping[str, t.Any]
+    """The nodes' values of the label in ``group_by``."""
+
+
 def label(cluster: Cluster, change: Change) -> None:
     """Set or remove the label of a node."""
-    cluster.merge(f"{NODES_PATH}/{change.name}", {"metadata": {"labels": {names.PLUGIN_CONFIG: change.key}}})
+    cluster.merge(f"{NODES}/{change.name}", {"metadata": {"labels": {names.PLUGIN_CONFIG: change.key}}})
     change.changed = True
 
 
-def maintenance_options(options: t.Mapping[str, t.Any], state: str, named: list[str]) -> Json:
-    """Return the options with which node maintenance drains or restores nodes."""
-    taken = {key: options[key] for key in ("force", "delete_emptydir_data", "grace_period", "timeout", "progress_path")}
-    return {
-        **taken,
-        "state": state,
-        "nodes": named,
-        "node_selector": None,
-        "purpose": plan.HELD_FOR,
-        "evict": "gpu",
-        "allow_shared": False,
-        "lease": 3600,
-        "take_over": False,
-        "pause_nvsentinel": False,
-        "taint_reason": None,
-        "skip_wait_for_delete_timeout": None,
-        "parallel": max(1, len(named)),
-        "max_in_maintenance": None,
-        "restore_on_failure": True,
-    }
-
-
-def roll_out(cluster: Cluster, due: list[Change], options: t.Mapping[str, t.Any], doctor: Doctor) -> str:
+def roll_out(work: Work, due: list[Change]) -> str:
     """Bring nodes to their configurations: the canaries first, and those that are drained last.
 
     Return why some were not begun, or an empty string.
     """
-    wishes = Wishes(canary=options["canary"], max_out=options["max_failed"], names=OPTIONS_FOR_NODES)
+    wishes = wishes_of(work.options, work.groups)
     allowed = wishes.may_be_out(len(due))
-    for members, size, canary in _waves(due, wishes, options["max_unavailable"]):
+    for members, size, canary in _waves(due, wishes):
         left = max(0, allowed - sum(change.state == "failed" for change in due))
-        stop = Rollout(cluster, members, options, Wishes(size, canary, None, left, OPTIONS_FOR_NODES)).run(doctor)
+        stop = Rollout(work, members, dataclasses.replace(wishes, sizes=size, canary=canary, max_out=left)).run()
         if stop:
             return stop
     return ""
 
 
-def _waves(due: list[Change], wishes: Wishes, size: t.Any) -> t.Iterator[tuple[list[Change], t.Any, t.Any]]:
+def _waves(due: list[Change], wishes: Wishes) -> t.Iterator[tuple[list[Change], t.Any, t.Any]]:
     """Yield the nodes that change together, how many of them at once, and how many of them are canaries."""
     canaries = _canaries(due, wishes)
     rest = [change for change in due if change not in canaries]
     for some, canary in ((canaries, "100%"), (rest, 0)):
-        for is_quiet, how_many in ((True, "100%"), (False, size)):
+        for is_quiet, how_many in ((True, "100%"), (False, wishes.sizes)):
             members = [change for change in some if bool(change.interrupts) is not is_quiet]
             if members:
                 yield members, how_many, canary
@@ -100,109 +99,164 @@ def _canaries(due: list[Change], wishes: Wishes) -> list[Change]:
 
 @dataclasses.dataclass
 class _Watched:
-    """A node whose label is set, and how long it has been waiting for the same."""
+    """A node whose change has begun, and how long it has been waiting for the same."""
 
     since: float
     moved: float
-    drained: bool
+    is_held: bool
+    step: t.Literal["drain", "label", "watch"]
     settled: float = 0.0
 
 
 class Rollout:
-    """One wave after the other over some of the nodes. ``size`` says how many of them change at once."""
+    """The change of some of the nodes. ``wishes`` say how many of them change at once."""
 
-    def __init__(self, cluster: Cluster, changes: list[Change], options: t.Mapping[str, t.Any], wishes: Wishes) -> None:
-        self._cluster, self._options = cluster, options
+    def __init__(self, work: Work, changes: list[Change], wishes: Wishes) -> None:
+        self._work, self._fleet, self._options = work, work.fleet, work.options
         self._changes = {change.name: change for change in changes}
         halfway = [change.name for change in changes if change.is_held or not change.relabels]
         self._window = Window(list(self._changes), wishes, halfway)
-        self._reader = NodeReader(cluster)
+        self._reader = NodeReader(work.cluster)
+        self._drains = drain.Drains(work.fleet)
+        self._nodes: dict[str, Json] = {}
         self._busy: dict[str, _Watched] = {}
+        self._postponed: dict[str, float] = {}
+        """Since when other maintainers have kept us from nodes."""
+        self._asked: set[str] = set()
+        """Nodes whose cordon was requested without an answer."""
+        self._to_release: list[str] = []
+        self._away: set[str] = set()
         self._failed: dict[str, str] = {}
         self._done: set[str] = set()
         self._line, self._since, self._looked = "", time.monotonic(), time.monotonic()
         self._wrong: dict[str, str] = {}
+        self._stop = ""
 
-    def run(self, doctor: Doctor) -> str:
+    def run(self) -> str:
         """Bring all nodes to their configurations. Return why some were not begun, or an empty string."""
-        admitted = Admission()
+        is_over = False
         try:
-            while True:
-                admitted = self._window.admit(self._standing())
-                self._begin(list(admitted.members))
-                if not self._busy and not admitted.members:
-                    break
-                if self._busy:
-                    waiting.until(lambda: self._look(doctor), on_outage=lambda error: self._say(error.msg))
+            waiting.until(self._tick, poll_s=waiting.ROLLOUT_POLL_S, on_outage=lambda error: self._say(error.msg))
+            is_over = True
         finally:
-            self._restore([name for name, watched in self._busy.items() if watched.drained])
-        return admitted.stop
+            if not is_over:
+                self._fleet.interruption.disregard()
+                self._put_back()
+        return self._stop
 
-    def _standing(self) -> Standing:
-        return Standing(frozenset(self._busy), frozenset(self._done), dict(self._failed))
+    def _tick(self) -> bool | None:
+        """Take the next step on all nodes in their change, and begin others. Return True when the run is over."""
+        self._fleet.interruption.check()
+        self._nodes = {name_of(each): each for each in self._reader.read()}
+        self._fleet.look_elsewhere_again()
+        self._end_drains()
+        self._consult()
+        for name in self._in_step("watch"):
+            self._judge(name)
+        self._release()
+        admitted = self._admit()
+        self._fleet.each(self._relabel, self._in_step("label"))
+        self._progress()
+        return None if self._busy or admitted or self._waits else True
+
+    @property
+    def _waits(self) -> bool:
+        """Whether nodes wait for other maintainers, and may still begin."""
+        return bool(self._postponed) and not self._stop
+
+    def _in_step(self, step: str) -> list[str]:
+        return [name for name, watched in self._busy.items() if watched.step == step]
 
     # ---- the beginning of a node's change
 
-    def _begin(self, members: list[str]) -> None:
-        drained = self._drain([name for name in members if self._changes[name].interrupts])
-        begun = [name for name in members if name not in self._failed]
-        for name in begun:  # all of them at first: what is drained must be put back whatever happens next
-            now = time.monotonic()
-            self._busy[name] = _Watched(now, now, name in drained or self._changes[name].is_held)
-        for name in begun:
-            self._relabel(name)
+    def _admit(self) -> bool:
+        """Begin the next nodes, unless too many have failed. Return whether there were any."""
+        begun = self._busy.keys() | self._done | self._failed.keys()
+        postponed = frozenset(name for name in self._changes.keys() - begun if self._is_postponed(name))
+        standing = Standing(
+            frozenset(self._busy), frozenset(self._done), dict(self._failed), frozenset(self._away), postponed
+        )
+        admission = self._window.admit(standing)
+        self._stop = admission.stop
+        self._fleet.each(self._take, admission.members)
+        return bool(admission.members)
+
+    def _is_postponed(self, name: str) -> bool:
+        """Return whether another maintainer is at work on a node that must be held. It fails after the timeout."""
+        seen, now = self._nodes.get(name), time.monotonic()
+        others = self._fleet.others_at_work(seen) if seen and name in self._work.holds else []
+        if not others:
+            self._postponed.pop(name, None)
+            return False
+        since = self._postponed.setdefault(name, now)
+        self._changes[name].missing = f"{first_few(others)} is at work on the node"
+        if now - since >= self._options["timeout"]:
+            self._postponed.pop(name)
+            self._fail(name, f"{first_few(others)} was still at work on it after {int(now - since)} s.")
+        return True
+
+    def _take(self, name: str) -> None:
+        """Begin with a node: hold it and empty it if its pods are interrupted, or else set its label."""
+        change, now = self._changes[name], time.monotonic()
+        change.state = "changing"
+        held = self._work.holds.get(name)
+        if held is None:
+            self._busy[name] = _Watched(now, now, change.is_held, "label")
+            return
+        result = NodeResult(name)
+        self._asked.add(name)
+        try:
+            taken = drain.cordon(self._fleet, held, result)
+        except GpuOpsError as e:
+            if e.reason not in ("NodesBusy", "HeldElsewhere"):
+                raise
+            self._asked.discard(name)
+            if e.reason == "HeldElsewhere":  # the next look postpones a busy node
+                self._fail(name, e.msg)
+            return
+        if taken is None:
+            self._fail(name, result.reason)
+        else:
+            self._busy[name] = _Watched(now, now, True, "drain")
+            self._drains.begin(taken)
+        self._asked.discard(name)
+
+    def _end_drains(self) -> None:
+        for ended in self._drains.look():
+            change, result = self._changes[ended.name], ended.result
+            change.evicted, change.notes = sorted({*change.evicted, *result.evicted}), result.notes
+            change.changed = change.changed or bool(result.evicted)
+            if result.failed:
+                self._fail(ended.name, result.reason)
+            else:
+                self._busy[ended.name].step = "label"
 
     def _relabel(self, name: str) -> None:
-        change = self._changes[name]
-        change.state = "changing"
+        """Set the label of a node, and begin to watch it. If the API server is away, the next look tries it again."""
+        change, watched, seen = self._changes[name], self._busy[name], self._nodes.get(name)
+        if seen is None:
+            self._fail(name, GONE)
+            return
         if change.relabels:
-            label(self._cluster, change)
-            self._busy[name].settled = 0.0 if change.missing else time.monotonic() + SETTLE_S
-
-    def _drain(self, members: list[str]) -> list[str]:
-        """Drain nodes; return those that are. The others have failed, and were put back."""
-        if not members:
-            return []
-        try:
-            result, dummy = maintenance.maintain(self._cluster, maintenance_options(self._options, "drained", members))
-        except GpuOpsError as e:
-            self._note(e.details.get("nodes") or [])
-            if e.reason in ("Interrupted", *AWAY):
-                raise
-            if len(members) == 1:
-                self._fail(members[0], e.msg)
-                return []
-        else:
-            self._note(result["nodes"])
-            return members
-        # Node maintenance puts back all nodes of a call that fails.
-        return [name for each in members for name in self._drain([each])]
-
-    def _note(self, rows: t.Iterable[Json]) -> None:
-        for row in rows:
-            change = self._changes[row["node"]]
-            change.evicted = sorted({*change.evicted, *row["evicted"]})
-            change.changed = change.changed or bool(row["evicted"])
+            label(self._work.cluster, change)
+            change.missing = self._missing(change, seen)
+            watched.settled = 0.0 if change.missing else time.monotonic() + SETTLE_S
+        watched.step, watched.moved = "watch", time.monotonic()
 
     # ---- watching
 
-    def _look(self, doctor: Doctor) -> bool | None:
-        """Look at the nodes that change. Return True if one has ended, so that others may begin."""
-        found = {name_of(each): each for each in self._reader.read() if name_of(each) in self._busy}
+    def _consult(self) -> None:
+        """Look now and then at the operands' pods on nodes that wait."""
         now = time.monotonic()
         if now - self._looked >= DOCTOR_S:
             self._looked = now
-            self._wrong = doctor.look([name for name, seen in self._busy.items() if now - seen.since >= DOCTOR_S])
-        before = len(self._busy)
-        for name in list(self._busy):
-            self._judge(name, found.get(name), now)
-        self._progress()
-        return True if len(self._busy) < before else None
+            late = [name for name in self._in_step("watch") if now - self._busy[name].moved >= DOCTOR_S]
+            self._wrong = self._work.doctor.look(late)
 
-    def _judge(self, name: str, seen: Json | None, now: float) -> None:
-        change, watched = self._changes[name], self._busy[name]
+    def _judge(self, name: str) -> None:
+        change, watched, seen, now = self._changes[name], self._busy[name], self._nodes.get(name), time.monotonic()
         if seen is None:
-            self._fail(name, "The node was deleted in the meantime.")
+            self._fail(name, GONE)
             return
         change.after = nodes.gpu_quantities(seen, "allocatable")
         missing = self._missing(change, seen)
@@ -222,43 +276,62 @@ class Rollout:
             return "" if nodes.has_allocatable_gpus(seen) else "the node offers no GPUs"
         return node.missing(seen, change.wanted)
 
+    # ---- the end of a node's change
+
     def _end(self, name: str) -> None:
-        watched = self._busy[name]
-        change = self._changes[name]
-        change.seconds = round(time.monotonic() - watched.since, 1)
-        if watched.drained:
-            self._restore([name])
-        if name not in self._failed:
-            change.state = "done"
-            self._done.add(name)
-        self._busy.pop(name, None)
+        watched = self._leave(name)
+        if watched and watched.is_held:
+            self._to_release.append(name)
+        self._changes[name].state = "done"
+        self._done.add(name)
 
     def _fail(self, name: str, reason: str) -> None:
         change = self._changes[name]
         change.state, change.reason = "failed", reason
         self._failed[name] = reason
+        watched = self._leave(name)
+        if watched and watched.is_held:
+            self._to_release.append(name)
+
+    def _leave(self, name: str) -> _Watched | None:
         watched = self._busy.pop(name, None)
         if watched:
-            change.seconds = round(time.monotonic() - watched.since, 1)
-            if watched.drained:
-                self._restore([name])
+            self._changes[name].seconds = round(time.monotonic() - watched.since, 1)
+        return watched
 
-    def _restore(self, members: list[str]) -> None:
-        """End the maintenance of nodes. One that cannot be restored is failed, and says so."""
-        if not members:
+    def _put_back(self) -> None:
+        """After an error or a signal, end the hold of the nodes in the middle of their change."""
+        self._fleet.finish()
+        self._to_release += [name for name, watched in self._busy.items() if watched.is_held]
+        self._to_release += sorted(self._asked)
+        self._release()
+
+    def _release(self) -> None:
+        """End the hold of nodes. One that cannot be released is failed, and says so."""
+        due, self._to_release = self._to_release, []
+        if not due:
             return
-        try:
-            maintenance.maintain(self._cluster, maintenance_options(self._options, "restored", members))
-        except GpuOpsError as e:
-            for name in members:
-                self._busy.pop(name, None)
-                self._failed[name] = why = f"{self._failed.get(name, '')} It stays in maintenance: {e.msg}".strip()
+        done, errors = release(self._fleet, {name: self._end_of_hold(name) for name in due})
+        for name, (dummy, changed) in done.items():
+            self._changes[name].changed = self._changes[name].changed or changed
+        for name, error in errors.items():
+            if error.reason != "NodeDeleted":
+                self._away.add(name)
+                self._failed[name] = why = f"{self._failed.get(name, '')} It stays in maintenance: {error.msg}".strip()
                 self._changes[name].state, self._changes[name].reason = "failed", why
+                self._done.discard(name)
+
+    def _end_of_hold(self, name: str) -> MakePatch:
+        """Return how a node is released. If the cordon's answer was lost, only what this call has done is undone."""
+        if name in self._asked:
+            return self._work.holds[name].undo_patch
+        return lambda seen: hold.release_patch(seen, plan.HELD_FOR, self._fleet.holders_of(seen))
 
     # ---- progress
 
     def _progress(self) -> None:
-        waits = {name: self._changes[name].missing for name in self._busy}
+        pods = {name: f"it waits for {those}" for name, those in self._drains.waits_for.items()}
+        waits = {name: pods.get(name) or self._changes[name].missing for name in [*self._busy, *self._postponed]}
         first = next(iter(waits), None)
         if first is not None:
             cause = self._wrong.get(first)

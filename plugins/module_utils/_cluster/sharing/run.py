@@ -13,7 +13,16 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership, reference
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import plan as node_plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import run as maintenance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import (
+    ROLLOUT_MINIMA,
+    drain_options,
+    wishes_of,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import NodeChange
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe, rollouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import assign, config, plan, rollout
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.config import Configuration
@@ -24,7 +33,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import OPTIONS_FOR_NODES, Wishes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -41,11 +49,14 @@ class Scene:
     options: Options
     policy: Json
     namespace: str
-    fleet: dict[str, Json]
+    fleet: Fleet
+    nodes: dict[str, Json]
     store: Store
     choices: list[assign.Choice]
     wanted: dict[str, Configuration] = dataclasses.field(default_factory=dict)
     changes: list[Change] = dataclasses.field(default_factory=list)
+    holds: dict[str, NodeChange] = dataclasses.field(default_factory=dict)
+    """How each node is held whose pods its change interrupts."""
 
     @property
     def spec(self) -> Json:
@@ -90,7 +101,7 @@ class Scene:
         """The keys that nobody uses once the changes are made. Without a proof of that, none."""
         if not self.options["wait"]:
             return []
-        after = {name: labels_of(node).get(names.PLUGIN_CONFIG) for name, node in self.fleet.items()}
+        after = {name: labels_of(node).get(names.PLUGIN_CONFIG) for name, node in self.nodes.items()}
         after |= {change.name: change.key for change in self.changes}
         used = {*after.values(), *(each.key for each in self.wanted.values()), self.default}
         return [key for key in self.store.keys if self.concerns(key) and key not in used]
@@ -104,7 +115,12 @@ class Scene:
 def ensure(cluster: Cluster, options: Options, warn: t.Callable[[str], None]) -> Json:
     """Bring the fleet's sharing into the state that the options ask for; return the result of the module."""
     _check_options(options)
-    scene = _read(cluster, options)
+    with waiting.signals_noted() as interruption:
+        fleet = Fleet(cluster, drain_options(options, plan.HELD_FOR), interruption)
+        return _ensure(_read(cluster, options, fleet), warn)
+
+
+def _ensure(scene: Scene, warn: t.Callable[[str], None]) -> Json:
     for warning in _plan(scene):
         warn(warning)
     pointer = _pointer(scene)
@@ -115,24 +131,22 @@ def ensure(cluster: Cluster, options: Options, warn: t.Callable[[str], None]) ->
         "reference": pointer or "",
         "diff": _diff(scene, pointer),
     }
-    if cluster.check_mode:
+    if scene.cluster.check_mode:
         return {**result, **_predict(scene, pointer, warn)}
     return {**result, **_act(scene, pointer, warn)}
 
 
 def _check_options(options: Options) -> None:
-    refuse_below(options, timeout=1, grace_period=0)
+    refuse_below(options, timeout=1, **ROLLOUT_MINIMA)
     if options["state"] == "present" and options["configs"] is None and not options["purge"]:
         raise GpuOpsError("Give configs, or purge: true to end all sharing of this collection.", reason="Invalid")
-    Wishes(options["max_unavailable"], options["canary"], None, options["max_failed"], OPTIONS_FOR_NODES).check(
-        options["canary"] if isinstance(options["canary"], list) else []
-    )
+    wishes_of(options).check(options["canary"] if isinstance(options["canary"], list) else [])
 
 
 # ---- reading ------------------------------------------------------------------------------------------------------
 
 
-def _read(cluster: Cluster, options: Options) -> Scene:
+def _read(cluster: Cluster, options: Options, fleet: Fleet) -> Scene:
     choices = assign.choices_of(options["configs"] or []) if options["state"] == "present" else []
     policy, namespace = reference.policy_of(cluster, options["policy_name"], options["namespace"])
     return Scene(
@@ -140,7 +154,8 @@ def _read(cluster: Cluster, options: Options) -> Scene:
         options=options,
         policy=policy,
         namespace=namespace,
-        fleet={name_of(node): node for node in observe.NodeReader(cluster).read()},
+        fleet=fleet,
+        nodes={name_of(node): node for node in observe.NodeReader(cluster).read()},
         store=Store(cluster, namespace, options["config_map"]),
         choices=choices,
     )
@@ -152,27 +167,47 @@ def _read(cluster: Cluster, options: Options) -> Scene:
 def _plan(scene: Scene) -> list[str]:
     """Decide what changes. Return warnings. Raises for whatever must not happen."""
     options = scene.options
-    scene.wanted = assign.assign(scene.choices, list(scene.fleet.values()), scene.spec)
-    assign.refuse_impossible(scene.wanted, scene.fleet, scene.spec)
+    scene.wanted = assign.assign(scene.choices, list(scene.nodes.values()), scene.spec)
+    assign.refuse_impossible(scene.wanted, scene.nodes, scene.spec)
     _refuse_other_config_map(scene)
     if not options["replace_labels"]:
-        assign.refuse_foreign(scene.wanted, scene.fleet, scene.is_ours)
+        assign.refuse_foreign(scene.wanted, scene.nodes, scene.is_ours)
     targets: dict[str, tuple[str | None, Configuration | None]] = {
         name: (each.key, each) for name, each in scene.wanted.items()
     }
     plain = None if scene.default else config.PLAIN
-    for name, node in scene.fleet.items():
+    for name, node in scene.nodes.items():
         key = labels_of(node).get(names.PLUGIN_CONFIG)
         if name not in targets and key and scene.concerns(key):
             targets[name] = (None, plain)
     _refuse_unknown_canaries(options["canary"], targets)
-    scene.changes = plan.changes_of(targets, scene.fleet)
+    scene.changes = plan.changes_of(targets, scene.nodes)
     scene.changes += _left_behind(scene, targets)
     if any(change.relabels for change in scene.changes):
         running = pods.gpu_pods(scene.cluster, scene.namespace)
-        plan.find_interruptions(scene.changes, scene.fleet, running)
+        plan.find_interruptions(scene.changes, scene.nodes, running)
     _refuse_without_wait(scene)
-    return plan.permit(scene.changes, options["allow_disruption"], scene.cluster.check_mode)
+    warnings = plan.permit(scene.changes, options["allow_disruption"], scene.cluster.check_mode)
+    scene.holds = _holds(scene) if options["allow_disruption"] else {}
+    return warnings
+
+
+def _holds(scene: Scene) -> dict[str, NodeChange]:
+    """Return how each node is held whose pods its change interrupts. Raises if a pod must not go, or a node is held."""
+    named = [change.name for change in scene.changes if change.interrupts or change.is_held]
+    if not named:
+        return {}
+    fleet, options = scene.fleet, scene.options
+    fleet.look_elsewhere()
+    stamp = hold.new_stamp(fleet.now)
+    limits = (options["lease"], options["take_over"], options["pause_nvsentinel"])
+    claim = hold.Claim(plan.HELD_FOR, stamp, fleet.now, *limits)
+    elsewhere = [scene.nodes[name] for name in named if hold.is_held_elsewhere(scene.nodes[name], claim)]
+    if elsewhere:
+        raise hold.held_elsewhere(elsewhere, plan.HELD_FOR)
+    chosen = [scene.nodes[change.name] for change in scene.changes if change.interrupts]
+    made = node_plan.plan(chosen, fleet.pods(chosen), fleet.options, claim, fleet.holders_of)
+    return {change.name: change for change in made}
 
 
 def _refuse_unknown_canaries(canary: t.Any, targets: t.Container[str]) -> None:
@@ -186,10 +221,10 @@ def _refuse_unknown_canaries(canary: t.Any, targets: t.Container[str]) -> None:
 
 def _left_behind(scene: Scene, targets: t.Container[str]) -> list[Change]:
     """Return the nodes whose label an earlier run has removed, without the end of their maintenance."""
-    found = {name: (None, None) for name in scene.fleet if name not in targets}
+    found = {name: (None, None) for name in scene.nodes if name not in targets}
     return [
         change
-        for change in plan.changes_of(found, scene.fleet)
+        for change in plan.changes_of(found, scene.nodes)
         if change.is_held and not change.key_before and scene.options["state"] == "absent"
     ]
 
@@ -251,11 +286,13 @@ def _predict(scene: Scene, pointer: str | None, warn: t.Callable[[str], None]) -
     scene.store.publish(scene.missing)
     if pointer is not None:
         _point(scene, pointer)
-    hit = [change.name for change in scene.changes if change.interrupts]
-    if hit and scene.options["allow_disruption"]:
-        asked = rollout.maintenance_options(scene.options, "drained", hit)
-        for warning in maintenance.maintain(scene.cluster, asked)[1]:
-            warn(warning)
+    busy = {name: scene.fleet.others_at_work(scene.nodes[name]) for name in scene.holds}
+    for name, others in busy.items():
+        if others:
+            warn(f"Node {name} is not begun before others have finished their work on it: {first_few(others)}.")
+    free = [each for name, each in scene.holds.items() if not busy[name]]
+    for warning in maintenance.warnings_of(scene.fleet, maintenance.predict(scene.fleet, free), check_mode=True):
+        warn(warning)
     for change in scene.changes:
         if change.relabels:
             rollout.label(scene.cluster, change)
@@ -265,12 +302,12 @@ def _predict(scene: Scene, pointer: str | None, warn: t.Callable[[str], None]) -
 def _act(scene: Scene, pointer: str | None, warn: t.Callable[[str], None]) -> Json:
     doctor = Doctor(scene.cluster, scene.namespace)
     try:
-        with waiting.signals_as_exceptions():
-            scene.store.publish(missing := scene.missing)
-            if pointer:
-                _point(scene, pointer)
-            _roll_out(scene, doctor)
-            pruned = _remove_stale(scene, pointer, doctor, warn)
+        scene.store.publish(missing := scene.missing)
+        if pointer:
+            _point(scene, pointer)
+        _roll_out(scene, doctor, warn)
+        scene.fleet.interruption.check()
+        pruned = _remove_stale(scene, pointer, doctor, warn)
     except GpuOpsError as e:
         raise GpuOpsError(e.msg, **{**e.details, **plan.report(scene.changes)}) from e
     except KeyboardInterrupt as e:
@@ -280,17 +317,20 @@ def _act(scene: Scene, pointer: str | None, warn: t.Callable[[str], None]) -> Js
     return {**_result(scene, pointer), "pruned": pruned, "changed": _has_changed(scene) or has_written}
 
 
-def _roll_out(scene: Scene, doctor: Doctor) -> None:
+def _roll_out(scene: Scene, doctor: Doctor, warn: t.Callable[[str], None]) -> None:
     """Bring the nodes to their configurations. Raises if one failed."""
     due = [change for change in scene.changes if change.state != "unchanged"]
     if not scene.options["wait"]:
-        for change in due:
-            if change.relabels:
-                rollout.label(scene.cluster, change)
+        relabelled = [change for change in due if change.relabels]
+        scene.fleet.each(lambda change: rollout.label(scene.cluster, change), relabelled)
         return
-    stop = rollout.roll_out(scene.cluster, due, scene.options, doctor)
+    groups = {change.name: labels_of(scene.nodes[change.name]).get(scene.options["group_by"]) for change in due}
+    work = rollout.Work(scene.cluster, scene.fleet, scene.options, doctor, scene.holds, groups)
+    stop = rollout.roll_out(work, due)
     for change in scene.changes:
         change.repaired = doctor.repaired.get(change.name, [])
+        for note in change.notes:
+            warn(f"Node {change.name}: {note}")
     if any(change.state == "failed" for change in scene.changes):
         raise plan.failure(scene.changes, stop)
 
@@ -325,6 +365,7 @@ def _wait_until_unmounted(scene: Scene) -> None:
     path = namespaced("apps/v1", scene.namespace, "daemonsets")
 
     def look() -> bool | None:
+        scene.fleet.interruption.check()
         listed = scene.cluster.list(path, resourceVersion="") or []
         concerned = [item for item in listed if name_of(item) in SHARING_OPERANDS]
         left = [item for item in concerned if _mounts(item, scene.store.name) or not rollouts.is_complete(item)]

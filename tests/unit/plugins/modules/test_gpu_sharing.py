@@ -10,10 +10,11 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import api as _cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import run as maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import rollout
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, NODES, POLICIES, FakeApi, refusal
 from tests.unit.fakes.stack import workload
@@ -38,7 +39,8 @@ def share(run_module: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch)
     """The module with quick waits, on two nodes with eight GPUs each whose device plugin acts at once."""
     for name, seconds in {"LATE_PODS_S": 0.02, "EVICTION_RETRY_S": 0.02}.items():
         monkeypatch.setattr(drain, name, seconds)
-    monkeypatch.setattr(maintenance, "DRAIN_POLL_S", 0.01)
+    for name in ("ROLLOUT_POLL_S", "POLL_S"):
+        monkeypatch.setattr(waiting, name, 0.01)
     monkeypatch.setattr(waiting, "OUTAGE_S", 0.5)
     for name in ("DOCTOR_S", "SETTLE_S"):
         monkeypatch.setattr(rollout, name, 0.05)
@@ -290,12 +292,129 @@ def test_a_change_that_interrupts_pods_needs_permission(
     assert not node(api)["spec"].get("unschedulable") and not node(api)["metadata"].get("annotations")
 
 
-def test_a_drain_that_fails_leaves_the_node_in_service_and_plain(share: t.Callable, api: FakeApi) -> None:
+MPS = {**FOUR, "strategy": "mps"}
+
+
+def forbids(*names: str) -> t.Callable[[str, str], t.Any]:
+    """Return an answer that refuses the evictions of these pods because of a budget."""
+    cause = {
+        "reason": "DisruptionBudget",
+        "message": "The disruption budget web needs 2 healthy pods and has 2 currently",
+    }
+    no = refusal(429, "Cannot evict pod", "TooManyRequests", [cause])
+    return lambda method, path: no if path.endswith("/eviction") and path.split("/")[-2] in names else None
+
+
+def is_plain(api: FakeApi, number: int = 0) -> bool:
+    """Return whether a node is in service, without a label and without a hold."""
+    item = node(api, number)
+    is_held = bool(item["metadata"].get("annotations"))
+    return labelled(api, number) is None and not item["spec"].get("unschedulable") and not is_held
+
+
+def test_a_pod_that_must_not_be_evicted_is_named_before_anything_is_written(share: t.Callable, api: FakeApi) -> None:
     api.lists[ALL_PODS] = [workload("train", controller="")]
-    mps = {**FOUR, "strategy": "mps"}
-    run = share(configs=[mps], allow_disruption=True)
+    for check_mode in (True, False):
+        run = share(configs=[MPS], allow_disruption=True, _ansible_check_mode=check_mode)
+        assert run.rc == 1 and run.result["reason"] == "PodsInTheWay" and "force permits it" in run.result["msg"]
+    assert writes(api) == [] and data(api) == {} and is_plain(api)
+
+
+def test_a_drain_that_fails_leaves_the_node_in_service_and_plain(
+    share: t.Callable, api: FakeApi, tmp_path: Path
+) -> None:
+    api.lists[ALL_PODS] = [workload("web")]
+    progress = tmp_path / "progress"
+    refuse = forbids("web")
+    api.answer = lambda method, path: refuse(method, path) or play(api, method, path)
+    run = share(configs=[MPS], allow_disruption=True, drain_timeout=1, progress_path=str(progress))
     assert run.rc == 1 and run.result["reason"] == "NodesFailed" and "gpu-0000" in run.result["msg"]
-    assert "force" in run.result["msg"] and labelled(api) is None and not node(api)["spec"].get("unschedulable")
+    assert "PodDisruptionBudget default/web forbids its eviction" in row(run)["reason"] and is_plain(api)
+    assert "gpu-0000: it waits for 1 pod to leave (default/web: the PodDisruptionBudget" in progress.read_text()
+
+
+def test_a_node_that_takes_long_to_empty_holds_up_no_other(share: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("slow"), workload("quick", 1)]
+    api.end = api.lists[ALL_PODS].remove
+    refuse = forbids("slow")
+    seen: list[bool] = []
+
+    def answer(method: str, path: str) -> t.Any:
+        play(api, method, path)
+        is_done = labelled(api, 1) is not None and not node(api, 1)["metadata"].get("annotations")
+        seen.append(is_done and labelled(api) is None)
+        return None if is_done else refuse(method, path)
+
+    api.answer = answer
+    run = share(configs=[{**BOTH, "strategy": "mps"}], allow_disruption=True, max_unavailable="2")
+    assert run.rc == 0 and [row(run, number)["state"] for number in (0, 1)] == ["done", "done"]
+    assert True in seen, "the second node was in service again before the first one was empty"
+
+
+def test_a_node_on_which_another_maintainer_works_waits_for_it(share: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("train")]
+    api.end = api.lists[ALL_PODS].remove
+    upgrade = "nvidia.com/gpu-driver-upgrade-state"
+    node(api)["metadata"]["labels"][upgrade] = "drain-required"
+    predicted = share(configs=[MPS], allow_disruption=True, _ansible_check_mode=True)
+    assert predicted.rc == 0 and "others have finished their work on it: gpu-operator" in predicted.warnings[0]
+    run = share(configs=[MPS], allow_disruption=True, timeout=1)
+    assert run.rc == 1 and "was still at work on it after" in row(run)["reason"] and is_plain(api)
+    looks = 0
+
+    def finish(method: str, path: str) -> None:
+        nonlocal looks
+        looks += method == "GET" and path == NODES
+        if looks == 5:
+            node(api)["metadata"]["labels"][upgrade] = "upgrade-done"
+        play(api, method, path)
+
+    api.answer = finish
+    run = share(configs=[MPS], allow_disruption=True)
+    assert run.rc == 0 and row(run)["state"] == "done" and row(run)["evicted"] == ["default/train"]
+
+
+def test_a_write_whose_answer_is_lost_is_repeated(share: t.Callable, api: FakeApi) -> None:
+    """Every other PATCH of a node is answered with an error."""
+    api.lists[ALL_PODS] = [workload("train")]
+    api.end = api.lists[ALL_PODS].remove
+    away = refusal(503, "the server is currently unable to handle the request")
+    refused: set[int] = set()
+    count = 0
+
+    def answer(method: str, path: str) -> t.Any:
+        nonlocal count
+        play(api, method, path)
+        if method == "PATCH" and path.startswith(NODES):
+            count += 1
+            if count % 2:
+                refused.add(count)
+                return away
+        return None
+
+    api.answer = answer
+    run = share(configs=[MPS], allow_disruption=True)
+    assert run.rc == 0 and row(run)["state"] == "done" and len(refused) >= 3
+    assert labelled(api) is not None and not node(api)["metadata"].get("annotations")
+
+
+def test_a_hold_whose_answer_was_lost_is_undone(
+    share: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.lists[ALL_PODS] = [workload("train")]
+    real = _cluster.Cluster.merge
+    cordoned: list[bool] = []
+
+    def merge(self: t.Any, path: str, body: dict) -> dict:
+        made = real(self, path, body)
+        if not cordoned and path == f"{NODES}/gpu-0000":
+            cordoned.append(node(api)["spec"]["unschedulable"])
+            raise GpuOpsError("The answer was lost.", reason="Forbidden")
+        return made
+
+    monkeypatch.setattr(_cluster.Cluster, "merge", merge)
+    run = share(configs=[MPS], allow_disruption=True)
+    assert run.rc == 1 and cordoned == [True] and is_plain(api)
 
 
 def test_a_killed_run_is_taken_up_and_the_node_is_put_back(share: t.Callable, api: FakeApi) -> None:

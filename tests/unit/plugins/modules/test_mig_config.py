@@ -16,6 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import wait
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import proof, repair
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import run as _run
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, NODES, POLICIES, FakeApi, refusal
 from tests.unit.fakes.mig import CONFIG, CONFIGMAPS, PAUSED, STATE, MigFleet, configmap, text
@@ -39,7 +40,7 @@ def configure(run_module: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPa
     for module, name, seconds in (
         (drain, "LATE_PODS_S", 0.02),
         (drain, "EVICTION_RETRY_S", 0.02),
-        (_run, "ROLLOUT_POLL_S", 0.01),
+        (waiting, "ROLLOUT_POLL_S", 0.01),
         (_run, "MANAGERS_S", 0.05),
         (repair, "RESET_S", 0.05),
         (repair, "LOST_S", 0.3),
@@ -687,6 +688,24 @@ def test_a_signal_puts_back_what_is_not_half_done(configure: t.Callable, five: M
     five.on_tick = lambda: None
     assert configure(layout="all-1g.10gb", **ALL, max_unavailable="5").rc == 0
     assert all(is_free(five, f"gpu-{number:04}") for number in range(5))
+
+
+def test_a_hold_whose_answer_was_lost_is_undone(
+    configure: t.Callable, fleet: MigFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = _cluster.Cluster.merge
+    cordoned: list[bool] = []
+
+    def merge(self: t.Any, path: str, body: dict) -> dict:
+        made = real(self, path, body)
+        if not cordoned:
+            cordoned.append(fleet.node()["spec"]["unschedulable"])
+            raise GpuOpsError("The answer was lost.", reason="Forbidden")
+        return made
+
+    monkeypatch.setattr(_cluster.Cluster, "merge", merge)
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert run.rc == 1 and cordoned == [True] and is_free(fleet) and fleet.log == []
 
 
 def _refusing_after(last: int) -> t.Callable[[str, str], t.Any]:

@@ -8,21 +8,11 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import config, plan, rollout
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.doctor import Doctor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import Wishes
-from ansible_collections.gpuops.nvidia.plugins.modules import node_maintenance
 
 from tests.unit.fakes.stack import node
 
-OPTIONS = {
-    "force": False,
-    "delete_emptydir_data": False,
-    "grace_period": None,
-    "timeout": 5,
-    "progress_path": None,
-    "max_unavailable": 2,
-    "max_failed": 0,
-}
+OPTIONS = {"max_unavailable": "2", "max_failed": "0", "canary": 0, "group_by": None}
 
 
 def changes(*interrupted: bool) -> list[plan.Change]:
@@ -39,11 +29,11 @@ def rolled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], Wishes]]:
     seen: list[tuple[list[str], Wishes]] = []
 
     class Rollout:
-        def __init__(self, cluster: t.Any, members: list[plan.Change], options: t.Any, wishes: Wishes) -> None:
+        def __init__(self, work: t.Any, members: list[plan.Change], wishes: Wishes) -> None:
             self.members = members
             seen.append(([change.name[-1] for change in members], wishes))
 
-        def run(self, doctor: Doctor) -> str:
+        def run(self) -> str:
             for change in self.members:
                 change.state = "failed" if change.reason else "done"
             return "stopped" if any(change.reason == "stop" for change in self.members) else ""
@@ -54,18 +44,13 @@ def rolled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], Wishes]]:
 
 def roll(found: list[plan.Change], **options: t.Any) -> str:
     nothing = t.cast(t.Any, None)
-    return rollout.roll_out(nothing, found, {**OPTIONS, "canary": 0, **options}, nothing)
-
-
-def test_node_maintenance_gets_every_option_that_it_has() -> None:
-    given = rollout.maintenance_options(OPTIONS, "drained", ["a", "b"])
-    assert given.keys() == node_maintenance.OPTIONS.keys()
-    assert (given["purpose"], given["evict"], given["parallel"], given["timeout"]) == ("sharing", "gpu", 2, 5)
+    groups = {change.name: change.name[-1] for change in found}
+    return rollout.roll_out(rollout.Work(nothing, nothing, {**OPTIONS, **options}, nothing, {}, groups), found)
 
 
 def test_nodes_that_are_drained_come_last_and_in_their_own_number(rolled: list) -> None:
     assert roll(changes(True, False, True, False)) == ""
-    assert [(members, wishes.sizes) for members, wishes in rolled] == [(["1", "3"], "100%"), (["0", "2"], 2)]
+    assert [(members, wishes.sizes) for members, wishes in rolled] == [(["1", "3"], "100%"), (["0", "2"], "2")]
 
 
 @pytest.mark.parametrize("canary", [1, ["gpu-0000"], "25%"])
@@ -83,5 +68,11 @@ def test_a_stop_ends_everything(rolled: list) -> None:
 def test_failures_of_earlier_waves_count(rolled: list) -> None:
     found = changes(False, True)
     found[0].reason = "bad"
-    roll(found, max_failed=1)
+    roll(found, max_failed="1")
     assert [wishes.max_out for dummy, wishes in rolled] == [1, 0]
+
+
+def test_nodes_are_grouped_by_their_label_only_if_asked(rolled: list) -> None:
+    roll(changes(False))
+    roll(changes(False), group_by="zone")
+    assert [wishes.groups for dummy, wishes in rolled] == [None, {"gpu-0000": "0"}]

@@ -36,7 +36,8 @@ def scene(texts: dict[str, str], label: str = "", **options: t.Any) -> run.Scene
         options={"state": "present", "purge": False, "wait": True, "configs": [{"name": "x"}], **options},
         policy=policy(),
         namespace="gpu-operator",
-        fleet={"gpu-0000": found},
+        fleet=t.cast(t.Any, None),
+        nodes={"gpu-0000": found},
         store=Store(cluster, "gpu-operator", "gpuops-sharing"),
         choices=[],
     )
