@@ -31,6 +31,7 @@ Reason = t.Literal[
     "BadConnectionSettings",
     "CRDMissing",
     "ChartNotFound",
+    "ChecksFailed",
     "ClaimsUnreadable",
     "Disruption",
     "GPUClusterPresent",

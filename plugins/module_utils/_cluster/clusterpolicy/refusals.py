@@ -16,7 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
-def explain(error: GpuOpsError, schema: Json | None) -> GpuOpsError:
+def explain(error: GpuOpsError, schema: Json | None, kind: str = "ClusterPolicy") -> GpuOpsError:
     """Return the API server's refusal of an apply as one sentence in the user's terms.
 
     ``schema`` is the CRD's schema of the spec, if it could be read, and is used to suggest the right name.
@@ -28,14 +28,14 @@ def explain(error: GpuOpsError, schema: Json | None) -> GpuOpsError:
         return error
     fields = _unknown_fields(error.msg)
     if fields:
-        return unknown(fields, schema)
-    return _wrong_values(error, mistyped)
+        return unknown(fields, schema, kind)
+    return _wrong_values(error, mistyped, kind)
 
 
-def unknown(fields: list[str], schema: Json | None) -> GpuOpsError:
+def unknown(fields: list[str], schema: Json | None, kind: str = "ClusterPolicy") -> GpuOpsError:
     """Return the error for fields that the CRD does not have."""
     hint = _suggestion(fields[0], schema) if schema else ""
-    message = f"The ClusterPolicy CRD has no field {', '.join(fields)}.{hint}"
+    message = f"The {kind} CRD has no field {', '.join(fields)}.{hint}"
     return GpuOpsError(message, reason="Invalid", fields=fields)
 
 
@@ -68,7 +68,7 @@ def _unknown_fields(message: str) -> list[str]:
     return [strict or typed for strict, typed in re.findall(pattern, message)]
 
 
-def _wrong_values(error: GpuOpsError, mistyped: str | None) -> GpuOpsError:
+def _wrong_values(error: GpuOpsError, mistyped: str | None, kind: str) -> GpuOpsError:
     causes: list[Json] = error.details.get("causes") or []
     emptied = [str(cause["field"]) for cause in causes if 'must be of type object: "null"' in str(cause.get("message"))]
     if emptied:
@@ -77,7 +77,7 @@ def _wrong_values(error: GpuOpsError, mistyped: str | None) -> GpuOpsError:
         return GpuOpsError(message, reason="Invalid")
     named = [f"{cause.get('field')}: {cause.get('message')}" for cause in causes if cause.get("field")]
     problem = "; ".join(dict.fromkeys(named)) or mistyped or error.msg
-    message = f"The API server refuses this ClusterPolicy: {problem}"
+    message = f"The API server refuses this {kind}: {problem}"
     return GpuOpsError(message, reason="Invalid", causes=error.details.get("causes"))
 
 

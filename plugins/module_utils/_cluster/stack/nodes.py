@@ -207,6 +207,12 @@ def fits_affinity(affinity: Json, node: Json) -> bool:
     return required is None or any(_fits_term(term, node) for term in required.get("nodeSelectorTerms") or [])
 
 
+def fits_selector(selector: Json, labels: t.Mapping[str, str]) -> bool:
+    """Return whether a selector of pods selects labels. An empty one selects everything."""
+    wanted, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
+    return wanted.items() <= labels.items() and all(_fits_expression(item, labels) for item in expressions)
+
+
 def _fits_term(term: Json, node: Json) -> bool:
     """Return whether a term of a nodeAffinity selects a node. An empty term selects none, as in Kubernetes."""
     by_label, by_field = term.get("matchExpressions") or [], term.get("matchFields") or []

@@ -1,0 +1,323 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""What will stand in the way of a driver's rollout: pods, budgets, nodes, operands, the policy of upgrades. Pure.
+
+Source: the operator's upgrade library (``k8s-operator-libs/pkg/upgrade``) in the GPU Operator v26.7.0.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.options import POLICY
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.pools import Source
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import marks
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding, about
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import EXAMPLES, first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+Findings = t.Iterator[Finding]
+
+
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    """What the rollout meets. ``nodes`` are those whose driver is replaced or started again."""
+
+    nodes: t.Sequence[Json]
+    gpu_nodes: t.Sequence[Json]
+    source_of: t.Mapping[str, Source]
+    automatic: t.Mapping[str, bool]
+    """Whether the operator itself replaces the driver of a node."""
+    pods: t.Sequence[Json] | None
+    """The GPU pods on the nodes, or None if this user may not list pods."""
+    budgets: t.Sequence[Json] | None
+    daemonsets: t.Sequence[Json]
+    validated: t.Collection[str] | None
+    """The nodes with a pod of the validator, or None if they are not known."""
+    policy: Json = dataclasses.field(default_factory=dict)
+
+    def upgrade_policy(self, node: str) -> Json:
+        """Return the policy by which the operator upgrades a node."""
+        source = self.source_of[node]
+        own = source.spec.get("upgradePolicy")
+        if own is None and source.kind != POLICY and "default" not in source.spec:
+            own = (self.policy.get("driver") or {}).get("upgradePolicy")
+        return own or {}
+
+
+def findings(scene: Scene) -> Findings:
+    """Yield everything that stands in the way."""
+    if scene.nodes:
+        yield from _upgrade_policies(scene)
+        yield from _gpu_pods(scene)
+        yield from _nodes(scene)
+        yield from _operands(scene)
+        yield from _validators(scene)
+
+
+# ---- the policy of upgrades ---------------------------------------------------------------------------------------
+
+_BLOCKS = ("waitForCompletion", "podDeletion", "drain")
+
+
+def _upgrade_policies(scene: Scene) -> Findings:
+    found = False
+    for source in dict.fromkeys(scene.source_of[objects.name_of(node)] for node in scene.nodes):
+        policy = source.spec.get("upgradePolicy") or {}
+        missing = [block for block in _BLOCKS if policy.get(block) is None]
+        if source.kind == POLICY and policy.get("autoUpgrade") and missing:
+            found = True
+            message = f"{source}: upgradePolicy lacks {', '.join(missing)}, so an upgrade stops with a node cordoned."
+            remedy = (
+                f"Set {', '.join('upgrade_policy.' + _option(block) for block in missing)} ({{}} takes the defaults)."
+            )
+            yield Finding("upgrade_policy", "failure", message, remedy)
+    if not found:
+        yield Finding("upgrade_policy", "ok", "The policy of upgrades is complete.")
+
+
+def _option(block: str) -> str:
+    return {"waitForCompletion": "wait_for_completion", "podDeletion": "pod_deletion"}.get(block, block)
+
+
+# ---- pods ---------------------------------------------------------------------------------------------------------
+
+
+def _gpu_pods(scene: Scene) -> Findings:
+    if scene.pods is None:
+        message = "This user may not list pods, so it is not known which GPU pods stand in the way."
+        yield Finding("gpu_pods", "warning", message, "Grant this permission (ClusterRole gpuops-driver).")
+        return
+    problems = [problem for pod in scene.pods for problem in _of_pod(pod, scene)]
+    for level in ("failure", "warning"):
+        for remedy in dict.fromkeys(problem.remedy for problem in problems if problem.level == level):
+            yield _together([problem for problem in problems if (problem.level, problem.remedy) == (level, remedy)])
+    if scene.budgets is None:
+        message = "This user may not list PodDisruptionBudgets, so it is not known which of them forbid evictions."
+        yield Finding("gpu_pods", "warning", message, "Grant this permission (ClusterRole gpuops-driver).")
+    if not problems and scene.budgets is not None:
+        yield Finding("gpu_pods", "ok", f"Nothing keeps {len(scene.pods)} GPU pods from being evicted.")
+
+
+class _Problem(t.NamedTuple):
+    level: t.Literal["failure", "warning"]
+    pod: str
+    node: str
+    what: str
+    remedy: str
+
+
+def _together(problems: t.Sequence[_Problem]) -> Finding:
+    """Return one finding for all pods with the same remedy."""
+    first = problems[0]
+    pods = first_few([f"{problem.pod} on {problem.node}" for problem in problems])
+    found = sorted({problem.node for problem in problems})
+    message = f"{first.what}: {pods}."
+    return Finding("gpu_pods", first.level, message, first.remedy, nodes=tuple(found[:EXAMPLES]), count=len(found))
+
+
+def _of_pod(pod: Json, scene: Scene) -> t.Iterator[_Problem]:
+    name, node = objects.full_name(pod), str(pod["spec"]["nodeName"])
+    if node not in scene.source_of or _is_ending(pod):
+        return
+    permits, how = _permissions(node, scene)
+    is_owned = any(owner.get("controller") for owner in pod["metadata"].get("ownerReferences") or [])
+    volumes = [volume["name"] for volume in pod["spec"].get("volumes") or [] if "emptyDir" in volume]
+    if not is_owned and not permits["force"]:
+        what = "GPU pods without a controller end the upgrade of their node at once, as upgrade-failed"
+        yield _Problem("failure", name, node, what, f"Delete them, or set {how['force']}.")
+    if volumes and not permits["emptydir"]:
+        what = "GPU pods with emptyDir volumes end the upgrade of their node at once, as upgrade-failed"
+        yield _Problem("failure", name, node, what, f"Delete them, or set {how['emptydir']}.")
+    yield from _of_budgets(pod, name, node, scene)
+
+
+def _is_ending(pod: Json) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def _permissions(node: str, scene: Scene) -> tuple[dict[str, bool], dict[str, str]]:
+    """Return which pods may be deleted on a node, and the options that would permit it."""
+    policy = scene.upgrade_policy(node)
+    deletion, drain = policy.get("podDeletion") or {}, policy.get("drain") or {}
+    drains = bool(drain.get("enable"))
+    permits = {
+        "force": bool(deletion.get("force") or (drains and drain.get("force"))),
+        "emptydir": bool(deletion.get("deleteEmptyDir") or (drains and drain.get("deleteEmptyDir"))),
+    }
+    return permits, {
+        "force": "upgrade_policy.pod_deletion.force: true",
+        "emptydir": "upgrade_policy.pod_deletion.deleteEmptyDir: true, after which their data is lost",
+    }
+
+
+def _of_budgets(pod: Json, name: str, node: str, scene: Scene) -> t.Iterator[_Problem]:
+    fitting = [item for item in scene.budgets or [] if _covers(item, pod)]
+    if len(fitting) > 1:
+        what = "GPU pods with more than one PodDisruptionBudget can never be evicted"
+        yield _Problem(
+            "failure", name, node, what, f"Delete all but one ({first_few(sorted(map(objects.full_name, fitting)))})."
+        )
+        return
+    for budget in fitting:
+        status, called = budget.get("status") or {}, objects.full_name(budget)
+        if int(status.get("disruptionsAllowed") or 0) > 0:
+            continue
+        if int(status.get("desiredHealthy") or 0) >= int(status.get("expectedPods") or 0):
+            what = f"PodDisruptionBudget {called} never lets go of its GPU pods"
+            yield _Problem("failure", name, node, what, f"Let {called} allow a disruption (maxUnavailable: 1).")
+        else:
+            what = f"PodDisruptionBudget {called} lets go of no GPU pod at the moment"
+            yield _Problem("warning", name, node, what, f"Look at the pods of {called}: too few of them are healthy.")
+
+
+def _covers(budget: Json, pod: Json) -> bool:
+    if budget["metadata"].get("namespace") != pod["metadata"].get("namespace"):
+        return False
+    selector = (budget.get("spec") or {}).get("selector")
+    return selector is not None and nodes.fits_selector(selector, objects.labels_of(pod))
+
+
+# ---- nodes --------------------------------------------------------------------------------------------------------
+
+
+def _nodes(scene: Scene) -> Findings:
+    found = False
+    for test, message, remedy in _STATES:
+        concerned = [node for node in scene.gpu_nodes if test(node)]
+        if concerned:
+            found = True
+            yield Finding("nodes", "warning", f"{_count(concerned)} {message}", remedy, **about(concerned))
+    for finding in _slots(scene):
+        found = True
+        yield finding
+    if not found:
+        yield Finding("nodes", "ok", "All nodes are Ready, none is cordoned, and no upgrade or pause was left behind.")
+
+
+def _count(concerned: t.Sequence[Json]) -> str:
+    return f"{len(concerned)} GPU node{'s' if len(concerned) > 1 else ''}"
+
+
+def _is_down(node: Json) -> bool:
+    return not nodes.is_ready(node)
+
+
+def _is_cordoned(node: Json) -> bool:
+    """Return whether somebody else than the operator's upgrade has cordoned the node."""
+    return nodes.is_cordoned(node) and nodes.upgrade_state(node) in (*names.UPGRADE_FINISHED, names.UPGRADE_REQUIRED)
+
+
+def _has_holder(node: Json) -> bool:
+    return any(holder.at_work for holder in marks.holders(node, {}))
+
+
+def _has_failed(node: Json) -> bool:
+    return nodes.upgrade_state(node) == names.UPGRADE_FAILED
+
+
+def _is_stale(node: Json) -> bool:
+    is_mig = objects.labels_of(node).get(names.MIG_STATE) in names.MIG_CHANGING
+    return nodes.is_paused(node) and nodes.upgrade_state(node) in names.UPGRADE_ENDED and not is_mig
+
+
+_STATES: tuple[tuple[t.Callable[[Json], bool], str, str], ...] = (
+    (_is_down, "not Ready: no driver can be replaced there.", "Repair or remove them."),
+    (
+        _is_cordoned,
+        "cordoned by others. The operator upgrades them first, whatever its limits, and leaves them cordoned.",
+        "Uncordon them unless this is intended.",
+    ),
+    (_has_holder, "in the hands of another maintainer.", "Wait until it has finished."),
+    (
+        _has_failed,
+        f"in state {names.UPGRADE_FAILED}, each of which holds a slot.",
+        "Remove the cause, then call this module with state: recovered.",
+    ),
+    (_is_stale, "paused by an interrupted driver or MIG change.", "Call this module with state: recovered."),
+)
+"""For each state: a test, the rest of a message that starts with "2 GPU nodes", and the remedy."""
+
+
+def _slots(scene: Scene) -> Findings:
+    """Find limits that nodes which are out already use up, so that no other node ever begins."""
+    by_source: dict[Source, list[Json]] = {}
+    for node in scene.gpu_nodes:
+        source = scene.source_of.get(objects.name_of(node))
+        if source is not None and scene.automatic.get(objects.name_of(node), True):
+            by_source.setdefault(source, []).append(node)
+    for source, own in by_source.items():
+        policy = scene.upgrade_policy(objects.name_of(own[0]))
+        # Of these, each one that is out takes a place. A cordoned node goes on without one.
+        out = [node for node in own if _is_down(node) or _has_failed(node) or _is_cordoned(node)]
+        stuck = [node for node in out if _is_down(node) or _has_failed(node)]
+        limit = _limit(policy.get("maxUnavailable"), len(own))
+        if stuck and len(out) >= limit:
+            message = (
+                f"{source}: {_count(out)} are out, and maxUnavailable allows {limit} of {len(own)}: no other begins."
+            )
+            remedy = "Repair them, or raise upgrade_policy.max_unavailable."
+            yield Finding("nodes", "failure", message, remedy, **about(out))
+
+
+def _limit(value: t.Any, total: int) -> int:
+    """Return how many of the nodes may be out. The operator rounds percentages up."""
+    text = str(value if value is not None else "25%")
+    return math.ceil(total * int(text[:-1]) / 100) if text.endswith("%") else int(text)
+
+
+# ---- operands -----------------------------------------------------------------------------------------------------
+
+
+def _operands(scene: Scene) -> Findings:
+    short = [item for item in scene.daemonsets if _lacks_pods(item)]
+    drivers = [item for item in short if operands.operand_name(item) == operands.DRIVER.name]
+    others = [item for item in short if item not in drivers and operands.operand_name(item)]
+    if drivers:
+        message = (
+            f"{first_few(list(map(_shortage, drivers)))}. The operator upgrades no node as long as pods are missing."
+        )
+        yield Finding(
+            "operands", "failure", message, "Look at the DaemonSet's events: what keeps its pods from being made?"
+        )
+    if others:
+        message = f"Operands are short of pods: {first_few(list(map(_shortage, others)))}."
+        yield Finding("operands", "warning", message, "Look at the events of these DaemonSets.")
+    if not short:
+        yield Finding("operands", "ok", "Every operand has a pod on each of its nodes.")
+
+
+def _lacks_pods(daemonset: Json) -> bool:
+    status = daemonset.get("status") or {}
+    return int(status.get("desiredNumberScheduled") or 0) > int(status.get("currentNumberScheduled") or 0)
+
+
+def _shortage(daemonset: Json) -> str:
+    status = daemonset.get("status") or {}
+    now, wanted = (int(status.get(key) or 0) for key in ("currentNumberScheduled", "desiredNumberScheduled"))
+    return f"DaemonSet {objects.name_of(daemonset)} has {now} of {wanted} pods"
+
+
+def _validators(scene: Scene) -> Findings:
+    if scene.validated is None:
+        message = "This user may not list the operands' pods, so missing validators are not known."
+        yield Finding("validators", "warning", message, "Grant this permission (ClusterRole gpuops-driver).")
+        return
+    without = [
+        node
+        for node in scene.nodes
+        if objects.name_of(node) not in scene.validated and scene.automatic.get(objects.name_of(node), True)
+    ]
+    if without:
+        message = f"{_count(without)} without a validator pod: an upgrade would wait there for ever."
+        remedy = f"Check the DaemonSet nvidia-operator-validator and the label {names.DEPLOY_PREFIX}operator-validator."
+        yield Finding("validators", "failure", message, remedy, **about(without))
+    else:
+        yield Finding("validators", "ok", "Each node has a validator pod.")

@@ -1,0 +1,85 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Whether every node gets exactly one driver, and whether drivers can move between the kinds of objects. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import pools
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import marks
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.sight import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.wish import Wish
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding, about
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+Findings = t.Iterator[Finding]
+
+ORPHANS_SINCE = (26, 7)
+"""The operator's line since which driver pods stay until their node's turn, when NVIDIADrivers take over."""
+
+
+def owners(drivers: t.Sequence[Json], sight: Sight) -> Findings:
+    """Find nodes with no or several NVIDIADrivers. With a conflict, the operator rolls out none of them anywhere."""
+    found = pools.owners(drivers, sight.gpu_nodes)
+    problems = list(_conflicts(found))
+    for message, remedy in problems:
+        frozen = "The operator then rolls out no NVIDIADriver at all, while the ClusterPolicy stays ready."
+        yield Finding("pools", "failure", f"{message} {frozen}", remedy)
+    if found.uncovered:
+        message = "No NVIDIADriver selects these nodes, so they get no driver."
+        remedy = "Add a pool that selects them, or one with default: true."
+        yield Finding("pools", "failure", message, remedy, **about(found.uncovered))
+    empty = sorted({objects.name_of(item) for item in drivers} - set(found.of.values()))
+    if empty:
+        message = f"No node belongs to NVIDIADriver {first_few(empty)}, which is reported as ready all the same."
+        yield Finding("pools", "warning", message, "Check its node_selector.")
+    if not (problems or found.uncovered or empty):
+        yield Finding("pools", "ok", f"Each of {len(sight.gpu_nodes)} nodes belongs to exactly one NVIDIADriver.")
+
+
+def _conflicts(found: pools.Owners) -> t.Iterator[tuple[str, str]]:
+    for node, drivers in found.overlaps.items():
+        remedy = "Change their node_selector so that each node has one; one without a selector takes every node."
+        yield f"NVIDIADrivers {first_few(drivers)} all select node {node}.", remedy
+    if found.defaults:
+        yield (
+            f"NVIDIADrivers {first_few(found.defaults)} all have default: true.",
+            "Leave default: true with one of them.",
+        )
+    if found.reserved:
+        message = f"NVIDIADriver {first_few(found.reserved)} selects nodes by {names.DRIVER_OWNER}, which is reserved."
+        yield message, "Use a label of your own in node_selector."
+
+
+def move(wish: Wish, sight: Sight) -> Findings:
+    """Find what forbids that drivers move from the ClusterPolicy to NVIDIADrivers or back."""
+    if wish.move:
+        found = list(_traps(wish, sight))
+        yield from found
+        if not any(finding.level == "failure" for finding in found):
+            yield Finding("move", "ok", f"The driver moves {wish.move}. Its pods stay until it is their node's turn.")
+
+
+def _traps(wish: Wish, sight: Sight) -> Findings:
+    if wish.move == "to NVIDIADriver" and (sight.line is None or sight.line < ORPHANS_SINCE):
+        running = f"v{sight.line[0]}.{sight.line[1]}" if sight.line else "an unknown version"
+        message = (
+            f"The operator is {running}. Before v26.7, it removes all driver pods at once when NVIDIADrivers take over."
+        )
+        yield Finding("move", "failure", message, "Upgrade the operator to v26.7 first.")
+    skipping = [node for node in sight.gpu_nodes if marks.is_of_a_user(node)]
+    if skipping:
+        message = (
+            f"The label {names.UPGRADE_SKIP} keeps these nodes with their old driver pods, which nobody updates then."
+        )
+        yield Finding("move", "warning", message, "Remove the label once they may change.", **about(skipping))
+    if (sight.spec.get("sandboxWorkloads") or {}).get("enabled"):
+        message = "sandboxWorkloads.enabled switches the operator's upgrades off, so no driver pod would be replaced."
+        yield Finding("move", "failure", message, "Move the drivers of such a cluster by hand.")
