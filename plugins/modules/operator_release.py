@@ -35,14 +35,6 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
 options:
-  state:
-    description:
-      - V(present) prepares an installation or upgrade.
-      - V(absent) deletes the GPUClusters and waits until the operator has removed their finalizers. Without its
-        operator, a GPUCluster cannot be deleted.
-    type: str
-    choices: [present, absent]
-    default: present
   release_name:
     description: Name of the Helm release.
     type: str
@@ -95,13 +87,15 @@ options:
     type: bool
     default: false
   allow_disruption:
-    description: Allow changes that replace driver pods, or remove a GPUCluster, while pods use GPUs.
+    description: Allow changes that replace driver pods while pods use GPUs.
     type: bool
     default: false
-  wait_timeout:
-    description: Seconds to wait for the removal of a GPUCluster.
-    type: int
-    default: 300
+  assume_held:
+    description:
+      - In check mode, judge as if all nodes kept their driver, as M(gpuops.nvidia.driver_hold) sees to in a real run.
+      - It has no effect outside of check mode, in which the labels of the nodes count.
+    type: bool
+    default: false
 requirements:
   - PyYAML
 seealso:
@@ -130,17 +124,17 @@ EXAMPLES = r"""
 RETURN = r"""
 adopts:
   description: Whether Helm owns the ClusterPolicy until M(gpuops.nvidia.clusterpolicy) takes it over.
-  returned: with O(state=present)
+  returned: success
   type: bool
   sample: false
 downgrade:
   description: Whether the chart is older than the release in the cluster. Its CRDs must then be applied after Helm.
-  returned: with O(state=present)
+  returned: success
   type: bool
   sample: false
 restored:
   description: Objects of the release that were restored.
-  returned: with O(state=present)
+  returned: success
   type: list
   elements: dict
   contains:
@@ -156,7 +150,7 @@ disruption:
   description:
     - What interrupts running GPU pods, with at most 20 of these pods and of their nodes by name.
     - C(pods_total) is null if this user may not list pods.
-  returned: with O(state=present)
+  returned: success
   type: dict
   sample:
     changes:
@@ -169,11 +163,6 @@ disruption:
     pods_total: 1
     nodes: [gpu-0000]
     nodes_total: 1
-gpu_pods:
-  description: Number of running pods that use a GPU.
-  returned: with O(state=absent), if the module fails because of them
-  type: int
-  sample: 3
 """
 
 import typing as t
@@ -183,11 +172,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import prepare
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
-from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import secrets_in
 
 OPTIONS: dict[str, t.Any] = {
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "release_name": {"type": "str", "default": "gpu-operator"},
     "release_namespace": {"type": "str", "default": "gpu-operator"},
     "policy_name": {"type": "str", "default": "cluster-policy"},
@@ -199,7 +186,7 @@ OPTIONS: dict[str, t.Any] = {
     "helm_timeout": {"type": "str", "default": "5m0s"},
     "break_lock": {"type": "bool", "default": False},
     "allow_disruption": {"type": "bool", "default": False},
-    "wait_timeout": {"type": "int", "default": 300},
+    "assume_held": {"type": "bool", "default": False},
 }
 
 
@@ -209,7 +196,6 @@ def main() -> t.NoReturn:
     if not HAS_YAML:
         module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
     try:
-        refuse_below(module.params, wait_timeout=0)
         result = prepare.ensure(Cluster(module.params, module.check_mode), module.params)
     except GpuOpsError as e:
         module.fail_json(msg=e.msg, **e.details)

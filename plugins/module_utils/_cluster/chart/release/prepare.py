@@ -11,7 +11,6 @@ import dataclasses
 import os
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import drift, drivers, guards, record
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import (
@@ -20,8 +19,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
     ownership,
     permission,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _NVIDIADRIVERS = namespaced(names.GPUCLUSTER_API, None, names.NVIDIADRIVERS)
@@ -102,8 +100,8 @@ def _disruption(
     def of_drivers(operator: disruption.Operator) -> list[disruption.Change]:
         return drivers.changes(ours, after if policy or rendered else None, operator)
 
-    image = options["operator_image"]
-    return permission.disruption_of(cluster, options["release_namespace"], policy, after, image=image, more=of_drivers)
+    namespace, image, held = options["release_namespace"], options["operator_image"], options["assume_held"]
+    return permission.disruption_of(cluster, namespace, policy, after, image=image, more=of_drivers, assume_held=held)
 
 
 def _drivers(cluster: Cluster, wanted: list[Json], deployed: record.Content | None) -> drivers.Drivers:
@@ -140,4 +138,3 @@ def _is_older(app_version: str | None, deployed: record.Content | None) -> bool:
     """Return whether the chart is older than what is deployed. Its CRDs may then lack fields that are in use."""
     wanted, current = operands.release(app_version), operands.release(deployed.app_version if deployed else None)
     return wanted is not None and current is not None and wanted < current
-

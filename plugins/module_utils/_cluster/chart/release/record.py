@@ -46,6 +46,9 @@ class Content:
 
     app_version: str
     objects: list[Json]
+    chart_version: str = ""
+    values: Json = dataclasses.field(default_factory=dict)
+    """The values that the user gave, secrets included."""
 
 
 def revisions(cluster: Cluster, release: str, namespace: str) -> list[Revision]:
@@ -90,7 +93,13 @@ def decode(secret: Json) -> Content:
         packed = base64.b64decode(base64.b64decode(secret["data"]["release"]))
         release = json.loads(gzip.decompress(packed))
         rendered = manifests.parse_manifests(release["manifest"])
-        return Content(str(release["chart"]["metadata"].get("appVersion") or ""), rendered.objects)
+        chart = release["chart"]["metadata"]
+        return Content(
+            app_version=str(chart.get("appVersion") or ""),
+            objects=rendered.objects,
+            chart_version=str(chart.get("version") or ""),
+            values=release.get("config") or {},
+        )
     except (KeyError, ValueError, OSError, EOFError) as e:
         message = f"Cannot read Helm's record {objects.name_of(secret)}: {e}. Compare it with helm history."
         raise GpuOpsError(message, reason="HelmFailed") from e

@@ -45,8 +45,11 @@ NEEDED = {
         "clusterrolebindings.rbac.authorization.k8s.io *": "delete get",
         "clusterroles.rbac.authorization.k8s.io *": "delete get",
         "configmaps": "delete get",
-        "daemonsets.apps": "delete get list",
-        "deployments.apps": "delete get list",
+        "daemonsets.apps": "delete get",
+        "daemonsets.apps *": "list",
+        "deployments.apps": "delete get",
+        "deployments.apps *": "list",
+        "namespaces *": "get",
         "nodes *": "list",
         "pods": "get",
         "pods *": "list",
@@ -54,6 +57,11 @@ NEEDED = {
         "roles.rbac.authorization.k8s.io": "delete get",
         "secrets": "delete get list update",
         "serviceaccounts": "delete get",
+    },
+    "uninstall": {
+        "customresourcedefinitions.apiextensions.k8s.io *": "delete get list",
+        "namespaces *": "delete get patch",
+        "nodes *": "get patch",
     },
     "verify": {
         "clusterpolicies.nvidia.com *": "list",
@@ -76,7 +84,7 @@ def words(*operations: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("operation", ["deploy", "drain", "quota", "remove", "verify"])
+@pytest.mark.parametrize("operation", ["deploy", "drain", "quota", "remove", "uninstall", "verify"])
 def test_what_an_operation_needs(operation: str) -> None:
     listed = NEEDED[operation].items()
     assert words(operation) == {f"{verb} {resource}" for resource, verbs in listed for verb in verbs.split()}

@@ -8,17 +8,13 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Listed
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import drift, prepare, record
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules.operator_release import OPTIONS
 
-from tests.support.clock import Clock
-
 POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
-GPUCLUSTERS = "/apis/nvidia.com/v1alpha1/gpuclusters"
 NVIDIADRIVERS = "/apis/nvidia.com/v1alpha1/nvidiadrivers"
 HELMS = {"meta.helm.sh/release-name": "gpu-operator"}
 DEPLOYED = record.Content("v26.7.0", [{"kind": "ServiceAccount"}])
@@ -35,23 +31,18 @@ def policy(**annotations: str) -> dict:
 
 
 class FakeCluster:
-    """A cluster with one ClusterPolicy and some GPUClusters. It notes what is written."""
+    """A cluster with one ClusterPolicy. It notes what is written."""
 
-    def __init__(
-        self, live: dict | None = None, gpuclusters: list[dict] | None = None, check_mode: bool = False
-    ) -> None:
-        self.live, self.gpuclusters, self.check_mode = live, gpuclusters, check_mode
+    def __init__(self, live: dict | None = None, check_mode: bool = False) -> None:
+        self.live, self.check_mode = live, check_mode
         self.nvidiadrivers: list[dict] = []
         self.reads: list[str] = []
         self.writes: list[str] = []
-        self.refusal = ""
 
     def now(self) -> float:
         return 5000.0
 
     def get(self, path: str) -> dict | None:
-        if path.startswith(f"{GPUCLUSTERS}/"):
-            return next((item for item in self.gpuclusters or [] if path.endswith(item["metadata"]["name"])), None)
         assert path == POLICY
         return self.live
 
@@ -77,7 +68,7 @@ class FakeCluster:
         if path == NVIDIADRIVERS:
             self.reads.append(path)
             return Listed(self.nvidiadrivers)
-        return Listed(self.gpuclusters or [] if path == GPUCLUSTERS else [], refusal=self.refusal)
+        return Listed([])
 
     def merge(self, path: str, body: dict) -> None:
         self.writes.append(f"merge {path} {json.dumps(body)}")
@@ -117,11 +108,10 @@ def test_a_bare_cluster_needs_no_preparation() -> None:
     assert cluster.writes == []
 
 
-@pytest.mark.parametrize("state", ["present", "absent"])
-def test_records_that_cannot_be_read_are_refused_first(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_cannot_be_read_are_refused_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HELM_DRIVER", "configmap")
     with pytest.raises(GpuOpsError, match="HELM_DRIVER is configmap"):
-        prepare.ensure(None, options(state=state))
+        prepare.ensure(None, options())
 
 
 @pytest.mark.usefixtures("release")
@@ -291,76 +281,3 @@ NVIDIADRIVER = {"kind": "NVIDIADriver", "metadata": {"name": "default"}, "spec":
 @pytest.mark.parametrize("rendered", [None, {}, {"spec": {}}, {"spec": {"mig": {"strategy": "mixed"}}}])
 def test_what_the_chart_leaves_alone_interrupts_nothing(rendered: dict | None) -> None:
     assert prepare.ensure(FakeCluster(policy()), options(clusterpolicy=rendered))["disruption"] == HARMLESS
-
-
-# Removal
-
-
-def gpucluster(*finalizers: str) -> dict:
-    return {"metadata": {"name": "gpu-cluster", "finalizers": list(finalizers)}}
-
-
-@pytest.mark.parametrize("gpuclusters", [None, []])
-def test_without_a_gpucluster_there_is_nothing_to_remove(gpuclusters: list[dict] | None) -> None:
-    cluster = FakeCluster(gpuclusters=gpuclusters)
-    result = prepare.ensure(cluster, options(state="absent"))
-    assert (result["changed"], result["diff"]["after"], cluster.writes) == (False, "", [])
-
-
-def test_nothing_of_an_operator_of_olm_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    of_olm = {"metadata": {"name": "gpu-operator", "namespace": "olm", "labels": {"olm.owner": "x"}}}
-    monkeypatch.setattr(prepare.guards, "operators", lambda cluster: [of_olm])
-    cluster = FakeCluster(gpuclusters=[gpucluster()])
-    with pytest.raises(GpuOpsError) as e:
-        prepare.ensure(cluster, options(state="absent"))
-    assert e.value.reason == "OperatorOfOLM" and cluster.writes == []
-
-
-def test_gpuclusters_that_may_not_be_read_are_a_warning() -> None:
-    cluster = FakeCluster()
-    cluster.refusal = "No permission: list gpuclusters."
-    result = prepare.ensure(cluster, options(state="absent"))
-    assert result["warnings"] == ["Whether there is a GPUCluster is not known. No permission: list gpuclusters."]
-
-
-@pytest.fixture
-def no_gpu_pods(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pods, "gpu_pods", lambda cluster, namespace: [])
-
-
-@pytest.mark.usefixtures("no_gpu_pods")
-def test_a_gpucluster_is_deleted_and_its_finalizer_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster(gpuclusters=[gpucluster("x")])
-    clock = Clock()
-    monkeypatch.setattr(waiting, "time", clock)
-    monkeypatch.setattr(clock, "sleep", lambda seconds: setattr(cluster, "gpuclusters", []))
-    result = prepare.ensure(cluster, options(state="absent"))
-    assert (result["changed"], result["diff"]["after"]) == (True, "delete GPUCluster gpu-cluster\n")
-    assert cluster.writes == [f"delete {GPUCLUSTERS}/gpu-cluster"] and cluster.gpuclusters == []
-
-
-@pytest.mark.usefixtures("no_gpu_pods")
-def test_a_finalizer_that_nobody_removes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "time", Clock())
-    cluster = FakeCluster(gpuclusters=[gpucluster("gpucluster.nvidia.com/dra-resourceclaim")])
-    with pytest.raises(
-        GpuOpsError, match=r"GPUCluster gpu-cluster \(gpucluster\.nvidia\.com/dra-resourceclaim\) after 30 s"
-    ) as e:
-        prepare.ensure(cluster, options(state="absent", wait_timeout=30))
-    assert e.value.reason == "TimedOut"
-
-
-@pytest.mark.usefixtures("no_gpu_pods")
-def test_check_mode_does_not_wait_for_the_removal() -> None:
-    cluster = FakeCluster(gpuclusters=[gpucluster("x")], check_mode=True)
-    assert prepare.ensure(cluster, options(state="absent"))["changed"] is True
-
-
-def test_a_gpucluster_with_gpu_pods_needs_permission(monkeypatch: pytest.MonkeyPatch) -> None:
-    pod = pods.GpuPod("team", "job", "gpu-0001", {})
-    monkeypatch.setattr(pods, "gpu_pods", lambda cluster, namespace: [pod])
-    cluster = FakeCluster(gpuclusters=[gpucluster()], check_mode=True)
-    with pytest.raises(GpuOpsError, match=r"^1 running pod uses a GPU \(team/job\) and would") as e:
-        prepare.ensure(cluster, options(state="absent"))
-    assert e.value.reason == "Disruption" and cluster.writes == []
-    assert prepare.ensure(cluster, options(state="absent", allow_disruption=True))["changed"] is True
