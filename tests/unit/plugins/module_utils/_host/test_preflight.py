@@ -262,6 +262,15 @@ def test_a_loaded_driver_and_a_driver_container_are_not_missing() -> None:
     assert worst(subject({"driver": {"module_installed": None, "loaded": False}}, driver="host")).level == "ok"
 
 
+def test_a_check_that_has_a_finding_does_not_also_say_that_all_is_well() -> None:
+    lacking = subject({"kernel": {"headers": False}}, driver="host")
+    upcoming = subject({"kernel": {"next_boot": "6.9"}}, driver="host")
+    full = subject(free={"/var/lib": 1, "/boot": 1})
+    for given, check in ((lacking, "host_kernel"), (upcoming, "host_kernel"), (full, "host_disk")):
+        levels = {finding.level for finding in core.run_checks(given) if finding.check == check}
+        assert levels and "ok" not in levels, check
+
+
 def test_an_unknown_fact_is_not_a_problem() -> None:
     assert worst(subject(clock=None, operator_version="v99.1")).level == "ok"
     assert worst(subject(operator_version=None)).level == "ok"

@@ -58,6 +58,7 @@ def test_a_planned_instance_has_no_number_yet_and_a_gpu_without_mig_no_facts() -
 def test_the_rules_of_a_gpu_are_its_own() -> None:
     assert gpu(A30).model.slots == 4
     assert gpu(A30, product="NVIDIA A30").model.media == A30.media
+    assert gpu(A30, product="NVIDIA Z99").model.media == 0
 
 
 def test_instances_are_ordered_by_their_places() -> None:
@@ -65,3 +66,14 @@ def test_instances_are_ordered_by_their_places() -> None:
     assert model.by_start([second, first]) == (first, second)
     assert instance(H100, 2, "3g.40gb", 4, 1, 2).shape() == (2, 1)
     assert model.compute_name("3g.40gb", 1, 3) == "1c.3g.40gb"
+
+
+def test_devices_are_listed_by_their_index_and_planned_ones_last() -> None:
+    planned = dataclasses.replace(instance(H100, 1, "1g.10gb", 0).compute[0], index=None)
+    second, first = (dataclasses.replace(instance(H100, 2, "1g.10gb", at).compute[0], index=3 - at) for at in (1, 2))
+    instances = [
+        dataclasses.replace(instance(H100, number, "1g.10gb", number), compute=(compute,))
+        for number, compute in enumerate((planned, second, first))
+    ]
+    facts = model.facts(gpu(H100, *instances))
+    assert facts and [device["index"] for device in facts["instances"]] == [1, 2, None]

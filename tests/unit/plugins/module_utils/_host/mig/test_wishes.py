@@ -65,6 +65,7 @@ def test_placements_have_starts_and_compute_instances() -> None:
         {"profile": "1g.10gb", "start": 0, "compute_instances": None},
     ]
     assert shapes(placements=places) == [("3g.40gb", (2, 1), 4), ("1g.10gb", (1,), 0)]
+    assert wishes.read([entry(placements=places)], TWO)[0].mode is True
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,11 @@ def test_pins_keep_a_branch_or_a_version() -> None:
     [version] = apt_names.pins(Request(version="580.95.05"), "580.95.05").values()
     assert version and "Pin: version 580.95.05*\nPin-Priority: 1002\n" in version
     assert " libcuda1 " in version and " nvidia-* " in version and "libnvidia-*" in version
-    assert "Pin: version 570.*" in apt_names.transient_pins("570.133.20")
+    pins = apt_names.transient_pins("570.133.20").split("\n\n")
+    assert [pin.partition("Pin: ")[2].split("\n")[:2] for pin in pins] == [
+        ["version 570.133.20*", "Pin-Priority: 1002"],
+        ["version 570.*", "Pin-Priority: 1001"],
+    ]
 
 
 def test_names_of_interest() -> None:

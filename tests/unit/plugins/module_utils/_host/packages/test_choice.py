@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.choice import (
     RefusedError,
@@ -19,15 +21,20 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model
     Request,
 )
 
+V100 = {"architecture": "Volta", "device_id": "10de:1db6", "name": "V100"}
 SIGNED = Layout("ubuntu", "580", "open", ("utils-580",), modules=("modules-580",), signed=True)
 BUILT = Layout("nvidia", "580", "open", ("dkms-580", "utils-580"))
 NEWEST = Layout("nvidia", "590", "open", ("dkms", "utils"))
 
 
 class Names:
-    """The names of two branches."""
+    """The names of two branches. ``flavours`` are those that were asked for."""
+
+    def __init__(self) -> None:
+        self.flavours: list[str] = []
 
     def layouts(self, request: Request, observed: Observed, branch: str, flavour: str) -> list[Layout]:
+        self.flavours.append(flavour)
         return {"580": [SIGNED, BUILT], "590": [NEWEST]}.get(branch, [])
 
     def removal(self, observed: Observed) -> list[str]:
@@ -63,10 +70,34 @@ def test_the_branch_that_is_asked_for_else_580_else_the_newest() -> None:
 
 
 def test_secure_boot_takes_signed_modules_or_an_enrolled_key() -> None:
-    with pytest.raises(RefusedError, match=r"Secure boot is on, .* no signed modules of the branch 580 for the kernel"):
+    with pytest.raises(
+        RefusedError, match=r"Secure boot is on, .* no signed modules of the branch 580 for the kernel 6\.8\.0\."
+    ):
         choose(Request(), host(*OF_NVIDIA, secure_boot=True), Names())
     assert choose(Request(), host(*OF_NVIDIA, secure_boot=True, mok=True), Names()).layout == BUILT
     assert choose(Request(), host(*OF_NVIDIA, *OF_UBUNTU, secure_boot=True), Names()).layout == SIGNED
+
+
+def test_secure_boot_is_no_reason_where_nothing_is_offered() -> None:
+    with pytest.raises(RefusedError, match=r"^The host's repositories do not offer the driver"):
+        choose(Request(), host(OF_NVIDIA[0], secure_boot=True), Names())
+
+
+def test_gpus_that_a_branch_does_not_know_are_named_if_the_branch_is_asked_for() -> None:
+    observed = dataclasses.replace(host(*OF_NVIDIA, *OF_590), gpus=(V100,))
+    with pytest.raises(RefusedError, match="branch 590 does not support V100"):
+        choose(Request(branch="590"), observed, Names())
+    with pytest.raises(RefusedError, match="does not support V100"):
+        choose(Request(), dataclasses.replace(host(*OF_590), gpus=(V100,)), Names())
+
+
+def test_named_packages_come_in_their_newest_version_with_companions_for_the_gpus() -> None:
+    mine = [("mine", "r2", "unknown"), ("mine", "r10", "unknown")]
+    assert choose(Request(packages=("mine",)), host(*mine), Names()).version == "r10"
+    names = Names()
+    observed = dataclasses.replace(host(("mine", "580.1-1", "unknown")), gpus=(V100,))
+    assert choose(Request(packages=("mine",)), observed, names).layout.required == ("mine",)
+    assert names.flavours == ["proprietary"]
 
 
 def test_what_is_offered_instead_is_named() -> None:

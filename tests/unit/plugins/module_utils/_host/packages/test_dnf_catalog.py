@@ -106,3 +106,10 @@ def test_the_enabled_stream_tells_precompiled_modules(enabled: str | None, preco
 )
 def test_headers_are_named_after_the_owner_of_the_kernel(owner: str, headers: str) -> None:
     assert dnf_catalog.devel_of(owner) == headers
+
+
+@pytest.mark.parametrize(
+    ("enabled", "branch"), [("580-open", "580"), ("590", "590"), ("latest-580", None), (None, None)]
+)
+def test_the_enabled_stream_tells_its_branch(enabled: str | None, branch: str | None) -> None:
+    assert Streams(OFFERED, enabled).enabled_branch == branch

@@ -32,6 +32,7 @@ def test_reads_the_enabled_stream() -> None:
     assert dnf_output.streams("", state) == Streams((), "580-open")
     assert dnf_output.stream_enabled(recorded("dnf/reset.module")) is None
     assert dnf_output.stream_enabled(state.replace("enabled", "disabled")) is None
+    assert dnf_output.stream_enabled(f"{state}\n{state}") == "580-open"
     assert dnf_output.stream_enabled("damaged") is None and dnf_output.stream_enabled(None) is None
 
 

@@ -247,6 +247,22 @@ def test_an_adopted_driver_that_does_not_know_the_gpus_is_named() -> None:
     assert found.messages == ("The driver branch 595 does not support V100. 580 is the last branch that does.",)
 
 
+def test_companions_of_an_adopted_driver_have_the_names_of_its_branch() -> None:
+    driver = Driver(True, "nvidia", "570.133.20", "open", loaded=True)
+    offered = offers("nvidia-fabricmanager-570 570.133.20-1\nnvidia-fabricmanager-580 580.95.05-1\n", "nvidia")
+    found = plan(host(offered, driver=driver), fabric="nvswitch")
+    assert found.transaction.install == {"nvidia-fabricmanager-570": "570.133.20-1"}
+
+
+def test_only_what_differs_is_named() -> None:
+    found = plan(
+        host(offers(NVIDIA, "nvidia"), driver=Driver(True, "nvidia", "580.95.05", "open")),
+        branch="580",
+        version="580.105.08",
+    )
+    assert found.refused and found.refused.endswith("or leave out what differs (version 580.105.08).")
+
+
 def test_another_driver_needs_permission_and_moves_everything_at_once() -> None:
     observed = host(offers(DEBIAN, "debian"), driver=OLD, installed=DEBIAN_OLD, gpus=(V100,))
     refused = plan(observed, version="535.261.03")

@@ -165,6 +165,7 @@ def test_lost_gpus_and_gpus_that_do_not_answer() -> None:
         (BEFORE, {}, "passed", "NVSwitches: 4."),
         ({"nvswitches": 2}, {}, "passed", "NVSwitches: 4."),
         ({"nvswitches": 6}, {}, "failed", "The PCI bus has 4 NVSwitches, and 6 are expected."),
+        ({"nvswitches": 4}, {}, "passed", "NVSwitches: 4."),
         ({"nvswitches": 6}, {"nvswitches": 4}, "passed", "NVSwitches: 4."),
         ({}, {"nvswitches": 0}, "failed", "The PCI bus has 4 NVSwitches, and 0 are expected."),
     ],

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import grub_entries
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.grub_entries import MenuEntry
 
@@ -54,3 +56,8 @@ def test_a_menu_of_zfs_and_one_without_marks_are_generated() -> None:
     by_hand = "menuentry 'One' {\n linux /vmlinuz root=/dev/vda1\n}\n"
     assert grub_entries.read(by_hand) == [MenuEntry("One", ["root=/dev/vda1"], generated=True)]
     assert grub_entries.read("") == []
+
+
+def test_a_menu_that_cannot_be_followed_is_an_error_with_a_remedy() -> None:
+    with pytest.raises(GpuOpsError, match=r"left as they are: .*: there is no \}\. Repair the file"):
+        grub_entries.read("menuentry A {\n linux /k\n")

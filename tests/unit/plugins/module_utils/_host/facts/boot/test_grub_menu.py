@@ -236,3 +236,33 @@ def test_any_script_boots_something_or_is_unknown(text: str, saved: str) -> None
         assert str(problem)
         return
     assert isinstance(found.kernel.path, str)
+
+
+def test_unset_forgets_only_what_it_names() -> None:
+    assert kernel("unset=1\nx=2\nunset x\nmenuentry A {\nlinux /k $unset $x\n}") == "/k 1"
+
+
+def test_the_status_of_a_condition_without_a_branch_and_of_unset_is_success() -> None:
+    text = "if {tests}; then x=yes; else x=no; fi\nmenuentry A {{\nlinux /k $x\n}}"
+    assert kernel(text.format(tests="if false; then false; fi")) == "/k yes"
+    assert kernel(text.format(tests="unset y")) == "/k yes"
+    assert kernel(text.format(tests="if [ -e /elsewhere ]; then true; else true; fi")) == "/k yes"
+
+
+def test_a_source_without_a_file_leaves_the_menu_unknown() -> None:
+    with pytest.raises(UnknownBootError, match="which entries it has depends"):
+        booted("source\nmenuentry A {\nlinux /k\n}")
+
+
+def test_many_functions_one_after_the_other_are_not_nested() -> None:
+    calls = "f; " * 100
+    assert kernel(f"function f {{\nx=1\n}}\n{calls}\nmenuentry A {{\nlinux /k $x\n}}") == "/k 1"
+
+
+def test_a_loop_that_never_ends_is_given_up() -> None:
+    loop = "function {} {{\nfor i in 1 2 3 4 5 6 7 8 9; do {}; done\n}}\n"
+    text = (
+        "".join(loop.format(*names) for names in (("e", "x=1"), ("d", "e"), ("c", "d"), ("b", "c"), ("a", "b"))) + "a"
+    )
+    with pytest.raises(UnknownBootError, match="its functions call themselves"):
+        booted(text)

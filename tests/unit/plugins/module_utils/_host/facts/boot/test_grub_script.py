@@ -95,3 +95,20 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
     except ScriptError:
         return
     assert isinstance(statements, tuple)
+
+
+def test_what_is_escaped_in_quotation_marks_is_quoted() -> None:
+    (command,) = parse('a "\\$b"')
+    assert command == Command((word("a"), (Part("", quoted=True), Part("$", quoted=True), Part("b", quoted=True))))
+
+
+def test_a_function_has_its_first_word_as_its_name() -> None:
+    assert parse("function f g {\nlinux\n}") == (Function("f", (Command((word("linux"),)),)),)
+
+
+def test_commands_know_the_script_that_wrote_them() -> None:
+    text = "a\n### BEGIN /etc/grub.d/10_linux ###\nb {\nc\n}\n### END /etc/grub.d/10_linux ###\nd"
+    a, b, d = parse(text)
+    script = "/etc/grub.d/10_linux"
+    assert (a, d) == (Command((word("a"),)), Command((word("d"),)))
+    assert b == Command((word("b"),), (Command((word("c"),), origin=script),), script)

@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_state import (
     OTHER,
     Entry,
     Linux,
     State,
+    entry,
+    linux,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
 
@@ -48,3 +51,36 @@ def test_a_copy_and_a_submenu_leave_the_state_alone() -> None:
     copy.exported.clear()
     inside.exported.add("w")
     assert state == State({"x": "1", "y": "2"}, {"x", "z"}, [A], Linux("/k", ()))
+
+
+def test_menus_that_differ_from_the_first_entry_have_nothing_in_common() -> None:
+    assert merged(State({}, set(), [A]), State({}, set(), [B])).menu == [None]
+    assert merged(State({}, set(), [A, A]), State({}, set(), [A, B])).menu == [A, None]
+
+
+@pytest.mark.parametrize(
+    ("command", "title", "identity", "is_submenu"),
+    [
+        ("menuentry One", "One", "One", False),
+        ("menuentry One --id one", "One", "one", False),
+        ("menuentry One --id=one", "One", "one", False),
+        ("menuentry --class os One --users me two --unrestricted", "One", "One", False),
+        ("menuentry --unrestricted One", "One", "One", False),
+        ("menuentry --id", "", "", False),
+        ("menuentry --class", "", "", False),
+        ("menuentry", "", "", False),
+        ("submenu More --id more", "More", "more", True),
+        ("menuentry submenu", "submenu", "submenu", False),
+    ],
+)
+def test_a_title_is_the_first_word_that_belongs_to_no_option(
+    command: str, title: str, identity: str, is_submenu: bool
+) -> None:
+    assert entry(command.split(), ()) == Entry(title, identity, (), is_submenu)
+
+
+def test_arguments_are_written_as_the_kernel_reads_them() -> None:
+    assert linux(["linux", "/k", "ro", "quiet"]) == Linux("/k", ("ro", "quiet"))
+    assert linux(["linux", "/k"]) == Linux("/k", ())
+    assert linux(["linux"]) == OTHER
+    assert linux(["linux", "/k", "a b", "c'd", 'e"f', "g\\h"]).arguments == ('"a b"', "c\\'d", 'e\\"f', "g\\\\h")

@@ -35,6 +35,7 @@ SIZES = {"/there": 5, "/empty": 0, "/none": -1}
         ("-e /none", False),
         ("-s /empty", False),
         ("-d /there", False),
+        ("-d /empty", False),
         ("-d /none", None),
         ("-f /elsewhere", None),
         ("-f \0", None),

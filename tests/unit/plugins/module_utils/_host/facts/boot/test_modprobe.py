@@ -29,6 +29,7 @@ from tests.unit.fakes.host import FakeHost
         ("options nouveau modeset=0\n", False),
         ("install nouveau /sbin/modprobe --ignore-install nouveau\n", False),
         ("install\nblacklist\n", False),
+        ("install nouveau\n", False),
     ],
 )
 def test_what_keeps_a_module_from_being_loaded(configuration: str, blocked: bool) -> None:

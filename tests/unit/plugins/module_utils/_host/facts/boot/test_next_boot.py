@@ -70,6 +70,16 @@ def test_a_second_try_that_is_not_known_is_none(tmp_path: Path) -> None:
     assert (found.version, found.fallback) == ("6.8", None)
 
 
+def test_a_second_try_counts_only_if_the_choice_is_not_for_one_boot(tmp_path: Path) -> None:
+    text = (
+        'load_env\nset default="$next_entry"\n'
+        'menuentry A {if [ "$initrdfail" = 1 ]; then linux /vmlinuz-6.8 two; else linux /vmlinuz-6.8 one; fi}'
+    )
+    found = next_boot(with_menu(tmp_path, text))
+    assert (found.arguments, found.fallback) == (["one"], ["two"])
+    assert next_boot(with_menu(tmp_path, text, "next_entry=0")).fallback is None
+
+
 def test_a_choice_for_one_boot_counts_whatever_the_default_is(tmp_path: Path) -> None:
     found = next_boot(with_menu(tmp_path, recorded("menus/ubuntu-aws.cfg"), "next_entry=1>2"))
     assert (found.version, found.fallback) == ("6.5.0-1020-aws", None)

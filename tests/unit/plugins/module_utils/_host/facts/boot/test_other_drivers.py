@@ -46,6 +46,8 @@ def test_nouveau_blacklisted_by_an_argument(tmp_path: Path, argument: str) -> No
     assert section.facts["blacklisted"] is True
     assert section.facts["files"] == []
     assert section.sources["blacklisted"] == {"source": "/proc/cmdline", "reason": None}
+    assert nouveau(FakeHost(FIXTURES / "ubuntu-22.04"), []).sources["blacklisted"]["source"] == "modprobe.d"
+    assert nouveau(FakeHost(tmp_path), []).sources["blacklisted"]["source"] == "modprobe.d"
     assert nouveau(FakeHost(tmp_path), ["modprobe.blacklist=nouveau2"]).facts["blacklisted"] is False
 
 

@@ -139,6 +139,15 @@ def test_devices_that_share_a_group_with_a_gpu(tmp_path: Path) -> None:
     assert section.sources["mode"] == {"source": "sysfs", "reason": None}
 
 
+def test_the_first_group_tells_the_mode_where_no_gpu_is_in_a_group(tmp_path: Path) -> None:
+    plant(tmp_path, H100, 1, iommu=None)
+    for number, kind in ((3, "identity"), (4, "DMA")):
+        write(tmp_path / f"sys/kernel/iommu_groups/{number}/type", f"{kind}\n")
+    host = FakeHost(tmp_path)
+    assert iommu(host, scan(host), []).facts["mode"] == iommu_mode("identity", [])
+    assert iommu_mode("identity", []) != iommu_mode("DMA", [])
+
+
 def test_an_iommu_that_is_off(tmp_path: Path) -> None:
     plant(tmp_path, H100, 1, iommu=None)
     host = FakeHost(tmp_path)

@@ -248,3 +248,9 @@ def test_a_recommendation_is_a_hexadecimal_number() -> None:
     line = "[  10.1] NVRM: Xid (PCI:0000:9b:00): 154, GPU recovery action changed from 0x0 (None) to 0x{} (x)"
     found = [parse_log(line.format(text))[0].recovery_action for text in ("1", "a", "10")]
     assert found == ["GPU_RESET", "UNKNOWN_10", "UNKNOWN_16"]
+
+
+def test_the_severity_belongs_to_the_newest_error_of_the_switch() -> None:
+    name = "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0)"
+    text = f"{name}: 12028, first\n{name}: 20034, second\n{name}: 20034, Severity 1 Engine instance 00\n"
+    assert [(each["code"], each["severity"]) for each in events(text)] == [(12028, None), (20034, "fatal")]
