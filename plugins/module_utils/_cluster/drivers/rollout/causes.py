@@ -64,7 +64,8 @@ class Causes:
             return "it has no validator pod" if sight.stack.validates and not sight.validators else ""
         if not sight.driver.deletion.is_given and sight.driver.automatic:
             return "the upgrade policy has no podDeletion"
-        return self.in_the_way(sight)
+        found = self.in_the_way(sight)
+        return f"pods are in the way: {found}" if found else ""
 
     def in_the_way(self, sight: Sight) -> str:
         """Return which pods with GPUs stand in the way and why, or an empty string."""

@@ -12,6 +12,7 @@ in this process or by the operator: see `marks`.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import typing as t
 
@@ -44,6 +45,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import stages
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import windows as calendar
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Standing, Window
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import Wishes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -79,7 +81,7 @@ class Run:
         self._details: dict[str, str] = {}
         self._ill: dict[str, float] = {}
         self._well_since: dict[str, float] = {}
-        self._window = Window([], wishes_of(options))
+        self._window = Window([], Wishes())
         self._stages: list[list[str]] = []
         self._slowest_s = 0.0
         self._detailed = self._elsewhere = -DETAIL_S
@@ -259,7 +261,8 @@ class Run:
 
     def _in_upgrade(self, name: str, row: Row, sight: Sight, now: float) -> None:
         track = self._tracks[name] = follow(self._tracks[name], sight, now)
-        if self._hands.is_draining(name):
+        if self._hands.is_draining(name):  # a drain has a deadline of its own
+            self._tracks[name] = dataclasses.replace(track, moved=now)
             row.wait(self._hands.waits_for(name), now)
             return
         verdict = decide(sight, track, self._options["timeout"], now, self._details.get(name, ""))
