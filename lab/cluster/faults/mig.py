@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Troubles of a node's MIG manager. Each acts on the next change of the node's layout, and is then gone."""
+"""Troubles of a node's MIG manager. Each acts on the next change of the node's layout and is then gone.
+
+The exception is ``busy``, which lasts until it is cleared, as a process that holds a GPU does.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,9 @@
 It keeps to the order of NVIDIA's manager (mig-parted v0.15.0), with its weaknesses: a change that is undone while
 another one runs is lost, pods that stay leave the node `pending` with paused operands, and after the first success a
 failure leaves the operands paused. A session is the manager's process, which ends with its pod.
+
+The API server may fail at each request: an overloaded machine answers late. Then the same step is taken again, so what
+a manager does, and which trouble it has, never depends on that.
 """
 
 from __future__ import annotations
@@ -33,6 +36,9 @@ _PAUSABLE = ("device-plugin", "gpu-feature-discovery", "dcgm-exporter", "dcgm", 
 _AWAITED = ("nvidia-device-plugin-daemonset", "gpu-feature-discovery", "nvidia-dcgm-exporter", "nvidia-dcgm")
 _VALIDATIONS = ("nvidia-cuda-validator", "nvidia-device-plugin-validator")
 _NODES = "/api/v1/nodes"
+LASTING = ("busy",)
+"""The troubles that stay until somebody ends them: a process on the host does not leave a GPU by itself."""
+
 Later = t.Callable[[float, str], None]
 """Plays a node again after some seconds."""
 Texts = t.Callable[[str, str], t.Mapping[str, str] | None]
@@ -76,6 +82,10 @@ class Session:
     leaves_paused: bool = False
     """Whether a failure leaves the operands paused. The first success sets it, and nothing resets it."""
     run: Run | None = None
+    unbegun: str | None = None
+    """A value that the manager has read, as long as the API server has not heard of its change."""
+    trouble: str = ""
+    """The trouble of that change, which the node's annotation may no longer say."""
 
     def set(self, value: str) -> None:
         """Note a new value of the label. A removed label wakes nobody."""
@@ -129,9 +139,14 @@ class MigManager:
             self._take(session, node, pod)
 
     def _take(self, session: Session, node: Json, pod: Json) -> None:
-        while (value := session.take()) is not None:
-            print(f"{pod['metadata']['name']}: updating {node['metadata']['name']} to {value!r}", flush=True)
-            self._begin(session, value, node, pod)
+        while session.run is None:
+            if session.unbegun is None:
+                session.unbegun = session.take()
+            if session.unbegun is None:
+                return
+            print(f"{pod['metadata']['name']}: updating {node['metadata']['name']} to {session.unbegun!r}", flush=True)
+            self._begin(session, session.unbegun, node, pod)
+            session.unbegun, session.trouble = None, ""
 
     def _lives(self, pod: Json) -> bool:
         """Return whether a pod's process runs, which goes on while the node controller calls the pod not ready."""
@@ -148,8 +163,8 @@ class MigManager:
             last, changes = self._seen.get(name, (labels_of(node).get(CONFIG, ""), []))
             self._seen[name] = (last, [])
         if session is None or session.pod != pod["metadata"]["uid"]:
-            session = self._sessions[name] = Session(pod["metadata"]["uid"])
             self._generate(node, pod)
+            session = self._sessions[name] = Session(pod["metadata"]["uid"])
             session.take()
             session.set(last)
             return session
@@ -185,7 +200,8 @@ class MigManager:
         name = node["metadata"]["name"]
         node = self._api.get(f"{_NODES}/{name}") or node
         labels = labels_of(node)
-        run = Run([], labels, fault=note(node, "mig-fault"))
+        session.trouble = note(node, "mig-fault") or session.trouble
+        run = Run([], labels, fault=session.trouble)
         try:
             run.entries = self._configurations(node, pod)[value]
         except (mig.ConfigError, KeyError):
@@ -198,11 +214,11 @@ class MigManager:
         if labels.get(STATE) == "rebooting" and not mig.mode_applied(run.entries, layout, device):
             self._finish(session, run, name, "failed")
             return
-        session.run = run
-        if run.fault:
+        if run.fault and run.fault not in LASTING:
             self._annotate(name, {"mig-fault": None})
         self._label(name, {STATE: "pending"})
         self._label(name, {key: _unless_false(labels, key, PAUSED) for key in _pausable(labels)})
+        session.run = run
         self._wait(run, name, self._timing.patience)
 
     def _configurations(self, node: Json, pod: Json) -> dict[str, list[mig.Entry]]:
@@ -232,13 +248,13 @@ class MigManager:
     def _apply(self, session: Session, run: Run, node: Json, pods: list[Json], pod: Json) -> None:
         """Change the mode, then the instances, and put everything back in place."""
         name, layout, device = node["metadata"]["name"], mig.layout_of(node), mig.device_of(node)
-        session.run = None
         busy = run.fault in ("busy", "left-paused") or any(map(holds_a_gpu, pods))
         stuck = run.fault in ("mode", "mode-stays") and not mig.mode_applied(run.entries, layout, device)
         changed = mig.with_mode(run.entries, layout, device)
         # A GPU that no entry names makes the check of the mode fail too.
         if _with_reboot(pod) and (busy or stuck or not mig.mode_applied(run.entries, changed, device)):
             self._reboot(name, layout if run.fault == "mode-stays" else changed)
+            session.run = None
             return
         if busy or stuck:
             session.leaves_paused |= run.fault == "left-paused"
@@ -250,6 +266,7 @@ class MigManager:
             self._finish(session, run, name, "failed")
             return
         if run.fault == "validator":
+            session.run = None
             return
         for other in with_app(pods, "nvidia-operator-validator"):
             self._api.delete(path(other))
@@ -258,10 +275,10 @@ class MigManager:
         self._finish(session, run, name, "success")
 
     def _finish(self, session: Session, run: Run, name: str, state: str) -> None:
-        session.run = None
-        print(f"{name}: {state}", flush=True)
         restored = {} if session.leaves_paused else _restored(run.before)
         self._label(name, {**restored, STATE: state})
+        session.run = None
+        print(f"{name}: {state}", flush=True)
 
     def _wait(self, run: Run, name: str, seconds: float) -> None:
         run.until = time.monotonic() + seconds

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lab.cluster.api import ApiError
 from lab.cluster.nodes.agents.mig_manager import MigManager, Session, Timing
 
 Json = dict[str, t.Any]
@@ -24,6 +26,7 @@ CONFIG, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
 PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
 PAUSED = "paused-for-mig-change"
 NOTE = "lab.gpuops.nvidia/"
+SEVEN = [{"1g.10gb": 7}] * 2
 APPS = {
     "nvidia-device-plugin-daemonset": "device-plugin",
     "gpu-feature-discovery": "gpu-feature-discovery",
@@ -101,7 +104,7 @@ class Cluster:
     def label(self, key: str, value: str | None) -> None:
         self._write({"metadata": {"labels": {key: value}}})
 
-    def fault(self, name: str) -> None:
+    def fault(self, name: str | None) -> None:
         self._write({"metadata": {"annotations": {NOTE + "mig-fault": name}}})
 
     def change(self, layout: str) -> list[tuple[str, str]]:
@@ -117,10 +120,11 @@ class Cluster:
 
     def settle(self) -> None:
         """Play the manager until nothing has changed for longer than its patience."""
-        seen, deadline = "", 0.0
-        while (now := json.dumps([self.node, self.pods])) != seen or time.monotonic() < deadline:
+        seen, deadline, steps = "", 0.0, 0
+        while (now := json.dumps([self.node, self.pods])) != seen or time.monotonic() < deadline or steps < 10:
+            steps += 1
             if now != seen:
-                seen, deadline = now, time.monotonic() + 0.08
+                seen, deadline, steps = now, time.monotonic() + 0.08, 0
             self.step()
             time.sleep(0.004)
 
@@ -240,6 +244,7 @@ def test_a_failure_after_a_success_leaves_the_operands_paused(cluster: Cluster) 
     assert cluster.change("all-2g.20gb")[-1] == ("failed", PAUSED)
     assert cluster.layout == [{"1g.10gb": 7}] * 2
     assert cluster.change("all-1g.10gb") == [("success", PAUSED)], "What is in place succeeds, and stays paused."
+    cluster.fault(None)
     assert cluster.change("all-2g.20gb")[-1] == ("success", "true")
 
 
@@ -254,6 +259,76 @@ def test_instances_that_do_not_fit_leave_the_gpus_without_any() -> None:
     cluster.config_maps["custom"] = {"config.yaml": yaml.safe_dump({"version": "v1", "mig-configs": {"two": [entry]}})}
     assert cluster.change("two")[-1] == ("failed", "true")
     assert cluster.layout == [{}, {}]
+
+
+class Overloaded(Cluster):
+    """A cluster whose API server fails at one request: before it has done what was asked, or after it."""
+
+    def __init__(self) -> None:
+        self.requests, self.fails_at, self.is_late = 0, 0, False
+        super().__init__()
+        self.requests = 0
+
+    def _request(self, do: t.Callable[[], t.Any]) -> t.Any:
+        self.requests += 1
+        answer = None if self.requests == self.fails_at and not self.is_late else do()
+        if self.requests == self.fails_at:
+            raise ApiError(504, "the request did not complete in time")
+        return answer
+
+    def get(self, path: str) -> Json:
+        return t.cast(Json, self._request(lambda: super(Overloaded, self).get(path)))
+
+    def merge(self, path: str, body: Json) -> None:
+        self._request(lambda: super(Overloaded, self).merge(path, body))
+
+    def apply(self, path: str, body: Json, manager: str) -> None:
+        self._request(lambda: super(Overloaded, self).apply(path, body, manager))
+
+    def delete(self, path: str) -> bool:
+        return bool(self._request(lambda: super(Overloaded, self).delete(path)))
+
+    def step(self) -> None:
+        with contextlib.suppress(ApiError):  # the agents play the node again
+            super().step()
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize(
+    ("trouble", "end"),
+    [
+        ("", ("success", "true")),
+        ("busy", ("failed", "true")),
+        ("mode", ("failed", "true")),
+        ("left-paused", ("failed", PAUSED)),
+        ("validator", ("pending", PAUSED)),
+        ("pods-stay", ("pending", PAUSED)),
+    ],
+)
+def test_an_overloaded_api_server_changes_nothing_in_what_a_manager_does(
+    trouble: str, end: tuple[str, str], is_late: bool
+) -> None:
+    """Each request fails once. A change whose trouble were forgotten would succeed on the next try."""
+    fails_at = total = 0
+    while fails_at <= total:
+        cluster = Overloaded()
+        cluster.fault(trouble or None)
+        cluster.requests, cluster.fails_at, cluster.is_late = 0, fails_at, is_late
+        assert cluster.change("all-1g.10gb")[-1] == end, fails_at
+        assert cluster.layout == (SEVEN if trouble in ("", "validator") else [None, None]), fails_at
+        total = total or cluster.requests
+        fails_at += 1
+    assert fails_at >= 5
+
+
+def test_a_gpu_stays_busy_until_the_trouble_is_cleared(cluster: Cluster) -> None:
+    cluster.fault("busy")
+    assert cluster.change("all-1g.10gb")[-1][0] == "failed"
+    cluster.replace_manager()
+    cluster.settle()
+    assert cluster.labels[STATE] == "failed"
+    cluster.fault(None)
+    assert cluster.change("all-1g.10gb")[-1][0] == "success"
 
 
 def test_pods_that_stay_leave_the_node_pending_for_ever(cluster: Cluster) -> None:
@@ -371,8 +446,7 @@ def test_a_manager_writes_what_the_vendors_manager_wrote() -> None:
     for change in recorded["changes"]:
         for key in [key for key, value in cluster.labels.items() if value == PAUSED]:
             cluster.label(key, "true")
-        if change["busy"]:
-            cluster.fault("busy")
+        cluster.fault("busy" if change["busy"] else None)
         cluster.change(change["layout"])
         assert (change["name"], cluster.writes, cluster.layout) == (change["name"], change["writes"], change["after"])
 
