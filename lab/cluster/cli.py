@@ -59,6 +59,10 @@ def _up_options(parser: argparse.ArgumentParser) -> None:
     _option(parser, "--operator", choices=["standin", "external", "none"], help=operator)
     tick = "interval at which the stand-in checks for driver upgrades (default: 120, like NVIDIA's operator)"
     _option(parser, "--upgrade-tick", type=float, metavar="SECONDS", help=tick)
+    validation = "time after which the stand-in gives up on a validator (default: 600, like NVIDIA's operator)"
+    _option(parser, "--validation-seconds", type=float, metavar="SECONDS", help=validation)
+    manager = "time for which a driver manager waits for the pods of an operand (default: 300, like NVIDIA's)"
+    _option(parser, "--manager-patience", type=float, metavar="SECONDS", help=manager)
     change = "time that a MIG manager takes for a change, once the pods are gone (default: 20)"
     _option(parser, "--mig-seconds", type=float, metavar="SECONDS", help=change)
     patience = "time for which a MIG manager waits for the pods of an operand (default: 300, like NVIDIA's)"

@@ -221,7 +221,8 @@ class Lab:
 
     def _populate(self, site: controlplane.Site, fleet: Fleet, options: Options) -> None:
         """Create the nodes and start the agents that simulate the programs on them."""
-        timing = {name: getattr(options, name) for name in ("mig_seconds", "mig_patience", "reboot_seconds")}
+        names = ("mig_seconds", "mig_patience", "reboot_seconds", "manager_patience")
+        timing = {name: getattr(options, name) for name in names}
         given = [f"--{name.replace('_', '-')}={seconds}" for name, seconds in timing.items()]
         given += [f"--agent={name}={command}" for name, command in options.agents.items()]
         given += [f"--folder={self.folder / 'nodes'}"]
@@ -242,8 +243,8 @@ class Lab:
                 self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "--recursive", "-f", folder)
             self._launch(controlplane.external_operator(site, options.operator_command or ""))
         elif options.operator == "standin":
-            arguments = ("--upgrade-tick", options.upgrade_tick)
-            standin = controlplane.python_component(site, "operator", "lab.cluster.operator.standin", *arguments)
+            timing = ("--upgrade-tick", options.upgrade_tick, "--validation-seconds", options.validation_seconds)
+            standin = controlplane.python_component(site, "operator", "lab.cluster.operator.standin", *timing)
             self._launch(standin)
 
     # ---- components -------------------------------------------------------------------------------------------------

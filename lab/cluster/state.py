@@ -33,6 +33,10 @@ class Options:
     """`standin`, `external`, or `none`."""
     upgrade_tick: float = 120
     """Seconds between the stand-in's checks for driver upgrades: two minutes, like NVIDIA's; less in most tests."""
+    validation_seconds: float = 600
+    """Seconds after which the stand-in gives up on a validator that is not ready after an upgrade, as NVIDIA's does."""
+    manager_patience: float = 300
+    """Seconds for which a driver manager waits for the pods of one operand, as NVIDIA's does."""
     mig_seconds: float = 20
     """Seconds that a MIG manager works on a change, once the operands' pods are gone.
 

@@ -6,9 +6,18 @@
 
 from __future__ import annotations
 
-from lab.cluster.faults import managers, nodes, operands, refusals, rewrites
+from lab.cluster.faults import drivers, managers, nodes, operands, refusals, rewrites
 from lab.cluster.faults import mig as mig_managers
-from lab.cluster.faults.managers import argocd, edit_policy, operator_down, second_policy, stale_status, stuck_operator
+from lab.cluster.faults.drivers import driver
+from lab.cluster.faults.managers import (
+    argocd,
+    edit_policy,
+    operator_down,
+    restart_operator,
+    second_policy,
+    stale_status,
+    stuck_operator,
+)
 from lab.cluster.faults.mig import mig
 from lab.cluster.faults.nodes import cordon, node, uncordon
 from lab.cluster.faults.operands import operand, slow
@@ -17,14 +26,14 @@ from lab.cluster.faults.rewrites import mirror, sidecar
 from lab.cluster.lab import Lab
 
 __all__ = [
-    "active", "argocd", "clear", "cordon", "edit_policy", "mig", "mirror", "node", "operand", "operator_down", "refuse",
-    "second_policy", "sidecar", "slow", "stale_status", "stuck_operator", "uncordon",
+    "active", "argocd", "clear", "cordon", "driver", "edit_policy", "mig", "mirror", "node", "operand", "operator_down",
+    "refuse", "restart_operator", "second_policy", "sidecar", "slow", "stale_status", "stuck_operator", "uncordon",
 ]  # fmt: skip
 
 
 def active(lab: Lab) -> list[str]:
     """Return one line for each active fault."""
-    parts = (operands, refusals, rewrites, nodes, mig_managers, managers)
+    parts = (operands, drivers, refusals, rewrites, nodes, mig_managers, managers)
     return [line for part in parts for line in part.active(lab)]
 
 
@@ -33,6 +42,7 @@ def clear(lab: Lab) -> None:
     refusals.clear(lab)
     rewrites.clear(lab)
     operands.clear(lab)
+    drivers.clear(lab)
     nodes.clear(lab)
     mig_managers.clear(lab)
     managers.clear(lab)

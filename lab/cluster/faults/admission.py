@@ -53,6 +53,29 @@ def of_app(app: str) -> Json:
     return {"name": "app", "expression": f"{labels}[?'app'].orValue('') == '{app}'"}
 
 
+def on_node(node: str) -> Json:
+    """Return the CEL condition that chooses the pods of DaemonSets on a node.
+
+    The DaemonSet controller binds each new pod to a node by an affinity to the node's name.
+    """
+    affinity = "object.spec.?affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution"
+    names_node = f"exists(f, '{node}' in f.values)"
+    expression = f"{affinity}.?nodeSelectorTerms.orValue([]).exists(t, t.?matchFields.orValue([]).{names_node})"
+    return {"name": "node", "expression": expression}
+
+
+def bound_to(node: str) -> Json:
+    """Return the affinity of a DaemonSet's pod on a node."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
+def annotating(notes: t.Mapping[str, str]) -> str:
+    """Return the CEL expression that gives a pod the lab's annotations."""
+    pairs = ", ".join(f'"{NOTE}{key}": "{value}"' for key, value in notes.items())
+    return f"Object{{metadata: Object.metadata{{annotations: {{{pairs}}}}}}}"
+
+
 def mutate(lab: Lab, meta: Json, rule: Json, conditions: list[Json], expression: str) -> None:
     """Change new objects by a CEL expression, which yields the fields to apply."""
     spec = {
@@ -120,16 +143,29 @@ def probe(lab: Lab, namespace: str, app: str) -> Json | str:
         "metadata": {"generateName": "probe-", "labels": {"app": app}},
         "spec": {"containers": [{"name": "probe", "image": "nvcr.io/nvidia/probe:v1"}]},
     }
+    return _admitted(lab, namespace, pod)
+
+
+def _admitted(lab: Lab, namespace: str, pod: Json) -> Json | str:
     try:
         return api_of(lab).request("POST", f"/api/v1/namespaces/{namespace}/pods", pod, dryRun="All")
     except ApiError as error:
         return str(error)
 
 
+def until_mutated(lab: Lab, pod: Json, right: t.Callable[[Json], bool], namespace: str = "default") -> None:
+    """Wait until the API server changes a new pod as it should."""
+    _until(lambda: _admitted(lab, namespace, pod), lambda found: not isinstance(found, str) and right(found))
+
+
 def until_probe(lab: Lab, namespace: str, app: str, right: t.Callable[[Json | str], bool]) -> None:
     """Wait until the API server treats a new pod as it should."""
+    _until(lambda: probe(lab, namespace, app), right)
+
+
+def _until(ask: t.Callable[[], Json | str], right: t.Callable[[Json | str], bool]) -> None:
     deadline = time.monotonic() + 30
-    while not right(found := probe(lab, namespace, app)):
+    while not right(found := ask()):
         if time.monotonic() > deadline:
             raise LabError(f"The API server did not apply the fault within 30 s. A new pod gets this answer: {found}")
         time.sleep(0.2)

@@ -11,8 +11,9 @@ import json
 import typing as t
 
 from lab.cluster import faults
+from lab.cluster.faults import drivers
 from lab.cluster.faults.mig import TROUBLES
-from lab.cluster.faults.nodes import MAINTAINERS
+from lab.cluster.faults.nodes import MAINTAINERS, NODE_FAULTS
 from lab.cluster.faults.operands import DRIVER, POD_FAULTS
 from lab.cluster.faults.refusals import REFUSALS
 from lab.cluster.lab import Lab
@@ -25,10 +26,13 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add the faults to the command ``fault``. Each sets ``change``, the function that injects or clears faults."""
     commands = parser.add_subparsers(required=True, metavar="FAULT")
     _operand_commands(commands)
+    _driver_command(commands)
     _node_commands(commands)
     _mig_command(commands)
     _policy_commands(commands)
     _command(commands, "operator-down", "Kill the operator's process.", lambda lab, given: faults.operator_down(lab))
+    again = "Let the operator's process crash and start again."
+    _command(commands, "restart-operator", again, lambda lab, given: faults.restart_operator(lab))
     stuck = "Roll the operator out with a pod that never starts."
     _command(commands, "operator-stuck", stuck, lambda lab, given: faults.stuck_operator(lab))
     stale = "Stop the stand-in's status updates."
@@ -67,15 +71,26 @@ def _operand_commands(commands: t.Any) -> None:
     meshed.add_argument("app", help=_APP)
 
 
+def _driver_command(commands: t.Any) -> None:
+    future = _command(commands, "driver", "Give future driver pods a trouble.", _driver)
+    future.add_argument("trouble", choices=drivers.TROUBLES)
+    future.add_argument("--node", help="only on this node (default: on every node)")
+    future.add_argument("--version", help="only images whose tags begin so (default: every image)")
+    future.add_argument("--seconds", type=float, help="how long a slow build takes")
+    future.add_argument(
+        "--heals-after", type=float, metavar="SECONDS", help="end the trouble of each pod after this time"
+    )
+
+
 def _node_commands(commands: t.Any) -> None:
     machine = _command(
         commands,
         "node",
-        "Make a node NotReady, or give it a NoExecute taint.",
+        "Make a node NotReady, take it down, or give it a NoExecute taint.",
         lambda lab, given: faults.node(lab, given.node, given.fault),
     )
     machine.add_argument("node", help="name of the node")
-    machine.add_argument("fault", choices=["not-ready", "taint"])
+    machine.add_argument("fault", choices=NODE_FAULTS)
     for name, summary, change in (
         ("cordon", "Cordon a node as another maintainer does, with its marks.", faults.cordon),
         ("uncordon", "Put a node back as another maintainer does.", faults.uncordon),
@@ -119,6 +134,11 @@ def _command(commands: t.Any, name: str, summary: str, change: Change) -> argpar
 
 def _operand(lab: Lab, given: argparse.Namespace) -> None:
     faults.operand(lab, given.app, given.fault, given.node, given.heals_after)
+
+
+def _driver(lab: Lab, given: argparse.Namespace) -> None:
+    words = {name: getattr(given, name) for name in ("node", "version", "seconds", "heals_after")}
+    faults.driver(lab, given.trouble, **words)
 
 
 def _mirror(lab: Lab, given: argparse.Namespace) -> None:

@@ -28,6 +28,12 @@ def operator_down(lab: Lab) -> None:
     lab.component("operator").kill()
 
 
+def restart_operator(lab: Lab) -> None:
+    """Let the operator's process crash and start again. What it had begun, and what it had in memory, is lost."""
+    lab.component("operator").kill()
+    lab.component("operator").restart()
+
+
 def stale_status(lab: Lab) -> None:
     """Stop the stand-in from updating the status of its custom resources."""
     body = {

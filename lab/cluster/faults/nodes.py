@@ -11,6 +11,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from lab.cluster.api import Api, Json, now
+from lab.cluster.faults import admission
 from lab.cluster.faults.admission import api_of, note
 from lab.cluster.lab import Lab
 from lab.cluster.nodes.fleet import NOTE
@@ -19,6 +20,10 @@ from lab.errors import LabError
 _TAINT = {"key": f"{NOTE}fault", "value": "tainted", "effect": "NoExecute"}
 _CORDONS = f"{NOTE}cordons"
 _NODES = "/api/v1/nodes"
+NODE_FAULTS = ("not-ready", "down", "taint")
+_PREFIX = "lab-node-"
+_DOWN = {"node-down": "true"}
+"""The annotation of the pods that nobody looks after."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +71,41 @@ MAINTAINERS = {
 
 
 def node(lab: Lab, name: str, fault: str) -> None:
-    """Make a node NotReady, or give it a taint that evicts its pods."""
+    """Make a node NotReady, take it down, or give it a taint that evicts its pods.
+
+    On a node that is down, no pod starts or ends: a deleted pod stays there until the node is back.
+    """
+    if fault not in NODE_FAULTS:
+        raise LabError(f"Nodes have no fault {fault!r}: choose from {', '.join(NODE_FAULTS)}.")
     api = api_of(lab)
-    body: Json = {"metadata": {"annotations": {f"{NOTE}fault": "not-ready"}}}
+    present = _node(api, name)
+    body: Json = {"metadata": {"annotations": {f"{NOTE}fault": fault}}}
     if fault == "taint":
-        body = {"spec": {"taints": [*_taints(_node(api, name), {_TAINT["key"]}), _TAINT]}}
-    if api.merge(f"{_NODES}/{name}", body) is None:
-        raise LabError(f"There is no node {name!r}.")
+        body = {"spec": {"taints": [*_taints(present, {_TAINT["key"]}), _TAINT]}}
+    elif fault == "down":
+        _abandon_new_pods(lab, name)
+    api.merge(f"{_NODES}/{name}", body)
+    if fault == "down":
+        _mark_pods(api, name, "true")
+
+
+def _abandon_new_pods(lab: Lab, name: str) -> None:
+    meta = admission.metadata(f"{_PREFIX}{name}", f"new pods of {name}", node=name)
+    admission.mutate(lab, meta, admission.PODS, [admission.on_node(name)], admission.annotating(_DOWN))
+    _until_new_pods(lab, name, abandoned=True)
+
+
+def _until_new_pods(lab: Lab, name: str, *, abandoned: bool) -> None:
+    """Wait until the API server marks new pods of a node, or no longer marks them."""
+    spec = {"containers": [{"name": "probe", "image": "nvcr.io/nvidia/probe:v1"}], "affinity": admission.bound_to(name)}
+    probe = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "probe-"}, "spec": spec}
+    admission.until_mutated(lab, probe, lambda pod: (note(pod, "node-down") is not None) == abandoned)
+
+
+def _mark_pods(api: Api, name: str, value: str | None) -> None:
+    for pod in api.list("/api/v1/pods", fieldSelector=f"spec.nodeName={name}"):
+        path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+        api.merge(path, {"metadata": {"annotations": {f"{NOTE}node-down": value}}})
 
 
 def cordon(lab: Lab, name: str, by: str = "person") -> None:
@@ -100,12 +133,17 @@ def active(lab: Lab) -> list[str]:
 def clear(lab: Lab) -> None:
     """Remove these faults."""
     api = api_of(lab)
+    for policy in admission.mutations(lab, _PREFIX):
+        admission.remove(lab, policy)
     for item in api.list(_NODES):
         name = item["metadata"]["name"]
         for by in _owners(item):
             uncordon(lab, name, by)
         if note(item, "fault"):
             api.merge(f"{_NODES}/{name}", {"metadata": {"annotations": {f"{NOTE}fault": None}}})
+        if note(item, "fault") == "down":
+            _until_new_pods(lab, name, abandoned=False)
+            _mark_pods(api, name, None)
         if _TAINT["key"] in (taint["key"] for taint in _taints(item, set())):
             api.merge(f"{_NODES}/{name}", {"spec": {"taints": _taints(_node(api, name), {_TAINT["key"]})}})
 

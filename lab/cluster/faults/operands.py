@@ -13,7 +13,6 @@ from lab.cluster.api import Json
 from lab.cluster.faults import admission
 from lab.cluster.faults.admission import api_of, note
 from lab.cluster.lab import Lab
-from lab.cluster.nodes.fleet import NOTE
 from lab.errors import LabError
 
 POD_FAULTS = (
@@ -70,22 +69,13 @@ def annotate_new_pods(
 
 def _annotate(lab: Lab, app: str, notes: dict[str, str], node: str | None, text: str, where: str = "") -> None:
     kind = "delay" if "start-delay" in notes else "fault"
-    pairs = ", ".join(f'"{NOTE}{key}": "{value}"' for key, value in notes.items())
-    expression = f"Object{{metadata: Object.metadata{{annotations: {{{pairs}}}}}}}"
     meta = admission.metadata(f"{_PREFIX}{kind}-{app}", f"operand {app}{where}: {text}", app=app)
-    admission.mutate(lab, meta, admission.PODS, _conditions(app, node), expression)
+    admission.mutate(lab, meta, admission.PODS, _conditions(app, node), admission.annotating(notes))
 
 
 def _conditions(app: str, node: str | None) -> list[Json]:
     """Return the CEL conditions that choose the pods of an operand, on one node or on all."""
-    conditions = [admission.of_app(app)]
-    if node:
-        # The DaemonSet controller binds each new pod to a node by an affinity to the node's name.
-        affinity = "object.spec.?affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution"
-        names_node = f"exists(f, '{node}' in f.values)"
-        expression = f"{affinity}.?nodeSelectorTerms.orValue([]).exists(t, t.?matchFields.orValue([]).{names_node})"
-        conditions.append({"name": "node", "expression": expression})
-    return conditions
+    return [admission.of_app(app), *([admission.on_node(node)] if node else [])]
 
 
 def _pods(app: str, node: str | None) -> Json:

@@ -25,6 +25,8 @@ import urllib3
 from lab.cluster.api import Api, ApiError, Json
 from lab.cluster.nodes.agents import device_plugin, feature_discovery
 from lab.cluster.nodes.agents.config_manager import INIT, ConfigManager, read_at, sharing_of, started, strategy_of
+from lab.cluster.nodes.agents.drivers.manager import CONTAINER, DriverManager
+from lab.cluster.nodes.agents.drivers.pulls import Pulls
 from lab.cluster.nodes.agents.facts import note
 from lab.cluster.nodes.agents.metrics import Metrics
 from lab.cluster.nodes.agents.mig import layout_of
@@ -57,14 +59,15 @@ WORKERS = 16
 NODES = "/api/v1/nodes"
 PLUGIN, DISCOVERY = "nvidia-device-plugin-daemonset", "gpu-feature-discovery"
 MPS = "nvidia-device-plugin-mps-control-daemon"
-WAITING = ("driver-validation", "toolkit-validation", "cuda-validation", "plugin-validation", INIT)
+WAITING = (CONTAINER, "driver-validation", "toolkit-validation", "cuda-validation", "plugin-validation", INIT)
 """Init containers that wait for a condition. The pod stages end the containers that the annotation `passed` names."""
 
 
 class Agents:
     """The agents of all nodes."""
 
-    def __init__(self, api: Api, timing: Timing, real: RealAgents | None = None) -> None:
+    def __init__(self, api: Api, timing: Timing, real: RealAgents | None = None, manager_patience: float = 300) -> None:
+        """Make the agents. ``manager_patience`` is how long a driver manager waits for the pods of an operand."""
         self._api, self._metrics, self._real = api, Metrics(api), real
         self._stop = threading.Event()
         self._nodes: dict[str, Json] = {}
@@ -76,6 +79,8 @@ class Agents:
         self._lock = threading.Lock()
         self._clock = Clock(self._enqueue)
         self._configs = ConfigManager(api, self._text)
+        self._pulls = Pulls(api, self._clock.later)
+        self._drivers = DriverManager(api, manager_patience, self._clock.later, self._pulls)
         self._mig = MigManager(api, timing, self._clock.later, self._text)
 
     def run(self) -> None:
@@ -181,6 +186,8 @@ class Agents:
     # ---- the programs of one node -----------------------------------------------------------------------------------
 
     def _play(self, node: Json, pods: list[Json]) -> None:
+        if note(node, "fault") == "down":
+            return
         if ready_condition(node) == "True":
             self._kubelet_is_back(pods)
         self._nfd(node, pods)
@@ -189,6 +196,8 @@ class Agents:
         for app in (PLUGIN, DISCOVERY, MPS):
             for pod in with_app(pods, app):
                 self._configs.play(node, pod)
+        self._drivers.play(node, pods)
+        self._pulls.play(node, pods)
         self._gates(node, pods)
         self._run_real_agents(node, pods)
         if self._is_own("gpu-feature-discovery"):
@@ -251,6 +260,9 @@ class Agents:
         """Return whether the condition that an init container waits for is met."""
         if name == INIT:
             return started(pod)
+        if name == CONTAINER:
+            # The driver managers of driver pods have work to do first.
+            return not is_driver(pod)
         driver = note(node, "host-driver") == "true" or any(is_ready(item) and is_driver(item) for item in pods)
         if name == "driver-validation" or not driver:
             return driver

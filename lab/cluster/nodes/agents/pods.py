@@ -134,7 +134,7 @@ def fail(api: Api, pod: Json, reason: str, message: str) -> None:
     api.strategic(f"{path(pod)}/status", {"status": status})
 
 
-def crash(api: Api, pod: Json, container: str, *, init: bool = False) -> None:
+def crash(api: Api, pod: Json, container: str, *, init: bool = False, restarts: int = 3) -> None:
     """Show a container that ends and starts again and again. Nothing happens if it is shown already."""
     if crashes(pod, container, init=init):
         return
@@ -143,7 +143,7 @@ def crash(api: Api, pod: Json, container: str, *, init: bool = False) -> None:
     message = f"back-off 5m0s restarting failed container={container} pod={pod['metadata']['name']}"
     state = {"waiting": {"reason": CRASHED, "message": message}}
     changed = {"ready": False, "started": False, "state": state, "lastState": {"terminated": ended}}
-    _report(api, pod, container, changed, init=init, restarts=3)
+    _report(api, pod, container, changed, init=init, restarts=restarts)
 
 
 def recover(api: Api, pod: Json, container: str, *, init: bool = False) -> None:

@@ -10,6 +10,7 @@ import argparse
 import os
 
 from lab.cluster.api import Api
+from lab.cluster.operator.standin.controllers.upgrade import Timing
 from lab.cluster.operator.standin.operator import Operator
 
 parser = argparse.ArgumentParser(
@@ -23,5 +24,12 @@ parser.add_argument(
     metavar="SECONDS",
     help="interval between scheduled checks for driver upgrades (default: %(default)s)",
 )
+parser.add_argument(
+    "--validation-seconds",
+    type=float,
+    default=600,
+    metavar="SECONDS",
+    help="time after which an upgrade fails whose validator is not ready (default: %(default)s)",
+)
 arguments = parser.parse_args()
-Operator(Api(arguments.kubeconfig), arguments.upgrade_tick).run()
+Operator(Api(arguments.kubeconfig), Timing(arguments.upgrade_tick, arguments.validation_seconds)).run()

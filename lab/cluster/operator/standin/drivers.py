@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from lab.cluster.operator.standin.images import KERNEL, OS_ID, OS_VERSION, ReconcileError, kernel_suffix, os_tag
+from lab.cluster.operator.standin.lines import V26_7, Line
 from lab.cluster.operator.standin.nodes import PRESENT, labels_of
 from lab.cluster.operator.standin.operands import OPERANDS, Json
 from lab.cluster.operator.standin.render import BUILT_IN_TOLERATION, Site, block, daemonset, hashed
@@ -76,6 +77,20 @@ def _overlap(drivers: t.Sequence[Json], nodes: t.Sequence[Json]) -> Problem | No
         first = claims.setdefault(_name(node), _name(item))
         if first != _name(item):
             return "ConflictingNodeSelector", _contested(_name(node), (first, _name(item)))
+    return None
+
+
+def clash(driver: Json, drivers: t.Sequence[Json], nodes: t.Sequence[Json]) -> Problem | None:
+    """Return the problem of drivers that select the same node, as lines without owners report it of each driver."""
+    seen: set[str] = set()
+    for item in drivers:
+        chosen = {_name(node) for node in nodes if selects(item, node)}
+        if seen & chosen:
+            pairs = (driver["spec"].get("nodeSelector") or {PRESENT: "true"}).items()
+            selector = " ".join(f'"{key}":"{value}"' for key, value in sorted(pairs))
+            found = f"conflicting NVIDIADriver NodeSelectors found for resource: {_name(driver)}"
+            return "ConflictingNodeSelector", f"{found}, nodeSelector: map[{selector}]"
+        seen |= chosen
     return None
 
 
@@ -149,23 +164,26 @@ class Pool:
     selector: t.Mapping[str, str]
 
 
-def pools(driver: Json, nodes: t.Iterable[Json]) -> list[Pool]:
+def pools(driver: Json, nodes: t.Iterable[Json], line: Line = V26_7) -> list[Pool]:
     """Return the pools of a driver's nodes. A node without the labels of Node Feature Discovery is in no pool."""
-    base = {**(driver["spec"].get("nodeSelector") or {}), PRESENT: "true", OWNER: _name(driver)}
+    owner = {OWNER: _name(driver)} if line.owners else {}
+    base = {**(driver["spec"].get("nodeSelector") or {}), PRESENT: "true", **owner}
     found: dict[tuple[str, str], Pool] = {}
     for labels in map(labels_of, nodes):
         if all(labels.get(key) == value for key, value in base.items()):
-            pool = _pool(labels, base, bool(driver["spec"].get("usePrecompiled")))
+            pool = _pool(labels, base, bool(driver["spec"].get("usePrecompiled")), line)
             if pool:
                 found.setdefault((pool.os_tag, pool.kernel), pool)
     return [found[key] for key in sorted(found)]
 
 
-def _pool(labels: t.Mapping[str, str], base: t.Mapping[str, str], precompiled: bool) -> Pool | None:
+def _pool(labels: t.Mapping[str, str], base: t.Mapping[str, str], precompiled: bool, line: Line) -> Pool | None:
     if not {OS_ID, OS_VERSION} <= labels.keys():
         return None
-    tag = os_tag(labels)
-    keys = [OS_ID, OS_VERSION if tag.endswith(labels[OS_VERSION]) else _OS_MAJOR, *([KERNEL] if precompiled else [])]
+    tag = os_tag(labels, line)
+    # Lines without owners select by the full version, also where the tag has only the major one.
+    full = tag.endswith(labels[OS_VERSION]) or not line.owners
+    keys = [OS_ID, OS_VERSION if full else _OS_MAJOR, *([KERNEL] if precompiled else [])]
     if not all(key in labels for key in keys):
         return None
     return Pool(tag, labels[KERNEL] if precompiled else "", {**base, **{key: labels[key] for key in keys}})

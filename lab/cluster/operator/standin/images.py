@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import typing as t
 
+from lab.cluster.operator.standin.lines import V26_7, Line
+
 Json = dict[str, t.Any]
 
 OS_ID = "feature.node.kubernetes.io/system-os_release.ID"
 OS_VERSION = "feature.node.kubernetes.io/system-os_release.VERSION_ID"
 KERNEL = "feature.node.kubernetes.io/kernel-version.full"
-_WITHOUT_MINOR = ("ol", "rocky", "rhel")
 
 
 class ReconcileError(Exception):
@@ -45,13 +46,15 @@ def driver_image(block: Json, env_name: str, env: t.Mapping[str, str], os_tag: s
     return "-".join(part for part in (path, kernel, os_tag) if part)
 
 
-def os_tag(labels: t.Mapping[str, str]) -> str:
+def os_tag(labels: t.Mapping[str, str], line: Line = V26_7) -> str:
     """Return the end of the driver image's tag for a node with these labels."""
     for key, what in ((OS_ID, "name"), (OS_VERSION, "version")):
         if key not in labels:
             raise ReconcileError(f"failed to retrieve GPU node OS info: unable to retrieve OS {what} from label {key}")
-    version = labels[OS_VERSION]
-    return labels[OS_ID] + (version.split(".")[0] if labels[OS_ID] in _WITHOUT_MINOR else version)
+    system, version = labels[OS_ID], labels[OS_VERSION]
+    major = version.split(".")[0]
+    since = line.short_os_tags.get(system)
+    return system + (major if since is not None and int(major) >= since else version)
 
 
 def kernel_suffix(kernel: str) -> str:

@@ -80,6 +80,15 @@ class Operand:
         return self.default if value is None else bool(value)
 
 
+_DRIVER_MANAGER = (
+    ("NVIDIA_VISIBLE_DEVICES", "void"),
+    ("ENABLE_GPU_POD_EVICTION", "true"),
+    ("ENABLE_AUTO_DRAIN", "false"),
+    ("DRAIN_USE_FORCE", "false"),
+    ("DRAIN_POD_SELECTOR_LABEL", ""),
+    ("DRAIN_TIMEOUT_SECONDS", "0s"),
+    ("DRAIN_DELETE_EMPTYDIR_DATA", "false"),
+)
 _TOOLKIT = Init("toolkit-validation")
 _DRIVER = Init("driver-validation", env=(("WITH_WAIT", "true"), ("COMPONENT", "driver")))
 _VFIO = Init("vfio-pci-validation")
@@ -95,7 +104,7 @@ OPERANDS = (
         "driver",
         "DRIVER_IMAGE",
         "nvidia-driver",
-        (Init("k8s-driver-manager", "driver.manager"),),
+        (Init("k8s-driver-manager", "driver.manager", _DRIVER_MANAGER),),
         host_pid=True,
         on_delete=True,
         config_maps=("nvidia-driver-startup-probe",),

@@ -16,9 +16,11 @@ from lab.cluster.operator.standin.controllers.gpucluster import CLUSTERS, Cluste
 from lab.cluster.operator.standin.controllers.labelling import Labeller, orphan
 from lab.cluster.operator.standin.controllers.nvidiadriver import DRIVERS, DriverReconciler
 from lab.cluster.operator.standin.controllers.policy import POLICIES, Reconciler
-from lab.cluster.operator.standin.controllers.upgrade import SKIP, Upgrader
+from lab.cluster.operator.standin.controllers.upgrade import Timing, Upgrader
 from lab.cluster.operator.standin.drivers import COMPONENT
+from lab.cluster.operator.standin.lines import line_of
 from lab.cluster.operator.standin.nodes import STATE, concerns_labelling, labels_of
+from lab.cluster.operator.standin.upgrades import SKIP
 
 LOOPS = {"labels": 0.1, "policy": 0.1, "drivers": 0.05, "cluster": 0.1, "upgrade": 0.1}
 """The controllers, and the seconds for which each collects changes before it runs.
@@ -32,15 +34,17 @@ Run = t.Callable[[], float | None]
 class Operator:
     """Watches the cluster, and acts while its Deployment has an available pod."""
 
-    def __init__(self, api: Api, tick: float) -> None:
+    def __init__(self, api: Api, timing: Timing) -> None:
         self._api = api
-        self._tick = tick
+        self._timing = timing
         self._active = threading.Event()
         self._loops: dict[str, Loop] = {}
         self._caches: dict[str, Cache] = {}
         self._namespace: str | None = None
         self._env: dict[str, str] = {}
+        self._image = ""
         self._runs: dict[str, Run] = {}
+        self._upgrader: Upgrader | None = None
 
     def run(self) -> t.NoReturn:
         """Follow the operator's Deployment forever."""
@@ -54,7 +58,8 @@ class Operator:
                 if self._active.is_set():
                     print("the operator has no available pod", flush=True)
                 self._active.clear()
-            elif not self._active.is_set() or _taken_over(found, self._env):
+                self._end()
+            elif not self._active.is_set() or _taken_over(found, self._env, self._image):
                 self._begin(found)
 
     def _begin(self, deployment: Json) -> None:
@@ -63,13 +68,16 @@ class Operator:
         if namespace != self._namespace:
             self._watch(namespace)
         env = self._env = _environment(deployment)
+        self._image, line = _image(deployment), line_of(deployment)
+        self._end()
+        self._upgrader = Upgrader(self._api, namespace, self._caches, self._timing, line)
         # Like a new process, the controllers do not remember earlier checks.
         self._runs = {
-            "labels": Labeller(self._api, self._caches),
-            "policy": Reconciler(self._api, namespace, env, self._caches),
-            "drivers": DriverReconciler(self._api, namespace, env, self._caches),
+            "labels": Labeller(self._api, self._caches, line),
+            "policy": Reconciler(self._api, namespace, env, self._caches, line),
+            "drivers": DriverReconciler(self._api, namespace, env, self._caches, line),
             "cluster": ClusterReconciler(self._api, namespace, self._caches),
-            "upgrade": Upgrader(self._api, namespace, self._caches, self._tick),
+            "upgrade": self._upgrader,
         }
         self._active.set()
         if not self._loops:
@@ -78,6 +86,11 @@ class Operator:
                 for name, settle in LOOPS.items()
             }
         self._wake(*LOOPS)
+
+    def _end(self) -> None:
+        """End what the previous process had begun."""
+        if self._upgrader:
+            self._upgrader.close()
 
     def _run(self, name: str) -> float | None:
         return self._runs[name]()
@@ -151,15 +164,20 @@ def _environment(deployment: Json) -> dict[str, str]:
     return {entry["name"]: entry.get("value", "") for container in containers for entry in container.get("env") or []}
 
 
-def _taken_over(deployment: Json, env: dict[str, str]) -> bool:
-    """Return whether a new pod with another environment has taken the place of the old one.
+def _image(deployment: Json) -> str:
+    return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])
+
+
+def _taken_over(deployment: Json, env: dict[str, str], image: str) -> bool:
+    """Return whether a new pod with another image or environment has taken the place of the old one.
 
     As long as the new pod does not start, the old one goes on.
     """
     status = deployment.get("status") or {}
     numbers = {status.get(key, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")}
     observed = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
-    return observed and len(numbers) == 1 and _environment(deployment) != env
+    changed = (_environment(deployment), _image(deployment)) != (env, image)
+    return observed and len(numbers) == 1 and changed
 
 
 def _generation(item: Json | None) -> int | None:

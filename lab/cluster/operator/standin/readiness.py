@@ -13,8 +13,10 @@ from lab.cluster.operator.standin.operands import Json
 REVISION = "controller-revision-hash"
 
 
-def daemonset_ready(daemonset: Json, pods: t.Iterable[Json], revision: t.Callable[[], str | None]) -> bool:
-    """Judge a DaemonSet as v26.7 does.
+def daemonset_ready(
+    daemonset: Json, pods: t.Iterable[Json], revision: t.Callable[[], str | None], *, counts_updates: bool = True
+) -> bool:
+    """Judge a DaemonSet as v26.7 does. Earlier lines do not count the pods that are updated.
 
     A DaemonSet without pods to schedule counts as ready, even if no node admits its pods or its controller has not seen
     it yet.
@@ -26,6 +28,8 @@ def daemonset_ready(daemonset: Json, pods: t.Iterable[Json], revision: t.Callabl
     if status.get("numberUnavailable", 0):
         return False
     if daemonset["spec"]["updateStrategy"]["type"] != "OnDelete":
+        if not counts_updates:
+            return True
         observed = status.get("observedGeneration", 0) >= daemonset["metadata"]["generation"]
         return bool(observed and status.get("updatedNumberScheduled", 0) == desired == status.get("numberAvailable", 0))
     return _all_of_revision(list(pods), revision())

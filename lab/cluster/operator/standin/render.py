@@ -39,6 +39,13 @@ _PROCESSES = {
     "mps-control-daemon-ctr": "/usr/bin/mps-control-daemon",
 }
 """The process that a config manager sends a signal to, by the first container of its pod."""
+_STARTUP_PROBE = {
+    "initialDelaySeconds": 60,
+    "failureThreshold": 120,
+    "successThreshold": 1,
+    "periodSeconds": 10,
+    "timeoutSeconds": 60,
+}
 
 
 @dataclass(frozen=True)
@@ -233,10 +240,19 @@ def _containers(operand: Operand, site: Site, kernel: str | None) -> list[Json]:
         sidecar = {"name": "config-manager", "env": _config_manager(spec, _PROCESSES[operand.container])}
         containers.append({**sidecar, **{key: first[key] for key in ("image", "imagePullPolicy")}})
     if operand.state == "state-driver":
+        first |= _probes(own)
         containers += _sidecars(site, first)
         inputs = [[part.get(key) for key in ("name", "image", "env", "args")] for part in containers]
         first["env"] = merged(first["env"], [{"name": DIGEST, "value": _digest(inputs)}])
     return containers
+
+
+def _probes(driver: Json) -> Json:
+    """Return the probes of the driver container. The startup probe allows 21 minutes for a build."""
+    command = {"exec": {"command": ["sh", "/usr/local/bin/startup-probe.sh"]}}
+    found: Json = {"startupProbe": {**command, **_STARTUP_PROBE, **(driver.get("startupProbe") or {})}}
+    smi = {"exec": {"command": ["sh", "-c", "nvidia-smi"]}}
+    return found | {name: {**smi, **driver[name]} for name in ("livenessProbe", "readinessProbe") if driver.get(name)}
 
 
 def _config_manager(spec: Json, process: str) -> list[Json]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 import pytest
@@ -182,7 +183,8 @@ def test_gpu_feature_discovery_describes_the_gpus_once(api: Notes) -> None:
     assert labels["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3"
     assert labels["nvidia.com/cuda.driver-version.full"] == "595.91.07"
     api.written.clear()
-    labelled = make_node(labels=labels, capacity="8")
+    loaded = json.dumps({"driver": "nvcr.io/nvidia/driver:595.91.07-ubuntu24.04", "boot": ""})
+    labelled = make_node(labels=labels, capacity="8", loaded=loaded)
     assert play(api, labelled, driver(), gfd, make_pod("nvidia-device-plugin-daemonset")) == {}
 
 

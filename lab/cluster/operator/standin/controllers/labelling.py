@@ -14,6 +14,7 @@ from lab.cluster.operator.standin.cache import Cache
 from lab.cluster.operator.standin.controllers.policy import oldest
 from lab.cluster.operator.standin.drivers import OWNER, delegated, owners, upgrade_policy
 from lab.cluster.operator.standin.images import ReconcileError
+from lab.cluster.operator.standin.lines import V26_7, Line
 from lab.cluster.operator.standin.nodes import (
     PRESENT,
     STATE,
@@ -33,9 +34,10 @@ Patch = t.Mapping[str, str | None]
 class Labeller:
     """The controller of node labels."""
 
-    def __init__(self, api: Api, caches: t.Mapping[str, Cache]) -> None:
+    def __init__(self, api: Api, caches: t.Mapping[str, Cache], line: Line = V26_7) -> None:
         self._api = api
         self._caches = caches
+        self._line = line
         self._writers = concurrent.futures.ThreadPoolExecutor(WRITERS)
 
     def __call__(self) -> float | None:
@@ -53,7 +55,7 @@ class Labeller:
         if any(PRESENT in patch for node, patch in patches):
             # The next steps depend on which nodes have GPUs: the change of these labels starts another run.
             return None
-        if delegated(spec):
+        if delegated(spec) and self._line.owners:
             self._hand_over(nodes)
         self._write("annotations", self._annotations(spec, nodes))
         return None
@@ -84,7 +86,8 @@ class Labeller:
         self._write("labels", [(node, {STATE: "upgrade-required"}) for node in due])
 
     def _annotations(self, spec: Json, nodes: list[Json]) -> list[tuple[Json, Patch]]:
-        if not delegated(spec) or block(spec, "sandboxWorkloads").get("enabled"):
+        by_policy = not delegated(spec) or not self._line.own_policies
+        if by_policy or block(spec, "sandboxWorkloads").get("enabled"):
             return [(node, annotation_patch(node, spec)) for node in nodes]
         # Nodes that no driver owns keep their annotation.
         automatic = {

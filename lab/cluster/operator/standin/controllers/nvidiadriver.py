@@ -13,6 +13,7 @@ from lab.cluster.operator.standin.cache import Cache
 from lab.cluster.operator.standin.controllers.policy import oldest
 from lab.cluster.operator.standin.drivers import (
     Problem,
+    clash,
     conflict,
     daemonset_name,
     delegated,
@@ -22,6 +23,7 @@ from lab.cluster.operator.standin.drivers import (
     unsupported,
 )
 from lab.cluster.operator.standin.images import ReconcileError
+from lab.cluster.operator.standin.lines import V26_7, Line
 from lab.cluster.operator.standin.objects import ensure, failing, owned, put, ready, report
 from lab.cluster.operator.standin.operands import OPERANDS
 from lab.cluster.operator.standin.readiness import pool_ready
@@ -29,17 +31,26 @@ from lab.cluster.operator.standin.render import companions
 
 DRIVERS = "/apis/nvidia.com/v1alpha1/nvidiadrivers"
 _NOT_DELEGATED = "useNvidiaDriverCRD is not enabled in ClusterPolicy"
+_NO_POLICY = "no ClusterPolicy object found in the cluster"
 _AGAIN = 5.0
 
 
 class DriverReconciler:
     """The controller of NVIDIADrivers, from a start of the operator to its end."""
 
-    def __init__(self, api: Api, namespace: str, env: t.Mapping[str, str], caches: t.Mapping[str, Cache]) -> None:
+    def __init__(
+        self,
+        api: Api,
+        namespace: str,
+        env: t.Mapping[str, str],
+        caches: t.Mapping[str, Cache],
+        line: Line = V26_7,
+    ) -> None:
         self._api = api
         self._namespace = namespace
         self._env = env
         self._caches = caches
+        self._line = line
         self._daemonsets = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
 
     def __call__(self) -> float | None:
@@ -55,12 +66,17 @@ class DriverReconciler:
     def _one(self, driver: Json, drivers: list[Json], nodes: list[Json]) -> float | None:
         path = f"{DRIVERS}/{driver['metadata']['name']}"
         policy = oldest(self._caches["policies"].items())
-        if policy is not None and not delegated(policy["spec"]):
-            report(self._api, path, {"state": "disabled"}, failing("Reconciled", _NOT_DELEGATED), at_once=True)
+        if policy is None and not self._line.owners:
+            report(self._api, path, {"state": "notReady"}, failing("ReconcileFailed", _NO_POLICY), at_once=True)
             return None
-        problem = conflict(driver, drivers, nodes) or unsupported(driver["spec"])
+        if policy is not None and not delegated(policy["spec"]):
+            return self._leave_alone(driver, nodes, path)
+        problem = self._conflict(driver, drivers, nodes) or unsupported(driver["spec"])
         if problem:
-            report(self._api, path, {"state": "notReady"}, failing(*problem), at_once=True)
+            # Lines without owners leave the state unchanged if drivers select the same node.
+            kept = problem[0] == "ConflictingNodeSelector" and not self._line.owners
+            state = ((driver.get("status") or {}).get("state") if kept else None) or "notReady"
+            report(self._api, path, {"state": state}, failing(*problem), at_once=True)
             return None
         problem = self._missing_secret(driver["spec"])
         if problem:
@@ -69,6 +85,16 @@ class DriverReconciler:
             report(self._api, path, {"state": state}, failing(*problem), at_once=True)
             return None
         return self._deploy(driver, nodes, path)
+
+    def _conflict(self, driver: Json, drivers: list[Json], nodes: list[Json]) -> Problem | None:
+        return (conflict if self._line.owners else clash)(driver, drivers, nodes)
+
+    def _leave_alone(self, driver: Json, nodes: list[Json], path: str) -> float | None:
+        """Do what the line does for a driver that the ClusterPolicy does not want."""
+        if self._line.ignores_policy:
+            return self._deploy(driver, nodes, path)
+        report(self._api, path, {"state": "disabled"}, failing("Reconciled", _NOT_DELEGATED), at_once=True)
+        return None
 
     def _missing_secret(self, spec: Json) -> Problem | None:
         name = spec.get("secretEnv")
@@ -93,7 +119,7 @@ class DriverReconciler:
 
     def _sync(self, driver: Json, nodes: list[Json]) -> bool:
         """Write the DaemonSets for a driver's nodes. Return whether all are ready; True if there are none."""
-        wanted = pools(driver, nodes)
+        wanted = pools(driver, nodes, self._line)
         names = {daemonset_name(driver, pool) for pool in wanted}
         for item in self._caches["daemonsets"].items():
             if owned(item, driver) and item["metadata"]["name"] not in names:

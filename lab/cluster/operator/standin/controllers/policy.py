@@ -12,6 +12,7 @@ from lab.cluster.api import Api, ApiError, Json
 from lab.cluster.operator.standin.cache import Cache
 from lab.cluster.operator.standin.drivers import OWNER, delegated
 from lab.cluster.operator.standin.images import KERNEL, OS_ID, OS_VERSION, ReconcileError, os_tag
+from lab.cluster.operator.standin.lines import V26_7, Line
 from lab.cluster.operator.standin.nodes import STATE, has_nfd_labels, is_gpu_node, labels_of
 from lab.cluster.operator.standin.objects import Conditions, ensure, failing, owned, put, ready, report
 from lab.cluster.operator.standin.operands import OPERANDS, Operand
@@ -39,11 +40,19 @@ def oldest(policies: t.Iterable[Json]) -> Json | None:
 class Reconciler:
     """The controller of the ClusterPolicy, from a start of the operator to its end."""
 
-    def __init__(self, api: Api, namespace: str, env: t.Mapping[str, str], caches: t.Mapping[str, Cache]) -> None:
+    def __init__(
+        self,
+        api: Api,
+        namespace: str,
+        env: t.Mapping[str, str],
+        caches: t.Mapping[str, Cache],
+        line: Line = V26_7,
+    ) -> None:
         self._api = api
         self._namespace = namespace
         self._env = env
         self._caches = caches
+        self._line = line
         self._initialised = False
         self._warm = False
 
@@ -95,7 +104,8 @@ class Reconciler:
         if not gpu_nodes:
             return Site(self._namespace, policy, self._env)
         # The first node determines the OS of all nodes, even if they differ.
-        return Site(self._namespace, policy, self._env, os_tag(gpu_nodes[0]), self._kernels(gpu_nodes, policy["spec"]))
+        kernels = self._kernels(gpu_nodes, policy["spec"])
+        return Site(self._namespace, policy, self._env, os_tag(gpu_nodes[0], self._line), kernels)
 
     @staticmethod
     def _kernels(nodes: list[dict[str, str]], spec: Json) -> dict[str, str]:
@@ -134,8 +144,8 @@ class Reconciler:
     def _operand(self, operand: Operand, site: Site) -> bool:
         """Deploy or remove one operand, and return whether it counts as ready."""
         if operand.on_delete and delegated(site.spec):
-            # The pods and the driver stay until pods of an NVIDIADriver replace them.
-            self._remove(operand, propagationPolicy="Orphan")
+            # The pods and the driver stay until pods of an NVIDIADriver replace them. In earlier lines they go at once.
+            self._remove(operand, propagationPolicy="Orphan" if self._line.orphans else "Background")
             return True
         if not operand.enabled(site.spec):
             self._remove(operand)
@@ -155,7 +165,8 @@ class Reconciler:
             # not ready. Later the caches show it in time, with no pods to schedule, and such a DaemonSet is ready.
             return self._warm
         pods = [pod for pod in self._caches["drivers"].items() if owned(pod, present)]
-        return daemonset_ready(present, pods, lambda: self._revision(present))
+        counts = self._line.counts_updates
+        return daemonset_ready(present, pods, lambda: self._revision(present), counts_updates=counts)
 
     def _revision(self, daemonset: Json) -> str | None:
         app = daemonset["spec"]["selector"]["matchLabels"]["app"]
@@ -176,7 +187,8 @@ class Reconciler:
     def _judge(self, policy: Json, not_ready: list[str]) -> float | None:
         reasons = [f"states not ready: [{' '.join(not_ready)}]"] if not_ready else []
         nodes = self._caches["nodes"].items()
-        if delegated(policy["spec"]) and any(_upgrading(labels_of(node)) for node in nodes):
+        hands_over = delegated(policy["spec"]) and self._line.own_policies
+        if hands_over and any(_upgrading(labels_of(node)) for node in nodes):
             reasons.append(_UPGRADING)
         if reasons:
             message = "; ".join(["ClusterPolicy is not ready", *reasons])

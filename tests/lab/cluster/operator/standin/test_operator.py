@@ -13,11 +13,12 @@ import pytest
 from lab.cluster.operator.standin.operator import _taken_over
 
 
-def deployment(image: str, generation: int = 2, **status: int) -> dict[str, t.Any]:
+def deployment(image: str, generation: int = 2, own: str = "v26.3.3", **status: int) -> dict[str, t.Any]:
     env = [{"name": "DRIVER_IMAGE", "value": image}]
+    container = {"name": "gpu-operator", "image": f"nvcr.io/nvidia/gpu-operator:{own}", "env": env}
     return {
         "metadata": {"generation": generation},
-        "spec": {"template": {"spec": {"containers": [{"name": "gpu-operator", "env": env}]}}},
+        "spec": {"template": {"spec": {"containers": [container]}}},
         "status": {"observedGeneration": 2, **status},
     }
 
@@ -31,9 +32,10 @@ DONE = {"replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}
     [
         (deployment("new", **DONE), True),
         (deployment("old", **DONE), False),
+        (deployment("old", own="v26.7.0", **DONE), True),
         (deployment("new", **STUCK), False),
         (deployment("new", generation=3, **DONE), False),
     ],
 )
 def test_a_new_pod_takes_over_once_it_has_started(found: dict[str, t.Any], taken_over: bool) -> None:
-    assert _taken_over(found, {"DRIVER_IMAGE": "old"}) is taken_over
+    assert _taken_over(found, {"DRIVER_IMAGE": "old"}, "nvcr.io/nvidia/gpu-operator:v26.3.3") is taken_over

@@ -10,8 +10,7 @@ import typing as t
 
 import pytest
 
-from lab.cluster.operator.standin import images, render
-from lab.cluster.operator.standin.controllers import upgrade
+from lab.cluster.operator.standin import images, render, upgrades
 from tests.lab.cluster.operator.standin.builders import BY_STATE, Json, site
 
 
@@ -71,7 +70,7 @@ def test_resources_do_not_count_as_driver_configuration() -> None:
         render.daemonset(BY_STATE["state-driver"], site(driver=extra))["spec"]["template"]["spec"]
         for extra in ({}, {"resources": {"limits": {"cpu": "1"}}}, {"version": "v2"})
     )
-    assert upgrade.digest(plain) == upgrade.digest(limited) != upgrade.digest(other)
+    assert upgrades.digest(plain) == upgrades.digest(limited) != upgrades.digest(other)
 
 
 def test_runtime_classes() -> None:
