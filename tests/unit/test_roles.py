@@ -26,6 +26,15 @@ def load(path: Path) -> t.Any:
     return yaml.safe_load(path.read_text())
 
 
+def plays_of(playbook: Path) -> list[dict[str, t.Any]]:
+    """Return the plays of a playbook, those of the playbooks that it imports among them."""
+    found = []
+    for play in load(playbook):
+        imported = play.get("ansible.builtin.import_playbook")
+        found += plays_of(playbook.parent / imported) if imported else [play]
+    return found
+
+
 def options(role: Path) -> dict[str, t.Any]:
     return load(role / "meta" / "argument_specs.yml")["argument_specs"]["main"]["options"]
 
@@ -146,8 +155,8 @@ def test_every_task_on_the_cluster_uses_the_connection_of_gpuops_kubeconfig(role
 @pytest.mark.parametrize("role", CLUSTER_ROLES, ids=lambda role: role.name)
 def test_modules_take_the_kubeconfig_and_helm_takes_theirs(role: Path) -> None:
     written = {
-        "kubeconfig": "{{ gpuops_kubeconfig | default(omit) }}",
-        "context": "{{ gpuops_context | default(omit) }}",
+        "kubeconfig": "{{ gpuops_kubeconfig | default(omit, true) | gpuops.nvidia.from_cwd }}",
+        "context": "{{ gpuops_context | default(omit, true) }}",
     }
     helm = {"kubeconfig": "{{ __operator_connection.kubeconfig }}", "host": "{{ __operator_connection.server }}"}
     for name, defaults in connection_of(role).items():
@@ -236,7 +245,7 @@ def play_site(tmp_path: Path, plays: list[dict[str, t.Any]], **host_vars: t.Any)
 
 def test_hosts_are_interrupted_only_batch_by_batch() -> None:
     """The role host_change interrupts. host_driver does so only if nobody tells it to leave that to host_change."""
-    tasks = [task for play in load(SITE) for task in tasks_of(play.get("tasks", []))]
+    tasks = [task for play in plays_of(SITE) for task in tasks_of(play.get("tasks", []))]
     includes = [task for task in tasks if "ansible.builtin.include_role" in task]
     entry = {
         task["ansible.builtin.include_role"]["name"]: task["ansible.builtin.include_role"].get("tasks_from", "main")

@@ -1,0 +1,78 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: control_host
+short_description: Name the host that talks to the cluster, or refuse one that the run would never meet
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - Returns the variable C(gpuops_control_host), or V(localhost) if it is not set or empty.
+  - A play whose host is not in the inventory, not in the job's slice or not within the limit is skipped, and the run
+    ends as successful although nothing was done. This lookup ends such a run as failed before it begins.
+options:
+  limited:
+    description: Whether a limit (C(--limit)) that leaves out the host is refused.
+    type: bool
+    default: true
+"""
+
+EXAMPLES = r"""
+- name: Prove the GPU stack
+  hosts: "{{ lookup('gpuops.nvidia.control_host') }}"
+  gather_facts: false
+  roles:
+    - role: gpuops.nvidia.verify
+"""
+
+RETURN = r"""
+_raw:
+  description: The name of the host.
+  type: list
+  elements: str
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleLookupError
+from ansible.inventory.manager import InventoryManager
+from ansible.plugins.lookup import LookupBase
+
+
+class LookupModule(LookupBase):
+    """The lookup of this file."""
+
+    def run(
+        self, terms: list[t.Any], variables: t.Mapping[str, t.Any] | None = None, limited: bool = True
+    ) -> list[str]:
+        """Return the name of the host, or raise an error if no play can meet it."""
+        known = variables or {}
+        host, limit = str(known.get("gpuops_control_host") or "localhost"), str(known.get("ansible_limit") or "")
+        groups: t.Mapping[str, t.Sequence[str]] = known.get("groups") or {}
+        if host != "localhost" and host not in groups.get("all", ()):
+            raise AnsibleLookupError(
+                f"gpuops_control_host is {host}, and the inventory of this run has no such host. Correct the name, or "
+                "add the host. In AWX, do not slice a job that acts on a cluster."
+            )
+        if limited and limit and not _is_within(host, limit, groups):
+            raise AnsibleLookupError(
+                f"The limit {limit} leaves out {host}, which talks to the cluster, so nothing would be done. "
+                f"Add it to the limit, or run without a limit."
+            )
+        return [host]
+
+
+def _is_within(host: str, limit: str, groups: t.Mapping[str, t.Sequence[str]]) -> bool:
+    """Return whether a limit has a host. A limit in a file (``@file``) is not read."""
+    if "@" in limit:
+        return True
+    inventory = InventoryManager(loader=t.cast(t.Any, None), parse=False)
+    for group, hosts in groups.items():
+        inventory.add_group(group)
+        for name in hosts:
+            inventory.add_host(name, group)
+    inventory.reconcile_inventory()
+    return host in [found.name for found in inventory.get_hosts(pattern=limit)]

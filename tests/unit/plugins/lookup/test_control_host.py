@@ -1,0 +1,61 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible.errors import AnsibleLookupError
+from ansible_collections.gpuops.nvidia.plugins.lookup.control_host import LookupModule
+
+GROUPS = {"all": ["bastion", "gpu-0", "gpu-1"], "gpu_hosts": ["gpu-0", "gpu-1"]}
+
+
+def control_host(name: str | None, limit: str | None = None, groups: t.Any = GROUPS, **options: t.Any) -> str:
+    """Return what the lookup returns in a run with this inventory and limit."""
+    variables = {"gpuops_control_host": name, "groups": groups, **({"ansible_limit": limit} if limit else {})}
+    found = LookupModule().run([], variables, **options)
+    assert len(found) == 1
+    return str(found[0])
+
+
+@pytest.mark.parametrize("name", ["", None])
+@pytest.mark.parametrize("groups", [GROUPS, {}, None])
+def test_an_empty_answer_means_the_controller(name: str | None, groups: t.Any) -> None:
+    assert control_host(name, groups=groups) == "localhost"
+
+
+def test_a_host_of_the_inventory() -> None:
+    assert control_host("bastion") == "bastion"
+
+
+def test_a_host_that_the_inventory_or_the_slice_lacks() -> None:
+    with pytest.raises(AnsibleLookupError, match="gpuops_control_host is other, and the inventory of this run has no"):
+        control_host("other")
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("", "localhost"),
+        ("", "localhost,gpu_hosts"),
+        ("bastion", "bastion"),
+        ("bastion", "bast*"),
+        ("bastion", "all:!gpu_hosts"),
+        ("gpu-0", "gpu_hosts:&all"),
+        ("bastion", "@/a/file"),
+    ],
+)
+def test_a_limit_with_the_host(name: str, limit: str) -> None:
+    assert control_host(name, limit) == (name or "localhost")
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), [("", "gpu_hosts"), ("", "all"), ("bastion", "gpu_hosts"), ("bastion", "all:!bastion")]
+)
+def test_a_limit_without_the_host(name: str, limit: str) -> None:
+    with pytest.raises(AnsibleLookupError, match=rf"leaves out {name or 'localhost'}, which talks to the cluster"):
+        control_host(name, limit)
+    assert control_host(name, limit, limited=False) == (name or "localhost")
