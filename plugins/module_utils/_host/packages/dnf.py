@@ -41,8 +41,11 @@ _TRANSACTION_TIMEOUT_S = 3600.0
 """Building the modules takes minutes, and a transaction that is killed leaves the host with half a driver."""
 
 _RPM_FIELDS = "--queryformat=%{NAME}|%{EPOCHNUM}|%{VERSION}|%{RELEASE}|%{ARCH}|installed\\n"
+_RPM_TIMES = "--queryformat=%{NAME}|%{ARCH}|%{INSTALLTIME}|%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}\\n"
 _NAMES = ("kmod-*nvidia*", "nvidia-*", "libnvidia-*", "libnvsdm*", "nvlsm", "cuda-drivers*", catalog.LOCK_PLUGIN)
 _KERNELS = ("kernel*", "kmod-*nvidia*", "nvidia-*", "libnvidia-*", "libnvsdm*", "nvlsm", "cuda-drivers*")
+# Modules that are built for a kernel may be there several times, once for each kernel.
+_ONCE = ("kmod-*nvidia*-dkms", "nvidia-*", "libnvidia-*", "libnvsdm*", "nvlsm")
 # The names that other packagers of the driver use: RPM Fusion and ELRepo.
 _FOREIGN = ("akmod-nvidia*", "xorg-x11-drv-nvidia*", "nvidia-x11-drv*")
 _NVIDIAS = ("nvidia-driver*", "kmod-nvidia-*", "kmod-64k-nvidia-*", "nvidia-kmod-common", "libnvidia-ml")
@@ -160,9 +163,17 @@ class Dnf(Family):
                 found[name] = path
         return found
 
+    def unfinished(self) -> list[str]:
+        """Return the packages that are there twice: rpm removes the former versions last."""
+        return sorted({name for name, dummy in self._left_behind()})
+
     def apply(self, transaction: Transaction) -> None:
-        """Enable the stream, then install and remove. If that fails, the stream is as before."""
+        """Complete what was cut off, then install and remove with the stream. If that fails, it is as before."""
         before = self.host.read(STATE)
+        former = [full for dummy, full in self._left_behind()]
+        if former:
+            # Their dependencies are those of the packages that have taken their places.
+            self._done(["rpm", "--erase", "--nodeps", *former], "removed")
         try:
             for stream in transaction.streams:
                 self._enable(stream)
@@ -250,6 +261,15 @@ class Dnf(Family):
     def _rpms(self) -> list[dnf_output.Available]:
         output = self._asked(["rpm", "--query", "--all", _RPM_FIELDS], "rpm cannot list the packages")
         return dnf_output.available(output.stdout)
+
+    def _left_behind(self) -> list[tuple[str, str]]:
+        """Return name and full name of each package that a transaction has replaced and, cut off, not removed."""
+        rows = self._asked(["rpm", "--query", "--all", _RPM_TIMES], "rpm cannot list the packages").stdout.splitlines()
+        found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+        for name, arch, time, full in (row.split("|") for row in rows if row.count("|") == 3):
+            if matching([name], _ONCE):
+                found.setdefault((name, arch), []).append((int(time), full))
+        return [(name, full) for (name, dummy), same in found.items() for dummy, full in sorted(same)[:-1]]
 
     def _specs(self, transaction: Transaction) -> list[str]:
         """Return what dnf is asked to install. The name of headers has their version already."""

@@ -64,6 +64,17 @@ class ElHost(FakeHost):
         return self.answers.get(words[0], "")
 
     def _rpm(self, command: list[str]) -> str:
+        if "--erase" in command:
+            erased = command[command.index("--nodeps") + 1 :]
+            self.rpms = "".join(
+                line for line in self.rpms.splitlines(keepends=True) if self._full(line.split("|")) not in erased
+            )
+            return ""
+        if "--all" in command and "INSTALLTIME" in command[-1]:
+            rows = [line.split("|") for line in self.rpms.splitlines()]
+            return "".join(
+                f"{row[0]}|{row[4]}|{1760000000 + number}|{self._full(row)}\n" for number, row in enumerate(rows)
+            )
         if "--all" in command:
             return self.rpms
         path = command[-1]
@@ -72,6 +83,10 @@ class ElHost(FakeHost):
         if path == "/usr/lib64/libnvidia-ml.so.1":
             return "libnvidia-ml\n"
         raise OSError(f"file {path} is not owned by any package")
+
+    @staticmethod
+    def _full(row: list[str]) -> str:
+        return f"{row[0]}-{row[2]}-{row[3]}.{row[4]}"
 
     def commands_of(self, *words: str) -> list[list[str]]:
         """Return the dnf commands with these words that have run."""
@@ -208,6 +223,23 @@ def test_the_stream_is_reset_before_another_is_enabled(host: ElHost) -> None:
     assert words == [["reset", "nvidia-driver"], ["enable", "nvidia-driver:590-open"]]
     assert host.read("/etc/x") == "text" and not host.exists("/etc/y")
     assert dnf.streams().enabled == "590-open"
+
+
+def test_what_a_transaction_that_was_cut_off_has_replaced_is_removed_first(host: ElHost) -> None:
+    """The later installation counts, whether it was an upgrade or a way back. Kernels may be there several times."""
+    dnf = Dnf(host)
+    assert dnf.unfinished() == []
+    host.rpms += (
+        "nvidia-driver-cuda|3|580.95.05|1.el9|x86_64|installed\nkmod-nvidia-open-dkms|3|570.1|1.el9|x86_64|installed\n"
+        "kernel-core|0|5.14.0|500.el9|x86_64|installed\nkmod-nvidia-580|3|580.1|1.el9|x86_64|installed\n"
+        "kmod-nvidia-580|3|580.2|1.el9|x86_64|installed\nnvidia-driver-cuda|3|580.95.05|1.el9|i686|installed\n"
+    )
+    assert dnf.unfinished() == ["kmod-nvidia-open-dkms", "nvidia-driver-cuda"]
+    dnf.apply(Transaction())
+    assert [command[3:] for command in host.ran if "--erase" in command] == [
+        ["kmod-nvidia-open-dkms-580.82.07-1.el9.x86_64", "nvidia-driver-cuda-580.82.07-1.el9.x86_64"]
+    ]
+    assert dnf.unfinished() == [] and not host.commands_of("install")
 
 
 @pytest.mark.parametrize("before", [None, recorded("dnf/nvidia-driver.module")])
