@@ -61,7 +61,7 @@ _POOL: Json = {
     "node_selector": {"type": "dict"},
     **SETTINGS,
 }
-_REGISTRY: Json = {
+REGISTRY: Json = {
     "mode": {"type": "str", "choices": ["strict", "lenient", "offline"], "default": "strict"},
     "mirrors": {"type": "dict", "default": {}},
     "insecure": {"type": "list", "elements": "str", "default": []},
@@ -92,7 +92,7 @@ DECLARATION: Json = {
     "resource": {"type": "str", "choices": [POLICY, DRIVER]},
     "pools": {"type": "list", "elements": "dict", "options": _POOL},
     "purge": {"type": "bool", "default": False},
-    "registry": {"type": "dict", "default": {}, "options": _REGISTRY, "apply_defaults": True},
+    "registry": {"type": "dict", "default": {}, "options": REGISTRY, "apply_defaults": True},
     "skip": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": []},
     "force_conflicts": {"type": "bool", "default": False},
     "allow_disruption": {"type": "bool", "default": False},

@@ -170,8 +170,9 @@ def _new(name: str, spec: Json, sight: Sight, has_default: bool) -> Json:
     base = declaration.as_driver(sight.spec) if sight.policy and not sight.delegates else {}
     if not has_default:  # the ClusterPolicy's upgradePolicy is that of all NVIDIADrivers
         base.pop("upgradePolicy", None)
-    if spec.get("version") and not (base.get("repository") or spec.get("repository") or base.get("image")):
-        base |= {"repository": _REPOSITORY, "image": spec.get("image") or _IMAGE}
+    if spec.get("version"):
+        # Without an image, the API server fills in one with a registry, which does not go with a repository.
+        base = {"repository": _REPOSITORY, "image": _IMAGE, **base}
     made = ownership.merged({"driverType": "gpu", **({"default": False} if has_default else {}), **base}, spec)
     if not made.get("version") and "/" not in str(made.get("image") or ""):
         message = f"pools: {name} has no version, and an NVIDIADriver has none of its own. Set version."

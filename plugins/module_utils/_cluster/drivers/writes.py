@@ -78,9 +78,9 @@ class Plan:
 def plan(cluster: Cluster, wish: Wish, sight: Sight, force: bool) -> Plan:
     """Return the writes with what the API server says about them."""
     existing = {objects.name_of(item): item for item in sight.drivers}
-    applies = [
-        _predicted(cluster, DRIVER, name, spec, existing.get(name), force) for name, spec in wish.drivers.items()
-    ]
+    # An existing object about which nothing is said stays as it is.
+    said = {name: spec for name, spec in wish.drivers.items() if spec or name not in existing}
+    applies = [_predicted(cluster, DRIVER, name, spec, existing.get(name), force) for name, spec in said.items()]
     if wish.policy and sight.policy is not None:
         applies.append(_predicted(cluster, POLICY, objects.name_of(sight.policy), wish.policy, sight.policy, force))
     return Plan(tuple(applies), wish.delete, wish.orphan, wish.orphan_daemonsets)

@@ -11,12 +11,13 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import pools
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.impact import AT_ONCE, Effect
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.sight import Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.wish import Wish
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding, about
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import EXAMPLES, first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Findings = t.Iterator[Finding]
@@ -83,3 +84,21 @@ def _traps(wish: Wish, sight: Sight) -> Findings:
     if (sight.spec.get("sandboxWorkloads") or {}).get("enabled"):
         message = "sandboxWorkloads.enabled switches the operator's upgrades off, so no driver pod would be replaced."
         yield Finding("move", "failure", message, "Move the drivers of such a cluster by hand.")
+
+
+def emptiness(effects: t.Sequence[Effect], pods: t.Sequence[Json] | None) -> Findings:
+    """Find GPU pods on nodes that change from one NVIDIADriver to another.
+
+    The operator gives such a node its new label at once. The DaemonSet controller then deletes the old driver pod,
+    whatever limits upgrades, and nothing evicts the GPU pods. With them, the new driver cannot start.
+    """
+    moving = {effect.node for effect in effects if any(change.effect == AT_ONCE for change in effect.changes)}
+    held = [pod for pod in pods or [] if pod["spec"]["nodeName"] in moving]
+    if held:
+        found = sorted({str(pod["spec"]["nodeName"]) for pod in held})
+        message = (
+            "These nodes change their NVIDIADriver, so their driver pods are deleted at once, and the new driver "
+            f"cannot start as long as GPU pods run there: {first_few(list(map(objects.full_name, held)))}."
+        )
+        remedy = "Drain these nodes first (module node_maintenance)."
+        yield Finding("move", "failure", message, remedy, nodes=tuple(found[:EXAMPLES]), count=len(found))

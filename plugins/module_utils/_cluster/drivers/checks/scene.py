@@ -26,7 +26,8 @@ _VALIDATOR = "app=nvidia-operator-validator"
 
 def read(cluster: Cluster, sight: Sight, after: State, effects: t.Sequence[Effect]) -> Scene:
     """Return the scene. Nothing is read if no node changes."""
-    changing = {effect.node for effect in effects if effect.action != "nothing"}
+    # A node that loses its driver has no rollout.
+    changing = {effect.node for effect in effects if effect.action in ("replace", "restart")}
     interrupted = {effect.node for effect in effects if effect.interrupts}
     pools = after.grouped(sight.gpu_nodes, sight.line)
     gpu_pods = _if_permitted(lambda: _gpu_pods(cluster, sight.namespace, interrupted)) if interrupted else []
