@@ -69,6 +69,17 @@ def test_the_branch_that_is_asked_for_else_580_else_the_newest() -> None:
     assert choose(Request(), host(*OF_590), Names()) == Target(NEWEST, "590.48.01")
 
 
+def test_without_the_default_branch_the_newest_is_tried_first_and_versions_are_listed_so() -> None:
+    class More(Names):
+        def layouts(self, request: Request, observed: Observed, branch: str, flavour: str) -> list[Layout]:
+            return [Layout("nvidia", branch, flavour, ("driver",))]
+
+    observed = host(*(("driver", f"{branch}.1-1", "nvidia") for branch in (570, 590, 550, 299, 2000)))
+    assert choose(Request(), observed, More()).version == "590.1"
+    with pytest.raises(RefusedError, match=r"do not offer the driver 560\. They offer 590\.1, 570\.1, 550\.1\."):
+        choose(Request(branch="560"), observed, More())
+
+
 def test_secure_boot_takes_signed_modules_or_an_enrolled_key() -> None:
     with pytest.raises(
         RefusedError, match=r"Secure boot is on, .* no signed modules of the branch 580 for the kernel 6\.8\.0\."

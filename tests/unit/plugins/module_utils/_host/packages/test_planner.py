@@ -254,6 +254,32 @@ def test_companions_of_an_adopted_driver_have_the_names_of_its_branch() -> None:
     assert found.transaction.install == {"nvidia-fabricmanager-570": "570.133.20-1"}
 
 
+@pytest.mark.parametrize(
+    ("offered", "chosen"),
+    [
+        ("550.1-1 535.171.04-1 535.216.03-1", "535.216.03-1"),
+        ("550.1-1 535.171.04-1 535.261.03-1", "535.261.03-1"),
+        ("550.1-1 535.171.04-1", "535.171.04-1"),
+        ("550.1-1 570.2-1", "570.2-1"),
+    ],
+)
+def test_a_companion_comes_in_the_drivers_version_else_in_its_branch_else_in_the_newest(
+    offered: str, chosen: str
+) -> None:
+    persistenced = offers(f"nvidia-persistenced {offered}\n", "debian")
+    found = plan(host(persistenced, driver=OLD, installed=DEBIAN_OLD), persistence=True)
+    assert found.transaction.install == {"nvidia-persistenced": chosen}
+
+
+def test_headers_are_added_only_to_a_driver_whose_names_are_known() -> None:
+    headers = offers(f"linux-headers-{KERNEL} 6.8.0-60.63\n", "ubuntu")
+    unknown = Driver(True, "runfile", "580.95.05", "open", loaded=True)
+    assert plan(host(offers(NVIDIA, "nvidia"), headers, driver=unknown, built_for=())).transaction.install == {}
+    known = Driver(True, "nvidia", "580.95.05", "open", loaded=True)
+    install = plan(host(offers(NVIDIA, "nvidia"), headers, driver=known, built_for=())).transaction.install
+    assert f"linux-headers-{KERNEL}" in install
+
+
 def test_only_what_differs_is_named() -> None:
     found = plan(
         host(offers(NVIDIA, "nvidia"), driver=Driver(True, "nvidia", "580.95.05", "open")),

@@ -106,11 +106,12 @@ class QuietJournal(FakeHost):
     """A host whose journal has no message of the driver, and possibly none of the kernel."""
 
     newest = ""
+    no_match = NO_MATCH
 
     def run(self, command: t.Sequence[str], timeout_s: float | None = None) -> Output:
         if command[0] != "journalctl":
             return super().run(command, timeout_s)
-        return Output(self.newest) if "--lines=1" in command else NO_MATCH
+        return Output(self.newest) if "--lines=1" in command else self.no_match
 
 
 def test_a_journal_without_messages_of_the_kernel_is_no_answer(tmp_path: Path) -> None:
@@ -118,6 +119,12 @@ def test_a_journal_without_messages_of_the_kernel_is_no_answer(tmp_path: Path) -
     assert codes(host) == ([13, 31, 20034], "dmesg")
     host.newest = "2026-02-14T05:03:44+0000 kernel: audit: type=1400\n"
     assert codes(host) == ([], "journalctl")
+    for broken in (
+        Output("", "No data available", "journalctl ended with 1: No data available"),
+        Output("", "", "journalctl ended with 2: "),
+    ):
+        host.no_match = broken
+        assert codes(host) == ([13, 31, 20034], "dmesg")
 
 
 def test_dmesg_of_busybox_has_no_formats(tmp_path: Path) -> None:
@@ -208,6 +215,25 @@ def test_the_lines_of_this_boot_are_whole(tmp_path: Path) -> None:
     host.put("/var/log/kern.log", old + between + new + after)
     log, path = kernel_log(host)
     assert (log.stdout, path) == (new + after, "/var/log/kern.log")
+    newest = new.replace("Nov 22", "Nov 23")
+    host.put("/var/log/kern.log", old + between + new + after + newest)
+    assert kernel_log(host)[0].stdout == newest
+
+
+def test_a_whole_ring_buffer_counts_before_files(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, dmesg=RING)
+    host.put("/var/log/kern.log", recorded("logs/kern-rsyslog.txt"))
+    assert codes(host) == ([13, 31, 20034], "dmesg")
+
+
+def test_dmesg_is_asked_again_without_a_format_only_if_it_is_there(tmp_path: Path) -> None:
+    denied = Output(error="dmesg ended with 1: Operation not permitted")
+    host = FakeHost(tmp_path, dmesg=denied)
+    kernel_log(host)
+    assert [command for command in host.ran if command[0] == "dmesg"] == [["dmesg", "--time-format=iso"], ["dmesg"]]
+    host = FakeHost(tmp_path, dmesg=RING)
+    kernel_log(host)
+    assert [command for command in host.ran if command[0] == "dmesg"] == [["dmesg", "--time-format=iso"]]
 
 
 def test_a_journal_that_fails_is_no_answer(tmp_path: Path) -> None:
