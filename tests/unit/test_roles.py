@@ -137,7 +137,7 @@ def connection_of(role: Path) -> dict[str, t.Any]:
 CLUSTER_ROLES = [
     role
     for role in ROLES
-    if role.name in ("host_change", "mig", "operator", "preflight", "scheduling", "sharing", "verify")
+    if role.name in ("driver_container", "host_change", "mig", "operator", "preflight", "scheduling", "sharing", "verify")
 ]
 
 
