@@ -116,7 +116,22 @@ def _daemonsets(last: dict[tuple[str, str, str], t.Any]) -> Json:
         if kind != "DaemonSet" or field == "generation":
             continue
         found.setdefault(name, {})[field] = _counts(value) if field == "status" and value else value
-    return {_POOL.sub(r"\1-*", name): entry if entry.get("containers") else None for name, entry in found.items()}
+    names = {name: _POOL.sub(r"\1-*", name) for name in found}
+    twice = {short for short in names.values() if list(names.values()).count(short) > 1}
+    return {
+        short + (f" of {_owner(found[name])}" if short in twice else ""): found[name] if _exists(found[name]) else None
+        for name, short in names.items()
+    }
+
+
+def _exists(daemonset: Json) -> bool:
+    return bool(daemonset.get("containers"))
+
+
+def _owner(daemonset: Json) -> str:
+    """Return the NVIDIADriver to which a DaemonSet belongs."""
+    selector = daemonset.get("nodeSelector") or {}
+    return str(selector.get(_OWNER.removeprefix("label "), "nobody"))
 
 
 def _counts(status: Json) -> Json:
@@ -124,11 +139,14 @@ def _counts(status: Json) -> Json:
 
 
 def _labels(last: dict[tuple[str, str, str], t.Any]) -> Json:
-    """Return the operator's labels and annotations of each node, without those of discovery or of a rollout."""
+    """Return the operator's labels and annotations of each node, without those of discovery or of a rollout.
+
+    A driver manager sets labels of operands that a node lacks to nothing. They are left out too.
+    """
     nodes: Json = {}
     for (kind, name, field), value in sorted(last.items()):
         key = field.split(" ")[-1]
-        if kind == "Node" and value is not None and key.startswith(_KEPT) and key not in _OF_MIG_MANAGERS:
+        if kind == "Node" and value and key.startswith(_KEPT) and key not in _OF_MIG_MANAGERS:
             nodes.setdefault(name, {})[key] = value
     return nodes
 

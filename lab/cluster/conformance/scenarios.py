@@ -110,7 +110,7 @@ def _untaint(lab: Lab) -> None:
 def _upgrade_with_obstacles(lab: Lab) -> None:
     """Upgrade slow drivers while one node has a GPU pod that may not be evicted; then delete the pod and retry."""
     obstacle = "gpu-0003"
-    _slow_drivers(lab)
+    slow_drivers(lab)
     lab.kubectl("create", "--filename=-", stdin=json.dumps(_bare_gpu_pod(obstacle)))
     _patch({"driver": {"version": "595.99.02"}})(lab)
     lab.kubectl("wait", f"node/{obstacle}", f"--for={_UPGRADE_STATE}=upgrade-failed", "--timeout=90s")
@@ -118,9 +118,9 @@ def _upgrade_with_obstacles(lab: Lab) -> None:
     lab.kubectl("label", "node", obstacle, "nvidia.com/gpu-driver-upgrade-state=upgrade-required", "--overwrite")
 
 
-def _slow_drivers(lab: Lab) -> None:
+def slow_drivers(lab: Lab, delay: str = "1s") -> None:
     """Delay the start of new driver pods, and return when the delay has taken effect."""
-    note = 'Object{metadata: Object.metadata{annotations: {"lab.gpuops.nvidia/start-delay": "1s"}}}'
+    note = f'Object{{metadata: Object.metadata{{annotations: {{"lab.gpuops.nvidia/start-delay": "{delay}"}}}}}}'
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     is_driver = "object.metadata.?labels['app.kubernetes.io/component'].orValue('') == 'nvidia-driver'"
     spec = {
@@ -153,7 +153,8 @@ def _wait_for_slow_drivers(lab: Lab) -> None:
         time.sleep(0.2)
 
 
-def _quick_drivers(lab: Lab) -> None:
+def quick_drivers(lab: Lab) -> None:
+    """Let new driver pods start as quickly as others again."""
     lab.kubectl("delete", f"mutatingadmissionpolicy/{_SLOW}", f"mutatingadmissionpolicybinding/{_SLOW}")
 
 
@@ -204,7 +205,7 @@ SCENARIOS = (
         _upgrade_with_obstacles,
         ("failed journeys",),
         ("ready while a node is cordoned",),
-        _quick_drivers,
+        quick_drivers,
     ),
     Scenario("second-clusterpolicy", _second_policy, ("policies", "nodes"), undo=_without_second_policy),
     Scenario(
