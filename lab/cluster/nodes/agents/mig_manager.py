@@ -15,6 +15,7 @@ a manager does, and which trouble it has, never depends on that.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import threading
@@ -36,8 +37,13 @@ _PAUSABLE = ("device-plugin", "gpu-feature-discovery", "dcgm-exporter", "dcgm", 
 _AWAITED = ("nvidia-device-plugin-daemonset", "gpu-feature-discovery", "nvidia-dcgm-exporter", "nvidia-dcgm")
 _VALIDATIONS = ("nvidia-cuda-validator", "nvidia-device-plugin-validator")
 _NODES = "/api/v1/nodes"
+_LAST_SILENT = (0, 15, 0)
+"""The last version that leaves a node `pending` when pods are in its way (NVIDIA/mig-parted#484)."""
 LASTING = ("busy",)
 """The troubles that stay until somebody ends them: a process on the host does not leave a GPU by itself."""
+
+MAP_DELAY_S = 60.0
+"""How long a kubelet takes to show an edited ConfigMap in a pod that runs: its sync period."""
 
 Later = t.Callable[[float, str], None]
 """Plays a node again after some seconds."""
@@ -54,6 +60,7 @@ class Timing:
     patience: float
     """How long it waits for the pods of one operand."""
     reboot: float
+    map_delay: float = MAP_DELAY_S
 
 
 @dataclass
@@ -86,6 +93,10 @@ class Session:
     """A value that the manager has read, as long as the API server has not heard of its change."""
     trouble: str = ""
     """The trouble of that change, which the node's annotation may no longer say."""
+    shown: str | None = None
+    """What the pod shows of the ConfigMap that it mounts."""
+    edited: float | None = None
+    """When that ConfigMap was edited, if the pod does not show it yet."""
 
     def set(self, value: str) -> None:
         """Note a new value of the label. A removed label wakes nobody."""
@@ -133,6 +144,7 @@ class MigManager:
             self._sessions.pop(name, None)
             return
         session = self._session(node, pod)
+        self._show(session, pod)
         self._take(session, node, pod)
         if session.run is not None:
             self._go_on(session, session.run, node, pods, pod)
@@ -203,7 +215,7 @@ class MigManager:
         session.trouble = note(node, "mig-fault") or session.trouble
         run = Run([], labels, fault=session.trouble)
         try:
-            run.entries = self._configurations(node, pod)[value]
+            run.entries = self._configurations(session, node, pod)[value]
         except (mig.ConfigError, KeyError):
             self._finish(session, run, name, "failed")
             return
@@ -221,11 +233,23 @@ class MigManager:
         session.run = run
         self._wait(run, name, self._timing.patience)
 
-    def _configurations(self, node: Json, pod: Json) -> dict[str, list[mig.Entry]]:
+    def _configurations(self, session: Session, node: Json, pod: Json) -> dict[str, list[mig.Entry]]:
         if not _own_file(pod) and _generates(pod):
             return mig.read(mig.generated(mig.profiles_of(node)))
+        return mig.read(session.shown or "")
+
+    def _show(self, session: Session, pod: Json) -> None:
+        """Let a pod show its ConfigMap: a new pod at once, and one that runs after the kubelet's delay."""
+        if not _own_file(pod) and _generates(pod):
+            return
         texts = self._texts(pod["metadata"]["namespace"], volumes(pod).get("mig-parted-config", "")) or {}
-        return mig.read(texts.get("config.yaml", ""))
+        text, now = texts.get("config.yaml", ""), time.monotonic()
+        if text == session.shown:
+            session.edited = None
+        elif session.shown is None or (session.edited is not None and now >= session.edited + self._timing.map_delay):
+            session.shown, session.edited = text, None
+        elif session.edited is None:
+            session.edited = now
 
     def _go_on(self, session: Session, run: Run, node: Json, pods: list[Json], pod: Json) -> None:
         name, due = node["metadata"]["name"], time.monotonic() >= run.until
@@ -237,8 +261,7 @@ class MigManager:
             run.awaited.pop(0)
             self._wait(run, name, self._timing.patience)
         if run.awaited and due:
-            # The manager gives up without a word: the state and the pauses stay as they are.
-            session.run = None
+            self._give_up(session, run, name, pod)
         elif not run.awaited:
             for other in [item for app in _VALIDATIONS for item in with_app(pods, app)]:
                 self._api.delete(path(other))
@@ -266,13 +289,19 @@ class MigManager:
             self._finish(session, run, name, "failed")
             return
         if run.fault == "validator":
-            session.run = None
+            self._give_up(session, run, name, pod)
             return
         for other in with_app(pods, "nvidia-operator-validator"):
             self._api.delete(path(other))
         self._label(name, _restored(run.before))
         session.leaves_paused = True
         self._finish(session, run, name, "success")
+
+    def _give_up(self, session: Session, run: Run, name: str, pod: Json) -> None:
+        """End a run because of pods. Up to v0.15.0, the state and the pauses stay as they are, without a word."""
+        session.run = None
+        if _version(pod) > _LAST_SILENT:
+            self._finish(session, run, name, "failed")
 
     def _finish(self, session: Session, run: Run, name: str, state: str) -> None:
         restored = {} if session.leaves_paused else _restored(run.before)
@@ -330,9 +359,14 @@ def _own_file(pod: Json) -> bool:
 
 def _generates(pod: Json) -> bool:
     """Return whether a manager generates the configurations itself, as those from v0.14 on do."""
+    return _version(pod) >= (0, 14, 0)
+
+
+def _version(pod: Json) -> tuple[float, ...]:
+    """Return the version of a manager's image. One without a version counts as newer than all."""
     tag = pod["spec"]["containers"][0]["image"].rpartition(":")[2]
-    found = re.match(r"v0\.(\d+)\.", tag)
-    return found is None or int(found[1]) >= 14
+    found = re.match(r"v(\d+)\.(\d+)\.(\d+)", tag)
+    return tuple(map(int, found.groups())) if found else (math.inf,)
 
 
 def _with_reboot(pod: Json) -> bool:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan import NodePlan
@@ -31,6 +32,8 @@ class Settings:
     """Whether a workload shall run on the node."""
     puts_back: bool = False
     """Whether the operator sets a layout on a node whose label was removed."""
+    fresh_until: float = -math.inf
+    """Until when a MIG manager may not see the last edit of the layouts (monotonic seconds)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Track:
     moved: float
     version: int = 0
     """The version of the node after our last patch. An older answer says nothing."""
+    asked: float = -math.inf
+    """When this run last set the label."""
     repaired: tuple[str, ...] = ()
     tried: tuple[str, ...] = ()
     """The words of the repairs, each of which is tried once."""

@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import time
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
@@ -21,8 +23,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
     drain_options,
     wishes_of,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import plan, result
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import plan, repair, result
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.action import Settings
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import Catalog
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan import NodePlan, Stack
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.read import Reader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.result import Row
@@ -64,7 +67,8 @@ class _Call:
         self._fleet.look_elsewhere()
         stack = self._reader.stack()
         sights = {name: Sight(nodes[name]) for name in wanted}
-        plans = self._plans(sights, wanted, stack)
+        catalog = self._reader.catalog()
+        plans = self._plans(sights, wanted, stack, catalog)
         plan.check(list(plans.values()))
         changes = self._changes(nodes, plans)
         window = self._window(nodes, changes, sights)
@@ -74,12 +78,16 @@ class _Call:
         if self._cluster.check_mode:
             return self._predicted(rows, sights), self._warnings(rows)
         if any(row.todo != "nothing" for row in rows.values()):
-            own = (self._cluster, self._reader, self._fleet, self._settings(stack))
+            if changes:
+                self._await_map()
+            own = (self._cluster, self._reader, self._fleet, self._settings(stack, catalog.edited))
             self._run(Work(*own, plans, changes, window, stack.removes), rows)
         return {**result.report(rows.values()), "diff": _diff(rows, sights)}, self._warnings(rows)
 
-    def _plans(self, sights: t.Mapping[str, Sight], wanted: t.Mapping[str, str], stack: Stack) -> dict[str, NodePlan]:
-        catalog, of = self._reader.catalog(), self._fleet.holders_of
+    def _plans(
+        self, sights: t.Mapping[str, Sight], wanted: t.Mapping[str, str], stack: Stack, catalog: Catalog
+    ) -> dict[str, NodePlan]:
+        of = self._fleet.holders_of
         return {
             name: plan.plan_node(sight, wanted[name], catalog.of(name), stack, of(sight.node))
             for name, sight in sights.items()
@@ -113,12 +121,28 @@ class _Call:
             wishes = dataclasses.replace(wishes, canary=[name for name in wishes.canary if name in changes])
         return Window(list(changes), wishes, [name for name in changes if plan.is_halfway(sights[name])])
 
-    def _settings(self, stack: Stack) -> Settings:
+    def _await_map(self) -> None:
+        """Wait until the operator has given the MIG manager the ConfigMap that the ClusterPolicy names."""
+
+        def look() -> bool | None:
+            self._fleet.interruption.check()
+            return None if self._reader.missing_map() else True
+
+        if waiting.until(look, self._options["timeout"]) is None:
+            raise GpuOpsError(
+                f"The MIG manager does not use the ConfigMap {self._reader.missing_map()} after "
+                f"{self._options['timeout']} s, although the ClusterPolicy names it. Check the operator.",
+                reason="TimedOut",
+            )
+
+    def _settings(self, stack: Stack, edited: float) -> Settings:
+        left_s = edited + repair.MAP_DELAY_S - self._fleet.now
         return Settings(
             timeout_s=self._options["timeout"],
             repair=self._options["repair"],
             test=self._options["verify"],
             puts_back=stack.default == MIG_DISABLED,
+            fresh_until=time.monotonic() + left_s if left_s > 0 else -math.inf,
         )
 
     # ---- results

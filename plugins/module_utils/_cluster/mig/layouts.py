@@ -60,11 +60,12 @@ class Catalog:
     """The layouts of a fleet. ``maps`` has the text of each ConfigMap by name, None if it lacks the key.
 
     ``custom`` is the ConfigMap that the ClusterPolicy names: then all nodes use it. Else a node uses its own, which its
-    MIG manager has generated, or the one with the layouts of all models.
+    MIG manager has generated, or the one with the layouts of all models. ``edited`` is when somebody last changed the
+    custom one, in seconds since the epoch.
     """
 
-    def __init__(self, maps: t.Mapping[str, str | None], custom: str = "") -> None:
-        self._maps, self._custom = maps, custom
+    def __init__(self, maps: t.Mapping[str, str | None], custom: str = "", edited: float = 0.0) -> None:
+        self._maps, self._custom, self.edited = maps, custom, edited
         self._read: dict[str, tuple[parted.Layouts, str]] = {}
 
     def of(self, node: str) -> Source:

@@ -17,7 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan im
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import SightSlimmer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import last_write, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import candidates
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
@@ -89,7 +89,17 @@ class Reader:
             found = {name_of(item): _text(item) for item in self._cluster.pages(path, labelSelector=selector)}
         common = custom or names.MIG_LAYOUTS
         shared = self._cluster.get(f"{path}/{common}")
-        return Catalog(found | ({common: _text(shared)} if shared else {}), custom)
+        edited = last_write(shared, "data") if custom and shared else 0.0
+        return Catalog(found | ({common: _text(shared)} if shared else {}), custom, edited)
+
+    def missing_map(self) -> str:
+        """Return the ConfigMap that the ClusterPolicy names if the MIG manager does not use it yet."""
+        custom = str(self._layouts.get("name") or "")
+        path = namespaced("apps/v1", self.namespace, "daemonsets", names.MIG_MANAGER_APP)
+        daemonset = self._cluster.get(path) if custom else None
+        volumes = daemonset["spec"]["template"]["spec"].get("volumes") or [] if daemonset else []
+        used = [(volume.get("configMap") or {}).get("name") for volume in volumes]
+        return custom if daemonset and custom not in used else ""
 
     def pods(self, fleet: Fleet, chosen: t.Collection[str]) -> dict[str, list[Json]]:
         """Return the pods that must leave these nodes. Operands are left out by the API server."""

@@ -31,6 +31,14 @@ RESET_S = 2.0
 LOST_S = 45.0
 """How long the MIG manager may take to react to a new label."""
 
+MAP_DELAY_S = 120.0
+"""How long a kubelet may take to show an edited ConfigMap in a pod: its sync (a minute) and the age of its cache."""
+
+NOT_VALID = "failed to validate MIG configuration"
+"""What the MIG manager's log says when the file that it sees lacks the layout, or is invalid."""
+
+_UNREAD = "the MIG manager was started again, because its pod did not show the edited layouts yet"
+
 PODS_STAYED = ("failed to wait for pods to be deleted", "failed to restart validator pod")
 """What the MIG manager's log says when pods of operands were in the way: the GPUs have no part in such a failure."""
 
@@ -49,6 +57,26 @@ def gave_up(seen: Seen) -> Action | None:
     if not seen.settings.repair or not any(words in seen.cause for words in PODS_STAYED):
         return None
     return restart(seen, "restart", "the MIG manager was started again, because pods of operands had been in its way")
+
+
+def unread(seen: Seen) -> Action | None:
+    """Return a new try after a failure of a MIG manager whose pod does not show the last edit of the layouts yet.
+
+    A new pod shows it at once. The layout itself was found in the ConfigMap, and valid.
+    """
+    if not seen.settings.repair or not (_may_be_unread(seen) or NOT_VALID in seen.cause):
+        return None
+    return restart(seen, "unread", _UNREAD)
+
+
+def outdated(seen: Seen) -> Action | None:
+    """Return a new try after a success with the former content of an edited layout, once the edit can be seen."""
+    may_be = seen.settings.repair and _may_be_unread(seen) and seen.now >= seen.settings.fresh_until
+    return restart(seen, "unread", _UNREAD) if may_be else None
+
+
+def _may_be_unread(seen: Seen) -> bool:
+    return seen.track.asked < seen.settings.fresh_until
 
 
 def lost(seen: Seen) -> Action | None:

@@ -294,7 +294,8 @@ class Run:
         if action.repair:
             row.repaired.append(action.reason)
             track = dataclasses.replace(track, tried=(*track.tried, action.repair))
-        self._track(name, dataclasses.replace(track, step=action.step, since=now, moved=now, version=version_of(node)))
+        track = dataclasses.replace(track, step=action.step, since=now, moved=now, version=version_of(node))
+        self._track(name, dataclasses.replace(track, asked=now) if action.step == "watch" else track)
         row.wait("the MIG manager to notice its label", now)
 
     def _test(self) -> None:

@@ -86,11 +86,18 @@ def _watch(seen: Seen) -> Action:
     if sight.state == "success":
         return _go("prove")
     if sight.state == "failed":
-        return repair.left_paused(seen) or repair.gave_up(seen) or _fail(MANAGER_FAILED, is_clean=True)
+        return _failed(seen)
     waits_for = _why_waiting(seen)
     if not seen.is_stuck:
         return repair.lost(seen) or _wait(seen, waits_for)
     return repair.stuck(seen) or _fail(repair.why_stuck(seen))
+
+
+def _failed(seen: Seen) -> Action:
+    """Try again where the failure says nothing about the GPUs."""
+    tries = (repair.left_paused, repair.gave_up, repair.unread)
+    again = next(filter(None, (attempt(seen) for attempt in tries)), None)
+    return again or _fail(MANAGER_FAILED, is_clean=True)
 
 
 MANAGER_FAILED = "The MIG manager could not apply the layout (state failed)."
@@ -112,13 +119,13 @@ def _prove(seen: Seen) -> Action:
     if sight.config != seen.plan.layout or sight.is_changing or sight.state == "":
         return _go("watch")
     if sight.state == "failed":
-        return repair.left_paused(seen) or repair.gave_up(seen) or _fail(MANAGER_FAILED, is_clean=True)
+        return _failed(seen)
     if sight.paused:
         return repair.left_paused(seen) or _fail(f"Operands are paused: {', '.join(sight.paused)}. Set repair: true.")
     difference = seen.plan.differs(sight) or ("" if sight.is_ready else "it is not Ready")
     if difference:
         said = f"The MIG manager reports success, but {difference}. {PROOF_REMEDY}"
-        return _wait_or_fail(seen, f"its labels and devices: {difference}", said)
+        return repair.outdated(seen) or _wait_or_fail(seen, f"its labels and devices: {difference}", said)
     if seen.settings.test and not seen.track.tested:
         return Action("test", "prove", "a workload on one of its devices")
     return _go("restore")

@@ -39,12 +39,12 @@ def annotations_of(item: Json) -> dict[str, str]:
     return item["metadata"].get("annotations") or {}
 
 
-def last_write(item: Json) -> float:
-    """Return when an object's spec was last written, in seconds since the epoch, whoever wrote the rest later."""
+def last_write(item: Json, part: str = "spec") -> float:
+    """Return when a part of an object was last written, in seconds since the epoch, whoever wrote the rest later."""
     writes = [
         timestamp(entry.get("time"))
         for entry in item["metadata"].get("managedFields") or []
-        if entry.get("subresource") != "status" and "f:spec" in entry.get("fieldsV1", ("f:spec",))
+        if entry.get("subresource") != "status" and f"f:{part}" in entry.get("fieldsV1", (f"f:{part}",))
     ]
     return max([*writes, timestamp(item["metadata"].get("creationTimestamp"))])
 

@@ -40,7 +40,7 @@ APPS = {
 class Cluster:
     """A node whose DaemonSets follow its labels, with the API that its manager uses."""
 
-    def __init__(self, layout: str | None = "all-disabled", **environment: str) -> None:
+    def __init__(self, layout: str | None = "all-disabled", map_delay: float = 0, **environment: str) -> None:
         labels = {f"nvidia.com/gpu.deploy.{name}": "true" for name in APPS.values()}
         labels |= {CONFIG: layout} if layout else {}
         notes = {NOTE + "model": "H100", NOTE + "gpus": "2"}
@@ -55,7 +55,9 @@ class Cluster:
         self.writes: list[list[str]] = []
         self.born = 0
         self.image = "nvcr.io/nvidia/cloud-native/k8s-mig-manager:v0.15.0"
-        self.manager = MigManager(t.cast(t.Any, self), Timing(0, 0.03, 0), lambda seconds, node: None, self._texts)
+        self.manager = MigManager(
+            t.cast(t.Any, self), Timing(0, 0.03, 0, map_delay), lambda seconds, node: None, self._texts
+        )
         self._follow()
         self.settle()
         self.states.clear()
@@ -321,6 +323,41 @@ def test_an_overloaded_api_server_changes_nothing_in_what_a_manager_does(
     assert fails_at >= 5
 
 
+def custom(**layouts: int) -> Json:
+    """Return a ConfigMap with layouts of so many of the largest instance."""
+    entries = {
+        name: [{"devices": "all", "mig-enabled": True, "mig-devices": {"7g.80gb": number}}]
+        for name, number in layouts.items()
+    }
+    return {"config.yaml": yaml.safe_dump({"version": "v1", "mig-configs": entries})}
+
+
+def test_a_pod_shows_an_edited_config_map_only_after_a_while() -> None:
+    cluster = Cluster(map_delay=0.3, CONFIG_FILE="/mig-parted-config/config.yaml")
+    cluster.config_maps["custom"] = custom(one=1)
+    cluster.replace_manager()
+    cluster.settle()
+    assert cluster.change("one")[-1][0] == "success"
+    cluster.config_maps["custom"] = custom(two=1)
+    cluster.step()
+    assert cluster.change("two")[-1][0] == "failed"
+    time.sleep(0.3)
+    assert cluster.change("two")[-1][0] == "success"
+
+
+def test_a_new_pod_shows_the_config_map_as_it_is() -> None:
+    cluster = Cluster(map_delay=100, CONFIG_FILE="/mig-parted-config/config.yaml")
+    cluster.config_maps["custom"] = custom(one=1)
+    cluster.replace_manager()
+    cluster.settle()
+    cluster.config_maps["custom"] = custom(two=1)
+    cluster.step()
+    assert cluster.change("two")[-1][0] == "failed"
+    cluster.replace_manager()
+    cluster.settle()
+    assert cluster.labels[STATE] == "success"
+
+
 def test_a_gpu_stays_busy_until_the_trouble_is_cleared(cluster: Cluster) -> None:
     cluster.fault("busy")
     assert cluster.change("all-1g.10gb")[-1][0] == "failed"
@@ -343,6 +380,17 @@ def test_a_validator_that_cannot_be_deleted_leaves_the_node_pending_with_the_new
     assert cluster.change("all-4g.40gb")[-1] == ("pending", PAUSED)
     assert cluster.layout == [{"4g.40gb": 1}] * 2
     assert cluster.change("all-4g.40gb")[-1] == ("success", "true")
+
+
+@pytest.mark.parametrize(("trouble", "layout"), [("pods-stay", None), ("validator", {"4g.40gb": 1})])
+def test_a_manager_after_v0_15_0_says_that_pods_were_in_its_way(
+    cluster: Cluster, trouble: str, layout: dict[str, int] | None
+) -> None:
+    cluster.image = "nvcr.io/nvidia/cloud-native/k8s-mig-manager:v0.15.1"
+    cluster.replace_manager()
+    cluster.fault(trouble)
+    assert cluster.change("all-4g.40gb")[-1] == ("failed", "true")
+    assert cluster.layout == [layout] * 2
 
 
 def test_a_run_ends_with_the_managers_pod_and_the_next_one_starts_afresh(cluster: Cluster) -> None:

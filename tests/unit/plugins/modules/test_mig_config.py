@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import time
 import typing as t
 from pathlib import Path
 
@@ -240,6 +241,53 @@ def test_a_custom_map_that_cannot_be_used_is_named(
     api.lists[POLICIES][0]["spec"]["migManager"] = {"config": {"name": "ours"}}
     api.lists[CONFIGMAPS] = maps
     assert said in configure(layout="all-1g.10gb", **ONE).result["msg"]
+
+
+def publish(api: FakeApi, mounted: str, age_s: float) -> None:
+    """Let the ClusterPolicy name the map ``ours``, edited so long ago, and the MIG manager mount a map."""
+    api.lists[POLICIES][0]["spec"]["migManager"] = {"config": {"name": "ours"}}
+    written = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - age_s))
+    made = configmap("ours", text())
+    made["metadata"]["managedFields"] = [{"manager": "x", "time": written, "fieldsV1": {"f:data": {}}}]
+    api.lists[CONFIGMAPS] = [made]
+    mount(api, mounted)
+
+
+def mount(api: FakeApi, name: str) -> None:
+    (manager,) = [item for item in api.lists[DAEMONSETS] if item["metadata"]["name"] == "nvidia-mig-manager"]
+    manager["spec"]["template"]["spec"]["volumes"] = [{"name": "mig-parted-config", "configMap": {"name": name}}]
+
+
+def test_a_layout_that_was_published_just_now_gets_a_second_try(
+    configure: t.Callable, api: FakeApi, fleet: MigFleet
+) -> None:
+    """A kubelet shows a pod an edited ConfigMap only after a while, and a manager fails until then."""
+    for age_s, code in ((5, 0), (600, 1)):
+        publish(api, "ours", age_s)
+        fleet.trouble["gpu-0000"] = "failed"
+        run = configure(layout="all-1g.10gb", **ONE)
+        assert run.rc == code and is_free(fleet), age_s
+        fleet.settle("gpu-0000", "all-disabled")
+        said = "the MIG manager was started again, because its pod did not show the edited layouts yet"
+        assert row(run)["repaired"] == ([said] if code == 0 else [])
+
+
+def test_nothing_changes_before_the_manager_has_the_published_layouts(
+    configure: t.Callable, api: FakeApi, fleet: MigFleet
+) -> None:
+    publish(api, "default-mig-parted-config", 600)
+    late = configure(layout="all-1g.10gb", **ONE, timeout=1)
+    assert late.rc == 1 and "does not use the ConfigMap ours after 1 s" in late.result["msg"] and fleet.log == []
+    looks = 0
+
+    def follow(method: str, path: str) -> None:
+        nonlocal looks
+        looks += path.endswith("/daemonsets/nvidia-mig-manager")
+        if looks == 4:
+            mount(api, "ours")
+
+    fleet.special = follow
+    assert configure(layout="all-1g.10gb", **ONE).rc == 0 and looks >= 4
 
 
 def test_a_node_that_is_not_mig_capable_is_refused_unless_it_is_to_be_whole(

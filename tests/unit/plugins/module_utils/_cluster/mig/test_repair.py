@@ -101,3 +101,37 @@ def test_a_run_that_failed_because_of_pods_in_its_way_gets_a_second_try(step: st
     assert decide(seen(failed, step, cause=cause, settings={"repair": False})).kind == "fail"
     assert decide(seen(mig_sight(config=LAYOUT, state="failed", **PAUSED), step, cause=cause)).repair == "paused"
     assert decide(seen(failed, step, cause="Error: failed to apply MIG configuration: exit status 1")).kind == "fail"
+
+
+UNREAD = "the MIG manager was started again, because its pod did not show the edited layouts yet"
+INVALID = 'level=error msg="Error: failed to validate MIG configuration: exit status 1"'
+FRESH = {"settings": {"fresh_until": 1000.0}}
+
+
+@pytest.mark.parametrize("step", ["watch", "prove"])
+@pytest.mark.parametrize("fields", [{"cause": INVALID}, {**FRESH, "track": {"asked": 999.0}}])
+def test_a_manager_that_does_not_know_a_published_layout_gets_a_new_pod(step: str, fields: dict) -> None:
+    failed = mig_sight(config=LAYOUT, state="failed")
+    action = decide(seen(failed, step, **fields))
+    assert (action.kind, action.step, action.repair, action.reason) == ("restart", "watch", "unread", UNREAD)
+    tried = {**fields, "track": {**fields.get("track", {}), "tried": ("unread",)}}
+    assert decide(seen(failed, step, **tried)).kind == "fail", "only once"
+    off = {**fields, "settings": {**fields.get("settings", {}), "repair": False}}
+    assert decide(seen(failed, step, **off)).kind == "fail"
+
+
+def test_a_failure_long_after_the_last_edit_is_one() -> None:
+    failed = mig_sight(config=LAYOUT, state="failed")
+    assert decide(seen(failed, "watch", **FRESH, track={"asked": 1000.0})).kind == "fail"
+    assert decide(seen(failed, "watch")).kind == "fail"
+
+
+def test_a_success_with_the_former_content_of_a_layout_is_repeated_once_the_edit_can_be_seen() -> None:
+    wrong = mig_sight(config=LAYOUT, state="success")
+    early = {"settings": {"fresh_until": 1000.1}, "track": {"asked": 990.0}}
+    assert decide(seen(wrong, "prove", **early)).kind == "wait"
+    due = {**FRESH, "track": {"asked": 990.0}}
+    assert decide(seen(wrong, "prove", **due)).repair == "unread"
+    assert decide(seen(wrong, "prove", **FRESH, track={"asked": 1000.0})).kind == "wait", "it was asked after the edit"
+    off = {"settings": {"fresh_until": 1000.0, "repair": False}, "track": {"asked": 990.0}}
+    assert decide(seen(wrong, "prove", **off)).kind == "wait"

@@ -31,7 +31,7 @@ class FakeFleet:
     def each(self, ask: t.Callable[[t.Any], t.Any], items: t.Iterable[t.Any]) -> list[t.Any]:
         return [ask(item) for item in items]
 
-    def look_elsewhere(self) -> None:
+    def look_elsewhere_again(self) -> None:
         self.looks += 1
 
     def finish(self) -> None:
