@@ -269,7 +269,7 @@ class Dnf(Family):
         for name, arch, time, full in (row.split("|") for row in rows if row.count("|") == 3):
             if matching([name], _ONCE):
                 found.setdefault((name, arch), []).append((int(time), full))
-        return [(name, full) for (name, dummy), same in found.items() for dummy, full in sorted(same)[:-1]]
+        return [(name, each[1]) for (name, dummy), same in found.items() for each in sorted(same)[:-1]]
 
     def _specs(self, transaction: Transaction) -> list[str]:
         """Return what dnf is asked to install. The name of headers has their version already."""
