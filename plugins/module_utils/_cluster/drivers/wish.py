@@ -67,7 +67,8 @@ def of(options: Options, sight: Sight) -> Wish:
 def _in_policy(options: Options, sight: Sight, moves: bool) -> Wish:
     part = declaration.policy_spec(options)
     if moves:
-        carried = ownership.merged(declaration.as_policy(_settings_to_keep(options, sight)), part)
+        kept = _settings_to_keep(options, sight)
+        carried = ownership.merged(declaration.as_policy(kept) if kept else {}, part)
         # What the ClusterPolicy says already stays with its owners.
         part = ownership.merged(_different(carried, sight.spec), part)
         part = ownership.merged(part, {"driver": {"useNvidiaDriverCRD": False}})

@@ -290,13 +290,34 @@ def _operands(scene: Scene) -> Findings:
     if others:
         message = f"Operands are short of pods: {first_few(list(map(_shortage, others)))}."
         yield Finding("operands", "warning", message, "Look at the events of these DaemonSets.")
-    if not short:
+    strange = [item for item in scene.daemonsets if _has_strange_pods(item)]
+    if strange:
+        what = first_few([objects.name_of(item) for item in strange])
+        message = (
+            f"DaemonSet {what} has pods on nodes that no longer admit it, such as a node that is down. The operator "
+            "upgrades no node as long as it has."
+        )
+        remedy = (
+            "Repair or delete these nodes, or tolerate their taints (daemonsets.tolerations: [{operator: Exists}])."
+        )
+        yield Finding("operands", "failure", message, remedy)
+    if not (short or strange):
         yield Finding("operands", "ok", "Every operand has a pod on each of its nodes.")
 
 
 def _lacks_pods(daemonset: Json) -> bool:
     status = daemonset.get("status") or {}
     return int(status.get("desiredNumberScheduled") or 0) > int(status.get("currentNumberScheduled") or 0)
+
+
+def _has_strange_pods(daemonset: Json) -> bool:
+    """Return whether a driver's DaemonSet has more pods than nodes: the operator compares just these numbers.
+
+    A node that is down has a taint with the effect NoSchedule, which pods of DaemonSets do not tolerate by themselves.
+    Its pod stays, and the node no longer counts.
+    """
+    is_driver = operands.operand_name(daemonset) == operands.DRIVER.name
+    return is_driver and int((daemonset.get("status") or {}).get("numberMisscheduled") or 0) > 0
 
 
 def _shortage(daemonset: Json) -> str:

@@ -205,6 +205,16 @@ def test_a_driver_without_all_its_pods_stops_every_upgrade() -> None:
     assert found(others, "operands") == [] and len(found(others, "operands", "warning")) == 1
 
 
+def test_a_pod_on_a_node_that_is_down_stops_every_upgrade() -> None:
+    """The node's taint keeps it from being counted, and the operator compares the numbers of pods and nodes."""
+    driver, other = daemonset("nvidia-driver-daemonset", 2), daemonset("nvidia-dcgm-exporter", 2)
+    other["status"]["numberMisscheduled"] = 1
+    assert found(scene(daemonsets=[driver, other]), "operands") == []
+    driver["status"]["numberMisscheduled"] = 1
+    (item,) = found(scene(daemonsets=[driver, other]), "operands")
+    assert "nvidia-driver-daemonset has pods on nodes that no longer admit it" in item.message
+
+
 def test_nodes_without_a_validator_would_wait_for_ever() -> None:
     (item,) = found(scene(validated={"gpu-0001"}), "validators")
     assert item.nodes == ("gpu-0000",) and item.count == 1
