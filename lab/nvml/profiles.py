@@ -6,7 +6,8 @@
 
 The numbers are those that ``nvidia-smi mig -lgip`` and ``-lgipp`` print. tests/lab/nvml/recorded.json has such outputs
 from real GPUs with their sources. A start counts memory slices, of which an A30 has four and the others eight. Of a
-B200, only names, counts and copy engines are published: its memory, multiprocessors and decoders are estimates.
+B200, NVIDIA's guide has names, counts and copy engines, and users of its 1g.23gb report 20,992 MiB: the other memory
+sizes, the multiprocessors and the decoders are estimates.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ TABLES: dict[str, tuple[Profile, ...]] = {
     "h200": _eighths((18, 35, 71, 141), (16384, 33280, 71424, 143360), _HOPPER_SM, _HOPPER),
     "b200": _eighths(
         (23, 45, 90, 180),
-        (22272, 45312, 91136, 182272),
+        (20992, 45312, 91136, 182272),
         (18, 18, 30, 36, 70, 72, 148),
         "2/1/1/0 2/1/1/1 2/1/1/0 3/2/2/0 6/3/3/0 8/4/4/0 16/7/7/1",
     ),

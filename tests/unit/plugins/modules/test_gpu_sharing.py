@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
+import signal
 import typing as t
 from pathlib import Path
 
@@ -415,6 +417,50 @@ def test_a_hold_whose_answer_was_lost_is_undone(
     monkeypatch.setattr(_cluster.Cluster, "merge", merge)
     run = share(configs=[MPS], allow_disruption=True)
     assert run.rc == 1 and cordoned == [True] and is_plain(api)
+
+
+def test_a_signal_puts_back_the_nodes_in_the_middle_of_their_change(share: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("train")]
+    api.end = api.lists[ALL_PODS].remove
+    sent: list[bool] = []
+
+    def answer(method: str, path: str) -> None:
+        if labelled(api) and not sent:  # the device plugin does not act
+            sent.append(bool(node(api)["spec"].get("unschedulable")))
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    api.answer = answer
+    run = share(configs=[MPS], allow_disruption=True)
+    assert run.rc == 1 and run.result["reason"] == "Interrupted" and sent == [True]
+    assert row(run)["state"] == "changing" and not node(api)["spec"].get("unschedulable")
+    api.answer = functools.partial(play, api)
+    assert share(configs=[MPS], allow_disruption=True).rc == 0
+
+
+def test_a_kill_after_any_write_and_a_rerun_lead_to_the_configuration(share: t.Callable, api: FakeApi) -> None:
+    """Every write to the cluster is the last one of a run once. The rerun must find its way from there."""
+    last = -1
+    while True:
+        last += 1
+        share(state="absent", allow_disruption=True)
+        api.lists[ALL_PODS][:] = [workload("train")]
+        count = 0
+
+        def refuse(method: str, path: str, last: int = last) -> t.Any:
+            nonlocal count
+            play(api, method, path)
+            count += method != "GET"
+            return refusal(401, "Unauthorized") if method != "GET" and count > last else None
+
+        api.answer = refuse
+        first = share(configs=[MPS], allow_disruption=True)
+        api.answer = functools.partial(play, api)
+        if first.rc == 0:
+            break
+        again = share(configs=[MPS], allow_disruption=True)
+        assert again.rc == 0 and row(again)["state"] in ("done", "unchanged"), last
+        assert not node(api)["spec"].get("unschedulable") and not node(api)["metadata"].get("annotations"), last
+    assert last >= 6, "publish, refer, hold, evict, label, release"
 
 
 def test_a_killed_run_is_taken_up_and_the_node_is_put_back(share: t.Callable, api: FakeApi) -> None:
