@@ -157,10 +157,10 @@ publish: setup ## Publish build/archive to Galaxy, with the token in GALAXY_TOKE
 
 ##@ Housekeeping
 
-lock: ## Resolve requirements/*.in into requirements/*.txt
+lock: ## Resolve requirements/*.in into requirements/*.txt, with hashes
 	$(PYTHON_ANY) -m venv build/uv && build/uv/bin/pip --quiet install uv
-	for name in dev importer mutation; do \
-	  build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --no-header --upgrade \
+	for name in dev importer mutation oldest go; do \
+	  build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --no-header --generate-hashes --upgrade \
 	    requirements/$$name.in -o requirements/$$name.txt; \
 	done
 

