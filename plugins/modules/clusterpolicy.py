@@ -274,6 +274,12 @@ options:
       - Nodes without GPU pods need no permission.
     type: bool
     default: false
+  assume_held:
+    description:
+      - In check mode, judge as if all nodes kept their driver, as M(gpuops.nvidia.driver_hold) sees to in a real run.
+      - It has no effect outside of check mode, in which the labels of the nodes count.
+    type: bool
+    default: false
 seealso:
   - module: gpuops.nvidia.clusterpolicy_info
 """
@@ -426,6 +432,7 @@ OPTIONS: dict[str, t.Any] = {
     "wait_timeout": {"type": "int", "default": 1800},
     **PROGRESS,
     "allow_disruption": {"type": "bool", "default": False},
+    "assume_held": {"type": "bool", "default": False},
     **tolerance.OPTIONS,
 }
 

@@ -109,7 +109,9 @@ def _write(
     predicted, notes = prediction.predict(cluster, request)
     mistakes.refuse_contradictions(predicted["spec"])
     namespace, acting = options["namespace"], options["operator_version"]
-    disrupted = permission.disruption_of(cluster, namespace, request.existing, predicted["spec"], acting)
+    disrupted = permission.disruption_of(
+        cluster, namespace, request.existing, predicted["spec"], acting, assume_held=options["assume_held"]
+    )
     warning = permission.permit(disrupted, options["allow_disruption"], cluster.check_mode)
     change = changes.between(request.existing, predicted, FIELD_MANAGER)
     for sentence in (*notes, *mistakes.warnings(predicted["spec"]), *_what_stays(request, predicted), warning):

@@ -86,11 +86,13 @@ def disruption_of(
     acting: str | None = None,
     image: str | None = None,
     more: More = lambda operator: (),
+    assume_held: bool = False,
 ) -> Disruption:
     """Return what a change of the ClusterPolicy's spec interrupts. Nothing is read unless a field that matters changes.
 
     ``acting`` and ``image`` are the version and the image of the operator that will act on the change, if it is not the
-    one that runs. ``more`` are changes that come at the same time.
+    one that runs. ``more`` are changes that come at the same time. ``assume_held`` is for check mode: all nodes will
+    keep their driver.
     """
 
     def changes(operator: disruption.Operator) -> list[disruption.Change]:
@@ -102,6 +104,8 @@ def disruption_of(
     if not (is_new_operator or changes(disruption.Operator(outdated=True))):
         return Disruption()
     found = changes(_operator(cluster, namespace, acting, image))
+    if assume_held and cluster.check_mode:
+        found = [change for change in found if change.effect != disruption.EVICTS]
     return Disruption(tuple(found), _pods_on(cluster, namespace, found)) if found else Disruption()
 
 

@@ -266,3 +266,18 @@ def test_a_removal_needs_permission_while_pods_use_gpus() -> None:
     permission.permit_removal([], allowed=False)
     permission.permit_removal([pod], allowed=True)
     permission.permit_removal(None, allowed=True)
+
+
+@pytest.mark.parametrize(("check_mode", "expected"), [(True, ["toolkit.version"]), (False, ["driver.version"])])
+def test_a_check_may_assume_that_all_nodes_keep_their_driver(
+    api: FakeApi, check_mode: bool, expected: list[str]
+) -> None:
+    api.lists[ALL_PODS] = [workload("train-0", 1)]
+    before, after = (
+        policy(**driver(version), toolkit={"version": toolkit})["spec"]
+        for version, toolkit in (("580", "v1"), ("595", "v2"))
+    )
+    cluster = Cluster(api.connection, check_mode)
+    found = permission.disruption_of(cluster, "gpu-operator", {"spec": before}, after, assume_held=True)
+    assert [change.field for change in found.changes][: len(expected)] == expected
+    assert ("driver.version" in [change.field for change in found.changes]) is not check_mode
