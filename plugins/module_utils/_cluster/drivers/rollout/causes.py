@@ -22,8 +22,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_f
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _WORDS = {
-    "(force permits it)": "(upgrade_policy.podDeletion.force permits it)",
-    "(delete_emptydir_data permits it)": "(upgrade_policy.podDeletion.deleteEmptyDir permits it)",
+    "(force permits it)": "(upgrade_policy.pod_deletion.force permits it)",
+    "(delete_emptydir_data permits it)": "(upgrade_policy.pod_deletion.deleteEmptyDir permits it)",
 }
 """The permissions of node maintenance in the words of the operator's upgrade policy."""
 

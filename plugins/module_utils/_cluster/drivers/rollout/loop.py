@@ -46,7 +46,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import stag
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import windows as calendar
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Standing, Window
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import Wishes
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Options = t.Mapping[str, t.Any]
@@ -140,6 +140,9 @@ class Run:
             lacks = sight.lacks(now)
             if marks.is_of_a_user(sight.node) and lacks and not sight.is_begun:
                 row.leave_out(OF_A_USER)
+            elif sight.pod is None and nodes.is_ready(sight.node) and sight.driver.kept_away_by(sight.node):
+                taints = first_few(sight.driver.kept_away_by(sight.node))
+                row.leave_out(f"The taint {taints} keeps the driver's pod away from it.")
             elif only is not None and name not in only:
                 row.leave_out("This call is not about it.")
             elif not lacks:

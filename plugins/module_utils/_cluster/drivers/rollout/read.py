@@ -27,6 +27,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness i
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.edits import UNSEEN_S
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.following import Follower
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import is_ready
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -155,15 +156,25 @@ class Reader:
         While there is one, the operator upgrades no node, and says so in its log only.
         """
         counts = collections.Counter(pod.owner for pod in pods)
-        covered = {pod.node for pod in pods}
+        where = {pod.node for pod in pods}
         found = {}
         for name, each in self._sets.items():
             if each.automatic and counts[name] != each.desired:
-                lacking = [objects.name_of(node) for node in nodes if each.selects(node)]
-                where = first_few([node for node in lacking if node not in covered])
+                own = [node for node in nodes if each.selects(node)]
+                lacking = [objects.name_of(node) for node in own if objects.name_of(node) not in where]
+                down = [objects.name_of(node) for node in own if not is_ready(node)]
                 found[name] = f"DaemonSet {name} has {counts[name]} pods for {each.desired} nodes"
-                found[name] += f" (none on {where})" if where else ""
+                found[name] += _why_blocked(down, lacking, counts[name] > each.desired)
         return dict.fromkeys(self._sets, "; ".join(found.values())) if found else {}
+
+
+def _why_blocked(down: list[str], lacking: list[str], has_more: bool) -> str:
+    if has_more and down:
+        return (
+            f" ({first_few(down)} is down: repair it, delete the Node object, or delete its driver pod with "
+            "--grace-period=0 --force)"
+        )
+    return f" (none on {first_few(lacking)})" if lacking else ""
 
 
 def _read(follower: Follower[t.Any]) -> list[t.Any]:

@@ -20,6 +20,10 @@ _VERSION = re.compile(r"(\d+(?:\.\d+)*)(?:-|$)")
 """The beginning of a driver image's tag: a version, or the branch of a precompiled driver."""
 
 
+UNREADY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Taints of a node that is down. Pods of DaemonSets tolerate them with the effect NoExecute only."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Deletion:
     """Which pods the operator may delete from a node: ``podDeletion`` and ``drain`` of the upgrade policy."""
@@ -60,11 +64,25 @@ class DriverSet:
         return found[1] if found else ""
 
     def selects(self, node: Json) -> bool:
-        """Return whether a pod of this DaemonSet should run on a node."""
-        if not self.template or nodes.untolerated(node, self.template.get("tolerations") or []):
-            return False
+        """Return whether a node's labels ask for a pod of this DaemonSet."""
         affinity = (self.template.get("affinity") or {}).get("nodeAffinity") or {}
-        return nodes.matches(self.template.get("nodeSelector"), node) and nodes.fits_affinity(affinity, node)
+        is_given = bool(self.template)
+        return (
+            is_given and nodes.matches(self.template.get("nodeSelector"), node) and nodes.fits_affinity(affinity, node)
+        )
+
+    def kept_away_by(self, node: Json) -> list[str]:
+        """Return the node's taints that keep the DaemonSet's pod away. It tolerates no unreachable node."""
+        found = nodes.untolerated(node, self.template.get("tolerations") or [])
+        unready = [
+            each["key"]
+            for each in nodes.taints_of(node)
+            if each.get("effect") == "NoSchedule" and each["key"] in UNREADY and not self._tolerates(each)
+        ]
+        return [*(str(each["key"]) for each in found), *unready]
+
+    def _tolerates(self, taint: Json) -> bool:
+        return any(nodes.tolerates(each, taint) for each in self.template.get("tolerations") or [])
 
     def has_version(self, reported: str) -> bool:
         """Return whether a driver with this version is the one of the DaemonSet. A digest has no version to compare."""

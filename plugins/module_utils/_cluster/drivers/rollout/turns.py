@@ -43,6 +43,8 @@ def obstacle(sight: Sight, fleet: Fleet, allow_shared: bool) -> str:
         return "its kubelet to be Ready"
     if sight.driver.automatic and sight.state not in (names.UPGRADE_REQUIRED, names.UPGRADE_FAILED):
         return f"the operator to notice that its driver is outdated ({TICK_TEXT})"
+    if sight.driver.automatic and sight.blocked:
+        return f"the operator, which upgrades no node while {sight.blocked}"
     others = [purpose for purpose in hold.hold_of(sight.node).purposes if purpose != PURPOSE]
     if others:
         return f"its maintenance for {first_few(others)} to end"

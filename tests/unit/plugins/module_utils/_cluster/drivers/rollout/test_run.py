@@ -221,7 +221,7 @@ def test_a_node_that_fails_before_its_driver_is_touched_serves_on_and_is_named_w
     result = roll(cluster, max_failed="1")
     assert steps(result) == {ZERO: "done", ONE: "failed", TWO: "done"} and result.finished
     reason = result.failed[0].reason
-    assert "default/train on gpu-0001 has no controller" in reason and "podDeletion.force permits it" in reason
+    assert "default/train on gpu-0001 has no controller" in reason and "pod_deletion.force permits it" in reason
     assert "It serves with the driver before" in reason
     assert cluster.cordoned == [] and cluster.versions[ONE] == OLD
     assert (cluster.label(ONE, STATE), cluster.label(ONE, SKIP), cluster.note(ONE)) == (
@@ -456,7 +456,7 @@ def test_without_the_operators_upgrades_each_node_is_drained_and_its_pod_replace
 def test_a_pod_that_the_policy_protects_keeps_its_node_as_it_was() -> None:
     cluster = by_hand()
     cluster.add(stack.workload("bare", 0, controller=""))
-    with pytest.raises(GpuOpsError, match=r"podDeletion\.force permits it"):
+    with pytest.raises(GpuOpsError, match=r"pod_deletion\.force permits it"):
         Rollout(cluster.typed, OPTIONS, Wanted(stack.NAMESPACE)).roll()
     assert cluster.cordoned == [] and cluster.versions[ZERO] == OLD
 

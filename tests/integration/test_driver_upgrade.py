@@ -1,0 +1,208 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Drivers are upgraded on a lab with four nodes, also where nodes fail, runs are killed and the operator restarts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import typing as t
+
+import pytest
+
+from lab.cluster import Lab, Options, faults
+from tests.support.ansible import ROOT, Playbook, Run, on
+from tests.support.labs import running_lab
+
+MODULE = "gpuops.nvidia.driver_container"
+PLAYBOOK = ROOT / "playbooks" / "upgrade_driver.yml"
+FIRST, SECOND = "595.91.07", "600.10.01"
+"""The driver of the chart, and another one. Registries are not asked."""
+COMMON: dict[str, t.Any] = {
+    "registry": {"mode": "offline"}, "allow_disruption": True, "force_conflicts": True, "timeout": 60,
+}  # fmt: skip
+STATE, SKIP = "nvidia.com/gpu-driver-upgrade-state", "nvidia.com/gpu-driver-upgrade.skip"
+NOTE = "gpuops.nvidia/driver-rollout"
+ZERO, ONE, TWO, THREE = (f"gpu-{number:04}" for number in range(4))
+
+
+@pytest.fixture(scope="module")
+def fleet() -> t.Iterator[Lab]:
+    """Four H100 nodes with a ready stack, and an operator that looks at the nodes every second."""
+    with running_lab("upgrade", Options(upgrade_tick=1, validation_seconds=15, manager_patience=5)) as lab:
+        lab.deploy()
+        yield lab
+
+
+@pytest.fixture
+def healthy(fleet: Lab) -> t.Iterator[Playbook]:
+    """A fleet without faults, before and after."""
+    yield on(fleet)
+    faults.clear(fleet)
+    fleet.kubectl("delete", "pods,poddisruptionbudgets,deployments", "--all", "--namespace=default", "--wait=false")
+
+
+def items(lab: Lab) -> dict[str, t.Any]:
+    listed = json.loads(lab.kubectl("get", "nodes", "--output=json"))["items"]
+    return {item["metadata"]["name"]: item for item in listed}
+
+
+def labels(lab: Lab, key: str) -> dict[str, str]:
+    return {name: item["metadata"]["labels"].get(key, "") for name, item in items(lab).items()}
+
+
+def versions(lab: Lab) -> dict[str, str]:
+    return labels(lab, "nvidia.com/cuda.driver-version.full")
+
+
+def left_behind(lab: Lab) -> list[str]:
+    """Return what an upgrade has left on nodes: cordons, pauses, labels and notes of ours."""
+    found = []
+    for name, item in items(lab).items():
+        meta = item["metadata"]
+        found += [f"{name} is cordoned"] if item["spec"].get("unschedulable") else []
+        found += [f"{name} has {SKIP}"] if SKIP in meta["labels"] else []
+        found += [f"{name} has a note"] if NOTE in meta.get("annotations", {}) else []
+        found += [f"{name}: {key} is paused" for key, value in meta["labels"].items() if "paused-for" in value]
+    return found
+
+
+def upgrade(ansible: Playbook, version: str, **options: t.Any) -> Run:
+    return ansible.module(MODULE, version=version, **{**COMMON, "max_unavailable": "4", **options})
+
+
+def other(lab: Lab) -> str:
+    """Return the version that the nodes do not have."""
+    return SECOND if versions(lab)[ONE] == FIRST else FIRST
+
+
+def bare_pod(lab: Lab, node: str) -> None:
+    container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    spec = {"nodeName": node, "containers": [container]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"bare-{node}"}, "spec": spec}
+    lab.kubectl("create", "--namespace=default", "--filename=-", stdin=json.dumps(pod))
+
+
+def test_a_staged_upgrade_changes_nothing_twice_and_the_way_back_is_the_same(fleet: Lab, healthy: Playbook) -> None:
+    words = {f"driver_container_{key}": value for key, value in COMMON.items()}
+    words |= {"driver_container_canary": 1, "driver_container_soak": 3, "driver_container_max_unavailable": "3"}
+    version = {"driver_container_version": SECOND}
+    predicted = healthy.run(PLAYBOOK, "--check", **words, **version)
+    assert predicted.status == 0 and predicted.changed == 1, predicted.output
+    assert set(versions(fleet).values()) == {FIRST} and left_behind(fleet) == []
+    run = healthy.run(PLAYBOOK, **words, **version)
+    assert run.status == 0 and run.changed == 1, run.output
+    assert set(versions(fleet).values()) == {SECOND} and left_behind(fleet) == []
+    again = healthy.run(PLAYBOOK, **words, **version)
+    assert again.status == 0 and again.changed == 0, again.output
+    back = upgrade(healthy, FIRST)
+    assert back.status == 0 and set(versions(fleet).values()) == {FIRST}, back.output
+    forth = upgrade(healthy, SECOND)
+    assert forth.status == 0 and set(versions(fleet).values()) == {SECOND} and left_behind(fleet) == [], forth.output
+
+
+def test_every_healthy_node_is_upgraded_and_every_failed_one_named(fleet: Lab, healthy: Playbook) -> None:
+    version = other(fleet)
+    faults.driver(fleet, "image-pull-backoff", node=ZERO, version=version)
+    bare_pod(fleet, TWO)
+    run = upgrade(healthy, version, skip=["gpu_pods"], max_failed="2")
+    assert run.status == 0, run.output
+    found = versions(fleet)
+    assert (found[ONE], found[THREE], found[TWO]) == (version, version, FIRST if version == SECOND else SECOND)
+    assert f"default/bare-{TWO} on {TWO} has no controller" in run.output
+    assert "pod_deletion.force permits it" in run.output and "Its new driver does not start" in run.output
+    assert left_behind(fleet) == [f"{ZERO} is cordoned", f"{ZERO} has a note", f"{TWO} has {SKIP}", f"{TWO} has a note"]
+    stuck = healthy.module(MODULE, state="recovered", **COMMON)
+    assert stuck.status == 2 and "The cause is still there" in stuck.output, stuck.output
+    fleet.kubectl("delete", "pod", f"bare-{TWO}", "--namespace=default", "--now")
+    faults.clear(fleet)
+    healed = healthy.module(MODULE, state="recovered", **{**COMMON, "max_unavailable": "4"})
+    assert healed.status == 0, healed.output
+    assert set(versions(fleet).values()) == {version} and left_behind(fleet) == []
+
+
+@pytest.mark.parametrize("state", ["upgrade-required", "pod-restart-required", "validation-required"])
+def test_a_run_that_is_killed_is_gone_on_with(fleet: Lab, healthy: Playbook, state: str) -> None:
+    version = other(fleet)
+    options = json.dumps({"version": version, **COMMON, "max_unavailable": "2"})
+    process = healthy.command(["ansible", "localhost", "--module-name", MODULE, "--args", options])
+    deadline = time.monotonic() + 60
+    while state not in labels(fleet, STATE).values():
+        assert time.monotonic() < deadline and process.poll() is None, "the upgrade did not begin"
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    run = upgrade(healthy, version)
+    assert run.status == 0 and set(versions(fleet).values()) == {version}, run.output
+    assert left_behind(fleet) == []
+
+
+def test_the_operator_may_crash_in_the_middle(fleet: Lab, healthy: Playbook) -> None:
+    version = other(fleet)
+    options = json.dumps({"version": version, **COMMON, "max_unavailable": "2"})
+    process = healthy.command(["ansible", "localhost", "--module-name", MODULE, "--args", options])
+    deadline = time.monotonic() + 60
+    while "pod-restart-required" not in labels(fleet, STATE).values():
+        assert time.monotonic() < deadline and process.poll() is None, "the upgrade did not begin"
+        time.sleep(0.05)
+    faults.restart_operator(fleet)
+    run = healthy.finish(process, 120)
+    assert run.status == 0 and set(versions(fleet).values()) == {version} and left_behind(fleet) == [], run.output
+
+
+def test_a_node_that_is_down_is_named_and_then_holds_up_nobody(fleet: Lab, healthy: Playbook) -> None:
+    """The operator upgrades nothing while a node that is down still has a driver pod."""
+    version, options = other(fleet), {"skip": ["nodes", "operands", "validators"], "max_failed": "1", "timeout": 12}
+    faults.node(fleet, THREE, "not-ready")
+    stopped = upgrade(healthy, version, **options)
+    assert stopped.status == 2 and f"{THREE} is down: repair it" in stopped.output, stopped.output
+    pods = ("--selector=app=nvidia-driver-daemonset", f"--field-selector=spec.nodeName={THREE}")
+    fleet.kubectl("delete", "pods", "--namespace=gpu-operator", *pods, "--grace-period=0", "--force")
+    run = upgrade(healthy, version, **options)
+    assert run.status == 0 and "its kubelet to be Ready" in run.output, run.output
+    assert [name for name, found in versions(fleet).items() if found == version] == [ZERO, ONE, TWO]
+    faults.clear(fleet)
+    fleet.kubectl("wait", "--for=condition=Ready", f"node/{THREE}", "--timeout=60s")
+    rest = upgrade(healthy, version)
+    assert rest.status == 0 and left_behind(fleet) == [] and set(versions(fleet).values()) == {version}, rest.output
+
+
+def test_a_paused_rollout_goes_on_when_it_is_asked_for_again(fleet: Lab, healthy: Playbook) -> None:
+    version = other(fleet)
+    closed = upgrade(healthy, version, windows=[_never()])
+    assert closed.status == 0 and "No maintenance window is open" in closed.output, closed.output
+    assert version not in versions(fleet).values() and left_behind(fleet) == []
+    options = json.dumps({"version": version, **COMMON, "max_unavailable": "1"})
+    process = healthy.command(["ansible", "localhost", "--module-name", MODULE, "--args", options])
+    deadline = time.monotonic() + 60
+    while "pod-restart-required" not in labels(fleet, STATE).values():
+        assert time.monotonic() < deadline and process.poll() is None, "the upgrade did not begin"
+        time.sleep(0.05)
+    paused = healthy.module(MODULE, state="paused", **COMMON)
+    assert paused.status == 0, paused.output
+    ended = healthy.finish(process, 120)
+    assert ended.status == 0 and '"finished": false' in ended.output, ended.output
+    assert 0 < list(versions(fleet).values()).count(version) < 4
+    rest = upgrade(healthy, version)
+    assert rest.status == 0 and left_behind(fleet) == [] and set(versions(fleet).values()) == {version}, rest.output
+
+
+def _never() -> str:
+    """Return a window that is not open now."""
+    hour = (time.gmtime().tm_hour + 6) % 24
+    return f"{hour:02}:00-{hour:02}:30"
+
+
+def test_without_the_operators_upgrades_the_nodes_are_upgraded_by_hand(fleet: Lab, healthy: Playbook) -> None:
+    version = other(fleet)
+    run = upgrade(healthy, version, upgrade_policy={"auto_upgrade": False}, max_unavailable="2")
+    assert run.status == 0 and set(versions(fleet).values()) == {version}, run.output
+    assert left_behind(fleet) == []
+    again = upgrade(healthy, version, upgrade_policy={"auto_upgrade": False})
+    assert again.status == 0 and '"changed": false' in again.output, again.output
+    restored = healthy.module(MODULE, upgrade_policy={"auto_upgrade": True}, **COMMON)
+    assert restored.status == 0, restored.output
