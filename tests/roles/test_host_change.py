@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role host_change: permission, the node of a host, interrupted runs, proofs that fail, and the way back.
+"""The role host_change: permission, the node of a host, interrupted runs, and proofs that fail.
 
 A simulated cluster has the hosts as nodes.
 """
@@ -21,12 +21,11 @@ import yaml
 
 from lab.cluster import Lab, Options
 from lab.hosts.containers.hosts import ContainerHost
-from tests.support import drivers
+from tests.support.changes import DRAINED, HELD, IN_SERVICE, node, record_of, taints
 from tests.support.hosts import running_containers
 from tests.support.labs import running_lab
 from tests.support.plays import Plays
 
-RECORD = "/var/lib/gpuops/change.json"
 STAGE = ["Note how far the change has come", "Create the folder for the record", "Write the record"]
 TASKS = [
     "Gather the facts of the host",
@@ -59,9 +58,6 @@ CUTS = [
     if name.partition(" ")[0] in ("Write", "Drain", "Reboot", "Put", "Delete")
 ]
 """After how many tasks a run is killed. Tasks that only read are left out: they change nothing."""
-DRAINED = (True, [f"gpuops.nvidia/{name}" for name in ("initial-state.unschedulable", "maintenance.change")])
-HELD = (True, sorted([*DRAINED[1], "gpuops.nvidia/failed.change"]))
-IN_SERVICE: tuple[bool, list[str]] = (False, [])
 
 
 @pytest.fixture(scope="module")
@@ -78,25 +74,6 @@ def require_a_reboot(host: ContainerHost) -> None:
 def boots(hosts: t.Iterable[ContainerHost]) -> list[str]:
     """Return the boot id of each host."""
     return [host.boot_id for host in hosts]
-
-
-def record_of(host: ContainerHost) -> dict[str, t.Any]:
-    """Return what the role has recorded on a host, or an empty dict."""
-    return dict(json.loads(host.shell(f"cat {RECORD} 2>/dev/null || echo {{}}")))
-
-
-def node(lab: Lab, name: str) -> tuple[bool, list[str]]:
-    """Return whether a node is cordoned, and its annotations from this collection."""
-    found = json.loads(lab.kubectl("get", "node", name, "--output=json"))
-    return bool(found["spec"].get("unschedulable")), sorted(
-        key for key in found["metadata"]["annotations"] if key.startswith("gpuops.nvidia/")
-    )
-
-
-def taints(lab: Lab, name: str) -> dict[str, str]:
-    """Return the values of a node's taints, without those of Kubernetes itself."""
-    found = json.loads(lab.kubectl("get", "node", name, "--output=json"))["spec"].get("taints") or []
-    return {taint["key"]: taint.get("value", "") for taint in found if "kubernetes.io" not in taint["key"]}
 
 
 def left_by(finished: list[str]) -> tuple[bool, tuple[bool, list[str]]]:
@@ -326,50 +303,3 @@ def check_the_second_run(cases: Cases) -> None:
         "cluster is configured. Set gpuops_kubeconfig, gpuops_context or K8S_AUTH_*, or leave out the drain with "
         "host_change_drain: false."
     ), alone.output
-
-
-NEW = {
-    **drivers.DRIVER,
-    "host_driver_version": "580.105.08",
-    "host_driver_fabric_timeout": 30,
-    "host_change_allowed": True,
-    "host_change_timeout": 120,
-}
-BREAKS = "DPkg::Post-Invoke {{\"if {condition}; then find /lib/modules -name 'nvidia.ko*' -delete; depmod; fi\"}};\n"
-"""A hook of apt that makes a driver unusable after each transaction."""
-ON_NEW = "modinfo -F version nvidia | grep --quiet 580.105.08"
-
-
-def loaded(host: ContainerHost) -> str:
-    return host.shell("cat /sys/module/nvidia/version 2>/dev/null || echo none")
-
-
-def test_a_driver_that_is_not_proved_goes_back_to_the_former_one(cluster: Lab, tmp_path: Path) -> None:
-    """On one host only the new driver is broken, on the other the former one, too. Repaired, both get the new one."""
-    with running_containers("back", {"debian": 2}) as hosts:
-        plays = Plays(hosts, tmp_path, cluster)
-        once, always = plays.hosts
-        for host, condition in ((once, ON_NEW), (always, "true")):
-            host.shell("echo blacklist nouveau > /etc/modprobe.d/test.conf && update-initramfs -u")
-            drivers.install_with_apt(host)
-            host.shell(f"cat > /etc/apt/apt.conf.d/99breaks <<'END'\n{BREAKS.format(condition=condition)}END")
-
-        run = plays.run("host_driver", "host_change", host_driver_leave=True, **NEW)
-
-        assert run.status != 0, run.output
-        assert [loaded(host) for host in plays.hosts] == ["580.95.05", "none"], run.output
-        states = [node(cluster, plays.node(host.name)) for host in plays.hosts]
-        assert states == [IN_SERVICE, HELD], run.output
-        assert f"{once.name} is back in service with " in run.output and "because the change failed: " in run.output
-        assert f"{always.name} is not fit for service: " in run.output
-        assert "The way back to the former driver failed, too: " in run.output
-        assert (record_of(once), record_of(always)["stage"]) == ({}, "failed")
-
-        for host in plays.hosts:
-            host.run("rm", "/etc/apt/apt.conf.d/99breaks")
-        again = plays.run("host_change", **NEW)
-
-        assert again.status == 0, again.output
-        assert [loaded(host) for host in plays.hosts] == ["580.105.08"] * 2
-        assert [node(cluster, plays.node(host.name)) for host in plays.hosts] == [IN_SERVICE] * 2
-        assert not any(taints(cluster, plays.node(host.name)) for host in plays.hosts)

@@ -79,16 +79,22 @@ class Plays:
         """Run the plays of a playbook for the hosts that ``limit`` selects."""
         return self._run(self._ansible, path, limit, (), variables)
 
-    def cut(self, role: str, host: ContainerHost | VmHost, after: int | str, **variables: t.Any) -> list[str]:
+    def cut(
+        self, role: str, host: ContainerHost | VmHost, after: int | str, within: str | None = None, **variables: t.Any
+    ) -> list[str]:
         """Run a role on one host and kill it after this many of its tasks, or after the first task of this name.
 
-        The result is the finished tasks.
+        The result is the finished tasks. With ``within``, only the tasks of that role count, which the role includes.
         """
         log = self.folder / f"{host.name}.log"
         log.write_text("")
         ansible = Playbook(self._ansible.environment["K8S_AUTH_KUBECONFIG"], NO_CLUSTER)
         ansible.environment |= {"ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS)}
-        ansible.environment |= {"POWER_CUT_ROLE": role, "POWER_CUT_AFTER": str(after), "POWER_CUT_LOG": str(log)}
+        ansible.environment |= {
+            "POWER_CUT_ROLE": within or role,
+            "POWER_CUT_AFTER": str(after),
+            "POWER_CUT_LOG": str(log),
+        }
         run = self._run(ansible, self._play([role]), host.name, (), variables)
         assert run.status == -9, run.output
         return log.read_text().splitlines()
