@@ -78,7 +78,7 @@ def parse(windows: t.Sequence[str], time_zone: str) -> Windows:
     """Return the windows that a user has written."""
     try:
         zone = zoneinfo.ZoneInfo(time_zone)
-    except (ValueError, OSError) as e:
+    except (KeyError, ValueError, OSError) as e:  # ZoneInfoNotFoundError is a KeyError
         message = f"time_zone is {time_zone!r}: give a name of the time zone database, such as Europe/Berlin."
         raise GpuOpsError(message, reason="Invalid") from e
     return Windows(tuple(map(_hours, windows)), zone, ", ".join(windows))
