@@ -17,7 +17,11 @@ export PATH=$PWD/build/bin:$PWD/.venv/bin:/usr/local/bin:/usr/bin:/bin
 
 # ansible-test downloads pip for its virtual environments. Put a script that installs pip from this Python and the
 # package index into its cache, where it looks first.
-cache=${HOME}/.ansible/test/cache
+# This project has a home folder of its own for it: other projects must not run that script.
+mkdir -p build/home
+ln -sfn "${XDG_CACHE_HOME:-$HOME/.cache}" build/home/.cache
+export HOME=$PWD/build/home
+cache=$HOME/.ansible/test/cache
 mkdir -p "$cache"
 pip=$($python - <<'EOF'
 import pathlib, re
