@@ -71,10 +71,12 @@ options:
       - What the run will do. The check C(permissions) asks whether the user may do it.
       - V(deploy) installs or upgrades the stack, and V(quota) also creates a ResourceQuota for critical pods, as GKE
         needs. V(remove) removes the stack, V(verify) proves it, and V(drain) drains nodes.
+      - V(uninstall) removes, after V(remove), what the stack leaves in the cluster.
+      - V(driver) declares and rolls out drivers.
       - V(mig) gives nodes MIG layouts, V(sharing) lets pods share GPUs, and V(scheduling) says who gets them.
     type: list
     elements: str
-    choices: [deploy, remove, quota, verify, drain, mig, sharing, scheduling]
+    choices: [deploy, remove, uninstall, quota, verify, drain, driver, mig, sharing, scheduling]
     default: [deploy, verify]
   skip:
     description: Checks to leave out.
