@@ -1,0 +1,175 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import marks
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import Holder
+
+from tests.unit.fakes import stack
+from tests.unit.fakes.drivers import FOUND_CORDONED, SKIP, STATE
+from tests.unit.fakes.stack import NOW, Json
+
+
+def node(state: str = "upgrade-required", note: str = "", skip: bool | None = None, cordoned: bool = False) -> Json:
+    made = stack.node()
+    made["metadata"]["resourceVersion"] = "7"
+    made["metadata"]["annotations"] = {marks.NOTE: note} if note else {}
+    made["metadata"]["labels"] |= {STATE: state}
+    if skip if skip is not None else bool(note) and not note.startswith("turn"):
+        made["metadata"]["labels"][SKIP] = "true"
+    made["spec"] = {"unschedulable": True} if cordoned else {}
+    return made
+
+
+def nobody(dummy: Json) -> list[Holder]:
+    return []
+
+
+def parts(patch: Json | None) -> tuple[Json, str | None, t.Any]:
+    """Return the labels, the kind of the note and the cordon of a patch."""
+    assert patch is not None and patch["metadata"]["resourceVersion"] == "7"
+    text = patch["metadata"].get("annotations", {}).get(marks.NOTE)
+    return patch["metadata"]["labels"], text and text.partition(" ")[0], patch.get("spec", {}).get("unschedulable", "")
+
+
+def test_a_note_says_what_when_and_why() -> None:
+    note = marks.note_of(node(note=str(marks.Note("failed", NOW, "the image\nis gone."))))
+    assert note == marks.Note("failed", NOW, "the image is gone")
+    assert marks.note_of(node()) is None
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "held yesterday", "turned 2026-01-01T00:00:00Z"])
+def test_a_note_that_nobody_can_read_keeps_a_node_back(text: str) -> None:
+    unreadable = node(skip=True)
+    unreadable["metadata"]["annotations"] = {marks.NOTE: text}
+    note = marks.note_of(unreadable)
+    assert note is not None and note.kind == "held" and marks.is_ours(unreadable)
+
+
+def test_a_label_without_a_note_is_a_users() -> None:
+    assert marks.is_of_a_user(node(skip=True)) and not marks.is_ours(node(skip=True))
+    assert marks.is_ours(node(note="held")) and not marks.is_of_a_user(node(note="held"))
+    assert not marks.is_ours(node()) and not marks.is_of_a_user(node())
+
+
+@pytest.mark.parametrize(
+    ("begun", "made"),
+    [
+        (True, node("cordon-required")),
+        (True, node("validation-required", "held 2026-01-01T00:00:00Z")),
+        (True, node(note="turn 2026-01-01T00:00:00Z")),
+        (False, node(note="turn 2026-01-01T00:00:00Z", skip=True)),
+        (False, node("upgrade-done", "turn 2026-01-01T00:00:00Z")),
+        (False, node("upgrade-failed", "turn 2026-01-01T00:00:00Z")),
+        (False, node()),
+    ],
+)
+def test_a_node_is_begun_once_it_has_its_turn_or_the_operator_works_on_it(begun: bool, made: Json) -> None:
+    assert marks.is_begun(made) is begun
+
+
+def test_a_node_is_kept_back_once() -> None:
+    assert parts(marks.hold_patch(node(), NOW)) == ({SKIP: "true"}, "held", "")
+    assert marks.hold_patch(node(note="held 2026-01-01T00:00:00Z"), NOW) is None
+    assert marks.hold_patch(node(skip=True), NOW) is None, "a user's label stays a user's"
+    assert marks.hold_patch(node("drain-required"), NOW) is None, "an upgrade that has begun is not stopped"
+
+
+def test_asking_again_ends_a_pause_and_takes_a_failed_node_along() -> None:
+    for kind in ("paused", "failed"):
+        assert parts(marks.hold_patch(node(note=f"{kind} 2026-01-01T00:00:00Z why"), NOW))[1] == "held"
+
+
+def test_a_pause_concerns_nodes_that_have_not_begun() -> None:
+    assert parts(marks.pause_patch(node(note="held 2026-01-01T00:00:00Z"), NOW)) == ({SKIP: "true"}, "paused", "")
+    assert marks.pause_patch(node(note="paused 2026-01-01T00:00:00Z"), NOW) is None
+    assert marks.pause_patch(node(skip=True), NOW) is None
+    assert marks.pause_patch(node("drain-required"), NOW) is None
+
+
+def test_a_turn_takes_the_label_off_and_cordons() -> None:
+    assert parts(marks.turn_patch(node(note="held 2026-01-01T00:00:00Z"), NOW)) == ({SKIP: None}, "turn", True)
+
+
+def test_a_failed_node_is_sent_back_to_the_beginning() -> None:
+    patch = marks.turn_patch(node("upgrade-failed", "failed 2026-01-01T00:00:00Z", skip=False, cordoned=True), NOW)
+    assert parts(patch) == ({STATE: "upgrade-required"}, "turn", True)
+    assert FOUND_CORDONED not in (patch or {})["metadata"]["annotations"], "that cordon was the operator's"
+
+
+def test_the_cordon_of_somebody_else_is_noted_for_the_operator() -> None:
+    patch = marks.turn_patch(node(note="held 2026-01-01T00:00:00Z", cordoned=True), NOW)
+    notes = (patch or {})["metadata"]["annotations"]
+    assert notes[FOUND_CORDONED] == "true" and notes[marks.NOTE].endswith(marks.FOUND_CORDONED)
+    known = node(note="held 2026-01-01T00:00:00Z", cordoned=True)
+    known["metadata"]["annotations"][FOUND_CORDONED] = "true"
+    notes = (marks.turn_patch(known, NOW) or {})["metadata"]["annotations"]
+    assert FOUND_CORDONED not in notes and notes[marks.NOTE].endswith(marks.FOUND_CORDONED)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        node("upgrade-done", "held 2026-01-01T00:00:00Z"),
+        node(note="paused 2026-01-01T00:00:00Z"),
+        node(note="turn 2026-01-01T00:00:00Z"),
+        node(skip=True),
+    ],
+)
+def test_nobody_gets_a_turn_early_twice_or_against_somebodys_wish(made: Json) -> None:
+    assert marks.turn_patch(made, NOW) is None
+
+
+def test_a_parked_node_serves_and_waits_for_another_try() -> None:
+    patch = marks.park_patch(node("upgrade-failed", cordoned=True), NOW, "bare pod", nobody)
+    assert parts(patch) == ({SKIP: "true", STATE: "upgrade-required"}, "failed", None)
+
+
+def test_a_parked_node_keeps_a_cordon_that_others_need() -> None:
+    busy = Holder("kured", "lock")
+    made = marks.park_patch(node("upgrade-failed", cordoned=True), NOW, "why", lambda dummy: [busy])
+    assert "spec" not in (made or {})
+    found = node("upgrade-failed", cordoned=True)
+    found["metadata"]["annotations"][FOUND_CORDONED] = "true"
+    assert "spec" not in (marks.park_patch(found, NOW, "why", nobody) or {})
+    held = node("upgrade-failed", cordoned=True)
+    held["metadata"]["annotations"][hold.PURPOSE_PREFIX + "reboot"] = "2026-01-01T00:00:00Z here run"
+    assert "spec" not in (marks.park_patch(held, NOW, "why", nobody) or {})
+
+
+def test_a_failure_is_noted_once() -> None:
+    patch = marks.fail_patch(node("upgrade-failed", cordoned=True), NOW, "the image is gone")
+    assert parts(patch) == ({}, "failed", "")
+    noted = node("upgrade-failed", str(marks.Note("failed", NOW, "the image is gone")), skip=False)
+    assert marks.fail_patch(noted, NOW + 5, "the image is gone") is None
+
+
+def test_a_done_node_loses_label_and_note_unless_a_wave_needs_the_note() -> None:
+    assert parts(marks.done_patch(node("upgrade-done", "held 2026-01-01T00:00:00Z"), NOW)) == ({SKIP: None}, None, "")
+    kept = marks.done_patch(node("upgrade-done", "turn 2026-01-01T00:00:00Z"), NOW, keeps=True)
+    assert parts(kept) == ({}, "done", "")
+    assert marks.done_patch(node("upgrade-done", "done 2026-01-01T00:00:00Z", skip=False), NOW, keeps=True) is None
+    assert marks.done_patch(node("upgrade-done", skip=True), NOW) is None, "a user's label stays"
+
+
+def test_letting_go_removes_what_is_ours_only() -> None:
+    assert parts(marks.let_go_patch(node(note="held 2026-01-01T00:00:00Z"))) == ({SKIP: None}, None, "")
+    assert marks.let_go_patch(node(skip=True)) is None
+
+
+def test_operands_that_stayed_paused_get_their_value_back() -> None:
+    key, plugin = "nvidia.com/gpu.deploy.dcgm", "nvidia.com/gpu.deploy.device-plugin"
+    paused = node("upgrade-done")
+    paused["metadata"]["labels"] |= {key: "paused-for-driver-upgrade", plugin: "mine_paused-for-driver-upgrade"}
+    assert marks.paused_operands(paused) == {key: "true", plugin: "mine"}
+    assert (marks.unpause_patch(paused) or {})["metadata"]["labels"] == {key: "true", plugin: "mine"}
+    paused["metadata"]["labels"][STATE] = "pod-restart-required"
+    assert marks.paused_operands(paused) == {} and marks.unpause_patch(paused) is None, "the upgrade needs them away"
+    paused["metadata"]["labels"] |= {STATE: "upgrade-done", key: "paused-for-mig-change", plugin: "true"}
+    assert marks.unpause_patch(paused) is None, "that pause is the MIG manager's"
