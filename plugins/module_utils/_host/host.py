@@ -180,7 +180,7 @@ class Host:
         folder, name = os.path.split(self.path(path))
         draft = None
         try:
-            os.makedirs(folder, exist_ok=True)
+            os.makedirs(folder, mode=0o755, exist_ok=True)
             descriptor, draft = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(text)

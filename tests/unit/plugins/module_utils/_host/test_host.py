@@ -156,3 +156,12 @@ def test_a_hanging_command_is_abandoned_and_its_output_kept(own: bool) -> None:
     output = Host().run(command, timeout_s=0.5) if own else Host(timeout_s=0.5).run(command)
     assert time.monotonic() - started < 10
     assert (output.stdout, output.error) == ("partial\n", "sh did not answer within 0.5 s")
+
+
+def test_a_new_folder_is_only_its_owners_to_write_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Host(str(tmp_path)).write("/etc/gpuops/file", "text")
+    finally:
+        os.umask(before)
+    assert [(tmp_path / path).stat().st_mode & 0o777 for path in ("etc/gpuops", "etc/gpuops/file")] == [0o755, 0o644]

@@ -312,6 +312,10 @@ def test_a_lost_gpu_before_the_xml_of_the_others() -> None:
         (Output(error="nvidia-smi is not installed"), "nvidia-smi is not installed"),
         (Output("No devices were found\n"), "nvidia-smi printed no XML"),
         (
+            Output('<?xml version="1.0" ?><!DOCTYPE x [<!ENTITY a "b">]><nvidia_smi_log></nvidia_smi_log>'),
+            "nvidia-smi printed XML with entities, which it never does",
+        ),
+        (
             Output('<?xml version="1.0" ?><nvidia_smi_log><gpu></nvidia_smi_log>'),
             "nvidia-smi printed broken XML: mismatched tag: line 1, column 45",
         ),
