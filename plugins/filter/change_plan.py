@@ -16,8 +16,8 @@ options:
   _input:
     description:
       - What was found. C(host) is its name, C(facts) are its facts, C(record) is what an earlier run has recorded
-        there (empty without one), C(driver) is the plan of the role C(host_driver), and C(reboots) are further reasons
-        for a reboot, such as those that check mode predicts.
+        there (empty without one), C(driver) is the plan of the role C(host_driver), C(kernel) that of the role
+        C(host_kernel), and C(reboots) are further reasons for a reboot, such as those that check mode predicts.
       - C(nodes) is the result of M(gpuops.nvidia.host_nodes_info).
     type: dict
     required: true
@@ -59,6 +59,9 @@ _value:
     change:
       description: Whether the driver, its services or the container runtimes change.
       type: bool
+    kernel:
+      description: Whether the host gets another kernel.
+      type: bool
     finish:
       description: Whether only the proof is left, and the node is to be put back.
       type: bool
@@ -79,6 +82,7 @@ _value:
     reason: ""
     reasons: ["The kernel runs without the configured arguments iommu=pt"]
     change: false
+    kernel: false
     finish: false
     back: false
     stage: ""
@@ -107,6 +111,7 @@ def change_plan(found: Json, allowed: bool | None = None, drain: bool = True) ->
         "reason": "",
         "reasons": reasons,
         "change": bool(_interruptions(found, stage)),
+        "kernel": bool(_of_kernel(found)) and stage != BACK,
         "finish": bool(stage) and (not reasons or allowed is False),
         "back": stage == BACK,
         "stage": stage,
@@ -135,12 +140,25 @@ def _interruptions(found: Json, stage: str) -> list[str]:
     return ["An earlier run did not finish the change of the driver"] if is_incomplete else []
 
 
+def _of_kernel(found: Json) -> list[str]:
+    """Return why the kernel changes: another one is wanted for the next boot, or runs until then."""
+    kernel = found.get("kernel") or {}
+    if not (kernel.get("changed") or kernel.get("reboot_required")):
+        return []
+    return [f"The kernel {kernel['release']} is wanted, and {kernel['running']} runs"]
+
+
+def _refused(found: Json) -> str:
+    """Return why the wanted driver or kernel cannot be had, or an empty string."""
+    plans = (found.get("driver") or {}, found.get("kernel") or {})
+    return next((str(plan["refused"]) for plan in plans if plan.get("refused")), "")
+
+
 def _reasons(found: Json, stage: str) -> list[str]:
-    driver = found.get("driver") or {}
-    refused = [driver["refused"]] if driver.get("refused") else []
+    refused = [_refused(found)] if _refused(found) else []
     reboots = [*(found["facts"]["reboot"]["reasons"] or []), *(found.get("reboots") or [])]
     back = [_LEFT_BACK] if stage == BACK else []
-    every = [*refused, *_interruptions(found, stage), *reboots, *back]
+    every = [*refused, *_interruptions(found, stage), *_of_kernel(found), *reboots, *back]
     return list(dict.fromkeys(reason.rstrip(".") for reason in every))
 
 
@@ -166,9 +184,8 @@ def _undrained(row: Json, drain: bool) -> str:
 
 
 def _refusal(found: Json, plan: Json, allowed: bool | None, row: Json) -> str:
-    refused = (found.get("driver") or {}).get("refused")
-    if refused:
-        return str(refused)
+    if _refused(found):
+        return _refused(found)
     if allowed is not None or plan["finish"]:
         return ""
     remedy = "Set host_change_allowed to true to let it happen, or to false to go on without it."

@@ -61,6 +61,7 @@ Reason = t.Literal[
     "BootLoader",
     "DriverRefused",
     "InUse",
+    "KernelRefused",
     "Initramfs",
     "ModuleNotLoaded",
     "NoSpace",

@@ -96,7 +96,7 @@ EXAMPLES = r"""
 
 - name: Tell what stays
   ansible.builtin.debug:
-    msg: "{{ removal.left }}"
+    msg: "{{ removal.report }}"
 """
 
 RETURN = r"""
@@ -133,6 +133,15 @@ left:
       description: How it goes. Empty if it should stay.
       type: str
       sample: Add crds to remove (uninstall_remove in the role uninstall).
+report:
+  description: What stays, as a sentence for each entry of RV(left).
+  returned: success
+  type: list
+  elements: str
+  sample:
+    - >-
+      CRDs (clusterpolicies.nvidia.com): Their removal was not asked for (crds). Add crds to remove (uninstall_remove in
+      the role uninstall).
 gpu_pods:
   description: Number of running pods that use a GPU, or null if this user may not list pods.
   returned: success, or failure because of them

@@ -101,9 +101,10 @@ class Fleet:
 
     def __post_init__(self) -> None:
         (self.folder / "state").mkdir()
-        (self.folder / "playbooks" / "tasks").mkdir(parents=True)
+        for name in ("tasks", "parts"):
+            (self.folder / "playbooks" / name).mkdir(parents=True)
         (self.folder / "playbooks" / "meta").symlink_to(ROOT / "playbooks" / "meta")
-        for path in [ROOT / "playbooks" / "site.yml", *(ROOT / "playbooks" / "tasks").iterdir()]:
+        for path in [ROOT / "playbooks" / "site.yml", *(ROOT / "playbooks").glob("*s/*.yml")]:
             text = re.sub(r"(name|role): gpuops\.nvidia\.", r"\1: ", path.read_text())
             (self.folder / path.relative_to(ROOT)).write_text(text)
         for role, files in ROLES.items():
@@ -130,6 +131,7 @@ class Fleet:
             env={name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
             | {
                 "ANSIBLE_COLLECTIONS_PATH": str(Path(sys.prefix) / "share"),
+                "ANSIBLE_ROLES_PATH": str(self.folder / "playbooks" / "roles"),
                 "ANSIBLE_FORKS": "16",
                 "ANSIBLE_NOCOLOR": "1",
             },

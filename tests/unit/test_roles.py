@@ -147,6 +147,7 @@ CLUSTER_ROLES = [
         "preflight",
         "scheduling",
         "sharing",
+        "uninstall",
         "verify",
     )
 ]
@@ -175,6 +176,9 @@ def test_modules_take_the_kubeconfig_and_helm_takes_theirs(role: Path) -> None:
         assert defaults == (helm if name.startswith("kubernetes.core.helm") else written), name
 
 
+_ON_HOSTS = ("gpu_facts", "package_hold", "mig_partition", "kernel_packages")
+
+
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_the_plays_in_the_readme_target_the_hosts_that_their_tasks_need(role: Path) -> None:
     cluster = {f"gpuops.nvidia.{name}" for name in load(ROOT / "meta" / "runtime.yml")["action_groups"]["k8s"]}
@@ -182,7 +186,7 @@ def test_the_plays_in_the_readme_target_the_hosts_that_their_tasks_need(role: Pa
     plays = [play for block in re.findall(r"```yaml\n(.*?)```", text, re.S) for play in yaml.safe_load(block)]
     for name, play in zip(load(role / "meta" / "readme.yml")["plays"], plays, strict=True):
         modules = {key for task in entry_point(role, name) if "delegate_to" not in task for key in task}
-        on_host = bool({f"gpuops.nvidia.{name}" for name in ("gpu_facts", "package_hold", "mig_partition")} & modules)
+        on_host = bool({f"gpuops.nvidia.{name}" for name in _ON_HOSTS} & modules)
         assert on_host != bool(modules & {*cluster, "gpuops.nvidia.operator_chart_info"}), name
         assert (play["hosts"], play.get("become", False)) == (("gpu_hosts", True) if on_host else ("localhost", False))
 
@@ -234,13 +238,21 @@ def test_the_defaults_of_variables_without_a_role_are_those_of_their_specs() -> 
         *ROOT.glob("roles/*/defaults/main.yml"),
         *ROOT.glob("roles/*/tasks/main.yml"),
     ]
-    found = [use for path in paths for use in re.findall(r"\b(gpuops_\w+) \| default\('?(\w+)'?\)", path.read_text())]
+    found = [
+        use
+        for path in paths
+        for use in re.findall(r"\b(gpuops_\w+) \| default\('?(\w+)'?(?:, true)?\)", path.read_text())
+    ]
     # Whoever uses the role host_driver on its own wants a driver on the host.
     found = [use for use in found if use != ("gpuops_driver", "host")]
     for name, default in found:
         # An omitted option has the default of the module.
-        assert default == ("omit" if documented[name] is None else str(documented[name])), name
-    assert {name for name, dummy in found} == documented.keys() - {"gpuops_batch_by", "gpuops_rollout_file"}
+        assert default.lower() == ("omit" if documented[name] is None else str(documented[name]).lower()), name
+    assert {name for name, dummy in found} == documented.keys() - {
+        "gpuops_batch_by",
+        "gpuops_rollout_file",
+        "gpuops_registry",
+    }
 
 
 def play_site(tmp_path: Path, plays: list[dict[str, t.Any]], **host_vars: t.Any) -> subprocess.CompletedProcess[str]:

@@ -27,6 +27,7 @@ def test_a_host_with_nothing_due_needs_no_permission_and_no_node() -> None:
         "reason": "",
         "reasons": [],
         "change": False,
+        "kernel": False,
         "finish": False,
         "back": False,
         "stage": "",
@@ -55,6 +56,31 @@ def test_a_driver_that_changes_needs_the_permission() -> None:
     plan = change_plan(found(driver=UPGRADE))
     assert plan["reason"] == (f"gpu1 needs a change that interrupts its work: The driver 570.1 becomes 580.2. {ALLOW}")
     assert change_plan(found(driver=UPGRADE), allowed=True)["change"] is True
+
+
+NEW_KERNEL = {"changed": True, "reboot_required": True, "release": "6.8.0-60", "running": "6.8.0-51", "refused": ""}
+
+
+def test_a_kernel_that_is_wanted_is_a_reason_for_a_reboot() -> None:
+    plan = change_plan(found(kernel=NEW_KERNEL), allowed=True)
+    assert (plan["state"], plan["kernel"], plan["change"]) == ("due", True, False)
+    assert plan["reasons"] == ["The kernel 6.8.0-60 is wanted, and 6.8.0-51 runs"]
+    chosen = {**NEW_KERNEL, "changed": False}
+    assert change_plan(found(kernel=chosen), allowed=True)["kernel"] is True
+    done = {**chosen, "reboot_required": False}
+    assert change_plan(found(kernel=done), allowed=True)["state"] == "none"
+
+
+def test_a_kernel_without_a_driver_is_refused_whatever_the_permission() -> None:
+    refused = {**NEW_KERNEL, "changed": False, "reboot_required": False, "refused": "No headers."}
+    for allowed in (True, None):
+        plan = change_plan(found(kernel=refused), allowed=allowed)
+        assert (plan["state"], plan["reason"]) == ("refused", "No headers.")
+
+
+def test_a_run_on_its_way_back_does_not_choose_the_new_kernel_again() -> None:
+    plan = change_plan(found(kernel=NEW_KERNEL, record={"stage": "back"}), allowed=True)
+    assert (plan["kernel"], plan["back"], plan["finish"]) == (False, True, False)
 
 
 def test_a_driver_that_interrupts_nothing_is_not_due() -> None:

@@ -54,6 +54,9 @@ class Left:
         """Return the part of a module's result."""
         return {**dataclasses.asdict(self), "names": list(self.names)}
 
+    def __str__(self) -> str:
+        return f"{self.what} ({first_few(self.names)}): {self.reason} {self.remedy}".rstrip()
+
 
 # ---- custom resources and operands --------------------------------------------------------------------------------
 

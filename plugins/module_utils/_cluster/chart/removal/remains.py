@@ -128,7 +128,9 @@ def _named(kind: str, item: Json, after: Sight) -> str:
     is_token = "kubernetes.io/service-account.name" in objects.annotations_of(item)
     if after.scope.has(item) or name in _OF_KUBERNETES or is_token or item["metadata"].get("ownerReferences"):
         return ""
-    return f"{kind} {name}"
+    # What Helm has put there for another release is not ours to delete, even a ConfigMap.
+    other = objects.annotations_of(item).get(names.HELM_RELEASE)
+    return f"{other}'s {kind} {name}" if other else f"{kind} {name}"
 
 
 # ---- what is done -------------------------------------------------------------------------------------------------

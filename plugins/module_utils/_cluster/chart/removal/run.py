@@ -51,6 +51,7 @@ def remove(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
         "changed": bool(steps),
         "removed": steps,
         "left": [item.as_result() for item in (*left, *kept, *remaining)],
+        "report": [str(item) for item in (*left, *kept, *remaining)],
         "gpu_pods": gpu_pods,
         "warnings": [*warnings, *(f"Not everything is known. {refusal}" for refusal in seen.refusals)],
         "diff": {"before": "", "after": "".join(f"{line}\n" for line in steps)},

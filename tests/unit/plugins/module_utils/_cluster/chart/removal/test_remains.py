@@ -69,8 +69,14 @@ def test_another_release_in_the_namespace_keeps_it(stack: Store) -> None:
 
 @pytest.mark.parametrize("kind", ["StatefulSet", "Deployment", "Pod"])
 def test_work_of_others_in_the_namespace_keeps_it(stack: Store, kind: str) -> None:
-    stack.add(kind, "theirs", NS, metadata={"annotations": OTHERS})
+    stack.add(kind, "theirs", NS)
     assert remove(stack, "namespace")[1]["namespace"] == f"It also has {kind} theirs."
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Secret", "Deployment"])
+def test_any_object_of_another_release_in_the_namespace_keeps_it(stack: Store, kind: str) -> None:
+    stack.add(kind, "theirs", NS, metadata={"annotations": OTHERS})
+    assert remove(stack, "namespace")[1]["namespace"] == f"It also has nfd's {kind} theirs."
 
 
 def test_a_node_is_patched_by_its_newest_version(stack: Store, monkeypatch: pytest.MonkeyPatch) -> None:

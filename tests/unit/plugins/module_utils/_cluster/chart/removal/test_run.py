@@ -73,7 +73,12 @@ def test_check_mode_predicts_the_run_and_writes_nothing(stack: Store) -> None:
 
 
 def test_what_was_not_asked_for_stays_and_is_named(stack: Store) -> None:
-    stayed = left(remove(stack))
+    result = remove(stack)
+    assert (
+        "labels of the stack (gpu-0000): Their removal was not asked for (labels). "
+        "Add labels to remove (uninstall_remove in the role uninstall)."
+    ) in result["report"]
+    stayed = left(result)
     assert stayed["labels of the stack"] == (["gpu-0000"], "Their removal was not asked for (labels).")
     assert stayed["labels of Node Feature Discovery"][0] == ["gpu-0000"]
     assert stayed["taints of this collection"][0] == ["gpu-0000"]

@@ -1,0 +1,144 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: driver_image_info
+short_description: Find out whether nodes would get a driver container with another kernel
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - A precompiled driver container has an image for each kernel. This works out, from the ClusterPolicy or the
+    NVIDIADrivers in the cluster, which image a node would pull with another kernel, and asks its registry for it.
+  - An image that is not precompiled serves every kernel of its system. It builds the driver with the kernel's headers.
+attributes:
+  check_mode:
+    description: Can run in check mode and return what a run would change.
+    support: full
+    details: This module changes nothing.
+  diff_mode:
+    description: Returns a before and after when in diff mode.
+    support: none
+  idempotent:
+    description: A second run with the same options changes nothing.
+    support: full
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - gpuops.nvidia.cluster
+options:
+  kernels:
+    description: The kernel of each node, by the node's name.
+    type: dict
+    required: true
+  registry:
+    description: How registries are asked, as in O(gpuops.nvidia.driver_container#module:registry).
+    type: dict
+    default: {}
+    suboptions:
+      mode:
+        description:
+          - With V(strict), an image that could not be asked for is a problem, as one that does not exist is. With
+            V(lenient), only the latter is. With V(offline), nobody is asked.
+        type: str
+        choices: [strict, lenient, offline]
+        default: strict
+      mirrors:
+        description: Mirrors that the nodes pull from, by registry, or by registry and folder. They are asked instead.
+        type: dict
+        default: {}
+      insecure:
+        description: Registries without a trusted certificate, or without encryption.
+        type: list
+        elements: str
+        default: []
+      username:
+        description: User of the registries that ask for one, instead of the pull secrets in the cluster.
+        type: str
+      password:
+        description: Password of that user.
+        type: str
+      ca_path:
+        description: File with the certificates of the authorities that registries' certificates come from.
+        type: path
+      timeout:
+        description: For how many seconds a registry may leave a question unanswered.
+        type: int
+        default: 10
+  policy_name:
+    description: Name of the ClusterPolicy. If it is empty, the only one in the cluster.
+    type: str
+    default: ""
+  namespace:
+    description: Namespace of the operator. If it is empty, the one that the ClusterPolicy's status names.
+    type: str
+    default: ""
+seealso:
+  - module: gpuops.nvidia.driver_container
+  - module: gpuops.nvidia.kernel_packages
+"""
+
+EXAMPLES = r"""
+- name: Ask for the images of a kernel
+  gpuops.nvidia.driver_image_info:
+    kernels:
+      gpu-0000: 6.8.0-60-generic
+"""
+
+RETURN = r"""
+nodes:
+  description: What holds for each node.
+  returned: success
+  type: dict
+  contains:
+    image:
+      description: The image that the node would pull. Empty without a driver container.
+      type: str
+      sample: nvcr.io/nvidia/driver:595-6.8.0-60-generic-ubuntu24.04
+    precompiled:
+      description: Whether the image is for one kernel.
+      type: bool
+      sample: true
+    problem:
+      description: Why the node would be left without a driver, or an empty string.
+      type: str
+      sample: ""
+  sample:
+    gpu-0000:
+      image: nvcr.io/nvidia/driver:595-6.8.0-60-generic-ubuntu24.04
+      precompiled: true
+      problem: ""
+"""
+
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import kernels
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.options import REGISTRY
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
+
+OPTIONS: dict[str, t.Any] = {
+    "kernels": {"type": "dict", "required": True},
+    "registry": {"type": "dict", "default": {}, "options": REGISTRY, "apply_defaults": True},
+    "policy_name": {"type": "str", "default": ""},
+    "namespace": {"type": "str", "default": ""},
+}
+
+
+def main() -> t.NoReturn:
+    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
+    try:
+        refuse_below(module.params["registry"], timeout=1)
+        result = kernels.look(Cluster(module.params), module.params)
+    except GpuOpsError as e:
+        module.fail_json(msg=e.msg, **e.details)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""uninstall.yml removes a stack with NVIDIADrivers, asks before it interrupts, and completes what was cut off."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import typing as t
+
+import pytest
+
+from lab.cluster import Lab
+from tests.support.ansible import OPERATOR, ROOT, Playbook, Run, on
+from tests.support.labs import running_lab
+
+UNINSTALL = ROOT / "playbooks" / "uninstall.yml"
+VALUES = {"driver": {"nvidiaDriverCRD": {"enabled": True}}}
+ALL = {"uninstall_remove": ["labels", "taints", "nfd", "crds", "namespace"]}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "train", "namespace": "default"},
+    "spec": {
+        "containers": [{"name": "c", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": 1}}}],
+        "tolerations": [{"operator": "Exists"}],
+    },
+}
+OTHERS = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {
+        "name": "dashboards",
+        "namespace": "gpu-operator",
+        "annotations": {"meta.helm.sh/release-name": "monitoring", "meta.helm.sh/release-namespace": "gpu-operator"},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def own_lab() -> t.Iterator[Lab]:
+    with running_lab("uninstall") as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def stack(own_lab: Lab) -> Playbook:
+    """A ready stack whose drivers belong to an NVIDIADriver."""
+    ansible = on(own_lab)
+    run = ansible.run(OPERATOR, operator_values=VALUES)
+    assert run.status == 0, run.output
+    assert "nvidiadriver.nvidia.com/default" in found(own_lab, "nvidiadrivers")
+    return ansible
+
+
+def found(lab: Lab, *kinds: str) -> str:
+    return lab.kubectl("get", ",".join(kinds), "--all-namespaces", "--output=name").strip()
+
+
+def labels(lab: Lab) -> set[str]:
+    """Return the labels and annotations of NVIDIA and of Node Feature Discovery on all nodes."""
+    nodes = json.loads(lab.kubectl("get", "nodes", "--output=json"))["items"]
+    keys = {key for node in nodes for part in ("labels", "annotations") for key in node["metadata"].get(part) or {}}
+    return {key for key in keys if "nvidia.com/" in key or key.startswith("feature.node.kubernetes.io/")}
+
+
+def removed(run: Run) -> list[str]:
+    """Return the lines of the diff of a run."""
+    return [line[1:] for line in run.output.splitlines() if line.startswith(("+delete ", "+take "))]
+
+
+def test_a_stack_goes_with_permission_only_and_what_was_cut_off_is_completed(own_lab: Lab, stack: Playbook) -> None:
+    for item in (POD, OTHERS):
+        own_lab.kubectl("create", "--filename=-", stdin=json.dumps(item))
+    own_lab.kubectl("label", "node", "gpu-0000", "nvidia.com/gpu.workload.config=container")
+    own_lab.kubectl("wait", "--for=condition=Ready", "pod/train", "--timeout=60s")
+
+    refused = stack.run(UNINSTALL, **ALL)
+    assert refused.status == 2 and "1 running pod uses a GPU (default/train)" in refused.message, refused.output
+    assert found(own_lab, "clusterpolicies") and "nvidiadriver.nvidia.com/default" in found(own_lab, "nvidiadrivers")
+
+    predicted = stack.run(UNINSTALL, "--check", "--diff", **ALL)
+    assert predicted.status == 0 and predicted.changed == 1 and "default/train" in predicted.output, predicted.output
+    assert removed(predicted)[:2] == ["delete ClusterPolicy cluster-policy", "delete NVIDIADriver default"]
+
+    allowed = {**ALL, "uninstall_allow_disruption": True}
+    cut = stack.start(UNINSTALL, **allowed)
+    while found(own_lab, "clusterpolicies"):
+        assert cut.poll() is None, cut.communicate()[0]
+        time.sleep(0.05)
+    os.killpg(cut.pid, signal.SIGKILL)
+    cut.communicate()
+
+    done = stack.run(UNINSTALL, "--diff", **allowed)
+    assert done.status == 0 and done.changed == 1, done.output
+    # The namespace has an object of another release, so it stays, and the run says why.
+    assert set(removed(done)) <= set(removed(predicted)) and "Namespace gpu-operator" not in str(removed(done))
+    assert "It also has monitoring's ConfigMap dashboards" in done.output, done.output
+    assert labels(own_lab) == {"nvidia.com/gpu.workload.config"}, labels(own_lab)
+    assert "nvidia.com/gpu.workload.config" in done.output
+    assert not [line for line in found(own_lab, "crds").splitlines() if line.endswith((".nvidia.com", "k8s-sigs.io"))]
+    assert found(own_lab, "deployments,daemonsets,clusterroles").count("gpu-operator") == 0
+    pods = own_lab.kubectl("get", "pods", "--all-namespaces", "--output=name").split()
+    assert pods == ["pod/train"], pods
+
+    again = stack.run(UNINSTALL, **allowed)
+    assert (again.status, again.changed) == (0, 0), again.output
+    own_lab.kubectl("delete", "configmap", "dashboards", "--namespace=gpu-operator")
+    last = stack.run(UNINSTALL, **allowed)
+    assert (last.status, last.changed) == (0, 1) and "namespace/gpu-operator" not in found(own_lab, "namespaces")
+
+
+def test_a_removal_of_helm_that_was_cut_off_is_completed_without_helm(own_lab: Lab) -> None:
+    """Helm sets the status of its record first. kubernetes.core's module then takes the release for gone."""
+    ansible = on(own_lab)
+    own_lab.kubectl("delete", "pod", "train", "--ignore-not-found", "--grace-period=0", "--namespace=default")
+    run = ansible.run(OPERATOR, operator_values=VALUES)
+    assert run.status == 0, run.output
+    secret = own_lab.kubectl("get", "secret", "--namespace=gpu-operator", "--selector=owner=helm", "--output=name")
+    own_lab.kubectl("label", "--overwrite", "--namespace=gpu-operator", secret.strip(), "status=uninstalling")
+    own_lab.kubectl("delete", "deployment", "gpu-operator", "--namespace=gpu-operator")
+    gone = ansible.run(OPERATOR, operator_state="absent")
+    assert gone.status == 0 and gone.changed == 1, gone.output
+    assert found(own_lab, "clusterpolicies", "nvidiadrivers", "daemonsets") == ""
+    assert "gpu-operator" not in found(own_lab, "clusterroles", "serviceaccounts")
+    assert ansible.run(OPERATOR, operator_state="absent").changed == 0

@@ -1,0 +1,85 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Another kernel on a host with the real apt and GRUB: refused without headers, installed, and given up again.
+
+A container always runs the kernel of its machine. So the host never runs the new one, and the way back is what shows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab.hosts.containers.hosts import ContainerHost
+from tests.support.changes import record_of
+from tests.support.hosts import running_containers
+from tests.support.plays import Plays
+
+NEW = "99.1.0-1-amd64"
+PACKAGE = """
+set -eu
+mkdir -p /srv/kernels && cd /srv/kernels
+make() {
+  folder=$(mktemp -d) name=$1
+  mkdir -p $folder/DEBIAN
+  printf 'Package: %s\\nVersion: 1\\nArchitecture: all\\nMaintainer: Nobody <nobody@example.com>\\nDescription: x\\n' \
+    $name > $folder/DEBIAN/control
+  if [ ${name#linux-image-} != $name ]; then
+    mkdir -p $folder/boot $folder/lib/modules/NEW
+    cp /boot/vmlinuz-$(uname -r) $folder/boot/vmlinuz-NEW
+    cp /boot/config-$(uname -r) $folder/boot/config-NEW
+    cp /lib/modules/$(uname -r)/modules.* $folder/lib/modules/NEW/
+    printf '#!/bin/sh\\nset -e\\nupdate-initramfs -c -k NEW\\nupdate-grub\\n' > $folder/DEBIAN/postinst
+    chmod 0755 $folder/DEBIAN/postinst
+  fi
+  dpkg-deb --root-owner-group --build $folder $name.deb > /dev/null
+  { dpkg-deb --field $name.deb; echo "Filename: ./$name.deb"; echo "Size: $(stat -c %s $name.deb)"
+    echo "SHA256: $(sha256sum $name.deb | cut -d' ' -f1)"; echo; } >> Packages
+}
+for name in NAMES; do make $name; done
+echo 'deb [trusted=yes] file:/srv/kernels ./' > /etc/apt/sources.list.d/kernels.list
+"""
+
+
+def offer(host: ContainerHost, *names: str) -> None:
+    """Let a repository on the host offer packages of the kernel."""
+    host.shell(PACKAGE.replace("NAMES", " ".join(f"{name}-{NEW}" for name in names)).replace("NEW", NEW))
+
+
+def test_a_kernel_that_does_not_come_up_is_given_up_again(tmp_path: Path) -> None:
+    with running_containers("kernel", {"debian": 1}) as hosts:
+        plays = Plays(hosts, tmp_path)
+        [host] = plays.hosts
+        running = host.shell("uname -r").strip()
+        wanted = {"host_kernel_release": NEW, "host_change_allowed": True, "host_change_drain": False}
+
+        refused = plays.run("host_change", **wanted)
+        assert refused.status == 2, refused.output
+        assert f"No enabled repository offers the kernel {NEW}" in refused.message, refused.output
+
+        offer(host, "linux-image")
+        refused = plays.run("host_change", **wanted)
+        assert f"No enabled repository offers linux-headers-{NEW}" in refused.message, refused.output
+        assert NEW not in host.shell("ls /boot")
+
+        offer(host, "linux-headers")
+        before = host.boot_id
+        predicted = plays.run("host_change", arguments=["--check"], **wanted)
+        assert predicted.status == 0 and predicted.changed > 0, predicted.output
+        assert (host.boot_id, NEW in host.shell("ls /boot"), record_of(host)) == (before, False, {})
+
+        failed = plays.run("host_change", **wanted)
+        assert failed.status == 2, failed.output
+        told = f"is back in service with the kernel {running}, because the change failed: The kernel {running} runs"
+        assert told in failed.message, failed.output
+        assert host.boot_id != before and record_of(host) == {}
+        # The new kernel stays installed, and the former one is the one of the next boot.
+        assert f"vmlinuz-{NEW}" in host.shell("ls /boot")
+        assert plays.facts(host, "min")["kernel"]["next_boot"] == running
+
+        again = plays.run("host_kernel", host_kernel_release=running, host_kernel_headers="ignored")
+        assert (again.status, again.changed) == (0, 0), again.output
+        forth = plays.run("host_kernel", host_kernel_release=NEW, host_kernel_headers="offered")
+        assert (forth.status, forth.changed) == (0, 1), forth.output
+        assert plays.facts(host, "min")["kernel"]["next_boot"] == NEW
