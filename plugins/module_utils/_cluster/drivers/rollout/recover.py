@@ -81,8 +81,14 @@ def find(sight: Sight, cause: str, needs_cordon: bool) -> Finding | None:
         failed = (note.reason if note and is_noted else "") or "The operator gave its upgrade up."
     is_ours = note is not None and note.kind == "turn" and note.reason != marks.FOUND_CORDONED
     is_left = is_ours and state in names.UPGRADE_FINISHED and nodes.is_cordoned(sight.node) and not needs_cordon
-    found = Finding(sight.name, failed, cause if failed else "", marks.paused_operands(sight.node), is_left)
+    # While a driver pod starts, its k8s-driver-manager may need the operands away.
+    paused = marks.paused_operands(sight.node) if _runs(sight) else {}
+    found = Finding(sight.name, failed, cause if failed else "", paused, is_left)
     return found if found.problems else None
+
+
+def _runs(sight: Sight) -> bool:
+    return sight.pod is not None and sight.pod.is_ready and not sight.pod.is_ending
 
 
 def recover(cluster: Cluster, options: Options, warn: Warn) -> Json:
@@ -121,7 +127,8 @@ def _look(cluster: Cluster, options: Options) -> list[Finding]:
 
 
 def _finding(sight: Sight, fleet: Fleet, causes: Causes, now: float) -> Finding | None:
-    others = [each for each in fleet.holders_of(sight.node) if each.owner != "gpu-operator"]
+    ended = ("gpu-operator", "k8s-driver-manager") if _runs(sight) else ("gpu-operator",)
+    others = [each for each in fleet.holders_of(sight.node) if each.owner not in ended]
     needs = bool(hold.hold_of(sight.node).purposes or hold.cordoned_for(sight.node, others))
     found = find(sight, "", needs)
     if found is None or not found.failed:
