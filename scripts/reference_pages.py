@@ -92,7 +92,9 @@ def overview(wings: dict[str, Wing]) -> str:
 def variables() -> str:
     """Return the table of the variables that belong to no role."""
     specs = yaml.safe_load((ROOT / "playbooks" / "meta" / "argument_specs.yml").read_text())["argument_specs"]
-    return "\n".join([*role_readmes.variables(specs["site"]["options"]), ""])
+    # What site.yml says of a variable comes first and counts, also for the other playbooks that have it.
+    options = {name: option for spec in specs.values() for name, option in spec["options"].items()}
+    return "\n".join([*role_readmes.variables({**specs["site"]["options"], **options, **specs["site"]["options"]}), ""])
 
 
 def renewed(path: Path, generated: str) -> str:
