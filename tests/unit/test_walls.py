@@ -38,6 +38,7 @@ SUBJECTS = {CLUSTER: 15, TESTS / "module_utils" / "_cluster": 15}
 
 KUBERNETES_DOOR = CLUSTER / "api.py"
 CONNECTION = CLUSTER / "connection"
+REGISTRY_DOOR = CLUSTER / "drivers" / "checks" / "registry" / "ask.py"
 HELM_DOOR = CLUSTER / "chart" / "helm.py"
 HOST_DOOR = HOST / "host.py"
 FORK_DOOR = HOST / "forked.py"
@@ -215,7 +216,11 @@ def users(*roots: str) -> set[str]:
 def test_one_file_sends_requests_to_kubernetes_over_the_connections_of_one_room() -> None:
     connections = {relative(CONNECTION / f"{name}.py") for name in ("client", "plain", "streams")}
     doors = {relative(KUBERNETES_DOOR), *connections}
-    assert users("kubernetes", "urllib3", "websocket", "requests", "http", "socketserver") == doors
+    # Asking a registry of images is not Kubernetes. It knows the failures of HTTP by their names.
+    assert users("kubernetes", "urllib3", "websocket", "requests", "http", "socketserver") == {
+        *doors,
+        relative(REGISTRY_DOOR),
+    }
     assert users("kubernetes") == {relative(CONNECTION / "client.py")}
     beside = {
         relative(path)
@@ -223,6 +228,15 @@ def test_one_file_sends_requests_to_kubernetes_over_the_connections_of_one_room(
         if any(name.startswith(THEIR_COLLECTION) for name in imports(path))
     }
     assert beside == {relative(KUBERNETES_DOOR), relative(CONNECTION / "client.py")}
+
+
+def test_one_file_asks_registries() -> None:
+    urls = {
+        relative(path)
+        for path in python_files(PLUGINS)
+        if any(name.startswith("ansible.module_utils.urls") for name in imports(path))
+    }
+    assert urls == {relative(REGISTRY_DOOR)}
 
 
 def test_nothing_that_always_runs_imports_the_kubernetes_client() -> None:

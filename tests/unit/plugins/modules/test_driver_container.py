@@ -12,10 +12,10 @@ import typing as t
 
 import pytest
 
-from tests.unit.fakes import registry as fake_registry
 from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, DEPLOYMENTS, NODES, POLICIES, FakeApi, refusal
 from tests.unit.fakes.stack import node as gpu_node
 from tests.unit.fakes.stack import workload
+from tests.unit.fakes.upgrades import registry as fake_registry
 
 DRIVERS = "/apis/nvidia.com/v1alpha1/nvidiadrivers"
 BUDGETS = "/apis/policy/v1/poddisruptionbudgets"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.fakes.chart import write_chart
+from tests.unit.fakes.upgrades.chart import write_chart
 
 SECRET = "s3cret-value"
 

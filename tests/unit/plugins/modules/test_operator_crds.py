@@ -13,7 +13,7 @@ from ansible.module_utils.common.yaml import yaml_load
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules import operator_crds
 
-from tests.unit.fakes.chart import write_chart
+from tests.unit.fakes.upgrades.chart import write_chart
 
 
 class FakeCluster:

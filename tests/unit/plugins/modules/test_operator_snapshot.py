@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.fakes.api import NODES, POLICIES, FakeApi, refusal
-from tests.unit.fakes.upgrading import CRDS, DRIVERS, SECRETS, crd, install, release
+from tests.unit.fakes.upgrades.upgrading import CRDS, DRIVERS, SECRETS, crd, install, release
 
 NAME = "gpu-operator.gpu-operator.01234567.json"
 MIG = "nvidia.com/mig.config"

@@ -10,7 +10,7 @@ import typing as t
 import pytest
 
 from tests.unit.fakes.api import POLICIES, FakeApi
-from tests.unit.fakes.upgrading import SECRETS, install, release
+from tests.unit.fakes.upgrades.upgrading import SECRETS, install, release
 from tests.unit.plugins.module_utils._cluster.upgrade.test_transitions import RECORDS
 
 

@@ -16,9 +16,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.opt
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.pools import Pool, Source
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
-from tests.unit.fakes import registry as fake
 from tests.unit.fakes.api import FakeApi, refusal
 from tests.unit.fakes.stack import node
+from tests.unit.fakes.upgrades import registry as fake
 
 SECRETS = "/api/v1/namespaces/gpu-operator/secrets"
 OPTIONS: dict[str, t.Any] = {

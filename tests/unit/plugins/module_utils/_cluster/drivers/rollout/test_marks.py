@@ -12,8 +12,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import Holder
 
 from tests.unit.fakes import stack
-from tests.unit.fakes.drivers import FOUND_CORDONED, SKIP, STATE
 from tests.unit.fakes.stack import NOW, Json
+from tests.unit.fakes.upgrades.drivers import FOUND_CORDONED, SKIP, STATE
 
 
 def node(state: str = "upgrade-required", note: str = "", skip: bool | None = None, cordoned: bool = False) -> Json:

@@ -14,8 +14,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rol
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes import stack
-from tests.unit.fakes.drivers import NEW, OPTIONS, SKIP, STATE, DriverCluster
-from tests.unit.fakes.drivers import waiting as pod_waits
+from tests.unit.fakes.upgrades.drivers import NEW, OPTIONS, SKIP, STATE, DriverCluster
+from tests.unit.fakes.upgrades.drivers import waiting as pod_waits
 
 ZERO, ONE = "gpu-0000", "gpu-0001"
 PAUSED = "nvidia.com/gpu.deploy.dcgm"

@@ -15,8 +15,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rol
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes import stack
-from tests.unit.fakes.drivers import COMPLETE, NEW, NODES, OLD, OPTIONS, SKIP, STATE, DriverCluster, driver_pod
-from tests.unit.fakes.drivers import waiting as pod_waits
+from tests.unit.fakes.upgrades.drivers import COMPLETE, NEW, NODES, OLD, OPTIONS, SKIP, STATE, DriverCluster, driver_pod
+from tests.unit.fakes.upgrades.drivers import waiting as pod_waits
 
 ZERO, ONE, TWO = "gpu-0000", "gpu-0001", "gpu-0002"
 IMAGE_GONE = pod_waits("ImagePullBackOff", 'Back-off pulling image: "driver:595": not found')

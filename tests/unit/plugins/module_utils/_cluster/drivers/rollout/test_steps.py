@@ -14,8 +14,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rol
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import Sight, Stack
 
 from tests.unit.fakes import stack
-from tests.unit.fakes.drivers import NEW, OLD, STATE, driver_pod, validator_pod, waiting
 from tests.unit.fakes.stack import NOW, Json
+from tests.unit.fakes.upgrades.drivers import NEW, OLD, STATE, driver_pod, validator_pod, waiting
 
 SET = DriverSet("nvidia-driver-daemonset", revision=NEW, image=f"nvcr.io/nvidia/driver:{NEW}-ubuntu24.04", desired=1)
 

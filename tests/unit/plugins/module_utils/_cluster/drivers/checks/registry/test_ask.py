@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.registry.ask import Asker, Settings
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.registry.keys import Key
 
-from tests.unit.fakes import registry as fake
+from tests.unit.fakes.upgrades import registry as fake
 
 TAG = "595.91.07-ubuntu24.04"
 
