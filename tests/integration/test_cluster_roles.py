@@ -42,7 +42,7 @@ def own_lab() -> t.Iterator[Lab]:
     """A lab whose users have the shipped ClusterRoles of their names, as docs/tasks/connection.md binds them."""
     with running_lab("roles", Options(nodes=2, upgrade_tick=3, mig_seconds=0.5, mig_patience=6)) as lab:
         lab.kubectl("create", "namespace", NAMESPACE)
-        for name in ("deploy", "drain", "mig", "scheduling", "sharing", "verify"):
+        for name in ("deploy", "drain", "driver", "mig", "scheduling", "sharing", "verify"):
             lab.kubectl("create", f"--filename={FILES / f'cluster_role_{name}.yml'}")
             lab.kubectl("create", "clusterrolebinding", name, f"--clusterrole=gpuops-{name}", f"--user={name}")
             role = f"gpuops-{name}-namespace"
@@ -239,7 +239,7 @@ def test_sharing_out(own_lab: Lab) -> None:
         assert compare(proxy, "scheduling") - RARE["scheduling"] == set()
 
 
-@pytest.mark.parametrize("name", ["deploy", "drain", "mig", "scheduling", "sharing", "verify"])
+@pytest.mark.parametrize("name", ["deploy", "drain", "driver", "mig", "scheduling", "sharing", "verify"])
 def test_the_preflight_asks_for_no_more_than_the_cluster_roles_grant(own_lab: Lab, name: str) -> None:
     cluster = Cluster({"kubeconfig": str(own_lab.kubeconfig), "impersonate_user": name})
     assert missing_permissions(cluster, NAMESPACE, permissions.READY[name]) == []
