@@ -51,11 +51,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Options = t.Mapping[str, t.Any]
 
-OF_A_USER = "The label nvidia.com/gpu-driver-upgrade.skip, which somebody else has set, keeps it from upgrades."
+OF_A_USER = f"The label {names.UPGRADE_SKIP}, which somebody else has set, keeps it from upgrades."
 
 BUSY_SHARE = 0.005
 """The share of a core that watching may take. A look at a large fleet is followed by a longer pause."""
-POLL_MAX_S = 10.0
+WATCH_MAX_S = 10.0
 DETAIL_S = 10.0
 """How long a node must have waited before the pods that it waits for are read, and how often they are read."""
 DETAILS = 8
@@ -202,7 +202,7 @@ class Run:
         return True if self._is_over else None
 
     def _pause_s(self) -> float:
-        return min(self._cpu_s / BUSY_SHARE / 2, POLL_MAX_S)
+        return min(self._cpu_s / BUSY_SHARE / 2, WATCH_MAX_S)
 
     @property
     def _is_over(self) -> bool:

@@ -18,7 +18,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.causes import in_policy_words
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.result import Row
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sets import Deletion
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import PURPOSE, Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import DRIVER_PURPOSE, Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain, hold
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import plan as maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
@@ -30,7 +30,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Options = t.Mapping[str, t.Any]
 
-STAYS = f"It stays cordoned for the purpose {PURPOSE}, since its driver does not run."
+STAYS = f"It stays cordoned for the purpose {DRIVER_PURPOSE}, since its driver does not run."
 
 
 class Hands:
@@ -61,7 +61,12 @@ class Hands:
         fleet, now, name = self._fleet_for(sight.driver.deletion), self._fleet.now, sight.name
         options = self._options
         claim = hold.Claim(
-            PURPOSE, hold.new_stamp(now), now, options["lease"], options["take_over"], options["pause_nvsentinel"]
+            DRIVER_PURPOSE,
+            hold.new_stamp(now),
+            now,
+            options["lease"],
+            options["take_over"],
+            options["pause_nvsentinel"],
         )
         held = NodeResult(name)
         try:
@@ -105,12 +110,12 @@ class Hands:
 
     def end(self, sight: Sight, now: float, keeps: bool) -> bool:
         """Put a node back that has its driver. Return whether there was anything to do."""
-        return self._release([sight.name]) if PURPOSE in hold.hold_of(sight.node).purposes else False
+        return self._release([sight.name]) if DRIVER_PURPOSE in hold.hold_of(sight.node).purposes else False
 
     def fail(self, sight: Sight, reason: str) -> tuple[str, Json | None]:
         """Put a node back whose driver was not touched. Return what was done with it."""
         if self._sights.pop(sight.name, None) is None:
-            return (STAYS, None) if PURPOSE in hold.hold_of(sight.node).purposes else ("", None)
+            return (STAYS, None) if DRIVER_PURPOSE in hold.hold_of(sight.node).purposes else ("", None)
         self._release([sight.name])
         return "It serves with the driver before.", self._fleet.node(sight.name)
 
@@ -129,7 +134,7 @@ class Hands:
     def _release(self, chosen: list[str]) -> bool:
         fleet = self._fleet
         done, errors = release(
-            fleet, dict.fromkeys(chosen, lambda node: hold.release_patch(node, PURPOSE, fleet.holders_of(node)))
+            fleet, dict.fromkeys(chosen, lambda node: hold.release_patch(node, DRIVER_PURPOSE, fleet.holders_of(node)))
         )
         left = {name: error for name, error in errors.items() if error.reason != "NodeDeleted"}
         if left:

@@ -47,11 +47,11 @@ NOTE = "gpuops.nvidia/driver-rollout"
 """Annotation of a node: how far a rollout is with it, since when, and why it failed."""
 
 Kind = t.Literal["held", "paused", "turn", "done", "failed"]
-KINDS: tuple[Kind, ...] = ("held", "paused", "turn", "done", "failed")
+NOTE_KINDS: tuple[Kind, ...] = ("held", "paused", "turn", "done", "failed")
 HoldersOf = t.Callable[[Json], list[Holder]]
 MakePatch = t.Callable[[Json], "Json | None"]
 
-FOUND_CORDONED = "found cordoned"
+WAS_CORDONED = "found cordoned"
 """What the note of a turn says about a node that stays cordoned after its upgrade, as it was before."""
 
 _REASON_LENGTH = 500
@@ -77,7 +77,7 @@ def note_of(node: Json) -> Note | None:
         return None
     word, dummy, rest = text.partition(" ")
     moment, dummy, reason = rest.partition(" ")
-    kind: Kind = next((each for each in KINDS if each == word), "held")
+    kind: Kind = next((each for each in NOTE_KINDS if each == word), "held")
     try:
         return Note(kind, timestamp(moment), reason)
     except ValueError:
@@ -139,7 +139,7 @@ def turn_patch(node: Json, now: float) -> Json | None:
     labels |= {UPGRADE_STATE: UPGRADE_REQUIRED} if state == UPGRADE_FAILED else {}
     is_foreign = is_cordoned(node) and state != UPGRADE_FAILED and UPGRADE_FOUND_CORDONED not in annotations_of(node)
     extra = {UPGRADE_FOUND_CORDONED: "true"} if is_foreign else {}
-    note = Note("turn", now, FOUND_CORDONED if extra or UPGRADE_FOUND_CORDONED in annotations_of(node) else "")
+    note = Note("turn", now, WAS_CORDONED if extra or UPGRADE_FOUND_CORDONED in annotations_of(node) else "")
     return _patch(node, labels, note, {"unschedulable": True}, extra)
 
 

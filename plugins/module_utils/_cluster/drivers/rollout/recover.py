@@ -79,7 +79,7 @@ def find(sight: Sight, cause: str, needs_cordon: bool) -> Finding | None:
     failed = ""
     if is_noted or state == names.UPGRADE_FAILED:
         failed = (note.reason if note and is_noted else "") or "The operator gave its upgrade up."
-    is_ours = note is not None and note.kind == "turn" and note.reason != marks.FOUND_CORDONED
+    is_ours = note is not None and note.kind == "turn" and note.reason != marks.WAS_CORDONED
     is_left = is_ours and state in names.UPGRADE_FINISHED and nodes.is_cordoned(sight.node) and not needs_cordon
     # While a driver pod starts, its k8s-driver-manager may need the operands away.
     paused = marks.paused_operands(sight.node) if _runs(sight) else {}
@@ -127,7 +127,7 @@ def _look(cluster: Cluster, options: Options) -> list[Finding]:
 
 
 def _finding(sight: Sight, fleet: Fleet, causes: Causes, now: float) -> Finding | None:
-    ended = ("gpu-operator", "k8s-driver-manager") if _runs(sight) else ("gpu-operator",)
+    ended = (names.OPERATOR, "k8s-driver-manager") if _runs(sight) else (names.OPERATOR,)
     others = [each for each in fleet.holders_of(sight.node) if each.owner not in ended]
     needs = bool(hold.hold_of(sight.node).purposes or hold.cordoned_for(sight.node, others))
     found = find(sight, "", needs)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sets import reported_version
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import Sight
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -168,7 +168,7 @@ class RolloutResult:
             what = "node does" if len(kept) == 1 else "nodes do"
             parts.append(
                 f"{len(kept)} {what} not get the driver until this runs again ({first_few(kept)}): the label "
-                "nvidia.com/gpu-driver-upgrade.skip keeps them from it."
+                f"{names.UPGRADE_SKIP} keeps them from it."
             )
         return " ".join(parts)
 

@@ -17,7 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rol
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.loop import Run
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.read import Reader, Wanted
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.result import RolloutResult
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import PURPOSE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import DRIVER_PURPOSE
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import drain_options, wishes_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -69,7 +69,7 @@ class Rollout:
 def fleet_of(cluster: Cluster, options: Options, interruption: waiting.Noted) -> Fleet:
     """Return the fleet with the options of node maintenance. The upgrade policy says which pods may go."""
     permits = {"grace_period": None, "force": False, "delete_emptydir_data": False, "allow_disruption": True}
-    return Fleet(cluster, drain_options({**permits, **options, "evict": "gpu"}, PURPOSE), interruption)
+    return Fleet(cluster, drain_options({**permits, **options, "evict": "gpu"}, DRIVER_PURPOSE), interruption)
 
 
 def _checked(run: Run, only: t.Collection[str] | None, options: Options) -> RolloutResult:

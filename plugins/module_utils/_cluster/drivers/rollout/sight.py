@@ -27,7 +27,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-PURPOSE = "driver-upgrade"
+DRIVER_PURPOSE = "driver-upgrade"
 """What a node is held for if the operator does not upgrade it by itself."""
 
 TICK_TEXT = "the operator looks every two minutes"
@@ -93,7 +93,7 @@ class Sight:
         """Whether the node is in its upgrade, by the operator or by a run of ours."""
         if self.driver.automatic:
             return marks.is_begun(self.node)
-        return PURPOSE in hold.hold_of(self.node).purposes
+        return DRIVER_PURPOSE in hold.hold_of(self.node).purposes
 
     @property
     def keeps_old_driver(self) -> bool:
@@ -149,7 +149,7 @@ class Sight:
         if paused:
             yield f"its operands to come back ({', '.join(sorted(paused))} is paused)"
         note = self.note
-        is_ours = note is not None and note.kind == "turn" and note.reason != marks.FOUND_CORDONED
+        is_ours = note is not None and note.kind == "turn" and note.reason != marks.WAS_CORDONED
         if is_ours and nodes.is_cordoned(self.node) and self.state in names.UPGRADE_FINISHED:
             yield "its cordon to be lifted"
 

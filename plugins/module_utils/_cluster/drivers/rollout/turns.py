@@ -11,7 +11,7 @@ from __future__ import annotations
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import (
-    PURPOSE,
+    DRIVER_PURPOSE,
     TICK_TEXT,
     Sight,
 )
@@ -22,12 +22,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-OPERATOR = "gpu-operator"
-"""The operator among the maintainers of a node. Its own marks keep nobody from a driver's upgrade."""
-
 SERVES = (
-    "It serves with the driver before, and the label nvidia.com/gpu-driver-upgrade.skip keeps it from another try: "
-    "remove the cause and run this again."
+    f"It serves with the driver before, and the label {names.UPGRADE_SKIP} keeps it from another try: remove the cause "
+    "and run this again."
 )
 
 
@@ -45,10 +42,10 @@ def obstacle(sight: Sight, fleet: Fleet, allow_shared: bool) -> str:
         return f"the operator to notice that its driver is outdated ({TICK_TEXT})"
     if sight.driver.automatic and sight.blocked:
         return f"the operator, which upgrades no node while {sight.blocked}"
-    others = [purpose for purpose in hold.hold_of(sight.node).purposes if purpose != PURPOSE]
+    others = [purpose for purpose in hold.hold_of(sight.node).purposes if purpose != DRIVER_PURPOSE]
     if others:
         return f"its maintenance for {first_few(others)} to end"
-    at_work = [each for each in fleet.holders_of(sight.node) if each.at_work and each.owner != OPERATOR]
+    at_work = [each for each in fleet.holders_of(sight.node) if each.at_work and each.owner != names.OPERATOR]
     if at_work and not allow_shared:
         return f"{first_few(list(map(str, at_work)))} to finish its work on the node"
     return ""

@@ -106,11 +106,11 @@ def test_a_failed_node_is_sent_back_to_the_beginning() -> None:
 def test_the_cordon_of_somebody_else_is_noted_for_the_operator() -> None:
     patch = marks.turn_patch(node(note="held 2026-01-01T00:00:00Z", cordoned=True), NOW)
     notes = (patch or {})["metadata"]["annotations"]
-    assert notes[FOUND_CORDONED] == "true" and notes[marks.NOTE].endswith(marks.FOUND_CORDONED)
+    assert notes[FOUND_CORDONED] == "true" and notes[marks.NOTE].endswith(marks.WAS_CORDONED)
     known = node(note="held 2026-01-01T00:00:00Z", cordoned=True)
     known["metadata"]["annotations"][FOUND_CORDONED] = "true"
     notes = (marks.turn_patch(known, NOW) or {})["metadata"]["annotations"]
-    assert FOUND_CORDONED not in notes and notes[marks.NOTE].endswith(marks.FOUND_CORDONED)
+    assert FOUND_CORDONED not in notes and notes[marks.NOTE].endswith(marks.WAS_CORDONED)
 
 
 @pytest.mark.parametrize(

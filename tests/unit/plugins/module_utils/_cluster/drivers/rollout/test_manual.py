@@ -1,0 +1,85 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.read import Wanted
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.result import RolloutResult
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.run import Rollout
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+
+from tests.unit.fakes import stack
+from tests.unit.fakes.upgrades.drivers import COMPLETE, NEW, OLD, OPTIONS, STATE, DriverCluster
+from tests.unit.fakes.upgrades.drivers import waiting as pod_waits
+
+ZERO, ONE, TWO = "gpu-0000", "gpu-0001", "gpu-0002"
+IMAGE_GONE = pod_waits("ImagePullBackOff", 'Back-off pulling image: "driver:595": not found')
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster has a clock of its own."""
+    monkeypatch.setattr(waiting.time, "sleep", lambda seconds: None)
+
+
+def roll(cluster: DriverCluster, **options: t.Any) -> RolloutResult:
+    rollout = Rollout(cluster.typed, {**OPTIONS, **options}, Wanted(stack.NAMESPACE))
+    rollout.hold(list(cluster.items))
+    return rollout.roll()
+
+
+def failure(cluster: DriverCluster, **options: t.Any) -> GpuOpsError:
+    with pytest.raises(GpuOpsError) as raised:
+        roll(cluster, **options)
+    return raised.value
+
+
+def by_hand(nodes: int = 2) -> DriverCluster:
+    cluster = DriverCluster(nodes, upgrade={**COMPLETE, "autoUpgrade": False})
+    for name in cluster.items:
+        cluster.items[name]["metadata"]["labels"].pop(STATE)
+    return cluster
+
+
+def test_without_the_operators_upgrades_each_node_is_drained_and_its_pod_replaced() -> None:
+    cluster = by_hand()
+    cluster.add(stack.workload("train", 0))
+    rollout = Rollout(cluster.typed, OPTIONS, Wanted(stack.NAMESPACE))
+    result = rollout.roll()
+    assert result.finished and set(cluster.versions.values()) == {NEW} and cluster.cordoned == []
+    assert ("evict", "train") in cluster.log and result.rows[0].evicted == ["default/train"]
+    assert cluster.most_cordoned <= 1
+    assert not Rollout(cluster.typed, OPTIONS, Wanted(stack.NAMESPACE)).roll().changed
+
+
+def test_a_pod_that_the_policy_protects_keeps_its_node_as_it_was() -> None:
+    cluster = by_hand()
+    cluster.add(stack.workload("bare", 0, controller=""))
+    with pytest.raises(GpuOpsError, match=r"pod_deletion\.force permits it"):
+        Rollout(cluster.typed, OPTIONS, Wanted(stack.NAMESPACE)).roll()
+    assert cluster.cordoned == [] and cluster.versions[ZERO] == OLD
+
+
+def test_a_drain_that_takes_too_long_puts_the_node_back() -> None:
+    cluster = by_hand(1)
+    cluster.add(stack.workload("train", 0))
+    cluster.refused_evictions["train"] = "The disruption budget train needs 1 healthy pods and has 1 currently"
+    with pytest.raises(GpuOpsError, match="train forbids its eviction"):
+        Rollout(cluster.typed, {**OPTIONS, "drain_timeout": 1}, Wanted(stack.NAMESPACE)).roll()
+    assert cluster.cordoned == [] and cluster.versions[ZERO] == OLD
+
+
+def test_a_driver_that_does_not_come_up_by_hand_keeps_its_node_held() -> None:
+    cluster = by_hand(1)
+    cluster.broken[ZERO] = IMAGE_GONE
+    with pytest.raises(GpuOpsError, match="stays cordoned for the purpose driver-upgrade"):
+        Rollout(cluster.typed, OPTIONS, Wanted(stack.NAMESPACE)).roll()
+    assert cluster.cordoned == [ZERO]
+    cluster.broken.clear()
+    cluster.replace(ZERO, {})
+    assert Rollout(cluster.typed, OPTIONS, Wanted(stack.NAMESPACE)).roll().finished and cluster.cordoned == []

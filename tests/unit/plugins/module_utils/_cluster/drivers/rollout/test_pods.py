@@ -1,0 +1,72 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import steps
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.pods import PodView, view
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sets import DriverSet
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import Sight
+
+from tests.unit.fakes import stack
+from tests.unit.fakes.stack import NOW, Json
+from tests.unit.fakes.upgrades.drivers import NEW, STATE, driver_pod, validator_pod, waiting
+
+SET = DriverSet("nvidia-driver-daemonset", revision=NEW, image=f"nvcr.io/nvidia/driver:{NEW}-ubuntu24.04", desired=1)
+
+
+def node(state: str = "upgrade-done", version: str = NEW, **labels: str) -> Json:
+    made = stack.node()
+    made["metadata"]["labels"] |= {STATE: state, "nvidia.com/cuda.driver-version.full": version, **labels}
+    return made
+
+
+def sight(pod: Json | None = None, made: Json | None = None, **fields: t.Any) -> Sight:
+    """Return a node that has its driver, with some changes."""
+    views: dict[str, t.Any] = {
+        "pod": view(pod or driver_pod("gpu-0000", NEW)),
+        "validators": (view(validator_pod("gpu-0000")),),
+    }
+    return Sight(made or node(), SET, **{**views, **fields})
+
+
+def lack(**fields: t.Any) -> str:
+    return next(iter(sight(**fields).lacks(NOW)), "")
+
+
+def test_a_crash_loop_is_final_after_some_restarts_and_minutes() -> None:
+    looping = PodView("p", "u", "n", "nvidia-driver-daemonset", NEW, waiting="CrashLoopBackOff", restarts=3)
+    assert looping.is_hopeless(180) and not looping.is_hopeless(179)
+    assert not dataclasses.replace(looping, restarts=2).is_hopeless(1000)
+
+
+def test_a_build_is_progress_until_its_probe_gives_up() -> None:
+    container = {
+        "name": "nvidia-driver-ctr",
+        "ready": False,
+        "restartCount": 0,
+        "state": {"running": {"startedAt": "2027-01-15T08:00:00Z"}},
+    }
+    pod = driver_pod("gpu-0000", NEW, containerStatuses=[container])
+    pod["spec"]["containers"][0]["startupProbe"] = {"initialDelaySeconds": 60, "failureThreshold": 120}
+    seen = sight(pod, node("pod-restart-required"))
+    track = steps.Track(NOW, NOW, seen.marks)
+    assert steps.follow(track, seen, NOW + 1259).moved == NOW + 1259
+    assert steps.follow(track, seen, NOW + 1261).moved == NOW
+    assert "builds its driver (for 04:10)" in seen.waits_for(NOW + 250)
+    container["restartCount"] = 1
+    assert view(pod).builds == (0.0, 0.0), "nothing says that another try goes better"
+
+
+def test_what_a_pod_waits_for_is_said_in_words() -> None:
+    ending = driver_pod("gpu-0000", NEW)
+    ending["metadata"]["deletionTimestamp"] = stack.LONG_AGO
+    assert view(ending).trouble(NOW) == f"pod {ending['metadata']['name']} to end"
+    refused = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}
+    unscheduled = {"phase": "Pending", "containerStatuses": [], "conditions": [refused]}
+    assert "to be ready (0/3 nodes)" in view(driver_pod("gpu-0000", NEW, **unscheduled)).trouble(NOW)
+    assert view(driver_pod("gpu-0000", NEW, **waiting("PodInitializing"))).waiting == ""

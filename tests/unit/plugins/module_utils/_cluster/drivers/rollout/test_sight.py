@@ -1,0 +1,151 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.pods import view
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sets import DriverSet
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import Sight, Stack
+
+from tests.unit.fakes import stack
+from tests.unit.fakes.stack import NOW, Json
+from tests.unit.fakes.upgrades.drivers import NEW, OLD, STATE, driver_pod, validator_pod, waiting
+
+SET = DriverSet("nvidia-driver-daemonset", revision=NEW, image=f"nvcr.io/nvidia/driver:{NEW}-ubuntu24.04", desired=1)
+
+
+def node(state: str = "upgrade-done", version: str = NEW, **labels: str) -> Json:
+    made = stack.node()
+    made["metadata"]["labels"] |= {STATE: state, "nvidia.com/cuda.driver-version.full": version, **labels}
+    return made
+
+
+def sight(pod: Json | None = None, made: Json | None = None, **fields: t.Any) -> Sight:
+    """Return a node that has its driver, with some changes."""
+    views: dict[str, t.Any] = {
+        "pod": view(pod or driver_pod("gpu-0000", NEW)),
+        "validators": (view(validator_pod("gpu-0000")),),
+    }
+    return Sight(made or node(), SET, **{**views, **fields})
+
+
+def lack(**fields: t.Any) -> str:
+    return next(iter(sight(**fields).lacks(NOW)), "")
+
+
+def test_a_node_that_has_everything_lacks_nothing() -> None:
+    assert sight().lacks(NOW) == [] and sight().waits_for(NOW) == ""
+
+
+NOT_THERE = driver_pod("gpu-0000", NEW, **waiting("ErrImagePull", "not there"))
+PAUSED = {"nvidia.com/gpu.deploy.dcgm": "paused-for-driver-upgrade"}
+
+
+@pytest.mark.parametrize(
+    ("said", "seen"),
+    [
+        ("to be replaced, which has the driver before", sight(driver_pod("gpu-0000", OLD))),
+        ("a driver pod of DaemonSet nvidia-driver-daemonset", Sight(node(), SET)),
+        ("to be ready (container nvidia-driver-ctr: not there)", sight(NOT_THERE)),
+        ("the operator to finish (state validation-required", sight(made=node("validation-required"))),
+        ("nvidia.com/gpu.deploy.dcgm is paused", sight(made=node(**PAUSED))),
+        ("feature discovery to report driver 595.91.07 (it reports 580.105.08)", sight(made=node(version=OLD))),
+        ("(it reports no version)", sight(made=node(version=""))),
+        ("a validator pod: it has none", sight(validators=())),
+        ("the operator to write other:1 into DaemonSet nvidia-driver-daemonset", sight(wanted_image="other:1")),
+    ],
+)
+def test_each_thing_that_is_missing_is_named(said: str, seen: Sight) -> None:
+    assert said in seen.lacks(NOW)[0]
+
+
+def test_a_pod_of_another_daemonset_or_of_none_is_outdated() -> None:
+    orphan = driver_pod("gpu-0000", NEW)
+    orphan["metadata"]["ownerReferences"] = []
+    assert "to be replaced" in lack(pod=orphan)
+
+
+def test_an_unready_kubelet_and_missing_gpus_are_named() -> None:
+    down = node()
+    down["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    assert lack(made=down) == "its kubelet to be Ready"
+    empty = node()
+    empty["status"]["allocatable"] = {"cpu": "64"}
+    assert lack(made=empty) == "its GPUs to be allocatable"
+    assert sight(made=empty, stack=Stack(has_plugin=False)).lacks(NOW) == []
+
+
+def test_what_does_not_run_is_not_waited_for() -> None:
+    nothing = Stack(validates=False, discovers=False, has_plugin=False)
+    assert sight(made=node(version=OLD), validators=(), stack=nothing).lacks(NOW) == []
+
+
+def test_a_revision_that_is_not_known_or_not_noticed_proves_nothing() -> None:
+    unread = Sight(node(), dataclasses.replace(SET, revision=""), view(driver_pod("gpu-0000", NEW)))
+    assert any("list controllerrevisions" in each for each in unread.lacks(NOW))
+    late = Sight(node(), dataclasses.replace(SET, is_observed=False), view(driver_pod("gpu-0000", NEW)))
+    assert "Kubernetes to notice" in late.lacks(NOW)[0]
+
+
+def test_a_node_that_is_kept_back_waits_until_the_operator_has_acted() -> None:
+    held = node()
+    held["metadata"]["annotations"] = {"gpuops.nvidia/driver-rollout": "held 2026-01-01T00:00:00Z"}
+    assert lack(made=held, has_acted=False) == "the operator to act on the change of the driver"
+    assert sight(has_acted=False).lacks(NOW) == [], "nothing was changed for this node"
+
+
+def test_a_cordon_of_ours_must_be_lifted_and_one_of_others_need_not() -> None:
+    for note, expected in (
+        ("turn 2026-01-01T00:00:00Z", "its cordon to be lifted"),
+        ("turn 2026-01-01T00:00:00Z found cordoned", ""),
+    ):
+        cordoned = node()
+        cordoned["metadata"]["annotations"] = {"gpuops.nvidia/driver-rollout": note}
+        cordoned["spec"] = {"unschedulable": True}
+        assert lack(made=cordoned) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("upgrade-required", "the operator to begin"),
+        ("cordon-required", "the operator to cordon it"),
+        ("wait-for-jobs-required", "jobs to end"),
+        ("pod-deletion-required", "pods with GPUs to leave"),
+        ("drain-required", "pods to leave"),
+        ("pod-restart-required", "to be replaced"),
+        ("uncordon-required", "the operator to uncordon it"),
+    ],
+)
+def test_each_state_says_what_the_node_waits_for(state: str, said: str) -> None:
+    seen = sight(driver_pod("gpu-0000", OLD), node(state))
+    assert said in seen.waits_for(NOW)
+    blocked = dataclasses.replace(seen, blocked="DaemonSet x has 1 pods for 2 nodes")
+    assert blocked.waits_for(NOW) == "the operator, which upgrades no node while DaemonSet x has 1 pods for 2 nodes"
+
+
+def test_the_operators_next_look_is_a_reason_to_wait() -> None:
+    assert "the operator to go on" in sight(made=node("pod-restart-required")).waits_for(NOW)
+    assert "notice that its validator runs" in sight(made=node("validation-required")).waits_for(NOW)
+    none = sight(made=node("validation-required"), validators=())
+    assert none.waits_for(NOW) == "a validator pod: it has none"
+
+
+@pytest.mark.parametrize(
+    ("keeps", "state", "pod"),
+    [
+        (True, "upgrade-failed", driver_pod("gpu-0000", OLD)),
+        (True, "wait-for-jobs-required", driver_pod("gpu-0000", OLD)),
+        (False, "upgrade-failed", driver_pod("gpu-0000", NEW)),
+        (False, "upgrade-failed", driver_pod("gpu-0000", OLD, phase="Pending")),
+        (False, "pod-deletion-required", driver_pod("gpu-0000", OLD)),  # the operator still evicts
+        (False, "pod-restart-required", driver_pod("gpu-0000", OLD)),
+    ],
+)
+def test_a_node_can_be_put_back_while_its_old_driver_runs_untouched(keeps: bool, state: str, pod: Json) -> None:
+    assert sight(pod, node(state)).keeps_old_driver is keeps
