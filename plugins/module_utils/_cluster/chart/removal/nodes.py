@@ -23,7 +23,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 OPERATOR_LABELS = (names.GPU_PRESENT, names.DRIVER_OWNER, names.MIG_STATE, names.UPGRADE_STATE)
 NODE_NOTES = (names.UPGRADE_NOTES, GPUS_NOTE)
-_AS_DEPLOYED = ("true", names.PRE_INSTALLED)
+_AS_DEPLOYED = ("true", names.PRE_INSTALLED, "")
+"""Values that nobody has chosen. k8s-driver-manager puts back labels that were not there before with an empty value."""
 _STACK = ("gpu-operator", "k8s-driver-manager")
 """The owners of cordons that nobody lifts after the removal."""
 

@@ -31,6 +31,7 @@ def test_a_node_that_the_stack_never_touched_gets_no_patch() -> None:
         ("nvidia.com/gpu.present", "false", "goes"),
         ("nvidia.com/gpu.deploy.driver", "true", "goes"),
         ("nvidia.com/gpu.deploy.driver", "pre-installed", "goes"),
+        ("nvidia.com/gpu.deploy.dra-driver", "", "goes"),
         ("nvidia.com/gpu.deploy.dcgm", "paused-for-mig-change", "goes"),
         ("nvidia.com/gpu.deploy.dcgm", "mine_paused-for-driver-upgrade", "mine"),
         ("nvidia.com/gpu.deploy.dcgm", "false", "stays"),
