@@ -9,7 +9,7 @@ import time
 import typing as t
 
 
-def sees(condition: t.Callable[[], object], seconds: float = 60) -> None:
+def sees(condition: t.Callable[[], object], seconds: float = 120) -> None:
     """Wait until a condition is met, and fail if it is not in time."""
     deadline = time.monotonic() + seconds
     while not condition():
