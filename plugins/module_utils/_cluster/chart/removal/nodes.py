@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import marks as rollouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold, marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import GPUS_NOTE
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.scheduling import taints
@@ -22,7 +23,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 OPERATOR_LABELS = (names.GPU_PRESENT, names.DRIVER_OWNER, names.MIG_STATE, names.UPGRADE_STATE)
-NODE_NOTES = (names.UPGRADE_NOTES, GPUS_NOTE)
+NODE_NOTES = (names.UPGRADE_NOTES, GPUS_NOTE, rollouts.NOTE)
 _AS_DEPLOYED = ("true", names.PRE_INSTALLED, "")
 """Values that nobody has chosen. k8s-driver-manager puts back labels that were not there before with an empty value."""
 _STACK = ("gpu-operator", "k8s-driver-manager")
@@ -76,6 +77,7 @@ def change(node: Json, wishes: Wishes) -> Change:
     annotations: list[str] = []
     if wishes.labels:
         labels |= {key: _left(value) for key, value in objects.labels_of(node).items() if _is_the_stacks(key, value)}
+        labels |= {names.UPGRADE_SKIP: None} if rollouts.is_ours(node) else {}
         annotations += [key for key in objects.annotations_of(node) if _matches(key, NODE_NOTES)]
     if wishes.nfd:
         labels |= {key: None for key in objects.labels_of(node) if key.startswith(names.NFD_PREFIX)}

@@ -55,6 +55,14 @@ def test_labels_of_the_stack_go_and_those_of_users_stay(key: str, value: str, wa
     assert bool(nodes.of_the_stack(node({key: value}))) == (wanted != "stays")
 
 
+def test_what_a_rollout_of_ours_holds_is_let_go_and_what_a_user_holds_is_not() -> None:
+    skip = {"nvidia.com/gpu-driver-upgrade.skip": "true"}
+    ours = nodes.change(node(skip, {"gpuops.nvidia/driver-rollout": "held"}), Wishes(labels=True))
+    assert ours.labels == {"nvidia.com/gpu-driver-upgrade.skip": None}
+    assert ours.annotations == ["gpuops.nvidia/driver-rollout"]
+    assert nodes.change(node(skip), Wishes(labels=True)).lines == []
+
+
 def test_only_what_is_wished_goes() -> None:
     both = node({"nvidia.com/gpu.present": "true", "feature.node.kubernetes.io/pci-10de.present": "true"})
     assert nodes.change(both, Wishes(nfd=True)).lines == ["label feature.node.kubernetes.io/pci-10de.present"]
