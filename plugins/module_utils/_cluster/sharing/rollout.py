@@ -238,7 +238,13 @@ class Rollout:
             self._fail(name, GONE)
             return
         if change.relabels:
-            label(self._work.cluster, change)
+            try:
+                label(self._work.cluster, change)
+            except GpuOpsError as e:
+                if e.reason != "NotFound":
+                    raise
+                self._fail(name, GONE)
+                return
             change.missing = self._missing(change, seen)
             watched.settled = 0.0 if change.missing else time.monotonic() + SETTLE_S
         watched.step, watched.moved = "watch", time.monotonic()

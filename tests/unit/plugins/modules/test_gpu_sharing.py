@@ -504,6 +504,17 @@ def test_a_node_that_is_gone_or_not_ready_fails_with_that_cause(share: t.Callabl
     assert run.rc == 1 and "gpu-0000: The node was deleted in the meantime" in run.result["msg"]
 
 
+def test_a_node_that_is_deleted_before_its_label_fails_alone(share: t.Callable, api: FakeApi) -> None:
+    def answer(method: str, path: str) -> t.Any:
+        play(api, method, path)
+        is_label = method == "PATCH" and path == f"{NODES}/gpu-0000"
+        return refusal(404, "nodes gpu-0000 not found", "NotFound") if is_label else None
+
+    api.answer = answer
+    run = share(configs=[BOTH], max_failed="1")
+    assert row(run)["reason"] == "The node was deleted in the meantime." and row(run, 1)["state"] == "done"
+
+
 def test_after_a_canary_failed_no_other_node_is_begun(share: t.Callable, api: FakeApi) -> None:
     api.answer = lambda method, path: None
     run = share(configs=[BOTH], timeout=1, canary=["gpu-0001"])
