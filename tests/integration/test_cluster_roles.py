@@ -106,7 +106,8 @@ RARE = {
         ),
         *("get pods", "list pods *", "get pods/log", "list events", "list controllerrevisions.apps", "watch nodes *"),
         *("list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
-        "list leases.coordination.k8s.io",
+        *("list leases.coordination.k8s.io", "get gpuclusters.nvidia.com *", "patch gpuclusters.nvidia.com *"),
+        *("get nvidiadrivers.nvidia.com *", "delete nvidiadrivers.nvidia.com *"),
     },
     # Jobs, port forwarding, priority classes of an earlier run, and pods in trouble.
     "verify": {

@@ -127,6 +127,9 @@ def _is_the_stacks(key: str, value: str) -> bool:
         return False
     if key.startswith(names.DEPLOY_PREFIX):
         return value in _AS_DEPLOYED or names.PAUSED in value
+    if key == names.MIG_CONFIG:
+        # The operator sets this one by itself. A layout that divides GPUs is somebody's choice.
+        return value == names.MIG_DISABLED
     return key in OPERATOR_LABELS or _matches(key, names.FEATURE_DISCOVERY)
 
 

@@ -325,7 +325,7 @@ def _of_namespace(sight: Sight, wanted: t.Collection[str], contents: t.Sequence[
         return False, []
     foreign = [item for item in contents if not item.startswith(_GOES_WITH_THE_NAMESPACE)]
     if "namespace" not in wanted:
-        return False, [Left("namespace", [name, *contents], _unasked("namespace"), _ask("namespace"))]
+        return False, [Left("namespace", [name], _unasked("namespace"), _ask("namespace"))]
     if name.startswith(_PROTECTED):
         return False, [Left("namespace", [name], "Kubernetes or others use it, too.")]
     if foreign:

@@ -47,7 +47,8 @@ def remove(cluster: Cluster, options: t.Mapping[str, t.Any], after: Sight) -> tu
     ``after`` is the cluster without the release: as it is, or in check mode as it would be.
     """
     wanted = options["remove"]
-    found = plan.leftovers(after, wanted, _in_use(cluster, after, wanted), _contents(cluster, after))
+    contents = _contents(cluster, after) if "namespace" in wanted else []
+    found = plan.leftovers(after, wanted, _in_use(cluster, after, wanted), contents)
     _patch_nodes(cluster, [change.name for change in found.nodes], found.wishes)
     namespace = namespaced("v1", None, "namespaces", after.scope.namespace)
     if found.namespace_label:

@@ -24,7 +24,7 @@ LABELS = {
     "nvidia.com/gpu.deploy.dcgm": "false",
     "nvidia.com/gpu.product": "H100",
     "nvidia.com/cuda.driver.major": "595",
-    "nvidia.com/mig.config": "all-disabled",
+    "nvidia.com/mig.config": "all-1g.10gb",
     "nvidia.com/mig.config.state": "success",
     "nvidia.com/gpu-driver-upgrade-state": "upgrade-done",
     "feature.node.kubernetes.io/pci-10de.present": "true",
@@ -39,7 +39,7 @@ NOTES = {
 KEPT = {
     "kubernetes.io/hostname": "gpu-0000",
     "nvidia.com/gpu.deploy.dcgm": "false",
-    "nvidia.com/mig.config": "all-disabled",
+    "nvidia.com/mig.config": "all-1g.10gb",
 }
 TAINT = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
 

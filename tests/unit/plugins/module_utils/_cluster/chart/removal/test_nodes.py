@@ -38,6 +38,7 @@ def test_a_node_that_the_stack_never_touched_gets_no_patch() -> None:
         ("nvidia.com/gpu.deploy.operands", "true", "stays"),
         ("nvidia.com/gpu.workload.config", "container", "stays"),
         ("nvidia.com/mig.config", "all-1g.10gb", "stays"),
+        ("nvidia.com/mig.config", "all-disabled", "goes"),
         ("nvidia.com/mig.config.state", "success", "goes"),
         ("nvidia.com/mig-1g.10gb.count", "7", "goes"),
         ("nvidia.com/gpu.compute.major", "9", "goes"),

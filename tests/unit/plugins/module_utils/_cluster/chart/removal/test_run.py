@@ -82,7 +82,7 @@ def test_what_was_not_asked_for_stays_and_is_named(stack: Store) -> None:
     assert stayed["labels of the stack"] == (["gpu-0000"], "Their removal was not asked for (labels).")
     assert stayed["labels of Node Feature Discovery"][0] == ["gpu-0000"]
     assert stayed["taints of this collection"][0] == ["gpu-0000"]
-    assert stayed["namespace"][0] == ["gpu-operator", "Secret ngc-secret"]
+    assert stayed["namespace"][0] == ["gpu-operator"]
     assert {name for item in remove(stack)["left"] if item["what"] == "CRDs" for name in item["names"]} == {
         "clusterpolicies.nvidia.com",
         "nvidiadrivers.nvidia.com",
