@@ -48,7 +48,7 @@ options:
       - Leftovers to remove as well.
       - V(labels) takes the labels and annotations of the operator and its operands off the nodes, and uncordons a node
         that one of its driver upgrades has left cordoned. Labels that users have set stay, such as
-        C(nvidia.com/mig.config).
+        a layout in C(nvidia.com/mig.config).
       - V(taints) takes off the taints that M(gpuops.nvidia.node_taints) has set.
       - V(nfd) takes off the labels of Node Feature Discovery and deletes its CRDs, unless another installation of it
         runs.
