@@ -180,7 +180,7 @@ class Sight:
         if not lacks:
             return ""
         told = _IN_STATE.get(self.state)
-        if self.blocked and self.state not in names.UPGRADE_FINISHED:
+        if self.blocked and (self.state not in names.UPGRADE_FINISHED or not self.is_current):
             return f"the operator, which upgrades no node while {self.blocked}"
         if self.state == names.UPGRADE_RESTART:
             return next(self._replaced(now), f"the operator to go on ({TICK_TEXT})")

@@ -38,10 +38,10 @@ def obstacle(sight: Sight, fleet: Fleet, allow_shared: bool) -> str:
     """Return what a node waits for before it may get its turn, or an empty string."""
     if not nodes.is_ready(sight.node):
         return "its kubelet to be Ready"
-    if sight.driver.automatic and sight.state not in (names.UPGRADE_REQUIRED, names.UPGRADE_FAILED):
-        return f"the operator to notice that its driver is outdated ({TICK_TEXT})"
     if sight.driver.automatic and sight.blocked:
         return f"the operator, which upgrades no node while {sight.blocked}"
+    if sight.driver.automatic and sight.state not in (names.UPGRADE_REQUIRED, names.UPGRADE_FAILED):
+        return f"the operator to notice that its driver is outdated ({TICK_TEXT})"
     others = [purpose for purpose in hold.hold_of(sight.node).purposes if purpose != DRIVER_PURPOSE]
     if others:
         return f"its maintenance for {first_few(others)} to end"

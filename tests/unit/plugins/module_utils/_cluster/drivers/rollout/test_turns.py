@@ -40,8 +40,9 @@ def test_a_node_that_is_marked_by_the_operator_can_begin() -> None:
 
 def test_a_blocked_operator_gets_no_further_node() -> None:
     cluster = DriverCluster(1)
-    blocked = dataclasses.replace(seen(cluster), blocked="a node is down")
-    assert obstacle(blocked, cluster) == "the operator, which upgrades no node while a node is down"
+    for state in ("upgrade-required", "upgrade-done"):  # it marks no node either
+        blocked = dataclasses.replace(seen(cluster, state), blocked="a node is down")
+        assert obstacle(blocked, cluster) == "the operator, which upgrades no node while a node is down"
 
 
 def test_a_maintenance_of_ours_goes_first() -> None:
