@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import math
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import typing as t
 from pathlib import Path
 
@@ -212,6 +214,70 @@ def mig_noop(nodes: int, measured: int = 50) -> dict[str, t.Any]:
     }
 
 
+def mig_rollout(nodes: int, at_once: int, manager_s: float) -> dict[str, t.Any]:
+    """Compare a change of a whole fleet with the time that the MIG managers themselves need for it.
+
+    The managers are simulated, and take the same time on each node. As many of them work at a time as nodes may change.
+    """
+    with deployed(f"bench-rollout-{nodes}", Options(nodes=1, pods="instant", mig_seconds=0.5)) as lab:
+        options = {"kubeconfig": str(lab.kubeconfig), "layout": "all-disabled", "node_selector": {GPU_PRESENT: "true"}}
+        module("gpuops.nvidia", "mig_config", options)
+        bulk.multiply(lab, nodes)
+        command = [sys.executable, "-m", "benchmarks.mig_managers", str(lab.kubeconfig), str(manager_s)]
+        managers = subprocess.Popen(command, cwd=ROOT)
+        try:
+            given = {**options, "layout": "all-1g.10gb", "max_unavailable": str(at_once)}
+            seconds, peak = module("gpuops.nvidia", "mig_config", given)
+        finally:
+            managers.kill()
+            managers.wait()
+    return {
+        "ours_s": round(seconds, 1),
+        "theirs_s": round(math.ceil(nodes / at_once) * manager_s, 1),
+        "peak_mb": peak,
+        "nodes": nodes,
+        "at_once": at_once,
+    }
+
+
+def driver_upgrade(nodes: int, at_once: int, tick_s: float) -> dict[str, t.Any]:
+    """Compare an upgrade of the driver on a whole fleet with the time that the operator alone needs for it.
+
+    The operator looks at the nodes every ``tick_s`` seconds. Both have the same number of nodes in their upgrade.
+    """
+    options = Options(nodes=nodes, pods="instant", upgrade_tick=tick_s)
+    with deployed(f"bench-upgrade-{nodes}", options, timeout=600) as lab:
+        alone = upgrade_alone(lab, "600.10.01", at_once)
+        given = {"kubeconfig": str(lab.kubeconfig), "version": "601.10.01", "registry": {"mode": "offline"}}
+        given |= {"allow_disruption": True, "force_conflicts": True, "max_unavailable": str(at_once)}
+        arguments = json.dumps({"ANSIBLE_MODULE_ARGS": given})
+        command = [sys.executable, "-m", MODULES.format("gpuops.nvidia", "driver_container"), arguments]
+        ours = measured(command, {"PYTHONPATH": str(ROOT / ".venv" / "share")})
+    share = ours["cpu_seconds"] / ours["seconds"]
+    return {
+        "ours_s": round(ours["seconds"], 1),
+        "theirs_s": round(alone, 1),
+        "peak_mb": ours["megabytes"],
+        "core_percent": round(100 * share, 1),
+        "nodes": nodes,
+        "at_once": at_once,
+        "tick_s": tick_s,
+    }
+
+
+def upgrade_alone(lab: Lab, version: str, at_once: int) -> float:
+    """Let the operator upgrade all nodes by itself, and return the seconds until feature discovery reports the last."""
+    policy = {"maxParallelUpgrades": at_once, "maxUnavailable": "100%"}
+    patch = json.dumps({"spec": {"driver": {"version": version, "upgradePolicy": policy}}})
+    began = time.monotonic()
+    lab.kubectl("patch", "clusterpolicy", "cluster-policy", "--type=merge", f"--patch={patch}")
+    selector = f"nvidia.com/gpu-driver-upgrade-state=upgrade-done,nvidia.com/cuda.driver-version.full={version}"
+    total = len(lab.kubectl("get", "nodes", f"--selector={GPU_PRESENT}=true", "--output=name").split())
+    while len(lab.kubectl("get", "nodes", f"--selector={selector}", "--output=name").split()) < total:
+        time.sleep(1)
+    return time.monotonic() - began
+
+
 GPU_PRESENT = "nvidia.com/gpu.present"
 
 BENCHMARKS: dict[str, t.Callable[[], dict[str, t.Any]]] = {
@@ -221,6 +287,8 @@ BENCHMARKS: dict[str, t.Callable[[], dict[str, t.Any]]] = {
     # One run of theirs takes minutes.
     "fleet-read-5000": functools.partial(fleet_read, 5000, 1),
     "mig-noop-1000": functools.partial(mig_noop, 1000),
+    "mig-rollout-1000": functools.partial(mig_rollout, 1000, 100, 40.0),
+    "driver-upgrade-200": functools.partial(driver_upgrade, 200, 50, 20.0),
     "gpu-facts-8": gpu_facts_8,
     "host-rerun-8": host_rerun_8,
 }
@@ -301,16 +369,22 @@ def process(command: list[str], options: dict[str, t.Any]) -> tuple[float, int]:
 
 def timed(command: list[str], environment: dict[str, str], refused: str | None = None) -> tuple[float, int]:
     """Run a command and return its seconds and peak memory (MB). Exit if it fails or its output matches ``refused``."""
+    found = measured(command, environment, refused)
+    return found["seconds"], found["megabytes"]
+
+
+def measured(command: list[str], environment: dict[str, str], refused: str | None = None) -> dict[str, t.Any]:
+    """Run a command and return its status, seconds, seconds of a core, and peak memory. Exit as `timed` does."""
     measure = [sys.executable, "-S", str(MEASURE), *command]
     with tempfile.TemporaryFile("w+") as output:
         streams: dict[str, t.Any] = {"stdout": subprocess.PIPE, "stderr": output, "text": True}
         process = subprocess.run(measure, cwd=ROOT, env={**os.environ, **environment}, check=True, **streams)
-        measured = json.loads(process.stdout)
+        found: dict[str, t.Any] = json.loads(process.stdout)
         output.seek(0)
         text = output.read()
-        if measured["status"] or (refused and re.search(refused, text)):
+        if found["status"] or (refused and re.search(refused, text)):
             raise SystemExit(f"{' '.join(command)} failed:\n{text[-3000:]}")
-    return measured["seconds"], measured["megabytes"]
+    return found
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""`measure.py COMMAND...`: run a command and print its exit status, seconds and peak memory (MB) as JSON.
+"""`measure.py COMMAND...`: run a command, print status, seconds, seconds of a core and peak memory (MB) as JSON.
 
 The output of the command goes to stderr. This is a separate, small process because Linux counts the peak memory of the
 parent process as memory of the child, too.
@@ -22,6 +22,7 @@ json.dump(
     {
         "status": os.waitstatus_to_exitcode(status),
         "seconds": time.monotonic() - started,
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
         "megabytes": usage.ru_maxrss // 1024,
     },
     sys.stdout,
