@@ -13,7 +13,6 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _compatibility
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import pools
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.options import POLICY
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.pools import Pool
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding, about
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects
@@ -259,8 +258,3 @@ def _kernels(pool: Pool) -> Findings:
         yield Finding("kernel", "warning", message, "Check that the image exists, or use a listed branch.")
     else:
         yield Finding("kernel", "ok", f"NVIDIA lists precompiled drivers for {system} with kernel {pool.kernel}.")
-
-
-def is_one_for_all(source: pools.Source) -> bool:
-    """Return whether one image has to serve all nodes."""
-    return source.kind == POLICY
