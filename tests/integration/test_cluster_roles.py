@@ -93,6 +93,12 @@ def as_user(lab: Lab, proxy: Proxy, user: str) -> Playbook:
 
 
 RARE = {
+    # GPU pods in the way, pull secrets, other maintainers, and drivers that fail.
+    "driver": {
+        *("list poddisruptionbudgets.policy *", "list resourceclaims.resource.k8s.io *", "create pods/eviction *"),
+        *("list resourceslices.resource.k8s.io *", "get secrets", "get pods", "get pods/log", "list events *"),
+        *("list nodemaintenances.maintenance.nvidia.com *", "list daemonsets.apps *"),
+    },
     # Charts with Services or NodeFeatureRules, objects that exist already, refusals that Kubernetes makes without them
     # (escalate, bind), GPUClusters, and pods in trouble.
     "deploy": {
@@ -214,6 +220,18 @@ def test_dividing(own_lab: Lab) -> None:
             run = playbook.module(f"gpuops.nvidia.{module}", **options)
             assert run.status == 0, run.output
         assert compare(proxy, "mig") - RARE["mig"] == set()
+
+
+def test_rolling_out_drivers(own_lab: Lab) -> None:
+    """Change the driver, move it to an NVIDIADriver, and bring it back."""
+    assert on(own_lab).run(OPERATOR).status == 0
+    fast = {"timeout": 120, "max_unavailable": "100%", "allow_disruption": True, "registry": {"mode": "offline"}}
+    with before(own_lab) as proxy:
+        playbook = as_user(own_lab, proxy, "driver")
+        for options in ({"version": "595.99.02"}, {"resource": "NVIDIADriver"}, {"resource": "ClusterPolicy"}):
+            run = playbook.module("gpuops.nvidia.driver_container", force_conflicts=True, **fast, **options)
+            assert run.status == 0, run.output
+        assert compare(proxy, "driver") - RARE["driver"] == set()
 
 
 def test_sharing(own_lab: Lab) -> None:
