@@ -12,10 +12,10 @@ class ModuleDocFragment:
 options:
   wait:
     description:
-      - Pace the rollout and wait for its end. The nodes are kept back before the driver is declared, and get their turns
-        one after the other.
-      - Without it, the module returns once the driver is declared, and the operator upgrades the nodes by itself, at the
-        pace of its C(upgradePolicy). Nodes that an earlier call has kept back stay so.
+      - Pace the rollout and wait for its end. The nodes are kept back before the driver is declared, and get their
+        turns one after the other.
+      - Without it, the module returns once the driver is declared, and the operator upgrades the nodes by itself, at
+        the pace of its C(upgradePolicy). Nodes that an earlier call has kept back stay so.
     type: bool
     default: true
   canary:
@@ -26,8 +26,8 @@ options:
     default: 0
   waves:
     description:
-      - How many nodes belong to each wave after the canaries, as numbers or percentages of all nodes. The last one holds
-        for all further waves. Without it, all other nodes are one wave.
+      - How many nodes belong to each wave after the canaries, as numbers or percentages of all nodes. The last one
+        holds for all further waves. Without it, all other nodes are one wave.
       - A wave begins when every node of the wave before it is done or has failed, and O(soak) is over.
     type: list
     elements: str
@@ -43,8 +43,8 @@ options:
     description:
       - How many nodes may be in their upgrade at a time. A number, or a percentage of the nodes.
       - While the module paces, this is the only limit. A node that it gives a turn to is cordoned already, and the
-        operator takes such a node whatever C(maxParallelUpgrades) and C(maxUnavailable) say. So a node that failed keeps
-        no slot of the operator from the others.
+        operator takes such a node whatever C(maxParallelUpgrades) and C(maxUnavailable) say. So a node that failed
+        keeps no slot of the operator from the others.
     type: str
     default: "1"
   max_failed:
@@ -55,8 +55,8 @@ options:
     default: "0"
   group_by:
     description: >-
-      A label of the nodes, such as V(topology.kubernetes.io/zone). Nodes with different values are never upgraded at the
-      same time, and percentages are those of the nodes with one value.
+      A label of the nodes, such as V(topology.kubernetes.io/zone). Nodes with different values are never upgraded at
+      the same time, and percentages are those of the nodes with one value.
     type: str
   windows:
     description:
@@ -89,8 +89,8 @@ options:
     default: 600
   allow_shared:
     description: >-
-      Also upgrade nodes on which another maintainer is at work, such as a reboot by kured. Without this permission, such
-      a node waits until the other one has finished, for at most O(timeout).
+      Also upgrade nodes on which another maintainer is at work, such as a reboot by kured. Without this permission,
+      such a node waits until the other one has finished, for at most O(timeout).
     type: bool
     default: false
   lease:

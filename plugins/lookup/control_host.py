@@ -45,9 +45,7 @@ from ansible.plugins.lookup import LookupBase
 class LookupModule(LookupBase):
     """The lookup of this file."""
 
-    def run(
-        self, terms: list[t.Any], variables: t.Mapping[str, t.Any] | None = None, limited: bool = True
-    ) -> list[str]:
+    def run(self, terms: list[t.Any], variables: t.Mapping[str, t.Any] | None = None, **kwargs: t.Any) -> list[str]:
         """Return the name of the host, or raise an error if no play can meet it."""
         known = variables or {}
         host, limit = str(known.get("gpuops_control_host") or "localhost"), str(known.get("ansible_limit") or "")
@@ -57,7 +55,7 @@ class LookupModule(LookupBase):
                 f"gpuops_control_host is {host}, and the inventory of this run has no such host. Correct the name, or "
                 "add the host. In AWX, do not slice a job that acts on a cluster."
             )
-        if limited and limit and not _is_within(host, limit, groups):
+        if kwargs.get("limited", True) and limit and not _is_within(host, limit, groups):
             raise AnsibleLookupError(
                 f"The limit {limit} leaves out {host}, which talks to the cluster, so nothing would be done. "
                 f"Add it to the limit, or run without a limit."

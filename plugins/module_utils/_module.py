@@ -21,6 +21,9 @@ class Module(AnsibleModule):
     obey what is in them.
     """
 
+    def __init__(self, argument_spec: t.Mapping[str, t.Any], **options: t.Any) -> None:
+        AnsibleModule.__init__(self, argument_spec, **options)
+
     def exit_json(self, **result: t.Any) -> t.NoReturn:
         """End the module with this result."""
         super().exit_json(**all_printable(result))

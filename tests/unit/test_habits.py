@@ -99,7 +99,7 @@ def test_the_installed_ansible_core_is_of_the_chosen_line() -> None:
 def test_the_oldest_packages_are_the_promised_ones() -> None:
     promised = pins((ROOT / "meta" / "ee-requirements.txt").read_text())
     promised["ansible-core"] = RUNTIME["requires_ansible"].removeprefix(">=")
-    assert pins((ROOT / "requirements" / "oldest.txt").read_text()) == promised
+    assert pins((ROOT / "requirements" / "oldest.in").read_text()) == promised
 
 
 def test_the_oldest_helm_is_the_promised_one() -> None:

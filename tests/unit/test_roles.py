@@ -261,9 +261,12 @@ def play_site(tmp_path: Path, plays: list[dict[str, t.Any]], **host_vars: t.Any)
     hosts: dict[str, t.Any] = {"gpu-1": {}, "gpu-2": {}, "gpu-3": {}}
     variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, **host_vars}
     (tmp_path / "inventory.yml").write_text(yaml.safe_dump({"gpu_hosts": {"hosts": hosts, "vars": variables}}))
-    (tmp_path / "meta").symlink_to(SITE.parent / "meta")
-    (tmp_path / "plays.yml").write_text(yaml.safe_dump(plays, sort_keys=False))
-    command = [ANSIBLE, "--inventory", tmp_path / "inventory.yml", tmp_path / "plays.yml"]
+    folder = tmp_path / "playbooks"
+    folder.mkdir(exist_ok=True)
+    (folder / "meta").symlink_to(SITE.parent / "meta")
+    (tmp_path / "roles").symlink_to(SITE.parents[1] / "roles")
+    (folder / "plays.yml").write_text(yaml.safe_dump(plays, sort_keys=False))
+    command = [ANSIBLE, "--inventory", tmp_path / "inventory.yml", folder / "plays.yml"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -17,10 +17,10 @@ from lab.cluster.operator.standin.controllers.labelling import Labeller, orphan
 from lab.cluster.operator.standin.controllers.nvidiadriver import DRIVERS, DriverReconciler
 from lab.cluster.operator.standin.controllers.policy import POLICIES, Reconciler
 from lab.cluster.operator.standin.controllers.upgrade import Timing, Upgrader
+from lab.cluster.operator.standin.controllers.upgrades import SKIP
 from lab.cluster.operator.standin.drivers import COMPONENT
 from lab.cluster.operator.standin.lines import line_of
 from lab.cluster.operator.standin.nodes import STATE, concerns_labelling, labels_of
-from lab.cluster.operator.standin.upgrades import SKIP
 
 LOOPS = {"labels": 0.1, "policy": 0.1, "drivers": 0.05, "cluster": 0.1, "upgrade": 0.1}
 """The controllers, and the seconds for which each collects changes before it runs.

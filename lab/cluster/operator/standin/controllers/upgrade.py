@@ -26,14 +26,7 @@ from lab.cluster.operator.standin.controllers.evictions import (
 )
 from lab.cluster.operator.standin.controllers.labelling import orphan
 from lab.cluster.operator.standin.controllers.policy import oldest
-from lab.cluster.operator.standin.drivers import COMPONENT, OWNER, delegated, upgrade_policy
-from lab.cluster.operator.standin.images import ReconcileError
-from lab.cluster.operator.standin.lines import Line
-from lab.cluster.operator.standin.nodes import STATE, labels_of
-from lab.cluster.operator.standin.objects import owned
-from lab.cluster.operator.standin.readiness import containers_ready, newest_revision
-from lab.cluster.operator.standin.render import block
-from lab.cluster.operator.standin.upgrades import (
+from lab.cluster.operator.standin.controllers.upgrades import (
     INITIALLY_CORDONED,
     JOBS_STARTED,
     REQUESTED,
@@ -48,6 +41,13 @@ from lab.cluster.operator.standin.upgrades import (
     state_of,
     uses_gpu,
 )
+from lab.cluster.operator.standin.drivers import COMPONENT, OWNER, delegated, upgrade_policy
+from lab.cluster.operator.standin.images import ReconcileError
+from lab.cluster.operator.standin.lines import Line
+from lab.cluster.operator.standin.nodes import STATE, labels_of
+from lab.cluster.operator.standin.objects import owned
+from lab.cluster.operator.standin.readiness import containers_ready, newest_revision
+from lab.cluster.operator.standin.render import block
 
 _Row = tuple[Json, Json | None, str | None]
 """A driver pod, its DaemonSet, and the DaemonSet's newest revision."""

@@ -10,7 +10,8 @@ import typing as t
 
 import pytest
 
-from lab.cluster.operator.standin import images, render, upgrades
+from lab.cluster.operator.standin import images, render
+from lab.cluster.operator.standin.controllers import upgrades
 from tests.lab.cluster.operator.standin.builders import BY_STATE, Json, site
 
 

@@ -12,11 +12,11 @@ import typing as t
 import pytest
 
 from lab.cluster.api import ApiError
-from lab.cluster.operator.standin import lines, nodes, readiness, render, upgrades
-from lab.cluster.operator.standin.controllers import evictions
+from lab.cluster.operator.standin import lines, nodes, readiness, render
+from lab.cluster.operator.standin.controllers import evictions, upgrades
 from lab.cluster.operator.standin.controllers.upgrade import Timing, Upgrader
+from lab.cluster.operator.standin.controllers.upgrades import Driver
 from lab.cluster.operator.standin.images import ReconcileError
-from lab.cluster.operator.standin.upgrades import Driver
 from tests.lab.cluster.operator.standin.builders import Json, node
 
 STATE = nodes.STATE
