@@ -67,15 +67,19 @@ def _hand_overs(lines: list[Json]) -> list[list[str]]:
     """Return what happens to each node and its driver pods after an NVIDIADriver has become its owner."""
     nodes: dict[str, list[str]] = {}
     homes: dict[str, str] = {}
+    known: set[tuple[str, str, str]] = set()
+    """What has been seen before. The first sight of a pod, or of a node's cordon, is no step."""
     for line in lines:
         kind, name, field, value = (line[key] for key in ("kind", "name", "field", "value"))
+        is_news = (kind, name, field) in known
+        known.add((kind, name, field))
         if kind == "Node" and field == _OWNER:
             nodes.setdefault(name, []).append(f"owned by {value}")
         elif kind == "DriverPod":
             homes[name] = _node_of(value) or homes.get(name, "")
-            if homes[name] in nodes:
+            if is_news and homes[name] in nodes:
                 nodes[homes[name]].append(_pod_step(name, value))
-        elif name in nodes:
+        elif name in nodes and (is_news or field != "unschedulable"):
             _travel({name: nodes[name]}, kind, name, field, value)
     return sorted(_without_repeats(list(filter(None, steps))) for steps in nodes.values())
 

@@ -53,6 +53,8 @@ class Scenario:
     """Restores the state for the next scenario."""
     prepare: t.Callable[[Lab], object] | None = None
     """What happened before the recording began."""
+    pause: float = 0
+    """How many seconds may pass in the middle without any change."""
 
 
 def prepare(lab: Lab) -> None:
@@ -227,7 +229,7 @@ def perform(lab: Lab, scenario: Scenario, quiet: float) -> Json:
     """Perform a scenario, return the facts of its recording, and restore the state for the next one."""
     if scenario.prepare:
         _record(lab, scenario.prepare, quiet)
-    found = facts(_record(lab, scenario.act, quiet))
+    found = facts(_record(lab, scenario.act, quiet + scenario.pause))
     if scenario.undo:
         _record(lab, scenario.undo, quiet)
     return found
