@@ -255,9 +255,7 @@ def _check_source(source: Source) -> None:
         if value is not None and (not value or value.startswith("-")):
             raise GpuOpsError(f"{option} is {value!r}: it must not be empty or begin with -.", reason="Invalid")
     if source.digest is not None and not _DIGEST.fullmatch(source.digest):
-        message = (
-            f"chart_digest is {source.digest!r}: give sha256: and the 64 hexadecimal digits of sha256sum."
-        )
+        message = f"chart_digest is {source.digest!r}: give sha256: and the 64 hexadecimal digits of sha256sum."
         raise GpuOpsError(message, reason="Invalid")
 
 
