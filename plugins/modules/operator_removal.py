@@ -154,6 +154,7 @@ import typing as t
 from ansible.module_utils.common.yaml import HAS_YAML
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal import run
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal.plan import LEFTOVERS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
@@ -164,7 +165,7 @@ OPTIONS: dict[str, t.Any] = {
     "remove": {
         "type": "list",
         "elements": "str",
-        "choices": ["labels", "taints", "nfd", "crds", "namespace"],
+        "choices": [*LEFTOVERS],
         "default": [],
     },
     "allow_disruption": {"type": "bool", "default": False},
