@@ -77,7 +77,7 @@ def change(node: Json, wishes: Wishes) -> Change:
     annotations: list[str] = []
     if wishes.labels:
         labels |= {key: _left(value) for key, value in objects.labels_of(node).items() if _is_the_stacks(key, value)}
-        labels |= {names.UPGRADE_SKIP: None} if rollouts.is_ours(node) else {}
+        labels |= dict.fromkeys(_of_a_rollout(node))
         annotations += [key for key in objects.annotations_of(node) if _matches(key, NODE_NOTES)]
     if wishes.nfd:
         labels |= {key: None for key in objects.labels_of(node) if key.startswith(names.NFD_PREFIX)}
@@ -103,22 +103,29 @@ def is_stranded(node: Json) -> bool:
 
 def of_users(node: Json) -> list[str]:
     """Return the labels under nvidia.com that users have set, and that stay."""
-    kept = []
+    kept, ours = [], _of_a_rollout(node)
     for key, value in objects.labels_of(node).items():
-        if key.startswith("nvidia.com/") and (not _is_the_stacks(key, value) or _left(value) is not None):
+        is_a_users = not _is_the_stacks(key, value) or _left(value) is not None
+        if key.startswith("nvidia.com/") and is_a_users and key not in ours:
             kept.append(key)
     return sorted(kept)
 
 
 def of_the_stack(node: Json) -> list[str]:
     """Return the labels and annotations that the stack has left on a node."""
-    return [*(key for key, value in objects.labels_of(node).items() if _is_the_stacks(key, value)),
-            *(key for key in objects.annotations_of(node) if _matches(key, NODE_NOTES))]  # fmt: skip
+    labels = [key for key, value in objects.labels_of(node).items() if _is_the_stacks(key, value)]
+    notes = [key for key in objects.annotations_of(node) if _matches(key, NODE_NOTES)]
+    return [*_of_a_rollout(node), *labels, *notes]
 
 
 def of_nfd(node: Json) -> list[str]:
     """Return the labels of Node Feature Discovery on a node."""
     return [key for key in objects.labels_of(node) if key.startswith(names.NFD_PREFIX)]
+
+
+def _of_a_rollout(node: Json) -> list[str]:
+    """Return the label with which a rollout of this collection keeps a node from its upgrade, if it has it."""
+    return [names.UPGRADE_SKIP] if rollouts.is_ours(node) else []
 
 
 def _is_the_stacks(key: str, value: str) -> bool:

@@ -61,6 +61,9 @@ def test_what_a_rollout_of_ours_holds_is_let_go_and_what_a_user_holds_is_not() -
     ours = nodes.change(node(skip, {"gpuops.nvidia/driver-rollout": "held"}), Wishes(labels=True))
     assert ours.labels == {"nvidia.com/gpu-driver-upgrade.skip": None}
     assert ours.annotations == ["gpuops.nvidia/driver-rollout"]
+    held = node(skip, {"gpuops.nvidia/driver-rollout": "held"})
+    assert nodes.of_users(held) == [] and "nvidia.com/gpu-driver-upgrade.skip" in nodes.of_the_stack(held)
+    assert nodes.of_users(node(skip)) == ["nvidia.com/gpu-driver-upgrade.skip"] and not nodes.of_the_stack(node(skip))
     assert nodes.change(node(skip), Wishes(labels=True)).lines == []
 
 
