@@ -94,11 +94,15 @@ options:
     type: bool
     default: false
   lease:
-    description: For how many seconds a hold by another machine is respected, as in M(gpuops.nvidia.node_maintenance).
+    description: >-
+      Only with C(autoUpgrade=false): for how many seconds a hold by another machine is respected, as in
+      M(gpuops.nvidia.node_maintenance). With the operator's own upgrades, nothing keeps two calls apart.
     type: int
     default: 3600
   take_over:
-    description: Resume a call of another machine before O(lease) is over. Use it if that call has been killed.
+    description: >-
+      Only with C(autoUpgrade=false): resume a call of another machine before O(lease) is over. Use it if that call has
+      been killed.
     type: bool
     default: false
   pause_nvsentinel:
