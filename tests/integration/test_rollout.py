@@ -104,6 +104,8 @@ class Fleet:
         for name in ("tasks", "parts"):
             (self.folder / "playbooks" / name).mkdir(parents=True)
         (self.folder / "playbooks" / "meta").symlink_to(ROOT / "playbooks" / "meta")
+        # site.yml reads the specs of these roles here.
+        (self.folder / "roles").symlink_to(ROOT / "roles")
         for path in [ROOT / "playbooks" / "site.yml", *(ROOT / "playbooks").glob("*s/*.yml")]:
             text = re.sub(r"(name|role): gpuops\.nvidia\.", r"\1: ", path.read_text())
             (self.folder / path.relative_to(ROOT)).write_text(text)
