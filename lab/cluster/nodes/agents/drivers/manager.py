@@ -137,7 +137,8 @@ class DriverManager:
         run = self._runs.get(name)
         if run is None or run.container != _id(pod):
             run = self._runs[name] = Run(_id(pod))
-            self._label(node, labels.paused(node))
+            # The watch may still show what the manager of an earlier pod has put back by now.
+            self._label(node, labels.paused(self._api.get(f"{_NODES}/{name}") or node))
             self._wait(run, name)
             return False
         while run.awaited and not with_app(pods, run.awaited[0]):

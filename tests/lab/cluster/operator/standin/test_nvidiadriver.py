@@ -90,7 +90,8 @@ HOST = "kubernetes.io/hostname"
 @pytest.fixture(scope="module")
 def delegating() -> t.Iterator[Cluster]:
     """A lab with different nodes, whose drivers the chart's own NVIDIADriver deploys."""
-    with running_lab("nvidiadriver", Options(fleet="mixed", upgrade_tick=3)) as lab:
+    # The pods have no life of their own here: these tests are about the operator, not about the driver's manager.
+    with running_lab("nvidiadriver", Options(fleet="mixed", upgrade_tick=3, pods="instant")) as lab:
         at_once = (
             "--set=driver.upgradePolicy.maxParallelUpgrades=0",
             "--set-string=driver.upgradePolicy.maxUnavailable=100%",
