@@ -27,14 +27,14 @@ demo: setup ## Bring up a lab and two hosts, take them to verified GPUs with sit
 	@$(LAB) cluster up
 	@KUBECONFIG=$$($(LAB) cluster kubeconfig) scripts/demo.sh
 
-# The lab's tools are built in the background during the checks. Two test files run at a time (tests/conftest.py chooses
-# them), each process with its own lab and hosts. A third process does not help on two processors.
+# The lab's tools are built in the background during the checks. Three test files run at a time (tests/conftest.py chooses
+# them), each process with its own lab and hosts. Most of them wait for something most of the time.
 test: setup ## Run every check and every test, and print the coverage of the plugins
 	@trap 'kill $$(jobs -p) 2> /dev/null || true' EXIT; \
 	  $(MAKE) --no-print-directory lab-tools & \
 	  $(MAKE) --no-print-directory check host-tools; wait $$!
 	@$(MAKE) --no-print-directory test-oldest
-	$(BIN)/pytest --cov --numprocesses=2 --dist=loadfile --no-loadscope-reorder \
+	$(BIN)/pytest --cov --numprocesses=3 --dist=loadfile --no-loadscope-reorder \
 	  tests/integration tests/roles tests/lab tests/unit
 
 ##@ The lab
