@@ -268,7 +268,7 @@ options:
       mirrors:
         description:
           - Mirrors that the nodes pull from, by registry, or by registry and folder. They are asked instead.
-          - For example V({nvcr.io/nvidia: registry.example.com/mirror}).
+          - "For example V({nvcr.io/nvidia: registry.example.com/mirror})."
         type: dict
         default: {}
       insecure:

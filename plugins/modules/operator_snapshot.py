@@ -114,7 +114,7 @@ snapshot:
     objects: [ClusterPolicy cluster-policy]
     crds: [clusterpolicies.nvidia.com, nvidiadrivers.nvidia.com]
     nodes: 4
-values:
+helm_values:
   description: Values that install the release again, secrets included. Use C(no_log) for the task.
   returned: with O(state=read)
   type: dict

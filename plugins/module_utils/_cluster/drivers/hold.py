@@ -28,7 +28,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-Patch = t.Callable[[Json], Json | None]
+Patch = t.Callable[[Json], t.Optional[Json]]  # noqa: UP045 (evaluated)
 
 
 @dataclasses.dataclass(frozen=True)

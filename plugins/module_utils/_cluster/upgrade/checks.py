@@ -60,9 +60,10 @@ def _about_path(jump: transitions.Jump, records: t.Sequence[transitions.Transiti
         yield Finding("path", "failure", message, remedy)
         return
     if jump.verdict in ("blocked", "unknown"):
-        bad = next(step for step in jump.steps if jump.verdict in (step.verdict, step.back["verdict"]))
-        message = f"The step from {bad.title} is {jump.verdict}. {bad.back.get('message', '')}".strip()
-        yield Finding("path", "failure", message, f"See {bad.sources[0]}.")
+        bad = next((step for step in jump.steps if jump.verdict in (step.verdict, step.back["verdict"])), None)
+        if bad is not None:
+            message = f"The step from {bad.title} is {jump.verdict}. {bad.back.get('message', '')}".strip()
+            yield Finding("path", "failure", message, f"See {bad.sources[0]}.")
     if len(jump.steps) > 1 and not jump.is_back:
         message = (
             f"NVIDIA supports upgrades to the next release only, and {before} to {after} are {len(jump.steps)} steps."

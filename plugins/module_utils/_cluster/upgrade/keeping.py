@@ -48,7 +48,7 @@ def keep(cluster: Cluster, options: Options) -> Json:
         return _take(cluster, options, path, found)
     if options["state"] == "read":
         described = _described(found) if found else {"snapshot": None}
-        return {"changed": False, "path": path, **described, "values": found["release"]["values"] if found else {}}
+        return {"changed": False, "path": path, **described, "helm_values": found["release"]["values"] if found else {}}
     if found is None and cluster.check_mode and options["state"] == "closed":
         return {"changed": False, "path": path, "snapshot": None}
     if found is None:

@@ -13,8 +13,9 @@ from ansible_collections.gpuops.nvidia.plugins.lookup.control_host import Lookup
 GROUPS = {"all": ["bastion", "gpu-0", "gpu-1"], "gpu_hosts": ["gpu-0", "gpu-1"]}
 
 
-def control_host(name: str | None, limit: str | None = None, groups: t.Any = GROUPS, **options: t.Any) -> str:
+def control_host(name: str | None, limit: str | None = None, groups: t.Any = ..., **options: t.Any) -> str:
     """Return what the lookup returns in a run with this inventory and limit."""
+    groups = GROUPS if groups is ... else groups
     variables = {"gpuops_control_host": name, "groups": groups, **({"ansible_limit": limit} if limit else {})}
     found = LookupModule().run([], variables, **options)
     assert len(found) == 1

@@ -71,9 +71,9 @@ def test_an_upgrade_that_has_not_ended_keeps_its_snapshot(api: FakeApi, keep: t.
 
 def test_reading_returns_the_values_or_nothing(keep: t.Callable) -> None:
     nothing = keep(state="read").result
-    assert (nothing["snapshot"], nothing["values"]) == (None, {})
+    assert (nothing["snapshot"], nothing["helm_values"]) == (None, {})
     keep()
-    assert keep(state="read").result["values"] == {"driver": {"env": [{"name": "TOKEN", "value": "hush"}]}}
+    assert keep(state="read").result["helm_values"] == {"driver": {"env": [{"name": "TOKEN", "value": "hush"}]}}
 
 
 @pytest.mark.parametrize("state", ["restored", "closed"])
