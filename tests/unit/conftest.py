@@ -40,3 +40,9 @@ def url(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[str]:
         monkeypatch.setattr(Handler, name, [])
     with answering() as address:
         yield address
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no time pass between two looks. The test's cluster has a clock of its own."""
+    monkeypatch.setattr(waiting.time, "sleep", lambda seconds: None)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import recover
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.read import Wanted
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.run import Rollout
@@ -16,15 +15,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from tests.unit.fakes import stack
 from tests.unit.fakes.upgrades.drivers import NEW, OPTIONS, SKIP, STATE, DriverCluster
 from tests.unit.fakes.upgrades.drivers import waiting as pod_waits
+from tests.unit.fakes.upgrades.rollouts import ONE, ZERO
 
-ZERO, ONE = "gpu-0000", "gpu-0001"
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
 PAUSED = "nvidia.com/gpu.deploy.dcgm"
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cluster has a clock of its own."""
-    monkeypatch.setattr(waiting.time, "sleep", lambda seconds: None)
 
 
 def recovered(cluster: DriverCluster, **options: t.Any) -> dict[str, t.Any]:

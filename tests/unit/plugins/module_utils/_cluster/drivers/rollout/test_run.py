@@ -7,41 +7,15 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.read import Wanted
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.result import RolloutResult
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.run import Rollout
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes import stack
 from tests.unit.fakes.upgrades.drivers import OPTIONS, SKIP, STATE, DriverCluster
-from tests.unit.fakes.upgrades.drivers import waiting as pod_waits
+from tests.unit.fakes.upgrades.rollouts import ONE, ZERO, failure, nothing_is_left, roll
 
-ZERO, ONE, TWO = "gpu-0000", "gpu-0001", "gpu-0002"
-IMAGE_GONE = pod_waits("ImagePullBackOff", 'Back-off pulling image: "driver:595": not found')
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cluster has a clock of its own."""
-    monkeypatch.setattr(waiting.time, "sleep", lambda seconds: None)
-
-
-def roll(cluster: DriverCluster, **options: t.Any) -> RolloutResult:
-    rollout = Rollout(cluster.typed, {**OPTIONS, **options}, Wanted(stack.NAMESPACE))
-    rollout.hold(list(cluster.items))
-    return rollout.roll()
-
-
-def failure(cluster: DriverCluster, **options: t.Any) -> GpuOpsError:
-    with pytest.raises(GpuOpsError) as raised:
-        roll(cluster, **options)
-    return raised.value
-
-
-def nothing_is_left(cluster: DriverCluster) -> bool:
-    notes = [cluster.note(name) for name in cluster.items]
-    return not cluster.cordoned and not any(notes) and not any(cluster.label(name, SKIP) for name in cluster.items)
+pytestmark = pytest.mark.usefixtures("no_pauses")
 
 
 def test_an_interrupted_run_says_what_goes_on_and_a_rerun_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,38 +5,13 @@
 from __future__ import annotations
 
 import dataclasses
-import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import sets
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.pods import view
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sets import Deletion, DriverSet
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sets import Deletion
 
-from tests.unit.fakes import stack
-from tests.unit.fakes.stack import NOW, Json
-from tests.unit.fakes.upgrades.drivers import NEW, OLD, STATE, driver_pod, validator_pod
-
-SET = DriverSet("nvidia-driver-daemonset", revision=NEW, image=f"nvcr.io/nvidia/driver:{NEW}-ubuntu24.04", desired=1)
-
-
-def node(state: str = "upgrade-done", version: str = NEW, **labels: str) -> Json:
-    made = stack.node()
-    made["metadata"]["labels"] |= {STATE: state, "nvidia.com/cuda.driver-version.full": version, **labels}
-    return made
-
-
-def sight(pod: Json | None = None, made: Json | None = None, **fields: t.Any) -> Sight:
-    """Return a node that has its driver, with some changes."""
-    views: dict[str, t.Any] = {
-        "pod": view(pod or driver_pod("gpu-0000", NEW)),
-        "validators": (view(validator_pod("gpu-0000")),),
-    }
-    return Sight(made or node(), SET, **{**views, **fields})
-
-
-def lack(**fields: t.Any) -> str:
-    return next(iter(sight(**fields).lacks(NOW)), "")
+from tests.unit.fakes.upgrades.drivers import NEW, OLD
+from tests.unit.fakes.upgrades.sights import SET
 
 
 @pytest.mark.parametrize(
