@@ -44,6 +44,7 @@ extends_documentation_fragment:
   - gpuops.nvidia.cluster
   - gpuops.nvidia.driver_rollout
   - gpuops.nvidia.progress
+  - gpuops.nvidia.registry
 options:
   state:
     description:
@@ -253,44 +254,6 @@ options:
         new pool.
     type: bool
     default: false
-  registry:
-    description: How registries are asked whether images exist.
-    type: dict
-    default: {}
-    suboptions:
-      mode:
-        description:
-          - With V(strict), an image that could not be asked for stops the run, as one that does not exist does. With
-            V(lenient), only the latter does. With V(offline), nobody is asked.
-        type: str
-        choices: [strict, lenient, offline]
-        default: strict
-      mirrors:
-        description:
-          - Mirrors that the nodes pull from, by registry, or by registry and folder. They are asked instead.
-          - "For example V({nvcr.io/nvidia: registry.example.com/mirror})."
-        type: dict
-        default: {}
-      insecure:
-        description: Registries without a trusted certificate, or without encryption.
-        type: list
-        elements: str
-        default: []
-      username:
-        description:
-          - User of the registries that ask for one. It takes the place of the pull secrets (O(image_pull_secrets)),
-            which are read otherwise.
-        type: str
-      password:
-        description: Password of that user.
-        type: str
-      ca_path:
-        description: File with the certificates of the authorities that registries' certificates come from.
-        type: path
-      timeout:
-        description: For how many seconds a registry may leave a question unanswered.
-        type: int
-        default: 10
   skip:
     description: Checks to leave out.
     type: list

@@ -29,45 +29,12 @@ attributes:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.registry
 options:
   kernels:
     description: The kernel of each node, by the node's name.
     type: dict
     required: true
-  registry:
-    description: How registries are asked, as in O(gpuops.nvidia.driver_container#module:registry).
-    type: dict
-    default: {}
-    suboptions:
-      mode:
-        description:
-          - With V(strict), an image that could not be asked for is a problem, as one that does not exist is. With
-            V(lenient), only the latter is. With V(offline), nobody is asked.
-        type: str
-        choices: [strict, lenient, offline]
-        default: strict
-      mirrors:
-        description: Mirrors that the nodes pull from, by registry, or by registry and folder. They are asked instead.
-        type: dict
-        default: {}
-      insecure:
-        description: Registries without a trusted certificate, or without encryption.
-        type: list
-        elements: str
-        default: []
-      username:
-        description: User of the registries that ask for one, instead of the pull secrets in the cluster.
-        type: str
-      password:
-        description: Password of that user.
-        type: str
-      ca_path:
-        description: File with the certificates of the authorities that registries' certificates come from.
-        type: path
-      timeout:
-        description: For how many seconds a registry may leave a question unanswered.
-        type: int
-        default: 10
   policy_name:
     description: Name of the ClusterPolicy. If it is empty, the only one in the cluster.
     type: str

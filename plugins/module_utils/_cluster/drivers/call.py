@@ -19,7 +19,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rol
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import recover
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.read import Wanted
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.run import Rollout
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -102,10 +101,8 @@ def _roll_out(cluster: Cluster, plan: Outlook, options: Options, warn: Warn, res
 
 
 def _wanted(plan: Outlook) -> Wanted:
-    policy = plan.seen.policy
-    name = objects.name_of(policy) if policy else ""
     images = {effect.node: effect.image for effect in plan.effects if effect.image}
-    return Wanted(plan.seen.namespace, name, images, automatic=plan.wished.move != "to ClusterPolicy")
+    return Wanted(plan.seen.namespace, plan.seen.policy_name, images, automatic=plan.wished.move != "to ClusterPolicy")
 
 
 def _to_hold(plan: Outlook) -> list[str]:

@@ -37,6 +37,11 @@ class State:
     drivers: t.Sequence[Json]
     delegates: bool
 
+    @classmethod
+    def before(cls, seen: Sight) -> State:
+        """Return the objects as they are now."""
+        return cls(seen.policy_name, seen.spec, seen.drivers, seen.delegates)
+
     def grouped(self, gpu_nodes: t.Sequence[Json], line: disruption.Version | None) -> list[pools.Pool]:
         """Return the pools of nodes with the same image."""
         if self.delegates:

@@ -27,8 +27,7 @@ def look(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     kernels, registry = options["kernels"], options["registry"]
     seen = sight.look(cluster, options)
     nodes = [_with_kernel(node, kernels[objects.name_of(node)]) for node in seen.gpu_nodes if _is_asked(node, kernels)]
-    state = impact.State(objects.name_of(seen.policy) if seen.policy else "", seen.spec, seen.drivers, seen.delegates)
-    pools = state.grouped(nodes, seen.line)
+    pools = impact.State.before(seen).grouped(nodes, seen.line)
     answers = published.answers(cluster, seen.namespace, pools, registry)
     rows = {objects.name_of(node): _row(pool, answers, registry["mode"]) for pool in pools for node in pool.nodes}
     # A node without a driver container builds or brings its own driver.

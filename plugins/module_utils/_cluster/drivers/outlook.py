@@ -107,7 +107,7 @@ def of(cluster: Cluster, options: Options) -> Outlook:
     wished = wish.of(options, seen)
     planned = writes.plan(cluster, wished, seen, options["force_conflicts"])
     after = _after(seen, planned)
-    effects = _with_way_back(impact.effects(_before(seen), after, seen), wished)
+    effects = _with_way_back(impact.effects(State.before(seen), after, seen), wished)
     pools = after.grouped(seen.gpu_nodes, seen.line)
     is_due = planned.changed or any(effect.action != "nothing" for effect in effects)
     asked = published.answers(cluster, seen.namespace, pools, options["registry"]) if is_due else {}
@@ -118,10 +118,6 @@ def of(cluster: Cluster, options: Options) -> Outlook:
 # ---- before and after ---------------------------------------------------------------------------------------------
 
 
-def _before(seen: Sight) -> State:
-    return State(_name(seen), seen.spec, seen.drivers, seen.delegates)
-
-
 def _after(seen: Sight, planned: writes.Plan) -> State:
     """Return the objects as they are after the writes."""
     policy = planned.after(POLICY, seen.policy) if seen.policy else None
@@ -130,11 +126,7 @@ def _after(seen: Sight, planned: writes.Plan) -> State:
     made = [item.predicted for item in planned.applies if item.kind == DRIVER and item.name not in existing]
     spec = (policy or {}).get("spec") or {}
     delegates = policy is None or disruption.delegates(spec)
-    return State(_name(seen), spec, [item for item in (*kept, *made) if item], delegates)
-
-
-def _name(seen: Sight) -> str:
-    return objects.name_of(seen.policy) if seen.policy else ""
+    return State(seen.policy_name, spec, [item for item in (*kept, *made) if item], delegates)
 
 
 def _with_way_back(effects: list[Effect], wished: Wish) -> list[Effect]:

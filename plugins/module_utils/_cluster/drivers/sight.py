@@ -46,6 +46,11 @@ class Sight:
         return (self.policy or {}).get("spec") or {}
 
     @property
+    def policy_name(self) -> str:
+        """The ClusterPolicy's name, or an empty string without one."""
+        return objects.name_of(self.policy) if self.policy else ""
+
+    @property
     def delegates(self) -> bool:
         """Whether NVIDIADrivers determine the driver."""
         return self.policy is None or disruption.delegates(self.spec)
