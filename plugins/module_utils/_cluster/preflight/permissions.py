@@ -54,6 +54,22 @@ _GPU_PODS = (
 )
 """What finding the pods that use GPUs reads."""
 
+_WORKLOAD = (
+    Permission("", "pods", "create get list delete", in_namespace=True),
+    Permission("", "pods/log", "get", in_namespace=True),
+    Permission("scheduling.k8s.io", "priorityclasses", "list create get delete", is_optional=True),
+)
+"""What a workload on a GPU needs: pods that end soon, and a priority below that of all others."""
+
+_OTHER_MAINTAINERS = (
+    Permission("apps", "daemonsets", "list"),
+    Permission("maintenance.nvidia.com", "nodemaintenances", "list", is_optional=True),
+)
+"""What tells whether somebody else takes nodes out of service."""
+
+_REMOVED_FROM_NODES = Permission("", "nodes", "get patch")
+_DELETED_CRDS = Permission("apiextensions.k8s.io", "customresourcedefinitions", "get list delete")
+
 _IN_THE_CHART = (
     Permission("", "serviceaccounts", _WRITE, in_namespace=True),
     Permission("", "configmaps", _WRITE, in_namespace=True),
@@ -82,6 +98,8 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         Permission("apiextensions.k8s.io", "customresourcedefinitions", _WRITE),
         Permission("nvidia.com", "clusterpolicies", _WRITE),
         Permission("", "secrets", "get list create update patch delete", in_namespace=True),
+        Permission("", "resourcequotas", "get", in_namespace=True),
+        Permission("", "resourcequotas", "delete", in_namespace=True, is_optional=True),
         Permission("operators.coreos.com", "subscriptions", "list", is_optional=True),
     ),
     "remove": (
@@ -99,86 +117,86 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         Permission("", "secrets", "get list update delete", in_namespace=True),
     ),
     "uninstall": (
-        Permission("", "nodes", "get patch"),
-        Permission("apiextensions.k8s.io", "customresourcedefinitions", "get list delete"),
-        Permission("", "namespaces", "get patch delete"),
         Permission("nfd.k8s-sigs.io", "nodefeaturerules nodefeaturegroups", "list", is_optional=True),
         Permission("resource.nvidia.com", "computedomains computedomaincliques", "list", is_optional=True),
+        Permission("", "pods", "delete", in_namespace=True, is_optional=True),
+    ),
+    "uninstall_labels": (_REMOVED_FROM_NODES, Permission("", "namespaces", "patch", is_optional=True)),
+    "uninstall_taints": (_REMOVED_FROM_NODES,),
+    "uninstall_nfd": (_REMOVED_FROM_NODES, _DELETED_CRDS),
+    "uninstall_crds": (_DELETED_CRDS,),
+    "uninstall_namespace": (
+        Permission("", "namespaces", "get delete"),
         Permission("apps", "statefulsets", "list", in_namespace=True, is_optional=True),
         Permission("batch", "jobs cronjobs", "list", in_namespace=True, is_optional=True),
         Permission("", "persistentvolumeclaims configmaps", "list", in_namespace=True, is_optional=True),
-        Permission("", "pods", "delete", in_namespace=True, is_optional=True),
     ),
     "quota": (Permission("", "resourcequotas", _WRITE, in_namespace=True),),
     "verify": (
         *_VERDICT,
-        Permission("", "pods", "create delete", in_namespace=True),
-        Permission("batch", "jobs", "create get list delete", in_namespace=True, is_optional=True),
-        Permission("", "pods/log", "get", in_namespace=True),
-        Permission("", "pods/portforward", "get create", in_namespace=True),
         Permission("", "pods", "list", is_optional=True),
-        Permission("scheduling.k8s.io", "priorityclasses", "list create get delete", is_optional=True),
+        Permission("batch", "jobs", "create get list delete", in_namespace=True, is_optional=True),
     ),
+    "metrics": (Permission("", "pods/portforward", "get create", in_namespace=True),),
     "drain": (
         *_GPU_PODS,
         Permission("", "nodes", "get list patch"),
         Permission("", "pods/eviction", "create"),
         Permission("", "pods", "delete", is_optional=True),
-        Permission("apps", "daemonsets", "list"),
-        Permission("maintenance.nvidia.com", "nodemaintenances", "list", is_optional=True),
+        *_OTHER_MAINTAINERS,
     ),
+    "evict": (Permission("", "pods/eviction", "create"),),
+    "images": (*_VERDICT, Permission("nvidia.com", "nvidiadrivers", "list")),
     "driver": (
+        *_VERDICT,
         *_GPU_PODS,
-        Permission("nvidia.com", "clusterpolicies", "list patch"),
+        Permission("nvidia.com", "clusterpolicies", "patch"),
         Permission("nvidia.com", "nvidiadrivers", "list"),
-        Permission("nvidia.com", "nvidiadrivers", "create patch delete", is_optional=True),
-        Permission("nvidia.com", "gpuclusters", "list", is_optional=True),
-        Permission("", "nodes", "get list patch"),
-        Permission("", "nodes", "watch", is_optional=True),
+        Permission("", "nodes", "get patch"),
         Permission("policy", "poddisruptionbudgets", "list", is_optional=True),
-        Permission("apps", "daemonsets", "list", in_namespace=True),
-        Permission("apps", "deployments", "list", in_namespace=True),
-        Permission("apps", "daemonsets", "delete", in_namespace=True, is_optional=True),
         Permission("apps", "controllerrevisions", "list", in_namespace=True),
-        Permission("", "pods", "list", in_namespace=True),
-        Permission("", "pods", "watch get delete", in_namespace=True, is_optional=True),
-        Permission("", "pods/log", "get", in_namespace=True, is_optional=True),
+        Permission("", "pods", "watch delete", in_namespace=True, is_optional=True),
         Permission("", "secrets", "get", in_namespace=True, is_optional=True),
-        Permission("", "pods/eviction", "create", is_optional=True),
         Permission("", "events", "list", is_optional=True),
-        Permission("apps", "daemonsets", "list", is_optional=True),
-        Permission("maintenance.nvidia.com", "nodemaintenances", "list", is_optional=True),
+        *(dataclasses.replace(each, is_optional=True) for each in _OTHER_MAINTAINERS),
+    ),
+    "pools": (
+        Permission("nvidia.com", "nvidiadrivers", "create patch delete"),
+        Permission("apps", "daemonsets", "delete", in_namespace=True),
+    ),
+    "upgrade": (
+        *_VERDICT,
+        Permission("", "nodes", "get patch"),
+        Permission("", "namespaces", "get"),
+        Permission("nvidia.com", "clusterpolicies", "get create patch"),
+        Permission("nvidia.com", "gpuclusters", "list"),
+        Permission("nvidia.com", "nvidiadrivers", "list"),
+        Permission("nvidia.com", "gpuclusters nvidiadrivers", "create patch", is_optional=True),
+        Permission("apiextensions.k8s.io", "customresourcedefinitions", "list"),
+        Permission("apps", "controllerrevisions", "list", in_namespace=True),
+        Permission("", "secrets", "list get", in_namespace=True),
     ),
     "mig": (
+        *_VERDICT,
         *_GPU_PODS,
-        Permission("nvidia.com", "clusterpolicies", "list"),
-        Permission("", "nodes", "get list patch"),
-        Permission("", "nodes", "watch", is_optional=True),
-        Permission("", "pods/eviction", "create"),
-        Permission("apps", "daemonsets", "list"),
+        *_OTHER_MAINTAINERS,
+        Permission("", "nodes", "get patch"),
         Permission("apps", "daemonsets", "get", in_namespace=True),
         Permission("", "configmaps", "get list", in_namespace=True),
-        Permission("", "configmaps", "create patch delete", in_namespace=True, is_optional=True),
-        Permission("nvidia.com", "clusterpolicies", "patch", is_optional=True),
-        Permission("", "pods", "list", in_namespace=True),
-        Permission("", "pods", "create delete get", in_namespace=True, is_optional=True),
-        Permission("", "pods/log", "get", in_namespace=True, is_optional=True),
-        Permission("scheduling.k8s.io", "priorityclasses", "list create get delete", is_optional=True),
-        Permission("maintenance.nvidia.com", "nodemaintenances", "list", is_optional=True),
     ),
+    "layouts": (
+        Permission("", "configmaps", "create patch delete", in_namespace=True),
+        Permission("nvidia.com", "clusterpolicies", "patch"),
+    ),
+    "workload": _WORKLOAD,
     "sharing": (
+        *_VERDICT,
         *_GPU_PODS,
-        Permission("nvidia.com", "clusterpolicies", "list patch"),
-        Permission("", "nodes", "get list patch"),
-        Permission("", "nodes", "watch", is_optional=True),
-        Permission("", "pods/eviction", "create", is_optional=True),
-        Permission("apps", "daemonsets", "list"),
+        *_OTHER_MAINTAINERS,
+        Permission("nvidia.com", "clusterpolicies", "patch"),
+        Permission("", "nodes", "get patch"),
         Permission("", "configmaps", "get create patch delete", in_namespace=True),
-        Permission("", "pods", "get list", in_namespace=True),
         Permission("", "pods", "delete", in_namespace=True, is_optional=True),
-        Permission("", "pods/log", "get", in_namespace=True, is_optional=True),
-        Permission("", "events", "list", in_namespace=True, is_optional=True),
-        Permission("maintenance.nvidia.com", "nodemaintenances", "list", is_optional=True),
     ),
     "scheduling": (
         *_GPU_PODS,
@@ -190,20 +208,39 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         Permission("", "resourcequotas", "get list create patch delete"),
         Permission("scheduling.k8s.io", "priorityclasses", "get list create patch delete"),
     ),
+    "diagnose": (
+        *_VERDICT,
+        *(dataclasses.replace(each, is_optional=True) for each in _GPU_PODS),
+        Permission("", "namespaces", "get", is_optional=True),
+        Permission("", "events resourcequotas", "list", is_optional=True),
+        Permission("apps", "daemonsets deployments", "list", is_optional=True),
+        Permission("node.k8s.io", "runtimeclasses", "list", is_optional=True),
+        Permission("apiextensions.k8s.io", "customresourcedefinitions", "get", is_optional=True),
+        Permission("", "configmaps services", "list", in_namespace=True, is_optional=True),
+        Permission("monitoring.coreos.com", "servicemonitors", "list", in_namespace=True, is_optional=True),
+    ),
 }
 """The permissions of each operation, besides those that the chart's roles grant."""
 
 READY: dict[str, tuple[str, ...]] = {
     "deploy": ("deploy", "remove", "quota"),
+    "diagnose": ("diagnose",),
     "drain": ("drain",),
-    "driver": ("driver",),
-    "mig": ("mig",),
+    "driver": ("driver", "pools", "evict"),
+    "mig": ("mig", "layouts", "workload", "evict"),
     "scheduling": ("scheduling",),
-    "sharing": ("sharing",),
-    "uninstall": ("remove", "uninstall"),
-    "verify": ("verify",),
+    "sharing": ("sharing", "evict"),
+    "uninstall": (
+        "remove",
+        "uninstall",
+        *(f"uninstall_{leftover}" for leftover in ("labels", "taints", "nfd", "crds", "namespace")),
+    ),
+    "upgrade": ("upgrade",),
+    "verify": ("verify", "workload", "metrics"),
 }
-"""The ClusterRoles that ship with the role preflight, and the operations that each allows."""
+"""The ClusterRoles that ship with the role preflight, and the operations that each allows.
+
+Whoever upgrades the operator needs those for deploying, too."""
 
 _GRANTING = Permission(RBAC, "clusterroles roles", "escalate bind")
 """Lets Helm create the chart's roles, which grant more than anybody but an administrator has."""

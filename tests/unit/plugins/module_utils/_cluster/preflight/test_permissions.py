@@ -11,7 +11,22 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight i
 
 from scripts import cluster_roles
 
-NEEDED = {
+VERDICT = {
+    "clusterpolicies.nvidia.com *": "list",
+    "daemonsets.apps": "list",
+    "deployments.apps": "list",
+    "nodes *": "list",
+    "pods": "get list",
+}
+ON_NODES = {
+    "clusterpolicies.nvidia.com *": "list",
+    "daemonsets.apps *": "list",
+    "deployments.apps": "list",
+    "nodes *": "get list patch",
+    "pods": "get",
+    "pods *": "list",
+}
+NEEDED: dict[str, dict[str, str]] = {
     "deploy": {
         "clusterpolicies.nvidia.com *": "create get list patch",
         "clusterrolebindings.rbac.authorization.k8s.io *": "create get patch",
@@ -26,6 +41,7 @@ NEEDED = {
         "nodes *": "list",
         "pods": "get",
         "pods *": "list",
+        "resourcequotas": "get",
         "rolebindings.rbac.authorization.k8s.io": "create get patch",
         "roles.rbac.authorization.k8s.io": "create get patch",
         "secrets": "create delete get list patch update",
@@ -58,20 +74,55 @@ NEEDED = {
         "secrets": "delete get list update",
         "serviceaccounts": "delete get",
     },
-    "uninstall": {
-        "customresourcedefinitions.apiextensions.k8s.io *": "delete get list",
-        "namespaces *": "delete get patch",
-        "nodes *": "get patch",
+    "uninstall": {},
+    "uninstall_labels": {"nodes *": "get patch"},
+    "uninstall_taints": {"nodes *": "get patch"},
+    "uninstall_nfd": {"nodes *": "get patch", "customresourcedefinitions.apiextensions.k8s.io *": "delete get list"},
+    "uninstall_crds": {"customresourcedefinitions.apiextensions.k8s.io *": "delete get list"},
+    "uninstall_namespace": {"namespaces *": "delete get"},
+    "evict": {"pods/eviction *": "create"},
+    "images": {**VERDICT, "nvidiadrivers.nvidia.com *": "list"},
+    "driver": {
+        **VERDICT,
+        "pods *": "list",
+        "pods": "get",
+        "clusterpolicies.nvidia.com *": "list patch",
+        "nvidiadrivers.nvidia.com *": "list",
+        "nodes *": "get list patch",
+        "controllerrevisions.apps": "list",
+    },
+    "pools": {"nvidiadrivers.nvidia.com *": "create delete patch", "daemonsets.apps": "delete"},
+    "upgrade": {
+        **VERDICT,
+        "nodes *": "get list patch",
+        "namespaces *": "get",
+        "clusterpolicies.nvidia.com *": "create get list patch",
+        "gpuclusters.nvidia.com *": "list",
+        "nvidiadrivers.nvidia.com *": "list",
+        "customresourcedefinitions.apiextensions.k8s.io *": "list",
+        "controllerrevisions.apps": "list",
+        "secrets": "get list",
+    },
+    "mig": {
+        **ON_NODES,
+        "daemonsets.apps": "get",
+        "configmaps": "get list",
+    },
+    "layouts": {"configmaps": "create delete patch", "clusterpolicies.nvidia.com *": "patch"},
+    "workload": {"pods": "create delete get list", "pods/log": "get"},
+    "sharing": {
+        **ON_NODES,
+        "clusterpolicies.nvidia.com *": "list patch",
+        "configmaps": "create delete get patch",
     },
     "verify": {
         "clusterpolicies.nvidia.com *": "list",
         "daemonsets.apps": "list",
         "deployments.apps": "list",
         "nodes *": "list",
-        "pods": "create delete get list",
-        "pods/log": "get",
-        "pods/portforward": "create get",
+        "pods": "get list",
     },
+    "metrics": {"pods/portforward": "create get"},
 }
 """For each operation and resource the verbs. An asterisk marks what is needed in the whole cluster."""
 
@@ -84,7 +135,7 @@ def words(*operations: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("operation", ["deploy", "drain", "quota", "remove", "uninstall", "verify"])
+@pytest.mark.parametrize("operation", NEEDED)
 def test_what_an_operation_needs(operation: str) -> None:
     listed = NEEDED[operation].items()
     assert words(operation) == {f"{verb} {resource}" for resource, verbs in listed for verb in verbs.split()}
@@ -108,7 +159,20 @@ def test_the_shipped_cluster_roles_are_up_to_date() -> None:
     assert shipped == cluster_roles.files()
 
 
-@pytest.mark.parametrize("name", ["deploy", "drain", "verify"])
+def test_every_operation_but_those_that_read_or_share_out_is_written_down() -> None:
+    assert permissions.OPERATIONS.keys() - NEEDED.keys() == {"diagnose", "scheduling"}
+
+
+def test_every_operation_is_granted_by_a_cluster_role() -> None:
+    granted = {operation for operations in permissions.READY.values() for operation in operations}
+    assert permissions.OPERATIONS.keys() - granted == {"images"}  # the role verify reads the same
+
+
+def test_a_permission_that_is_asked_for_names_one_resource() -> None:
+    assert [each for each, dummy in permissions.needed(permissions.OPERATIONS) if " " in each.resource] == []
+
+
+@pytest.mark.parametrize("name", permissions.READY)
 def test_a_cluster_role_grants_what_its_operations_need(name: str) -> None:
     granted = {
         (rule["apiGroups"][0], resource, verb, role["metadata"]["name"].endswith("-namespace"))
@@ -119,6 +183,12 @@ def test_a_cluster_role_grants_what_its_operations_need(name: str) -> None:
     }
     for each, verb in permissions.needed(permissions.READY[name]):
         assert (each.group, each.resource, verb, each.in_namespace) in granted
+
+
+def test_who_only_asks_for_causes_may_only_read() -> None:
+    rules = [rule for role in permissions.cluster_roles("diagnose") for rule in role["rules"]]
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
+    assert [rule for rule in rules if "secrets" in rule["resources"]] == []
 
 
 def test_only_who_deploys_may_grant_more_than_they_have() -> None:

@@ -1,0 +1,273 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""examples/awx sets up AWX as its README says, and every job template, survey and schedule is one that AWX takes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.awx import Awx, running_awx
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "awx"
+DEFINITION = EXAMPLE / "execution_environment" / "execution-environment.yml"
+HELM = DEFINITION.parent / "install_helm.sh"
+SHARE = Path(sys.prefix) / "share"
+
+
+class Loader(yaml.SafeLoader):
+    """YAML with Ansible's tag for text that is no template."""
+
+
+Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
+DATA: dict[str, t.Any] = yaml.load((EXAMPLE / "awx.yml").read_text(), Loader)
+TEMPLATES: list[dict[str, t.Any]] = DATA["awx_job_templates"]
+
+
+@pytest.fixture(scope="module")
+def awx() -> t.Iterator[Awx]:
+    with running_awx() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the example in a folder of its own, with one kubeconfig per credential."""
+    folder = tmp_path_factory.mktemp("awx") / "gpus-in-awx"
+    shutil.copytree(EXAMPLE, folder)
+    for name in ("change", "verify"):
+        (folder.parent / f"{name}.kubeconfig").write_text(f"token-of-{name}")
+    return folder
+
+
+def commands(heading: str) -> list[str]:
+    """Return the commands of the first block of code after a heading of the example's README."""
+    block = (EXAMPLE / "README.md").read_text().split(f"## {heading}\n", 1)[1].split("```console\n", 1)[1]
+    text = block.split("```", 1)[0].replace("\\\n", "")
+    return [line.removeprefix("$ ").split("   #")[0] for line in text.splitlines()]
+
+
+def install(awx: Awx, folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Follow the README's last step in a fresh folder."""
+    exported = dict(
+        line.removeprefix("export ").split("=", 1) for line in commands("3. Set up AWX") if line.startswith("export ")
+    )
+    kubeconfigs = {name: str(folder.parent / Path(value).name) for name, value in exported.items() if "KUBEC" in name}
+    chosen = exported | kubeconfigs | {"CONTROLLER_HOST": awx.url, "CONTROLLER_OAUTH_TOKEN": "t0ken"} | environment
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "K8S_AUTH_"))}
+    (command,) = (line for line in commands("3. Set up AWX") if line.startswith("ansible-playbook"))
+    return subprocess.run(
+        [*command.split(), *arguments],
+        cwd=folder,
+        env=inherited | {"ANSIBLE_COLLECTIONS_PATH": str(SHARE), "HOME": str(folder.parent), "NO_COLOR": "1", **chosen},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_readme_sets_up_awx_and_a_second_run_changes_nothing(awx: Awx, fresh: Path) -> None:
+    first = install(awx, fresh)
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert sorted(awx.named("job_templates")) == sorted(item["name"] for item in TEMPLATES)
+    assert awx.secrets == {f"GPU cluster, {name}": {"kubeconfig": f"token-of-{name}"} for name in ("change", "verify")}
+    assert "token-of" not in first.stdout + first.stderr
+    done = list(awx.changes)
+    second = install(awx, fresh)
+    assert second.returncode == 0 and " changed=0 " in second.stdout, second.stdout + second.stderr
+    assert awx.changes == done
+
+
+def test_the_workflow_waits_for_an_approval_between_the_check_and_the_deployment(awx: Awx) -> None:
+    nodes = awx.named("workflow_job_template_nodes")
+    order, step = [], "check"
+    while step:
+        target = awx.of("unified_job_templates")[nodes[step]["unified_job_template"]]
+        order.append((target["name"], target.get("job_type")))
+        (after,) = awx.links.get((nodes[step]["id"], "success_nodes"), [0])
+        step = next((name for name, node in nodes.items() if node["id"] == after), "")
+    assert order == [
+        ("GPU check", "check"),
+        ("Deploy what the check has shown", None),
+        ("GPU deploy", "run"),
+        ("GPU verify", "run"),
+    ]
+
+
+def test_no_two_jobs_act_on_a_cluster_at_once(awx: Awx) -> None:
+    for item in awx.objects["job_templates"].values():
+        assert (item["allow_simultaneous"], item["job_slice_count"]) == (False, 1)
+
+
+def test_only_the_jobs_that_change_something_get_the_credential_for_changes(awx: Awx) -> None:
+    names = {item["id"]: item["name"] for item in awx.objects["credentials"].values()}
+    held = {
+        item["name"]: [names[number] for number in awx.links.get((item["id"], "credentials"), [])]
+        for item in awx.objects["job_templates"].values()
+    }
+    assert [held.pop(name) for name in ("GPU verify", "GPU diagnosis", "GPU report")] == [["GPU cluster, verify"]] * 3
+    assert held.pop("GPU explanation") == []
+    assert {tuple(each) for each in held.values()} == {("GPU cluster, change",)}
+
+
+def test_a_run_without_the_addresses_stops_before_it_asks_awx(awx: Awx, fresh: Path) -> None:
+    done = list(awx.changes)
+    run = install(awx, fresh, GPUOPS_IMAGE="")
+    assert run.returncode == 2 and "Set GPUOPS_PROJECT_URL, GPUOPS_IMAGE" in " ".join(run.stdout.split())
+    assert awx.changes == done
+
+
+def test_every_playbook_has_a_job_template_and_a_file_in_the_project() -> None:
+    """AWX offers only playbooks that lie in the project."""
+    playbooks = {path.name for path in (ROOT / "playbooks").glob("*.yml")}
+    project = EXAMPLE / "project"
+    assert {item["playbook"] for item in TEMPLATES} == playbooks
+    assert {path.name for path in project.glob("*.yml")} - {"inventory.yml"} == playbooks
+    for name in playbooks:
+        (play,) = yaml.safe_load((project / name).read_text())
+        assert play["ansible.builtin.import_playbook"] == f"gpuops.nvidia.{name.removesuffix('.yml')}"
+
+
+def variables() -> set[str]:
+    """Return the public variables of all roles and playbooks."""
+    files = [*ROOT.glob("roles/*/meta/argument_specs.yml"), ROOT / "playbooks" / "meta" / "argument_specs.yml"]
+    entries = [entry for file in files for entry in yaml.safe_load(file.read_text())["argument_specs"].values()]
+    return {name for entry in entries for name in entry["options"]}
+
+
+def test_surveys_and_inventory_set_variables_that_exist() -> None:
+    asked = {question["variable"] for item in TEMPLATES for question in item.get("survey", [])}
+    given = set(yaml.safe_load((EXAMPLE / "project" / "group_vars" / "all.yml").read_text()))
+    assert (asked | given) - variables() == set()
+    answers = {question["variable"] for question in DATA["awx_workflow"]["survey"]}
+    assert answers <= asked, "AWX drops answers for which a job template of the workflow has no question"
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ansible-builder gives to podman or docker."""
+    folder = tmp_path_factory.mktemp("context")
+    command = ["ansible-builder", "create", f"--file={DEFINITION}", f"--context={folder}"]
+    subprocess.run([*command, "--output-filename=Containerfile"], check=True, capture_output=True)
+    return folder
+
+
+def test_the_image_gets_the_collection_of_the_project_and_helm(context: Path) -> None:
+    steps = (context / "Containerfile").read_text()
+    wanted = (EXAMPLE / "project" / "collections" / "requirements.yml").read_text()
+    assert yaml.safe_load((context / "_build" / "requirements.yml").read_text()) == yaml.safe_load(wanted)
+    assert "type: git" in wanted
+    assert steps.index("RUN $PKGMGR install git-core") < steps.index("RUN ansible-galaxy"), "Galaxy's step needs git"
+    final = steps.split("AS final\n", 1)[1]
+    assert "COPY _build/helm/install_helm.sh /tmp/install_helm.sh\nRUN bash /tmp/install_helm.sh" in final
+    assert (context / "_build" / "helm" / "install_helm.sh").read_text() == HELM.read_text()
+
+
+def test_the_image_gets_the_packages_that_the_collection_names(context: Path, installed: Path, tmp_path: Path) -> None:
+    """Run the step of the image that asks the collections what they need."""
+    script = context / "_build" / "scripts" / "introspect.py"
+    options = [f"--write-pip={tmp_path / 'pip'}", f"--write-bindep={tmp_path / 'bindep'}"]
+    subprocess.run([sys.executable, script, "introspect", installed, *options], check=True, capture_output=True)
+    assert "kubernetes>=29.0.0" in (ROOT / "meta" / "ee-requirements.txt").read_text().splitlines()
+    assert "kubernetes>=29.0.0  # from collection gpuops.nvidia" in (tmp_path / "pip").read_text().splitlines()
+    assert "git [platform:rpm platform:dpkg]" in (tmp_path / "bindep").read_text()
+
+
+def test_the_image_has_a_supported_ansible() -> None:
+    core = re.search(r"ansible-core==(\d+\.\d+)", DEFINITION.read_text())
+    promised = re.search(r"ansible-core ([\d., or]+)", (ROOT / "README.md").read_text())
+    assert core and promised and core[1] in promised[1]
+
+
+@pytest.fixture
+def download(tmp_path: Path) -> dict[str, str]:
+    """A curl that hands out an archive whose checksum is not helm's."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    curl = folder / "curl"
+    curl.write_text('#!/bin/sh\nwhile [ "$1" != --output ]; do shift; done\necho other > "$2"\n')
+    curl.chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def test_another_helm_than_the_one_of_the_checksum_is_not_installed(tmp_path: Path, download: dict[str, str]) -> None:
+    done = subprocess.run([HELM, tmp_path], env=download, capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and "WARNING: 1 computed checksum did NOT match" in done.stderr
+    assert not (tmp_path / "helm").exists()
+    tools = (ROOT / "lab" / "cluster" / "controlplane" / "tools" / "go.mod").read_text()
+    version = re.search(r"helm\.sh/helm/v\d+ (v\S+)", tools)
+    assert version and f"version={version[1]}\n" in HELM.read_text(), "the image has the helm that the tests run"
+
+
+@pytest.fixture(scope="module")
+def installed(fresh: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install what the project requires, as AWX does when it updates a project. This checkout stands for GitHub."""
+    folder = tmp_path_factory.mktemp("installed")
+    wanted = yaml.safe_load((fresh / "project" / "collections" / "requirements.yml").read_text())["collections"][0]
+    source = copy_of_checkout(folder / "source", wanted["version"])
+    name, value = f"url.{source}.insteadOf", wanted["name"]
+    settings = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": name, "GIT_CONFIG_VALUE_0": value}
+    command = ["ansible-galaxy", "collection", "install", "--no-deps", "-r", "collections/requirements.yml"]
+    environment = plain(folder) | settings
+    subprocess.run(command, cwd=fresh / "project", env=environment, check=True, capture_output=True)
+    for name in ("kubernetes", "ansible", "community"):  # What ansible-galaxy would fetch from Galaxy.
+        (folder / "ansible_collections" / name).symlink_to(SHARE / "ansible_collections" / name)
+    return folder
+
+
+def plain(folder: Path) -> dict[str, str]:
+    """Return an environment with these collections and no cluster."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "K8S_AUTH_"))}
+    return kept | {"ANSIBLE_COLLECTIONS_PATH": str(folder), "HOME": str(folder), "KUBECONFIG": str(folder / "none")}
+
+
+@pytest.mark.parametrize("playbook", ["site.yml", "uninstall.yml"])
+def test_the_project_runs_the_collection_of_its_requirements(fresh: Path, installed: Path, playbook: str) -> None:
+    command = ["ansible-playbook", "--inventory", "inventory.yml", playbook]
+    run = subprocess.run(
+        command, cwd=fresh / "project", env=plain(installed), capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 2, run.stdout + run.stderr
+    assert "The Kubernetes connection settings do not work" in " ".join(run.stdout.split()), run.stdout
+
+
+def copy_of_checkout(folder: Path, branch: str) -> Path:
+    """Return a git repository with one commit of the checkout as it is."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split("\0")  # fmt: skip
+    for name in filter(None, listed):
+        if name.startswith(("lab/", "tests/", "docs/", "benchmarks/")) or not (ROOT / name).is_file():
+            continue  # galaxy.yml leaves these out, but for the pages.
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
+    identity = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
+    for command in (["init", f"--initial-branch={branch}"], ["add", "."], [*identity, "commit", "-m", "x"]):
+        subprocess.run(["git", *command], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+def test_the_answers_that_awx_sends_fit_the_variables() -> None:
+    """AWX sends the answers as text, and an answer that is not required as an empty one."""
+    kinds = {}
+    for file in ROOT.glob("roles/*/meta/argument_specs.yml"):
+        for entry in yaml.safe_load(file.read_text())["argument_specs"].values():
+            kinds |= {name: option["type"] for name, option in entry["options"].items()}
+    for item in TEMPLATES:
+        for question in item.get("survey", []):
+            if not question["required"]:
+                assert kinds[question["variable"]] == "str", "an empty answer is no other type"
+            if question["type"] == "multiplechoice":
+                assert kinds[question["variable"]] == "bool" and question["choices"] == ["false", "true"]
