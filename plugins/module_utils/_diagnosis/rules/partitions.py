@@ -1,0 +1,425 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""MIG and sharing: layouts and configurations that are missing, refused, stuck, or not in effect.
+
+Source: NVIDIA/mig-parted v0.15.0 and NVIDIA/k8s-device-plugin v0.20.0.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import matches
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.adopted import NOT_READY
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule, Sighting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+_PARTED = "https://github.com/NVIDIA/mig-parted/blob/main/"
+_PLUGIN = "https://github.com/NVIDIA/k8s-device-plugin/blob/main/"
+_MIG = frozenset({"MIGFailed", "MIGChange", "MIGNotApplied", "NoAllocatableGPUs", "OperandsLeftPaused"})
+_RETRY = "playbooks/mig.yml drains the node, repairs what a stuck change has left, and applies the layout again."
+
+# The MIG manager
+
+_NO_LAYOUT = pattern(r"selected mig-config not present: (?P<layout>[\w.+-]+)", "selected mig-config not present")
+_BAD_FILE = pattern(
+    r"(?<!unable to parse config file: )error parsing config file: (?P<why>(?:unmarshal|read) error: .{1,200})",
+    "error parsing config file",
+    "pod",
+)
+_BUSY = pattern(
+    r"In use by another client|devices? (?:is|are) currently being used by one or more other processes",
+    "use",
+)
+_NO_RESET = pattern(r"Resetting GPU (?P<gpu>[0-9a-fA-F:.]+) is not supported", "resetting gpu")
+_NOT_ON = pattern(
+    r"unable to apply MIG config with MIG mode disabled|MIG mode change did not take effect after rebooting", "mig"
+)
+_NOT_CAPABLE = pattern(r"cannot set MIG (?:config|mode) on non MIG-capable GPU", "on non mig-capable gpu")
+_DOES_NOT_FIT = pattern(
+    r"(?:error creating GPU instance|Error getting GPU instance profile info) for '(?P<profile>[^']+)': "
+    r"(?P<why>Insufficient Resources|Not Supported|ERROR_INSUFFICIENT_RESOURCES|ERROR_NOT_SUPPORTED)",
+    "gpu instance",
+)
+_REFUSED = pattern(
+    r"Unable to validate the selected MIG configuration", "unable to validate the selected mig configuration"
+)
+_MISNAMED = pattern(
+    r"Unsupported MIG Device specified (?P<profile>\S+), expected (?P<right>\S+) instead", "unsupported mig device"
+)
+_PENDING = pattern(r"At least one mode change pending", "at least one mode change pending")
+_STAYS = pattern(
+    r"(?P<pod>device-plugin|gpu-feature-discovery|dcgm-exporter|dcgm|third-party gpu client) pods? did not shutdown",
+    "did not shutdown",
+)
+
+
+def _busy(view: View) -> t.Iterator[Sighting]:
+    """Yield the GPUs that a process holds: only where the MIG manager or mig-parted says it, or nobody knows who."""
+    for hit in view.hits(_BUSY):
+        if hit.line.kind != "pod" or "mig-manager" in hit.line.source:
+            yield matches.sighting(hit)
+
+
+def _pending(view: View) -> t.Iterator[Sighting]:
+    """Yield the GPUs whose MIG mode will change with the next reset or boot."""
+    for name, gpu, mig in _mig_of(view):
+        if mig.get("pending") is not None and mig["mode"] != mig["pending"]:
+            text = f"mig.mode: {_word(mig['mode'])}, mig.pending: {_word(mig['pending'])}"
+            quotes = matches.fact(text, f"facts of the host, GPU {gpu}", name)
+            yield Sighting(name, f"GPU {gpu}", quotes, "certain", {"mode": _word(mig["pending"])})
+    for hit in view.hits(_NO_RESET):
+        found = matches.sighting(hit)
+        yield Sighting(found.node, f"GPU {hit.values['gpu']}", found.quotes, "certain", {"mode": "as wanted"})
+    for hit in view.hits(_PENDING):
+        row = view.rows.get(hit.line.node)
+        if row is None or row["mig"]["state"] == "failed":
+            found = matches.sighting(hit)
+            yield Sighting(found.node, found.object, found.quotes, "likely", {"mode": "as wanted"})
+
+
+def _mig_of(view: View) -> t.Iterator[tuple[str, str, Json]]:
+    """Yield the node, the address and the facts about MIG of each GPU that has them."""
+    for name in sorted(view.evidence.hosts):
+        for gpu in view.facts(name).get("gpus") or []:
+            if (gpu.get("mig") or {}).get("mode") is not None:
+                yield name, str(gpu["pci_address"]), gpu["mig"]
+
+
+def _word(is_on: bool) -> str:
+    return "on" if is_on else "off"
+
+
+def _without_instances(view: View) -> t.Iterator[Sighting]:
+    """Yield the nodes whose GPUs are in MIG mode and have no MIG devices, although no change is under way."""
+    found: dict[str, list[str]] = {}
+    for name, gpu, mig in _mig_of(view):
+        if (
+            mig["mode"]
+            and mig.get("pending") is not False
+            and mig.get("instances") == []
+            and not mig.get("gpu_instances")
+        ):
+            found.setdefault(name, []).append(gpu)
+    for name, gpus in found.items():
+        row = view.rows.get(name)
+        if row is None or row["mig"]["state"] not in names.MIG_CHANGING:
+            source = f"facts of the host, GPU {first_few(gpus)}"
+            quotes = matches.fact("mig.mode: on, mig.instances: []", source, name)
+            yield Sighting(name, "", quotes, "certain", {"count": str(len(gpus))})
+
+
+def _wedged(view: View) -> t.Iterator[Sighting]:
+    """Yield the nodes whose MIG manager has given up, with a state that says that it works."""
+    said = {hit.line.node: matches.sighting(hit) for hit in view.hits(_STAYS)}
+    for name, found in said.items():
+        row = view.rows.get(name)
+        if row is None or row["mig"]["state"] == "pending":
+            yield Sighting(name, found.object, found.quotes, "certain", found.values)
+
+
+_MANAGER = (
+    Rule(
+        code="MIGLayoutUnknown",
+        title="A MIG layout does not exist",
+        severity="failure",
+        cause=f"The node's label {names.MIG_CONFIG} names the layout {{layout}}, and the MIG manager's list does not "
+        "have it.",
+        remedy="Choose a layout of the ConfigMap <node>-mig-config (the names differ with the GPU model), or write "
+        "your own in mig_custom_layouts, and run playbooks/mig.yml.",
+        sources=(f"{_PARTED}cmd/nvidia-mig-parted/assert/assert.go",),
+        patterns=(_NO_LAYOUT,),
+        explains=_MIG | {"MIGLayoutRefused"},
+    ),
+    Rule(
+        code="MIGLayoutsInvalid",
+        title="The list of MIG layouts is invalid",
+        severity="failure",
+        cause="The MIG manager cannot read its list of layouts: {why}. One bad entry makes all layouts unusable.",
+        remedy="Correct the ConfigMap that migManager.config.name of the ClusterPolicy names. If you write layouts in "
+        "mig_custom_layouts instead, playbooks/mig.yml checks them first.",
+        sources=(f"{_PARTED}cmd/nvidia-mig-parted/assert/assert.go", f"{_PARTED}api/spec/v1/spec.go"),
+        patterns=(_BAD_FILE,),
+        explains=_MIG | {"MIGLayoutRefused"},
+    ),
+    Rule(
+        code="MIGLayoutRefused",
+        title="The MIG manager refuses a layout",
+        severity="failure",
+        cause="The layout that the node's label names does not exist, or the list of layouts is invalid.",
+        remedy=f"Compare `kubectl get nodes -L {names.MIG_CONFIG}` with the names in the ConfigMap <node>-mig-config, "
+        "or in that of migManager.config.name. playbooks/mig.yml checks both before it begins.",
+        sources=("https://github.com/NVIDIA/gpu-operator/issues/262",),
+        patterns=(_REFUSED,),
+        explains=_MIG,
+    ),
+    Rule(
+        code="MIGProfileMisnamed",
+        title="A MIG profile has another name on this GPU",
+        severity="failure",
+        cause="The layout asks for {profile}, and this GPU calls it {right}.",
+        remedy="Write a layout with {right} in mig_custom_layouts and run playbooks/mig.yml, or use a newer release of "
+        "the operator (playbooks/upgrade_operator.yml).",
+        sources=("https://github.com/NVIDIA/gpu-operator/issues/351",),
+        patterns=(_MISNAMED,),
+        explains=_MIG,
+    ),
+    Rule(
+        code="MIGBusy",
+        title="A process uses the GPU that MIG should divide",
+        severity="failure",
+        cause="A process, or the kernel module nvidia_drm, uses the GPUs, so their MIG devices cannot be changed.",
+        remedy="Stop what `nvidia-smi` and `fuser -v /dev/nvidia*` show on the host, such as a display server or "
+        "nvidia-dcgm, and unload nvidia_drm. " + _RETRY,
+        sources=("https://github.com/NVIDIA/mig-parted/issues/181", "https://github.com/NVIDIA/DCGM/issues/95"),
+        check=_busy,
+        patterns=(_BUSY,),
+        explains=_MIG,
+    ),
+    Rule(
+        code="MIGRebootPending",
+        title="MIG mode changes only with a reset or a reboot",
+        severity="failure",
+        cause="The GPU's MIG mode will be {mode} after the next reset. That reset has not happened yet.",
+        remedy="Drain the node (`kubectl drain`) and reboot it. The GPUs of a virtual machine often cannot be reset "
+        "otherwise. To let the MIG manager reboot nodes, set WITH_REBOOT=true in migManager.env, and run "
+        "playbooks/mig.yml with mig_allow_reboot: true and mig_evict: all.",
+        sources=("https://github.com/NVIDIA/gpu-operator/issues/1606", f"{_PARTED}cmd/nvidia-mig-parted/apply/mode.go"),
+        check=_pending,
+        patterns=(_NO_RESET, _PENDING),
+        explains=_MIG | {"MIGModeUnchanged", "MIGBusy"},
+    ),
+    Rule(
+        code="MIGModeUnchanged",
+        title="MIG mode could not be changed",
+        severity="failure",
+        cause="The MIG manager could not switch the GPU to MIG mode, so it cannot create MIG devices.",
+        remedy="Drain the node and reboot it. The log of the MIG manager's pod says what used the GPU. " + _RETRY,
+        sources=(f"{_PARTED}cmd/nvidia-mig-parted/apply/config.go", f"{_PARTED}pkg/mig/reconfigure/reconfigure.go"),
+        patterns=(_NOT_ON,),
+        explains=_MIG,
+    ),
+    Rule(
+        code="MIGNotCapable",
+        title="A layout divides a GPU that does not support MIG",
+        severity="failure",
+        cause="The node has a GPU that does not support MIG, and the node's layout divides it.",
+        remedy=f"Remove the label: `kubectl label node <node> {names.MIG_CONFIG}-`. If only some GPUs of the node "
+        "support MIG, name their model in device-filter of the layout.",
+        sources=(f"{_PARTED}cmd/nvidia-mig-parted/apply/mode.go",),
+        patterns=(_NOT_CAPABLE,),
+        explains=_MIG,
+    ),
+    Rule(
+        code="MIGLayoutDoesNotFit",
+        title="A MIG layout does not fit on the GPU",
+        severity="failure",
+        cause="The GPU has no room for a MIG device {profile} beside the others of the layout ({why}).",
+        remedy="Correct the layout in mig_custom_layouts, and run playbooks/mig.yml: it checks that the devices fit on "
+        "this model before it begins.",
+        sources=(f"{_PARTED}pkg/mig/config/config.go",),
+        patterns=(_DOES_NOT_FIT,),
+        explains=_MIG,
+    ),
+    Rule(
+        code="MIGStuck",
+        title="The MIG manager has given up without saying so",
+        severity="failure",
+        cause="A pod of {pod} did not end within 5 minutes, so the MIG manager gave up. The node's state stays "
+        "pending, and its operands stay paused.",
+        remedy=_RETRY,
+        sources=(
+            "https://github.com/NVIDIA/gpu-operator/issues/2833",
+            f"{_PARTED}pkg/mig/reconfigure/reconfigure.go",
+        ),
+        check=_wedged,
+        patterns=(_STAYS,),
+        explains=_MIG | {"OperandsPaused", "NotScheduled", "StateNotReady"},
+    ),
+    Rule(
+        code="MIGWithoutInstances",
+        title="GPUs are in MIG mode and have no MIG devices",
+        severity="failure",
+        cause="MIG is on for {count} GPUs of the node, and they have no MIG devices, so nothing can use them.",
+        remedy=f"Apply a layout with playbooks/mig.yml, or {names.MIG_CONFIG}={names.MIG_DISABLED} to turn MIG off.",
+        sources=(
+            "https://github.com/NVIDIA/gpu-operator/issues/603",
+            "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",
+        ),
+        check=_without_instances,
+        explains=NOT_READY
+        | _MIG
+        | {"MIGInvalid", "UnhealthyGPUs", "MIGMixedUnderSingle", "MIGDevicesMissing", "CUDARefusesTest"},
+    ),
+)
+
+# The device plugin and its configuration
+
+_MIXED = pattern(
+    r"more than one MIG device type present on node"
+    r"|all devices on the node must be configured with the same migEnabled value",
+    "device",
+)
+_NO_DEVICES = pattern(
+    r"at least one device with migEnabled=true was not configured correctly: .*has no MIG devices configured",
+    "has no mig devices configured",
+)
+_NO_KEY = pattern(r"specified config (?P<key>[\w.-]+) does not exist", "specified config")
+_NO_FILES = pattern(r"no configuration files available", "no configuration files available", "pod")
+_LINK = pattern(r"error creating symlink: symlink \S+ \S+: file exists", "error creating symlink")
+_BAD = pattern(
+    r"(?:unable to load config|unable to finalize config|unable to validate flags): (?!\(\d+, \d+\))(?P<why>.{1,240})",
+    "unable to ",
+)
+_NO_MPS = pattern(
+    r"(?P<why>using --mig-strategy=mixed is not supported with MPS|sharing using MPS is not supported for MIG devices"
+    r"|MPS sharing is not supported for mig devices)",
+    "mps",
+)
+_NO_DAEMON = pattern(r"error waiting for MPS daemon|MPS daemon is not ready", "mps daemon")
+_CONFIGURED = frozenset(NOT_READY | {"UnhealthyGPUs", "SharingNotInEffect"})
+
+
+def _not_shared(view: View) -> t.Iterator[Sighting]:
+    """Yield the nodes whose configuration asks for shares, and that offer whole GPUs."""
+    source = ((view.evidence.spec.get("devicePlugin") or {}).get("config")) or {}
+    maps = {objects.name_of(item): item.get("data") or {} for item in view.listed("configmaps") or []}
+    texts = maps.get(source.get("name") or "")
+    for name, row in view.rows.items() if texts else ():
+        key = row["sharing"]["config"] or source.get("default") or ""
+        shares = _shares(texts.get(key) or "") if texts else None
+        offered = max((part["replicas"] or 1 for part in row["slices"]), default=None)
+        if (
+            shares
+            and offered == 1
+            and not row["waiting_for"]
+            and not any(".shared" in each for each in row["allocatable"])
+        ):
+            quotes = matches.fact(f"configuration {key} asks for {shares} replicas, replicas: 1", "labels", name)
+            yield Sighting(name, "", quotes, "likely", {"key": key, "name": str(source["name"])})
+
+
+def _shares(text: str) -> str:
+    """Return the number of shares that a configuration of the device plugin asks for, without a YAML library."""
+    lines = [line.strip() for line in text.splitlines() if not line.strip().startswith("#")]
+    if not any(line in ("sharing:", "timeSlicing:", "mps:") for line in lines):
+        return ""
+    found = [line.removeprefix("- ").removeprefix("replicas:").strip() for line in lines if "replicas:" in line]
+    return next((number for number in found if number.isdecimal() and int(number) > 1), "")
+
+
+_SHARING = (
+    Rule(
+        code="MIGMixedUnderSingle",
+        title="The MIG devices of a node differ, and the strategy is single",
+        severity="failure",
+        cause="With mig.strategy single, all GPUs of a node must have the same MIG devices, or none. Those of this "
+        "node differ, so the device plugin offers nothing.",
+        remedy="Apply one layout to all GPUs of the node with playbooks/mig.yml, or set mig.strategy: mixed in "
+        "operator_values and run playbooks/site.yml. With mixed, pods ask for nvidia.com/mig-<profile>.",
+        sources=(
+            "https://github.com/NVIDIA/gpu-operator/issues/460",
+            f"{_PLUGIN}internal/rm/device_map.go",
+        ),
+        patterns=(_MIXED,),
+        explains=NOT_READY | {"MIGInvalid", "UnhealthyGPUs"},
+    ),
+    Rule(
+        code="MIGDevicesMissing",
+        title="The device plugin finds a GPU in MIG mode without MIG devices",
+        severity="failure",
+        cause="MIG is on for a GPU of this node, and it has no MIG devices, so the device plugin offers nothing.",
+        remedy=f"Apply a layout with playbooks/mig.yml, or {names.MIG_CONFIG}={names.MIG_DISABLED} to turn MIG off.",
+        sources=(f"{_PLUGIN}internal/rm/device_map.go",),
+        patterns=(_NO_DEVICES,),
+        explains=NOT_READY | {"MIGInvalid", "UnhealthyGPUs"},
+    ),
+    Rule(
+        code="PluginConfigMissing",
+        title="A configuration of the device plugin does not exist",
+        severity="failure",
+        cause=f"The node's label {names.PLUGIN_CONFIG} (or devicePlugin.config.default) names the configuration "
+        "{key}, and the device plugin's ConfigMap does not have it.",
+        remedy="Add it to sharing_configs and run playbooks/sharing.yml, or correct the label.",
+        sources=(f"{_PLUGIN}cmd/config-manager/main.go",),
+        patterns=(_NO_KEY,),
+        explains=_CONFIGURED,
+    ),
+    Rule(
+        code="PluginConfigEmpty",
+        title="The device plugin's ConfigMap has no configuration",
+        severity="failure",
+        cause="The ConfigMap that devicePlugin.config.name of the ClusterPolicy names is empty.",
+        remedy="Write configurations in sharing_configs and run playbooks/sharing.yml, or remove "
+        "devicePlugin.config.name.",
+        sources=(f"{_PLUGIN}cmd/config-manager/main.go",),
+        patterns=(_NO_FILES,),
+        explains=_CONFIGURED,
+    ),
+    Rule(
+        code="PluginConfigStuck",
+        title="The device plugin's pod cannot change its configuration",
+        severity="failure",
+        cause="The pod holds a link to its former configuration and cannot replace it, so it keeps the former one.",
+        remedy="Delete the pod with `kubectl delete pod`. Its DaemonSet creates a new one, which reads the new "
+        "configuration.",
+        sources=("https://github.com/NVIDIA/k8s-device-plugin/issues/364", f"{_PLUGIN}cmd/config-manager/main.go"),
+        patterns=(_LINK,),
+        explains=_CONFIGURED,
+    ),
+    Rule(
+        code="PluginConfigInvalid",
+        title="The device plugin refuses its configuration",
+        severity="failure",
+        cause="The device plugin and GPU Feature Discovery cannot read their configuration, so they end: {why}.",
+        remedy="Correct it in sharing_configs and run playbooks/sharing.yml, which checks it first. Without our "
+        "playbook, correct the ConfigMap that devicePlugin.config.name names.",
+        sources=(f"{_PLUGIN}api/config/v1/config.go", f"{_PLUGIN}api/config/v1/replicas.go"),
+        patterns=(_BAD,),
+        explains=_CONFIGURED,
+    ),
+    Rule(
+        code="MPSNotSupported",
+        title="MPS does not work with MIG",
+        severity="failure",
+        cause="The device plugin's configuration shares GPUs by MPS, and that does not work with MIG: {why}.",
+        remedy="Use time-slicing instead of MPS for these nodes (sharing_configs of playbooks/sharing.yml), or turn "
+        "MIG off there with playbooks/mig.yml.",
+        sources=(f"{_PLUGIN}cmd/nvidia-device-plugin/main.go", f"{_PLUGIN}internal/lm/nvml.go"),
+        patterns=(_NO_MPS,),
+        explains=_CONFIGURED | {"PluginConfigInvalid", "MPSDaemonMissing"},
+    ),
+    Rule(
+        code="MPSDaemonMissing",
+        title="The device plugin waits for the MPS daemon",
+        severity="failure",
+        cause="The configuration shares GPUs by MPS, and the pod of the MPS control daemon is not ready on the node.",
+        remedy="Find the pod nvidia-device-plugin-mps-control-daemon of this node with `kubectl get pods -o wide`, and "
+        "read its log. See devicePlugin.mps.root in the ClusterPolicy, too: the chart does not set it.",
+        sources=(f"{_PLUGIN}internal/plugin/server.go",),
+        check=matches.of_operands(_NO_DAEMON, certainty="likely"),
+        patterns=(_NO_DAEMON,),
+        explains=_CONFIGURED,
+    ),
+    Rule(
+        code="SharingNotInEffect",
+        title="A node does not share its GPUs, although its configuration says so",
+        severity="warning",
+        cause="The configuration {key} of ConfigMap {name} asks for shares, and the node offers whole GPUs. The device "
+        "plugin has not read the configuration since it was changed.",
+        remedy="Run playbooks/sharing.yml, which makes the device plugin read it. Or delete the pods of the device "
+        "plugin and of GPU Feature Discovery on this node.",
+        sources=(f"{_PLUGIN}cmd/config-manager/main.go",),
+        check=_not_shared,
+    ),
+)
+
+RULES = (*_MANAGER, *_SHARING)

@@ -1,0 +1,227 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""NVIDIA's meaning of each Xid, the actions that it recommends, and the GPUs that it speaks of.
+
+The table follows "Analyzing Xid Errors with the Xid Catalog", as of November 2025:
+https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
+Each row has NVIDIA's description, the "immediate action" and the "investigatory action" of its resolution buckets, the
+GPUs that it applies to, and the branch of the driver from which an Xid 154 follows with the driver's own order. Codes
+that the catalog calls unused have the name from the older list
+(https://docs.nvidia.com/deploy/xid-errors/archive/index.html), no action and no GPU.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+CATALOG_PAGE = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
+
+_NONE: frozenset[str] = frozenset()
+_AMPERE, _HOPPER, _BLACKWELL = frozenset({"Ampere"}), frozenset({"Hopper"}), frozenset({"Blackwell"})
+_GRACE = _BLACKWELL
+"""The catalog names GB200 for these codes, and not B100."""
+_UNTIL_HOPPER, _HOPPER_ON, _ALL = _AMPERE | _HOPPER, _HOPPER | _BLACKWELL, _AMPERE | _HOPPER | _BLACKWELL
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row of the catalog.
+
+    ``linked`` is the first branch of the driver that sends an Xid 154 after this one, or None if none does.
+    """
+
+    meaning: str
+    action: str | None
+    investigation: str | None
+    architectures: frozenset[str]
+    linked: int | None = None
+
+    def applies_to(self, architecture: str) -> bool:
+        """Return whether the catalog speaks of GPUs of this architecture. Ada is between Ampere and Hopper."""
+        return bool({*_NEAR.get(architecture, (architecture,))} & self.architectures)
+
+
+_NEAR = {"Ada Lovelace": ("Ampere", "Hopper")}
+
+
+XIDS: dict[int, Row] = {
+    6: Row("Invalid or corrupted push buffer stream", None, "CONTACT_SUPPORT", _NONE),
+    7: Row("Invalid or corrupted push buffer address", None, "CONTACT_SUPPORT", _NONE),
+    8: Row("GPU stopped processing", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    11: Row("Invalid or corrupted push buffer stream", "RESTART_APP", "CHECK_APP", _ALL),
+    12: Row("Driver error handling GPU exception", None, "CONTACT_SUPPORT", _NONE),
+    13: Row("Graphics Engine Exception", "RESTART_APP", "WORKFLOW_XID_13", _ALL),
+    14: Row("Fake or injected error", "IGNORE", "CONTACT_SUPPORT", _ALL),
+    16: Row("Display engine hung", None, "CONTACT_SUPPORT", _NONE),
+    18: Row("Bus mastering disabled in PCI Config Space", None, "CONTACT_SUPPORT", _NONE),
+    24: Row("GPU semaphore timeout", None, "CONTACT_SUPPORT", _NONE),
+    25: Row("Invalid or illegal push buffer stream", "RESTART_APP", "CHECK_APP", _ALL),
+    26: Row("Framebuffer timeout", None, "CONTACT_SUPPORT", _NONE),
+    30: Row("GPU semaphore access error", None, "CONTACT_SUPPORT", _NONE),
+    31: Row("GPU memory page fault", "RESTART_APP", "WORKFLOW_XID_31", _ALL),
+    32: Row("Invalid or corrupted push buffer stream", "RESTART_APP", "CHECK_APP", _ALL),
+    33: Row("Internal micro-controller error", None, "CONTACT_SUPPORT", _NONE),
+    37: Row("Driver firmware error", "IGNORE", "CHECK_APP", _ALL),
+    38: Row("Driver firmware error", "IGNORE", "CONTACT_SUPPORT", _ALL),
+    39: Row("Copy Engine Exception", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    40: Row("Copy Engine Exception", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    41: Row("Copy Engine Exception", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    43: Row("GPU stopped processing", "IGNORE", "CONTACT_SUPPORT", _ALL),
+    44: Row("Graphics Engine fault during context switch", "IGNORE", "CONTACT_SUPPORT", _ALL),
+    45: Row("Preemptive cleanup, due to previous errors", "WORKFLOW_XID_45", "RESTART_FM_IF_ALONE", _ALL),
+    46: Row("GPU stopped processing", "RESET_GPU", "CONTACT_SUPPORT", _ALL),
+    48: Row("Double Bit ECC Error", "WORKFLOW_XID_48", "WORKFLOW_XID_48", _ALL, 565),
+    54: Row("Auxiliary power is not connected to the GPU board", "CHECK_MECHANICALS", "CONTACT_SUPPORT", _ALL),
+    56: Row("Display Engine error", None, "CONTACT_SUPPORT", _NONE),
+    57: Row("Error programming video memory interface", None, "CONTACT_SUPPORT", _NONE),
+    58: Row("Unstable video memory interface detected", None, "CONTACT_SUPPORT", _NONE),
+    59: Row("Internal micro-controller error (older drivers)", None, "CONTACT_SUPPORT", _NONE),
+    60: Row("Video processor exception", "RESTART_APP", "INVESTIGATE_SW", _ALL),
+    61: Row("Internal micro-controller breakpoint/warning", None, "CONTACT_SUPPORT", _NONE),
+    62: Row("Internal micro-controller halt", "RESET_GPU", "CONTACT_SUPPORT", _ALL, 565),
+    63: Row("GPU memory remapping event", "IGNORE", "IGNORE", _ALL, 565),
+    64: Row("GPU memory remapping failure", "RESET_GPU", "CONTACT_SUPPORT", _ALL, 565),
+    65: Row("Video processor exception", None, "CONTACT_SUPPORT", _NONE),
+    66: Row("Illegal access by driver", "IGNORE", "INVESTIGATE_SW", _ALL),
+    67: Row("Illegal access by driver", "IGNORE", "CONTACT_SUPPORT", _ALL),
+    68: Row("NVDEC0 Exception", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    69: Row("Graphics Engine class error", "RESTART_APP", "CHECK_APP", _ALL),
+    70: Row("CE3: Unknown Error", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    71: Row("CE4: Unknown Error", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    72: Row("CE5: Unknown Error", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    73: Row("NVENC2 Error", None, "CONTACT_SUPPORT", _NONE),
+    74: Row("NVLINK Error", "WORKFLOW_NVLINK_ERR", "CONTACT_SUPPORT", _UNTIL_HOPPER, 565),
+    75: Row("CE6: Unknown Error", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    76: Row("CE7: Unknown Error", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    77: Row("CE8: Unknown Error", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    78: Row("vGPU Start Error", "UPDATE_SWFW", "UPDATE_SWFW", _ALL),
+    79: Row("GPU has fallen off the bus", "RESTART_BM", "CONTACT_SUPPORT", _ALL, 565),
+    80: Row("Corrupted data sent to GPU", "RESTART_APP", "CHECK_APP", _UNTIL_HOPPER),
+    81: Row("VGA Subsystem Error", None, "CONTACT_SUPPORT", _NONE),
+    82: Row("NVJPG0 Error", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    83: Row("NVDEC1 Error", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    84: Row("NVDEC2 Error", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    85: Row("CE9: Unknown Error", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    86: Row("OFA Exception", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    88: Row("NVDEC3 Error", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    89: Row("NVDEC4 Error", "RESTART_APP", "CONTACT_SUPPORT", _ALL),
+    92: Row("High single-bit ECC error rate", "IGNORE", "CONTACT_SUPPORT", _ALL),
+    93: Row("Non-fatal violation of provisioned InfoROM wear limit", "IGNORE", "CONTACT_SUPPORT", _AMPERE),
+    94: Row("Contained memory error", "RESTART_APP", "IGNORE_SYMPATHETIC", _ALL, 565),
+    95: Row("Uncontained memory error", "RESET_GPU", "IGNORE_SYMPATHETIC", _ALL, 565),
+    96: Row("NVDEC5 Error", "RESTART_APP", "CONTACT_SUPPORT", _HOPPER_ON),
+    97: Row("NVDEC6 Error", "RESTART_APP", "CONTACT_SUPPORT", _HOPPER_ON),
+    98: Row("NVDEC7 Error", "RESTART_APP", "CONTACT_SUPPORT", _HOPPER_ON),
+    99: Row("NVJPG1 Error", "RESTART_APP", "CONTACT_SUPPORT", _HOPPER_ON),
+    100: Row("NVJPG2 Error", "RESTART_APP", "CONTACT_SUPPORT", _HOPPER_ON),
+    101: Row("NVJPG3 Error", "RESTART_APP", "CONTACT_SUPPORT", _HOPPER_ON),
+    102: Row("NVJPG4 Error", "RESTART_APP", "CONTACT_SUPPORT", _HOPPER_ON),
+    103: Row("NVJPG5 Error", "RESTART_APP", "CONTACT_SUPPORT", _HOPPER_ON),
+    104: Row("NVJPG6 Error", "RESTART_APP", "CONTACT_SUPPORT", _HOPPER_ON),
+    105: Row("NVJPG7 Error", "RESTART_APP", "CONTACT_SUPPORT", _HOPPER_ON),
+    106: Row("SMBPBI Test Message", "IGNORE", "IGNORE", _ALL),
+    107: Row("SMBPBI Test Message Silent", "IGNORE", "IGNORE", _ALL),
+    108: Row("NVLink remote translation error", "IGNORE", "XID_137_FLOW", _ALL),
+    109: Row("Context Switch Timeout Error", "RESET_GPU", "CONTACT_SUPPORT", _ALL, 570),
+    110: Row("Security Fault Error", "RESET_GPU", "INVESTIGATE_SW", _HOPPER_ON, 565),
+    119: Row("GSP RPC Timeout", "RESET_GPU", "INVESTIGATE_SW", _ALL),
+    120: Row("GSP Error", "RESET_GPU", "INVESTIGATE_SW", _ALL, 565),
+    121: Row("C2C Error", "IGNORE", "CONTACT_SUPPORT", _GRACE),
+    122: Row("SPI PMU RPC Read Failure", None, "CONTACT_SUPPORT", _NONE),
+    123: Row("SPI PMU RPC Write Failure", None, "CONTACT_SUPPORT", _NONE),
+    124: Row("SPI PMU RPC Erase Failure", None, "CONTACT_SUPPORT", _NONE),
+    125: Row("Inforom FS Failure", None, "CONTACT_SUPPORT", _NONE),
+    126: Row("CE10: Unknown Error", "RESTART_APP", "CONTACT_SUPPORT", _BLACKWELL),
+    127: Row("CE11: Unknown Error", "RESTART_APP", "CONTACT_SUPPORT", _BLACKWELL),
+    128: Row("CE12: Unknown Error", "RESTART_APP", "CONTACT_SUPPORT", _BLACKWELL),
+    129: Row("CE13: Unknown Error", "RESTART_APP", "CONTACT_SUPPORT", _BLACKWELL),
+    130: Row("CE14: Unknown Error", "RESTART_APP", "CONTACT_SUPPORT", _BLACKWELL),
+    131: Row("CE15: Unknown Error", "RESTART_APP", "CONTACT_SUPPORT", _BLACKWELL),
+    132: Row("CE16: Unknown Error", "RESTART_APP", "CONTACT_SUPPORT", _BLACKWELL),
+    133: Row("CE17: Unknown Error", "RESTART_APP", "CONTACT_SUPPORT", _BLACKWELL),
+    134: Row("CE18: Unknown Error", "RESTART_APP", "CONTACT_SUPPORT", _BLACKWELL),
+    135: Row("CE19: Unknown Error", "RESTART_APP", "CONTACT_SUPPORT", _BLACKWELL),
+    136: Row("Link Training Failed", "RESET_GPU", "INVESTIGATE_LINK_SI", _HOPPER, 565),
+    137: Row("NVLink Privilege Error", "IGNORE", "XID_137_FLOW", _ALL),
+    139: Row("OFA1 Error", "RESTART_APP", "CONTACT_SUPPORT", _BLACKWELL),
+    140: Row("ECC Unrecovered Error", "RESET_GPU", "CONTACT_SUPPORT", _ALL),
+    141: Row("CUDA Fast Path Error", "IGNORE", "CONTACT_SUPPORT", _HOPPER_ON),
+    142: Row("NVENC3 Error", "CONTACT_SUPPORT", None, _GRACE),
+    143: Row("GPU Initialization Error", "RESET_GPU", "CONTACT_SUPPORT", _HOPPER_ON, 575),
+    144: Row("NVLINK: SAW Error", "WORKFLOW_NVLINK5_ERR", "WORKFLOW_NVLINK5_ERR", _BLACKWELL, 565),
+    145: Row("NVLINK: RLW Error", "WORKFLOW_NVLINK5_ERR", "WORKFLOW_NVLINK5_ERR", _BLACKWELL, 565),
+    146: Row("NVLINK: TLW Error", "WORKFLOW_NVLINK5_ERR", "WORKFLOW_NVLINK5_ERR", _BLACKWELL, 565),
+    147: Row("NVLINK: TREX Error", "WORKFLOW_NVLINK5_ERR", "WORKFLOW_NVLINK5_ERR", _BLACKWELL, 565),
+    148: Row("NVLINK: NVLPW_CTRL Error", "WORKFLOW_NVLINK5_ERR", "WORKFLOW_NVLINK5_ERR", _BLACKWELL, 565),
+    149: Row("NVLINK: NETIR Error", "WORKFLOW_NVLINK5_ERR", "WORKFLOW_NVLINK5_ERR", _BLACKWELL, 565),
+    150: Row("NVLINK: MSE Error", "WORKFLOW_NVLINK5_ERR", "WORKFLOW_NVLINK5_ERR", _BLACKWELL, 565),
+    151: Row("Key rotation Error", "RESTART_VM", "CONTACT_SUPPORT", _HOPPER_ON),
+    152: Row("DLA SMMU Error", "IGNORE", "CONTACT_SUPPORT", _NONE),
+    153: Row("DLA timeout Error", "IGNORE", "CONTACT_SUPPORT", _NONE),
+    154: Row("GPU Recovery Action Changed", "XID_154", "FOLLOW_OTHER", _ALL),
+    155: Row("NVLINK: SW Defined Error", "RESET_GPU", "INVESTIGATE_SW_USER", _BLACKWELL, 565),
+    156: Row("Resource Retirement Event", "RESET_GPU", "IGNORE", _HOPPER_ON, 565),
+    157: Row("Resource Retirement Failure", "IGNORE", "CONTACT_SUPPORT", _HOPPER_ON),
+    158: Row("GPU Fatal Timeout", "RESET_GPU", "CONTACT_SUPPORT", _ALL, 565),
+    159: Row("CHI Non-Data Error", "CHECK_UVM", "SYMPATHETIC_REPORT_SOLO", _BLACKWELL, 565),
+    160: Row("Channel Retirement Event", "IGNORE", "INVESTIGATE_SW", _BLACKWELL, 575),
+    161: Row("Channel Retirement Failure", "IGNORE", "INVESTIGATE_SW", _BLACKWELL, 575),
+    162: Row("Power Smoothing HW Circuitry capability reengaged", None, None, _BLACKWELL),
+    163: Row("Power Smoothing HW Circuitry capability disengaged", None, None, _BLACKWELL),
+    164: Row("Power Smoothing HW Circuitry low lifetime reached", None, None, _BLACKWELL),
+    165: Row("Power Smoothing HW Circuitry lifetime exhausted", None, None, _BLACKWELL),
+    166: Row("CC traffic seen prior to link properly being configured for encrypted traffic", None, None, _BLACKWELL),
+    167: Row("PCIe fatal timeout", None, None, _HOPPER_ON),
+    168: Row("Errors found in WPR (write protected region)", None, None, _ALL),
+    169: Row("Internal micro-controller halt", None, None, _HOPPER_ON),
+    170: Row("Interrupt seen in CC mode", None, None, _BLACKWELL),
+    171: Row("Details of Xid 48 that tell DRAM from SRAM", None, None, _ALL),
+    172: Row("Details of Xid 48 that tell DRAM from SRAM", None, None, _ALL),
+    173: Row("C2C Fatal Link Failure", None, None, _GRACE),
+}
+
+NVLINK5 = frozenset(range(144, 151))
+"""The Xids of NVLink 5, whose message says whether the error is fatal."""
+
+RECOVERY_ACTION_CHANGED = 154
+"""The Xid of every change of the action that the driver recommends, including the change back to none."""
+
+OFF_THE_BUS = 79
+
+GPU_ACTIONS = frozenset(
+    {
+        "CHECK_MECHANICALS",
+        "CHECK_UVM",
+        "CONTACT_SUPPORT",
+        "RESET_GPU",
+        "RESTART_BM",
+        "RESTART_VM",
+        "WORKFLOW_NVLINK5_ERR",
+        "WORKFLOW_NVLINK_ERR",
+        "WORKFLOW_XID_48",
+        "XID_154",
+    }
+)
+"""The actions that concern the GPU or the host. After any other action, restarting the application is enough."""
+
+
+def action(code: int, severity: str | None) -> str | None:
+    """Return the recommended action, or None for a code without one.
+
+    NVIDIA's table of the errors of NVLink 5 has 94 rows. Of the fatal ones, all but two say RESET_GPU; the others say
+    IGNORE, or to follow the Xid 154 that comes with them.
+    """
+    row = XIDS.get(code)
+    if code in NVLINK5 and severity:
+        return "RESET_GPU" if severity == "fatal" else "XID_154_EVAL"
+    return row.action if row else None
+
+
+def meaning(code: int) -> str | None:
+    """Return NVIDIA's description of a code, or None for a code that the catalog does not know."""
+    row = XIDS.get(code)
+    return row.meaning if row else None

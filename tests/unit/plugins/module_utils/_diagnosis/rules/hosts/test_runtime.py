@@ -1,0 +1,193 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts.runtime import RULES
+
+from tests.unit import diagnosed
+from tests.unit.diagnosed import NODE
+
+NO_HANDLER = (
+    "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for "
+    '"nvidia" is configured'
+)
+"""https://github.com/NVIDIA/gpu-operator/issues/730"""
+NO_PLUGIN = 'plugin type="gke" failed (add): failed to find plugin "gke" in path [/opt/cni/bin]'
+"""https://github.com/NVIDIA/nvidia-container-toolkit/issues/1222"""
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "certainty"),
+    [
+        (NO_HANDLER, "NoNvidiaRuntimeHandler", "certain"),
+        # https://github.com/NVIDIA/gpu-operator/issues/406
+        (
+            'msg="Error signaling containerd, attempt 5/6: unable to dial: dial unix /runtime/sock-dir/containerd.sock'
+            ': connect: no such file or directory"',
+            "ToolkitSocketWrong",
+            "certain",
+        ),
+        # https://github.com/rancher/rke2/issues/3385
+        (
+            'msg="Error: unable to load config: (6, 21): unexpected token type in inline table: keys cannot contain { '
+            'character"',
+            "RuntimeTemplateReplaced",
+            "certain",
+        ),
+        # https://github.com/kubernetes/kubernetes/issues/87918
+        (
+            "failed to create kubelet: misconfiguration: kubelet cgroup driver: \"'systemd'\" is different from docker "
+            'cgroup driver: "systemd"',
+            "CgroupDriversDiffer",
+            "certain",
+        ),
+        # https://github.com/NVIDIA/nvidia-container-toolkit/issues/48
+        ("Failed to initialize NVML: Unknown Error", "DevicesLostAfterReload", "likely"),
+        # https://github.com/NVIDIA/gpu-operator/issues/553
+        (
+            'type=AVC msg=audit(1691186980.587:9501): avc:  denied  { module_load } for  pid=2431660 comm="modprobe" '
+            'path="/usr/lib/modules/4.18.0-477.15.1.el8_8.x86_64/kernel/drivers/video/nvidia.ko" tclass=system '
+            "permissive=0",
+            "SELinuxDenies",
+            "certain",
+        ),
+        # https://github.com/fedora-selinux/selinux-policy/issues/1695
+        ("Target Objects                /dev/nvidia0 [ chr_file ]", "SELinuxDenies", "certain"),
+        # https://github.com/NVIDIA/gpu-operator/issues/511
+        (
+            "nvidia-container-cli.real: initialization error: load library failed: libnvidia-ml.so.1: cannot open "
+            "shared object file: no such file or directory: unknown",
+            "DriverLibrariesMissing",
+            "likely",
+        ),
+        # https://github.com/NVIDIA/gpu-operator/issues/1577
+        (NO_PLUGIN, "CNIPathLost", "likely"),
+        # https://github.com/METR/hawk/pull/273
+        (
+            "invalid cri config: no corresponding runtime configured in `containerd.runtimes` for `containerd` "
+            '`default_runtime_name = "runc"`',
+            "RuntimeDefaultUndefined",
+            "certain",
+        ),
+        # https://github.com/gpustack/gpustack/issues/4130
+        (
+            "failed to inject CDI devices: unresolvable CDI devices management.nvidia.com/gpu=0: unknown",
+            "CDIDeviceUnknown",
+            "certain",
+        ),
+        # https://github.com/NVIDIA/k8s-device-plugin/issues/1400
+        ("ldcache error: process /sbin/ldconfig terminated with signal 9", "ToolkitHookKilled", "likely"),
+    ],
+)
+def test_published_lines(line: str, code: str, certainty: str) -> None:
+    found = diagnosed.found(RULES, line)
+    assert {each: finding.certainty for each, finding in found.items()} == {code: certainty}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'no runtime for "kata" is configured',
+        # https://github.com/kata-containers/kata-containers/issues/12549
+        # https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/736
+        "CDI device injection failed: unresolvable CDI devices nvidia.com/pgpu=vfio1",
+        "CDI device injection failed: unresolvable CDI devices k8s.gpu.nvidia.com/device=gpu-1",
+        # https://github.com/kata-containers/tests/issues/5400
+        'plugin type="flannel" failed (add): failed to find plugin "flannel" in path [/opt/cni/bin]',
+        # https://github.com/k8snetworkplumbingwg/multus-cni/issues/621
+        'failed to find plugin "multus" in path [/home/kubernetes/bin]',
+        'plugin type="gke" failed (add): failed to find plugin "gke" in path [/home/kubernetes/bin]',
+        # https://github.com/containers/container-selinux/issues/269
+        'avc:  denied  { read write } for  comm="clinfo" name="renderD128" tcontext=system_u:object_r:dri_device_t:s0 '
+        "permissive=0",
+        # It would deny, if it were enforcing.
+        'avc:  denied  { module_load } for  comm="modprobe" path="/x/nvidia.ko" permissive=1',
+        "Failed to initialize NVML: Driver/library version mismatch",
+        "failed to dial unix /run/containerd/containerd.sock: connect: no such file or directory",
+    ],
+)
+def test_near_misses(line: str) -> None:
+    assert not diagnosed.found(RULES, line)
+
+
+def host(state: dict[str, t.Any] | None = None, *, handler: bool = False, **more: t.Any) -> dict[str, t.Any]:
+    """Return what is known of a host with a containerd of its own."""
+    runtime = {
+        "name": "containerd", "distribution": None, "config": "/etc/containerd/config.toml", "handlers": {},
+        "nvidia_from": [], "not_imported": [], "fixed_templates": [], "cni_bin_dirs": [], "systemd_cgroup": None,
+        **(state or {}),
+    }  # fmt: skip
+    fact = {"name": "containerd", "distribution": None, "active": True, "nvidia_runtime": handler}
+    return {"hosts": {NODE: {"facts": {"runtimes": [fact]}, "state": {"runtimes": [runtime], **more}}}}
+
+
+def test_a_drop_in_that_nobody_imports_explains_the_missing_handler() -> None:
+    # https://github.com/NVIDIA/nvidia-container-toolkit/issues/1404
+    evidence = host({"not_imported": ["/etc/containerd/config.d/99-nvidia.toml"]})
+    found = diagnosed.found(RULES, diagnosed.event(NO_HANDLER), **evidence)
+    assert set(found) == {"RuntimeConfigNotImported"}
+    assert "/etc/containerd/config.d/99-nvidia.toml, but /etc/containerd/config.toml" in (
+        found["RuntimeConfigNotImported"].cause
+    )
+
+
+def test_an_event_of_the_time_before_the_runtime_was_configured() -> None:
+    found = diagnosed.found(RULES, diagnosed.event(NO_HANDLER), **host(handler=True))
+    assert {code: finding.certainty for code, finding in found.items()} == {"RuntimeNotRestarted": "likely"}
+
+
+@pytest.mark.parametrize("handler", [True, False])
+def test_an_old_event_on_a_node_that_is_ready_is_over(*, handler: bool) -> None:
+    stack = diagnosed.stack(diagnosed.row())
+    assert not diagnosed.found(RULES, diagnosed.event(NO_HANDLER), stack=stack, **host(handler=handler))
+
+
+def test_a_template_of_k3s_without_expressions() -> None:
+    path = "/var/lib/rancher/k3s/agent/etc/containerd/config.toml.tmpl"
+    found = diagnosed.found(RULES, **host({"fixed_templates": [path]}))
+    assert found["RuntimeTemplateReplaced"].certainty == "likely"
+
+
+def test_the_path_of_network_plugins_that_the_toolkit_wrote() -> None:
+    toolkit = {"cni_bin_dirs": ["/opt/cni/bin"], "nvidia_from": ["/etc/containerd/conf.d/99-nvidia.toml"]}
+    event = diagnosed.event(NO_PLUGIN.replace("gke", "calico"))
+    assert set(diagnosed.found(RULES, event, **host(toolkit, handler=True))) == {"CNIPathLost"}
+    assert not diagnosed.found(RULES, event, **host({**toolkit, "nvidia_from": []}))
+    assert set(diagnosed.found(RULES, event.text, '      bin_dir = "/opt/cni/bin"')) == {"CNIPathLost"}
+
+
+def test_no_cgroups_is_told_from_a_reload_of_systemd() -> None:
+    # https://github.com/NVIDIA/nvidia-container-toolkit/issues/580
+    lost, setting = "Failed to initialize NVML: Unknown Error", "no-cgroups = true"
+    assert set(diagnosed.found(RULES, lost, setting)) == {"NoCgroupsSet"}
+    assert not diagnosed.found(RULES, setting)
+    assert set(diagnosed.found(RULES, lost, "#no-cgroups = true")) == {"DevicesLostAfterReload"}
+
+
+def test_missing_links_below_dev_char_prove_why_containers_lose_their_gpus() -> None:
+    # https://github.com/NVIDIA/nvidia-container-toolkit/issues/48
+    line = diagnosed.log("Failed to initialize NVML: Unknown Error", "nvidia-dcgm-exporter-x", "nvidia-dcgm-exporter")
+    (finding,) = diagnosed.found(RULES, line, **host(links_missing=["nvidia0", "nvidiactl"])).values()
+    assert finding.certainty == "certain"
+    assert finding.quotes[-1].text == "no link below /dev/char to nvidia0, nvidiactl"
+    (finding,) = diagnosed.found(RULES, line, **host(links_missing=[])).values()
+    assert finding.certainty == "likely"
+    assert not diagnosed.found(RULES, **host(links_missing=["nvidia0"])), "Links alone break nothing."
+
+
+def test_cgroups_are_managed_in_one_way_or_two() -> None:
+    differ = host({"systemd_cgroup": False}, cgroups={"kubelet": "systemd"})
+    assert diagnosed.found(RULES, **differ)["CgroupDriversDiffer"].certainty == "likely"
+    assert not diagnosed.found(RULES, **host({"systemd_cgroup": True}, cgroups={"kubelet": "systemd"}))
+    assert not diagnosed.found(RULES, **host({"systemd_cgroup": None}, cgroups={"kubelet": "systemd"}))
+
+
+def test_selinux_that_does_not_enforce_refuses_nothing() -> None:
+    line = diagnosed.log("modprobe: ERROR: could not insert 'nvidia': Permission denied", "nvidia-driver-x", "ctr")
+    assert set(diagnosed.found(RULES, line, **host(selinux="enforcing"))) == {"SELinuxDenies"}
+    assert not diagnosed.found(RULES, line, **host(selinux="permissive"))
