@@ -21,6 +21,7 @@ FIELDS = (
     "memory_mib",
     "power_w",
     "power_limit_w",
+    "clocks",
     "persistence_mode",
     "vbios",
     "inforom",

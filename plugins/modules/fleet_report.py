@@ -1,0 +1,136 @@
+#!/usr/bin/python
+
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fleet_report
+short_description: Write a page that shows the whole GPU fleet
+version_added: 0.1.0
+author: gpuops.nvidia contributors (@gpuops)
+description:
+  - Reads the cluster once, as M(gpuops.nvidia.diagnose) does, and writes one HTML page. It shows every GPU node by its
+    state, its GPUs with their MIG instances and shares, who holds them, what is wrong and what to do, versions and
+    drift, and what has changed since the page was last written.
+  - The page is a single file that asks no server for anything. It can be read offline, by keyboard, with a screen
+    reader and on paper, and has a light and a dark theme.
+  - The page is written by the controller, and not by the host that talks to the cluster. Only its path and its totals
+    are returned.
+  - Names of nodes, namespaces and pods, lines of logs and versions stand in the page, but no secrets.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - gpuops.nvidia.cluster
+  - gpuops.nvidia.stack
+  - gpuops.nvidia.evidence
+  - gpuops.nvidia.tolerance
+attributes:
+  action:
+    description: The page is written by an action plugin on the controller.
+    support: full
+  check_mode:
+    description: Can run in check mode and return changed status prediction without modifying target.
+    support: full
+  diff_mode:
+    description: Returns a before and after when in diff mode.
+    support: none
+    details: The result has the changes of the fleet in words.
+options:
+  path:
+    description:
+      - The file on the controller. It is replaced in one step. Its folder is created if it does not exist.
+      - If it has a page of this module already, the new page says what has changed since.
+    type: path
+    required: true
+  title:
+    description: Name of the fleet, for the page's title.
+    type: str
+    default: GPU fleet
+  mode:
+    description: Permissions of the file, as an octal number in quotes.
+    type: str
+    default: "0600"
+seealso:
+  - module: gpuops.nvidia.diagnose
+  - module: gpuops.nvidia.gpu_stack_info
+"""
+
+EXAMPLES = r"""
+- name: Write the page
+  gpuops.nvidia.fleet_report:
+    path: reports/fleet.html
+    title: Production
+  register: report
+
+- name: Say what has changed since the last page
+  ansible.builtin.debug:
+    msg: "{{ report.changes }}"
+"""
+
+RETURN = r"""
+path:
+  description: The file.
+  returned: success
+  type: str
+  sample: /home/ada/reports/fleet.html
+size:
+  description: Size of the file in bytes.
+  returned: success
+  type: int
+  sample: 1949637
+summary:
+  description: The fleet in numbers, and how many findings of each severity there are.
+  returned: success
+  type: dict
+  sample:
+    headline: 982 of 1,000 GPU nodes are in service.
+    nodes: 1000
+    nodes_in_service: 982
+    failures: 2
+    warnings: 2
+    notes: 0
+    gaps: 1
+changes:
+  description:
+    - What differs from the last page, in words, at most 60 sentences. If nothing but the time differs, the changes that
+      the last page has shown.
+  returned: success
+  type: list
+  elements: str
+  sample: ["gpu-0003: state In service \u2192 Failing."]
+since:
+  description: When the page was made with which this one compares itself, or null for the first one.
+  returned: success
+  type: str
+  sample: "2026-11-22T12:00:00Z"
+changed:
+  description: Whether anything but the time differs from the last page.
+  returned: always
+  type: bool
+  sample: true
+"""
+
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import picture
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+
+OPTIONS = picture.OPTIONS
+
+
+def main() -> t.NoReturn:
+    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
+    try:
+        # The action plugin of this name takes it out of the result, and writes the page.
+        result = picture.picture(module.params)
+    except GpuOpsError as e:
+        module.fail_json(msg=e.msg, **e.details)
+    module.exit_json(changed=False, picture=result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the module fleet_report passes to the controller."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from tests.unit.fakes.api import FakeApi
+
+Run = t.Callable[..., t.Any]
+
+
+@pytest.fixture
+def module(api: FakeApi, run_module: Run) -> Run:
+    for item in api.lists["/apis/apps/v1/namespaces/gpu-operator/deployments"]:
+        item["metadata"]["namespace"] = "gpu-operator"
+        item["spec"]["template"]["spec"] = {"containers": []}
+    return lambda **options: run_module("fleet_report", **{"path": "fleet.html", **api.connection, **options})
+
+
+def test_the_picture_has_the_stack_its_findings_and_the_firmware_of_hosts(module: Run) -> None:
+    gpu = {"vbios": "96.00.74.00.01", "inforom": None, "gsp": None, "mig": None, "serial": "1650124014249"}
+    picture = module(hosts={"gpu-0000": {"facts": {"gpus": [gpu], "nouveau": {"loaded": True}}}}).result["picture"]
+    assert [row["name"] for row in picture["stack"]["nodes"]] == ["gpu-0000", "gpu-0001"]
+    assert picture["hosts"]["gpu-0000"] == {"gpus": [{k: gpu[k] for k in ("vbios", "inforom", "gsp", "mig")}]}
+    assert "NouveauHoldsGPU" in [each["code"] for each in picture["findings"]]
+    assert picture["gaps"]
+    assert picture["took_s"] >= 0
+
+
+def test_pods_that_hold_gpus_are_named(api: FakeApi, module: Run) -> None:
+    api.lists["/api/v1/pods"] = [
+        {
+            "metadata": {"namespace": "team", "name": "train-0"},
+            "spec": {"nodeName": "gpu-0000", "containers": [{"resources": {"limits": {"nvidia.com/gpu": "2"}}}]},
+            "status": {"phase": "Running"},
+        }
+    ]
+    (pod,) = module().result["picture"]["pods"]
+    assert {key: pod[key] for key in ("namespace", "name", "node")} == {
+        "namespace": "team", "name": "train-0", "node": "gpu-0000"
+    }  # fmt: skip
+    assert pod["gpus"] == {"nvidia.com/gpu": 2}
+    uncounted = module(allocated=False).result["picture"]
+    assert uncounted["pods"] == []
+    assert uncounted["stack"]["nodes"][0]["slices"][0]["allocated"] is None
+
+
+def test_a_cluster_that_does_not_answer_fails(run_module: Run) -> None:
+    run = run_module("fleet_report", path="fleet.html", host="http://127.0.0.1:1", api_key="x")
+    assert run.rc == 1
+    assert "Cannot reach the Kubernetes API" in run.result["msg"]
