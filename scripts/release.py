@@ -17,6 +17,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 GALAXY = ROOT / "galaxy.yml"
+BUNDLE = ROOT / "plugins" / "module_utils" / "_diagnosis" / "bundle" / "pack.py"
 CHANGELOG = ROOT / "changelogs" / "changelog.yaml"
 FRAGMENTS = ROOT / "changelogs" / "fragments"
 
@@ -77,6 +78,7 @@ def after_release(version: str) -> list[str]:
 def prepare(version: str) -> None:
     """Set the version, write the changelog, and build and import the archive."""
     GALAXY.write_text(re.sub(r"(?m)^version: .*", f"version: {version}", GALAXY.read_text()))
+    BUNDLE.write_text(re.sub(r"(?m)^RELEASE = .*", f'RELEASE = "{version}"', BUNDLE.read_text()))
     run(".venv/bin/antsibull-changelog", "lint")
     run(".venv/bin/antsibull-changelog", "release", "--version", version)
     run("scripts/import_check.sh")
