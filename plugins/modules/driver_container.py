@@ -52,7 +52,7 @@ options:
         that was interrupted or paused.
       - V(paused) lets no further node begin. A call that is at work ends after the nodes that have begun.
       - V(recovered) names the cause of each failed upgrade, sets back what upgrades have left behind (paused operands,
-        cordons), and tries failed nodes again once their cause is gone. It declares nothing.
+        cordons, notes about cordons), and tries failed nodes again once their cause is gone. It declares nothing.
     type: str
     choices: [present, paused, recovered]
     default: present

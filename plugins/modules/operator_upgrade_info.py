@@ -18,6 +18,8 @@ description:
     among the findings. The module itself fails only if it cannot find out.
   - Also looks at the operator's memory limit on a large fleet, at fields of the ClusterPolicy that the new operator
     does not know, and at driver upgrades that have not ended.
+  - If the new operator asks for a driver's image by another name, as on Red Hat Enterprise Linux, the registry is asked
+    whether that image exists.
   - It reads, and changes nothing.
 attributes:
   check_mode:
@@ -33,6 +35,7 @@ attributes:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.registry
 options:
   app_version:
     description:
@@ -189,6 +192,7 @@ import typing as t
 
 from ansible.module_utils.common.yaml import HAS_YAML
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.options import REGISTRY
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade.call import info
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
@@ -204,6 +208,7 @@ OPTIONS: dict[str, t.Any] = {
     "policy_name": {"type": "str", "default": "cluster-policy"},
     "accept": {"type": "list", "elements": "str", "default": []},
     "force": {"type": "bool", "default": False},
+    "registry": {"type": "dict", "default": {}, "options": REGISTRY, "apply_defaults": True},
 }
 
 

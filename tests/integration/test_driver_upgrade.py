@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
 import typing as t
 
 import pytest
 
 from lab.cluster import Lab, Options, faults
+from lab.cluster.proxy import before, unavailable
 from tests.support.ansible import ROOT, Playbook, Run, on
 from tests.support.labs import running_lab
 
@@ -27,6 +29,7 @@ COMMON: dict[str, t.Any] = {
 }  # fmt: skip
 STATE, SKIP = "nvidia.com/gpu-driver-upgrade-state", "nvidia.com/gpu-driver-upgrade.skip"
 NOTE = "gpuops.nvidia/driver-rollout"
+VALIDATOR = "nvidia.com/gpu.deploy.operator-validator"
 ZERO, ONE, TWO, THREE = (f"gpu-{number:04}" for number in range(4))
 
 
@@ -80,6 +83,14 @@ def other(lab: Lab) -> str:
     return SECOND if versions(lab)[ONE] == FIRST else FIRST
 
 
+def until_somewhere(lab: Lab, state: str, process: subprocess.Popen[str]) -> None:
+    """Wait until a node is in a state of its upgrade, while a run is at work."""
+    deadline = time.monotonic() + 60
+    while state not in labels(lab, STATE).values():
+        assert time.monotonic() < deadline and process.poll() is None, "the upgrade did not begin"
+        time.sleep(0.05)
+
+
 def bare_pod(lab: Lab, node: str) -> None:
     container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
     spec = {"nodeName": node, "containers": [container]}
@@ -125,15 +136,19 @@ def test_every_healthy_node_is_upgraded_and_every_failed_one_named(fleet: Lab, h
     assert set(versions(fleet).values()) == {version} and left_behind(fleet) == []
 
 
-@pytest.mark.parametrize("state", ["upgrade-required", "pod-restart-required", "validation-required"])
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param("upgrade-required", marks=pytest.mark.deep),
+        "pod-restart-required",
+        pytest.param("validation-required", marks=pytest.mark.deep),
+    ],
+)
 def test_a_run_that_is_killed_is_gone_on_with(fleet: Lab, healthy: Playbook, state: str) -> None:
     version = other(fleet)
     options = json.dumps({"version": version, **COMMON, "max_unavailable": "2"})
     process = healthy.command(["ansible", "localhost", "--module-name", MODULE, "--args", options])
-    deadline = time.monotonic() + 60
-    while state not in labels(fleet, STATE).values():
-        assert time.monotonic() < deadline and process.poll() is None, "the upgrade did not begin"
-        time.sleep(0.05)
+    until_somewhere(fleet, state, process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     run = upgrade(healthy, version)
@@ -145,13 +160,68 @@ def test_the_operator_may_crash_in_the_middle(fleet: Lab, healthy: Playbook) -> 
     version = other(fleet)
     options = json.dumps({"version": version, **COMMON, "max_unavailable": "2"})
     process = healthy.command(["ansible", "localhost", "--module-name", MODULE, "--args", options])
-    deadline = time.monotonic() + 60
-    while "pod-restart-required" not in labels(fleet, STATE).values():
-        assert time.monotonic() < deadline and process.poll() is None, "the upgrade did not begin"
-        time.sleep(0.05)
+    until_somewhere(fleet, "pod-restart-required", process)
     faults.restart_operator(fleet)
     run = healthy.finish(process, 120)
     assert run.status == 0 and set(versions(fleet).values()) == {version} and left_behind(fleet) == [], run.output
+
+
+def test_an_api_server_that_is_cut_off_in_mid_upgrade_is_awaited(fleet: Lab, healthy: Playbook) -> None:
+    version = other(fleet)
+    with before(fleet) as proxy:
+        cut_off = Playbook(proxy.kubeconfig, fleet.helm)
+        options = json.dumps({"version": version, **COMMON, "max_unavailable": "2"})
+        process = cut_off.command(["ansible", "localhost", "--module-name", MODULE, "--args", options])
+        until_somewhere(fleet, "pod-restart-required", process)
+        proxy.answer(unavailable(), times=100_000)
+        time.sleep(5)
+        cut = [status for method, target, status in proxy.log if status == 503]
+        proxy.forget()
+        run = Playbook.finish(process, 120)
+    assert run.status == 0 and cut and set(versions(fleet).values()) == {version}, run.output
+    assert left_behind(fleet) == []
+
+
+def test_a_budget_that_never_allows_an_eviction_and_a_missing_validator_are_named(
+    fleet: Lab, healthy: Playbook
+) -> None:
+    version, before_it = other(fleet), versions(fleet)[TWO]
+    budgeted(fleet, TWO)
+    fleet.kubectl("label", "node", THREE, f"{VALIDATOR}=false", "--overwrite")
+    policy = {"pod_deletion": {"timeoutSeconds": 2}}
+    options = {"skip": ["gpu_pods", "validators", "operands"], "max_failed": "2", "timeout": 15}
+    try:
+        run = upgrade(healthy, version, upgrade_policy=policy, **options)
+    finally:
+        fleet.kubectl("label", "node", THREE, f"{VALIDATOR}=true", "--overwrite")
+        fleet.kubectl("delete", "poddisruptionbudgets,deployments", "--all", "--namespace=default")
+    assert run.status == 0, run.output
+    assert "PodDisruptionBudget default/train" in run.output and "a validator pod: it has none" in run.output
+    found = versions(fleet)
+    assert (found[ZERO], found[ONE], found[TWO]) == (version, version, before_it)
+    assert f"{TWO} is cordoned" not in left_behind(fleet)
+    healed = healthy.module(MODULE, state="recovered", **{**COMMON, "max_unavailable": "4"})
+    assert healed.status == 0, healed.output
+    assert set(versions(fleet).values()) == {version} and left_behind(fleet) == []
+
+
+def budgeted(lab: Lab, node: str) -> None:
+    """Run a pod with a GPU on a node, which a disruption budget never lets go."""
+    container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    labels_, where = {"app": "train"}, {"kubernetes.io/hostname": node}
+    template = {"metadata": {"labels": labels_}, "spec": {"containers": [container], "nodeSelector": where}}
+    selector = {"matchLabels": labels_}
+    workload = {
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "train"},
+        "spec": {"selector": selector, "template": template},
+    }  # fmt: skip
+    budget = {
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "train"},
+        "spec": {"minAvailable": 1, "selector": selector},
+    }  # fmt: skip
+    for item in (workload, budget):
+        lab.kubectl("create", "--namespace=default", "--filename=-", stdin=json.dumps(item))
+    lab.kubectl("rollout", "status", "deployment/train", "--namespace=default", "--timeout=60s")
 
 
 def test_a_node_that_is_down_is_named_and_then_holds_up_nobody(fleet: Lab, healthy: Playbook) -> None:
@@ -178,10 +248,7 @@ def test_a_paused_rollout_goes_on_when_it_is_asked_for_again(fleet: Lab, healthy
     assert version not in versions(fleet).values() and left_behind(fleet) == []
     options = json.dumps({"version": version, **COMMON, "max_unavailable": "1"})
     process = healthy.command(["ansible", "localhost", "--module-name", MODULE, "--args", options])
-    deadline = time.monotonic() + 60
-    while "pod-restart-required" not in labels(fleet, STATE).values():
-        assert time.monotonic() < deadline and process.poll() is None, "the upgrade did not begin"
-        time.sleep(0.05)
+    until_somewhere(fleet, "pod-restart-required", process)
     paused = healthy.module(MODULE, state="paused", **COMMON)
     assert paused.status == 0, paused.output
     ended = healthy.finish(process, 120)
@@ -206,3 +273,46 @@ def test_without_the_operators_upgrades_the_nodes_are_upgraded_by_hand(fleet: La
     assert again.status == 0 and '"changed": false' in again.output, again.output
     restored = healthy.module(MODULE, upgrade_policy={"auto_upgrade": True}, **COMMON)
     assert restored.status == 0, restored.output
+
+
+@pytest.mark.deep
+def test_in_a_large_fleet_every_healthy_node_is_upgraded_and_every_other_one_named() -> None:
+    """Pods in the way, images that do not exist, drivers that crash and validators that are missing, on 200 nodes."""
+    names = [f"gpu-{number:04}" for number in range(200)]
+    bare, gone, crashing, unproved = names[10:13], names[50:53], names[100:102], names[150:152]
+    with running_lab("driver-fleet", Options(nodes=200, pods="instant", upgrade_tick=20)) as lab:
+        lab.deploy(timeout=900)
+        ansible, version = on(lab), SECOND
+        for node in bare:
+            bare_pod(lab, node)
+        for node in (*gone, *crashing):
+            faults.driver(lab, "crash-loop" if node in crashing else "image-pull-backoff", node=node, version=version)
+        lab.kubectl("label", "nodes", *unproved, f"{VALIDATOR}=false", "--overwrite")
+        options = {**COMMON, "max_unavailable": "50", "timeout": 120}
+        skip = ["gpu_pods", "validators", "operands"]
+        run = at_length(ansible, {**options, "version": version, "skip": skip, "max_failed": "10"})
+        assert run.status == 0, run.output
+        rows = {row["node"]: row for row in json.loads(run.output.partition("=>")[2])["nodes"]}
+        failed = {name for name, row in rows.items() if row["failed"]}
+        assert failed == {*bare, *gone, *crashing, *unproved}
+        assert all(f"default/bare-{node} on {node} has no controller" in rows[node]["reason"] for node in bare)
+        assert all("Its new driver does not start" in rows[node]["reason"] for node in gone)
+        assert all("back-off restarting failed container" in rows[node]["reason"] for node in crashing)
+        assert all("a validator pod: it has none" in rows[node]["reason"] for node in unproved)
+        found = versions(lab)
+        assert {name for name in names if found[name] == version} >= set(names) - failed
+        assert {name for name in bare if found[name] == version} == set()
+        cordoned = [line for line in left_behind(lab) if line.endswith("is cordoned")]
+        assert {line.split()[0] for line in cordoned} <= failed - set(bare), "only nodes without a driver"
+        lab.kubectl("label", "nodes", *unproved, f"{VALIDATOR}=true", "--overwrite")
+        lab.kubectl("delete", "pods", "--all", "--namespace=default", "--now")
+        faults.clear(lab)
+        healed = at_length(ansible, {**options, "state": "recovered"})
+        assert healed.status == 0, healed.output
+        assert set(versions(lab).values()) == {version} and left_behind(lab) == []
+
+
+def at_length(ansible: Playbook, options: t.Mapping[str, t.Any]) -> Run:
+    """Run the module on a large fleet, which takes some minutes."""
+    command = ["ansible", "localhost", "--module-name", MODULE, "--args", json.dumps(options)]
+    return Playbook.finish(ansible.command(command), 900)

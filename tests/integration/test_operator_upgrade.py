@@ -29,8 +29,12 @@ OLD_DRIVER = "580.126.20"
 
 @pytest.fixture
 def former(lab: Lab, tmp_path: Path) -> str:
+    return older_chart(lab, tmp_path)
+
+
+def older_chart(lab: Lab, folder: Path) -> str:
     """Return a chart like v26.3.3: with the ClusterPolicy, an older CRD, and an older driver."""
-    chart = tmp_path / "gpu-operator"
+    chart = folder / "gpu-operator"
     shutil.copytree(lab.chart, chart)
     replace(chart / "Chart.yaml", r"v26\.7\.0", OLD)
     replace(chart / "values.yaml", r"(?m)^clusterPolicy:\n  deployCR: true\n", "")
@@ -109,6 +113,7 @@ def test_up_and_back_with_the_drivers_held(lab: Lab, ansible: Playbook, wanted: 
     assert kept(wanted)[1]["closed"] == "restored"
 
 
+@pytest.mark.deep
 def test_a_failed_upgrade_goes_back_and_says_what_it_put_back(
     lab: Lab, ansible: Playbook, wanted: dict[str, t.Any]
 ) -> None:
@@ -122,6 +127,7 @@ def test_a_failed_upgrade_goes_back_and_says_what_it_put_back(
     assert (drivers(lab), uids(lab)) == running and held(lab) == []
 
 
+@pytest.mark.deep
 def test_a_killed_upgrade_goes_on_and_still_knows_the_way_back(
     lab: Lab, ansible: Playbook, wanted: dict[str, t.Any]
 ) -> None:

@@ -91,7 +91,7 @@ def _roll_out(cluster: Cluster, plan: Outlook, options: Options, warn: Warn, res
         warn(f"Nothing was written. {closed}")
         return {"changed": False, "finished": False, "nodes": [], "summary": {}}
     if plan.planned.changed:
-        rollout.hold(_to_hold(plan))
+        rollout.hold(_to_hold(plan), plan.seen.nodes)
         _write(cluster, plan)
     try:
         rolled = rollout.roll().as_result()

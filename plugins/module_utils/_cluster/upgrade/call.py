@@ -17,7 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.relea
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, operands
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade import checks, transitions
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade import checks, renamed, transitions
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade.conditions import Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -33,7 +33,8 @@ def info(cluster: Cluster, options: Options) -> Json:
     installed = installed_release(cluster, options["release_name"], options["release_namespace"])
     sight = _look(cluster, options, installed)
     jump = transitions.jump(records, sight.before, sight.after)
-    found = checks.accepted(checks.findings(sight, jump, records), options["accept"], options["force"])
+    seen = [*checks.findings(sight, jump, records), *renamed.findings(cluster, sight, options)]
+    found = checks.accepted(seen, options["accept"], options["force"])
     return {
         "installed": {"app_version": installed.app_version, "chart_version": installed.chart_version},
         "direction": _direction(jump),

@@ -149,7 +149,8 @@ def _listed(found: t.Sequence[Json]) -> str:
 
 # ---- the driver that stays ----------------------------------------------------------------------------------------
 
-_PINNED = ("repository", "image", "version", "usePrecompiled")
+IMAGE_VALUES = ("repository", "image", "version", "usePrecompiled")
+"""The Helm values of a driver that determine its image."""
 
 
 def pin(sight: Sight) -> Json:
@@ -165,4 +166,4 @@ def pin(sight: Sight) -> Json:
         return {}
     if given.get("version") or not source.get("version"):
         return {}
-    return {"driver": {key: source[key] for key in _PINNED if source.get(key) and key not in given}}
+    return {"driver": {key: source[key] for key in IMAGE_VALUES if source.get(key) and key not in given}}

@@ -69,7 +69,8 @@ class DriverCluster:
 
     ``broken`` maps a node to what happens in its upgrade: ``pods`` (the operator gives up before it has touched the
     driver), ``driver`` (the new pod has this status), ``validator`` (no validator pod comes up). ``before_look`` sees
-    the cluster before each look at the nodes.
+    the cluster before each look at the nodes. The operator looks each second, or every ``tick`` seconds and whenever
+    the state of a node has changed, as v26.3 does.
     """
 
     def __init__(self, nodes: int = 3, upgrade: Json | None = None, **policy: t.Any) -> None:
@@ -93,6 +94,8 @@ class DriverCluster:
         self.most_cordoned = 0
         self.refused_evictions: dict[str, str] = {}
         self.operator_runs = True
+        self.tick = 0.0
+        self._looked, self._states = NOW, dict[str, str]()
 
     def _daemonset(self, nodes: int) -> Json:
         made = stack.daemonset(stack.DEPLOYED[0], nodes, f"nvcr.io/nvidia/driver:{NEW}-ubuntu24.04")
@@ -145,10 +148,18 @@ class DriverCluster:
         """Let a second pass, and the operator take each node one state further."""
         self.clock += 1
         self.before_look(self)
-        for name in self.items if self.operator_runs else ():
+        for name in self.items if self._is_called() else ():
             if self.items[name]["metadata"]["labels"].get(SKIP) != "true" or self._state(name) != "upgrade-required":
                 self._advance(name)
         self.most_cordoned = max(self.most_cordoned, len(self.cordoned))
+
+    def _is_called(self) -> bool:
+        """Return whether the operator looks at the nodes now."""
+        states = {name: self._state(name) for name in self.items}
+        is_called = self.operator_runs and (states != self._states or self.clock >= self._looked + self.tick)
+        if is_called:
+            self._looked, self._states = self.clock, states
+        return is_called
 
     def _state(self, name: str) -> str:
         return str(self.items[name]["metadata"]["labels"].get(STATE) or "")
@@ -170,6 +181,8 @@ class DriverCluster:
             return
         if state in ("", "upgrade-done") and not wanted:
             self._set(name, "upgrade-required")
+        elif state == "":
+            self._set(name, "upgrade-done")
         elif state == "upgrade-required":
             self._set(name, "pod-deletion-required", unschedulable=True)
         elif state == "pod-deletion-required" and trouble != "stuck":
@@ -226,6 +239,7 @@ class DriverCluster:
 
     def get(self, path: str, query: t.Mapping[str, t.Any] | None = None) -> Json | None:
         if path.startswith(f"{NODES}/"):
+            self.log.append(("read", path.rpartition("/")[2]))
             return copy.deepcopy(self.items.get(path.rpartition("/")[2]))
         if path == ALL_PODS:
             node = str((query or {}).get("fieldSelector", "")).partition("=")[2]
@@ -235,6 +249,8 @@ class DriverCluster:
     def merge(self, path: str, body: Json) -> Json:
         name = path.rpartition("/")[2]
         self.log.append(("merge", name))
+        if name not in self.items:
+            raise GpuOpsError(f"{name} is not found.", reason="NotFound")
         body = copy.deepcopy(body)
         node = copy.deepcopy(self.items[name])
         wanted = body["metadata"].pop("resourceVersion", None)

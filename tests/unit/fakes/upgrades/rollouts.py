@@ -24,7 +24,7 @@ IMAGE_GONE = pod_waits("ImagePullBackOff", 'Back-off pulling image: "driver:595"
 
 def roll(cluster: DriverCluster, **options: t.Any) -> RolloutResult:
     rollout = Rollout(cluster.typed, {**OPTIONS, **options}, Wanted(stack.NAMESPACE))
-    rollout.hold(list(cluster.items))
+    rollout.hold(list(cluster.items), cluster.items.values())
     return rollout.roll()
 
 

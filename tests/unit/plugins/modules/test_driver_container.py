@@ -516,7 +516,7 @@ def test_budgets_that_block_for_ever_stop_the_run(declare: t.Callable, api: Fake
 def test_a_node_that_is_down_uses_up_the_only_place(declare: t.Callable, api: FakeApi) -> None:
     api.lists[NODES][1]["status"]["conditions"][0]["status"] = "Unknown"
     run = declare(version=NEW, wait=False)
-    assert run.rc == 1 and "no other begins" in run.result["msg"]
+    assert run.rc == 1 and "no other node begins" in run.result["msg"]
     assert declare(version=NEW, upgrade_policy={"max_unavailable": "2"}).rc == 0
 
 

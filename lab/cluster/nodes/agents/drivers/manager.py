@@ -195,16 +195,22 @@ class DriverManager:
         passed = ",".join([*filter(None, note(pod, "passed").split(",")), CONTAINER])
         notes = {NOTE + "passed": passed, **self._pulls.notes(pod)}
         self._api.merge(path(pod), {"metadata": {"annotations": notes}})
+        self._end(node, pod)
 
     def _fail(self, node: Json, pod: Json) -> None:
         self._put_back(node, pod, uncordon=_clears(node, pod))
         crash(self._api, pod, CONTAINER, init=True, restarts=0)
+        self._end(node, pod)
         self._start_again(node, pod)
 
-    def _put_back(self, node: Json, pod: Json, *, uncordon: bool) -> None:
+    def _end(self, node: Json, pod: Json) -> None:
+        """Note that a run has ended, after all that it does at its end: what the API refuses is tried again."""
         name = node["metadata"]["name"]
         self._runs.pop(name, None)
         self._ended[name] = _id(pod)
+
+    def _put_back(self, node: Json, pod: Json, *, uncordon: bool) -> None:
+        name = node["metadata"]["name"]
         # The labels may be newer than the watch: the manager has just written them itself.
         present = self._api.get(f"{_NODES}/{name}") or node
         if uncordon and present["spec"].get("unschedulable"):

@@ -31,7 +31,6 @@ from lab.cluster.operator.standin.controllers.upgrades import (
     JOBS_STARTED,
     REQUESTED,
     SAFE_LOAD,
-    SKIP,
     STATES,
     VALIDATION_STARTED,
     Driver,
@@ -44,7 +43,7 @@ from lab.cluster.operator.standin.controllers.upgrades import (
 from lab.cluster.operator.standin.drivers import COMPONENT, OWNER, delegated, upgrade_policy
 from lab.cluster.operator.standin.images import ReconcileError
 from lab.cluster.operator.standin.lines import Line
-from lab.cluster.operator.standin.nodes import STATE, labels_of
+from lab.cluster.operator.standin.nodes import SKIP, STATE, labels_of
 from lab.cluster.operator.standin.objects import owned
 from lab.cluster.operator.standin.readiness import containers_ready, newest_revision
 from lab.cluster.operator.standin.render import block

@@ -15,7 +15,6 @@ from lab.cluster.operator.standin.nodes import STATE, labels_of
 from lab.cluster.operator.standin.readiness import containers_ready, in_sync
 from lab.cluster.operator.standin.render import DIGEST
 
-SKIP = "nvidia.com/gpu-driver-upgrade.skip"
 _PREFIX = "nvidia.com/gpu-driver-upgrade"
 INITIALLY_CORDONED = f"{_PREFIX}.node-initial-state.unschedulable"
 REQUESTED = f"{_PREFIX}-requested"

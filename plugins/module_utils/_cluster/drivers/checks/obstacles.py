@@ -12,14 +12,20 @@ Source: the operator's upgrade library (``k8s-operator-libs/pkg/upgrade``) in th
 from __future__ import annotations
 
 import dataclasses
-import math
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.options import POLICY
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.pools import Source
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding, about
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import (
+    names,
+    nodes,
+    objects,
+    operands,
+    pods,
+    upgrades,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import EXAMPLES, first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -128,12 +134,10 @@ def _of_pod(pod: Json, scene: Scene) -> t.Iterator[_Problem]:
     if node not in scene.source_of or _is_ending(pod):
         return
     permits, how = _permissions(node, scene)
-    is_owned = any(owner.get("controller") for owner in pod["metadata"].get("ownerReferences") or [])
-    volumes = [volume["name"] for volume in pod["spec"].get("volumes") or [] if "emptyDir" in volume]
-    if not is_owned and not permits["force"]:
+    if pods.is_bare(pod) and not permits["force"]:
         what = "GPU pods without a controller end the upgrade of their node at once, as upgrade-failed"
         yield _Problem("failure", name, node, what, f"Delete them, or set {how['force']}.")
-    if volumes and not permits["emptydir"]:
+    if pods.local_data(pod) and not permits["emptydir"]:
         what = "GPU pods with emptyDir volumes end the upgrade of their node at once, as upgrade-failed"
         yield _Problem("failure", name, node, what, f"Delete them, or set {how['emptydir']}.")
     yield from _of_budgets(pod, name, node, scene)
@@ -254,23 +258,14 @@ def _slots(scene: Scene) -> Findings:
         if source is not None and scene.automatic.get(objects.name_of(node), True):
             by_source.setdefault(source, []).append(node)
     for source, own in by_source.items():
-        policy = scene.upgrade_policy(objects.name_of(own[0]))
-        # Of these, each one that is out takes a place. A cordoned node goes on without one.
-        out = [node for node in own if _is_down(node) or _has_failed(node) or _is_cordoned(node)]
-        stuck = [node for node in out if _is_down(node) or _has_failed(node)]
-        limit = _limit(policy.get("maxUnavailable"), len(own))
-        if stuck and len(out) >= limit:
-            message = (
-                f"{source}: {_count(out)} are out, and maxUnavailable allows {limit} of {len(own)}: no other begins."
-            )
-            remedy = "Repair them, or raise upgrade_policy.max_unavailable."
+        members = [upgrades.member(node) for node in own]
+        found = upgrades.standstill(members, scene.upgrade_policy(objects.name_of(own[0])))
+        # A node that is cordoned already goes on without a place.
+        if found and not all(each.is_cordoned for each in members):
+            message = f"{source}: {found.text}, so no other node begins."
+            remedy = "Repair or uncordon them, or raise upgrade_policy.max_unavailable or max_parallel_upgrades."
+            out = [node for node in own if objects.name_of(node) in found.blockers]
             yield Finding("nodes", "failure", message, remedy, **about(out))
-
-
-def _limit(value: t.Any, total: int) -> int:
-    """Return how many of the nodes may be out. The operator rounds percentages up."""
-    text = str(value if value is not None else "25%")
-    return math.ceil(total * int(text[:-1]) / 100) if text.endswith("%") else int(text)
 
 
 # ---- operands -----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ in this process or by the operator: see `marks`.
 from __future__ import annotations
 
 import dataclasses
-import time
+import functools
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
@@ -44,18 +44,15 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import stages
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import windows as calendar
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.pace import Pace
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Standing, Window
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import Wishes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
-from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Options = t.Mapping[str, t.Any]
 
 OF_A_USER = f"The label {names.UPGRADE_SKIP}, which somebody else has set, keeps it from upgrades."
 
-BUSY_SHARE = 0.005
-"""The share of a core that watching may take. A look at a large fleet is followed by a longer pause."""
-WATCH_MAX_S = 10.0
 DETAIL_S = 10.0
 """How long a node must have waited before the pods that it waits for are read, and how often they are read."""
 DETAILS = 8
@@ -72,6 +69,7 @@ class Run:
         self._windows = windows
         self._causes = Causes(cluster, fleet)
         self._turns = turns.Turns(cluster, fleet)
+        self._waker = turns.Waker(self._turns)
         self._hands = Hands(cluster, fleet, options)
         self._sights: dict[str, Sight] = {}
         self.rows: dict[str, Row] = {}
@@ -79,6 +77,8 @@ class Run:
         self._versions: dict[str, int] = {}
         """The versions of nodes after our own patches. A look that shows an older one says nothing."""
         self._details: dict[str, str] = {}
+        self._proved: list[str] = []
+        """The nodes that this look has found to have their driver. They are let go together, which is much faster."""
         self._ill: dict[str, float] = {}
         self._well_since: dict[str, float] = {}
         self._window = Window([], Wishes())
@@ -87,7 +87,8 @@ class Run:
         self._detailed = self._elsewhere = -DETAIL_S
         self._closed: set[str] = set()
         """Nodes that wait for something that this call does not wait for: a window, or whoever has paused them."""
-        self._line, self._cpu_s = "", 0.0
+        self._line = ""
+        self._pace = Pace()
         self._stop = ""
 
     @property
@@ -103,7 +104,7 @@ class Run:
         """Take all nodes through their upgrade."""
         self._start(only)
         try:
-            waiting.until(self._tick, poll_s=self._pause_s, on_outage=lambda error: self._say(error.msg))
+            waiting.until(self._tick, poll_s=self._pace.pause_s, on_outage=lambda error: self._say(error.msg))
             self._tidy()
         finally:
             self._fleet.interruption.disregard()
@@ -113,19 +114,31 @@ class Run:
 
     def _tidy(self) -> None:
         """Remove the notes about upgraded nodes, which the next wave needed, if there is none any more."""
-        if self.result.finished:
-            noted = [name for name, row in self.rows.items() if row.step == "done" and self._sights[name].note]
-            self._fleet.patch_all(dict.fromkeys(noted, marks.let_go_patch))
+        if self.result.finished and self._options["soak"]:
+            done = [name for name, row in self.rows.items() if (row.step, row.action) == ("done", "upgrade")]
+            self._fleet.patch_all(dict.fromkeys(done, marks.let_go_patch))
 
     def _refresh(self) -> None:
-        """Look once more, so that the result says what the call has left behind."""
+        """Look once more, so that the result says what the call has left behind.
+
+        That is nothing new if the operator has upgraded all nodes: each was seen in service before it was done.
+        """
+        if all(row.step == "left out" or self._was_upgraded(row) for row in self.rows.values()):
+            return
         try:
             self._sights = self._reader.look(self._fleet)
         except GpuOpsError:  # the result then says what was seen before
             return
         for name, row in self.rows.items():
-            if name in self._sights:
-                row.describe(self._sights[name])
+            sight = self._sights.get(name)
+            if sight is not None:
+                row.describe(sight)
+                # A signal may have come right after the write.
+                if row.step == "waiting" and sight.driver.automatic and sight.is_begun:
+                    row.step = "upgrade"
+
+    def _was_upgraded(self, row: Row) -> bool:
+        return row.step == "done" and self._sights[row.node].driver.automatic
 
     # ---- the beginning
 
@@ -167,12 +180,20 @@ class Run:
         """Keep nodes from their upgrade that are not kept back yet: the operator could begin with any of them."""
         now = self._reader.now
         due = {
-            name: _let_go if not sight.driver.automatic else (lambda node: marks.hold_patch(node, now))
+            name: functools.partial(marks.hold_patch, now=now) if sight.driver.automatic else marks.let_go_patch
             for name in chosen
             if (sight := self._sights.get(name)) is not None
             and (self.rows[name].step, self.rows[name].action) == ("waiting", "upgrade")
             and _is_due(sight, starts)
         }
+        self._patch(due)
+
+    def _patch(self, patches: t.Mapping[str, marks.MakePatch]) -> set[str]:
+        """Patch nodes, together and where there is something to patch. Return those that were changed.
+
+        A node that is gone is left out at the next look.
+        """
+        due = {name: patch for name, patch in patches.items() if patch(self._sights[name].node) is not None}
         done, errors = self._fleet.patch_all(due) if due else ({}, {})
         for name, (node, changed) in done.items():
             self.rows[name].changed = self.rows[name].changed or changed
@@ -180,13 +201,14 @@ class Run:
         for error in errors.values():
             if error.reason != "NodeDeleted":
                 raise error
+        return {name for name, (dummy, changed) in done.items() if changed}
 
     # ---- one look
 
     def _tick(self) -> bool | None:
         """Look at all nodes, and take the next step on those that are ready for one. Return True in the end."""
         self._fleet.interruption.check()
-        began = time.process_time()
+        self._pace.begin()
         self._sights = self._reader.look(self._fleet)
         now = self._reader.now
         self._look_around(now)
@@ -195,14 +217,14 @@ class Run:
         for name, row in self.rows.items():
             if row.step != "left out":
                 self._see(name, row, now)
+        self._let_go(now)
         self._keep_back(self.rows)
         self._admit(now)
+        under_way = [name for name, row in self.rows.items() if row.step in ("waiting", "upgrade")]
+        self._waker.look(self._sights, under_way, now)
         self._say(result.progress(self.rows.values(), now))
-        self._cpu_s = time.process_time() - began
+        self._pace.end()
         return True if self._is_over else None
-
-    def _pause_s(self) -> float:
-        return min(self._cpu_s / BUSY_SHARE / 2, WATCH_MAX_S)
 
     @property
     def _is_over(self) -> bool:
@@ -250,13 +272,8 @@ class Run:
 
     def _resume(self, name: str, row: Row, sight: Sight, now: float) -> None:
         """Go on with a node whose upgrade an earlier call or the operator has begun."""
-        if not sight.driver.automatic and not sight.is_current:
-            begun, failure = self._hands.begin(sight, row)
-            if failure:
-                row.fail(failure)
-            if not begun:
-                return
-        self._begun(name, row, sight, now)
+        if sight.driver.automatic or sight.is_current or self._begin_by_hand(sight, row):
+            self._begun(name, row, sight, now)
 
     def _begun(self, name: str, row: Row, sight: Sight, now: float) -> None:
         row.step, row.action = "upgrade", "upgrade"
@@ -277,12 +294,25 @@ class Run:
 
     def _done(self, name: str, row: Row, sight: Sight, now: float) -> None:
         """Let a node go that has its driver."""
-        keeps = bool(self._options["soak"]) and row.action == "upgrade"
-        end = self._turns.end if sight.driver.automatic else self._hands.end
-        row.changed = end(sight, now, keeps) or row.changed
+        if sight.driver.automatic:
+            self._proved.append(name)
+        else:
+            row.changed = self._hands.end(sight) or row.changed
+            self._ended(name, now)
+
+    def _let_go(self, now: float) -> None:
+        """Let those nodes go that the operator has upgraded."""
+        proved, self._proved = self._proved, []
+        keeps = {name: bool(self._options["soak"]) and self.rows[name].action == "upgrade" for name in proved}
+        self._patch({name: functools.partial(marks.done_patch, now=now, keeps=keeps[name]) for name in proved})
+        for name in proved:
+            self._ended(name, now)
+
+    def _ended(self, name: str, now: float) -> None:
+        """Record that a node has its driver."""
+        row, note = self.rows[name], self._sights[name].note
         seconds = now - self._tracks[name].begun if name in self._tracks else 0.0
         self._slowest_s = max(self._slowest_s, seconds)
-        note = sight.note
         # A node that an earlier call has upgraded is well since then.
         self._well_since[name] = (
             note.since if note and note.kind == "done" else (now if row.action == "upgrade" else 0.0)
@@ -331,8 +361,7 @@ class Run:
         )
         admission = self._window.admit(standing)
         self._stop = admission.stop
-        for name in admission.members:
-            self._begin(name, now)
+        self._begin(admission.members, now)
 
     def _gate(self, now: float) -> stages.Gate:
         done = {name: self._well_since.get(name, 0.0) for name, row in self.rows.items() if row.step == "done"}
@@ -365,27 +394,28 @@ class Run:
         is_open = open_for_s is not None and open_for_s >= self._slowest_s
         return "" if is_open else f"the next maintenance window ({self._windows})"
 
-    def _begin(self, name: str, now: float) -> None:
-        """Give a node its turn. If somebody was faster, the next look says what has happened."""
+    def _begin(self, chosen: t.Iterable[str], now: float) -> None:
+        """Give nodes their turn. If somebody was faster, the next look says what has happened."""
+        turned: dict[str, marks.MakePatch] = {}
+        for name in chosen:
+            if self._sights[name].driver.automatic:
+                turned[name] = functools.partial(marks.turn_patch, now=now)
+            elif self._begin_by_hand(self._sights[name], self.rows[name]):
+                self._has_turn(name, now)
+        for name in sorted(self._patch(turned)):
+            self._has_turn(name, now)
+
+    def _has_turn(self, name: str, now: float) -> None:
         sight, row = self._sights[name], self.rows[name]
-        if sight.driver.automatic:
-            node = self._turns.begin(sight, now)
-            if node is None:
-                return
-            self._versions[name] = version_of(node)
-        else:
-            begun, failure = self._hands.begin(sight, row)
-            if failure:
-                row.fail(failure)
-            if not begun:
-                return
         row.changed = True
         self._begun(name, row, sight, now)
         row.wait(sight.waits_for(now), now)
 
-
-def _let_go(node: Json) -> Json | None:
-    return marks.let_go_patch(node)
+    def _begin_by_hand(self, sight: Sight, row: Row) -> bool:
+        begun, failure = self._hands.begin(sight, row)
+        if failure:
+            row.fail(failure)
+        return begun
 
 
 def _is_due(sight: Sight, starts: bool) -> bool:

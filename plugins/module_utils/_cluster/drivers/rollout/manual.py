@@ -108,7 +108,7 @@ class Hands:
         if sight.pod is not None and not sight.is_current:
             self._cluster.delete(namespaced("v1", sight.namespace, "pods", sight.pod.name))
 
-    def end(self, sight: Sight, now: float, keeps: bool) -> bool:
+    def end(self, sight: Sight) -> bool:
         """Put a node back that has its driver. Return whether there was anything to do."""
         return self._release([sight.name]) if DRIVER_PURPOSE in hold.hold_of(sight.node).purposes else False
 

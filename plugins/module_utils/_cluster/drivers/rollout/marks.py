@@ -22,8 +22,10 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
     DEPLOY_PREFIX,
     DRIVER_PAUSED,
+    UPGRADE_DONE,
     UPGRADE_ENDED,
     UPGRADE_FAILED,
+    UPGRADE_FINISHED,
     UPGRADE_FOUND_CORDONED,
     UPGRADE_IDLE,
     UPGRADE_REQUIRED,
@@ -102,6 +104,18 @@ def is_begun(node: Json) -> bool:
     return state == UPGRADE_REQUIRED and not skips_upgrades(node) and note is not None and note.kind == "turn"
 
 
+def would_stay_cordoned(node: Json) -> bool:
+    """Return whether a note that an upgrade has left makes the operator leave the node cordoned the next time.
+
+    An upgrade that ends without its operator (it was removed, or ``autoUpgrade`` switched off) leaves the note, and so
+    does whoever lifts the cordon before the node's turn: the operator removes it only when an upgrade ends
+    (``removeNodeUpgradeStateLabels`` in controllers/upgrade_controller.go, ``updateNodeToUncordonOrDoneState`` in
+    NVIDIA/k8s-operator-libs).
+    """
+    is_noted = UPGRADE_FOUND_CORDONED in annotations_of(node)
+    return is_noted and not is_cordoned(node) and upgrade_state(node) in UPGRADE_IDLE
+
+
 # ---- patches ------------------------------------------------------------------------------------------------------
 
 
@@ -128,7 +142,8 @@ def turn_patch(node: Json, now: float) -> Json | None:
 
     The operator takes a cordoned node even if its own limits are reached, so the node is cordoned at once. The operator
     lifts the cordon in the end, unless it notes that it has found the node cordoned. It makes that note before a node
-    is to be upgraded; for a cordon that somebody has set since then, it is made here.
+    is to be upgraded; for a cordon that somebody has set since then, it is made here, and for one that somebody has
+    lifted, it is removed.
     """
     note, state = note_of(node), upgrade_state(node)
     if state not in (UPGRADE_REQUIRED, UPGRADE_FAILED) or is_begun(node) or is_of_a_user(node):
@@ -138,8 +153,10 @@ def turn_patch(node: Json, now: float) -> Json | None:
     labels: dict[str, str | None] = {UPGRADE_SKIP: None} if skips_upgrades(node) else {}
     labels |= {UPGRADE_STATE: UPGRADE_REQUIRED} if state == UPGRADE_FAILED else {}
     is_foreign = is_cordoned(node) and state != UPGRADE_FAILED and UPGRADE_FOUND_CORDONED not in annotations_of(node)
-    extra = {UPGRADE_FOUND_CORDONED: "true"} if is_foreign else {}
-    note = Note("turn", now, WAS_CORDONED if extra or UPGRADE_FOUND_CORDONED in annotations_of(node) else "")
+    extra: dict[str, str | None] = {UPGRADE_FOUND_CORDONED: "true"} if is_foreign else {}
+    extra |= {UPGRADE_FOUND_CORDONED: None} if would_stay_cordoned(node) else {}
+    noted = extra.get(UPGRADE_FOUND_CORDONED, annotations_of(node).get(UPGRADE_FOUND_CORDONED))
+    note = Note("turn", now, WAS_CORDONED if noted else "")
     return _patch(node, labels, note, {"unschedulable": True}, extra)
 
 
@@ -193,9 +210,42 @@ def paused_operands(node: Json) -> dict[str, str]:
     return {key: value.replace(DRIVER_PAUSED, "").strip("_") or "true" for key, value in paused.items()}
 
 
-def unpause_patch(node: Json) -> Json | None:
-    """Return the patch that sets paused operands back. The operator itself never does it, and ignores a removal."""
-    return _merge(node, {"labels": paused_operands(node)}) if paused_operands(node) else None
+def repair_patch(node: Json) -> Json | None:
+    """Return the patch that sets back what an upgrade has left: paused operands, and the note of a cordon.
+
+    The operator itself never sets operands back, and ignores it if their labels are removed.
+    """
+    labels = paused_operands(node)
+    notes = {UPGRADE_FOUND_CORDONED: None} if would_stay_cordoned(node) else {}
+    return _merge(node, {"labels": labels, "annotations": notes}) if labels or notes else None
+
+
+def wake_patch(node: Json) -> Json | None:
+    """Return the patch of one node that makes the operator look at all nodes at once, or None if this node cannot.
+
+    The operator otherwise looks every two minutes: it watches the states of upgrades, and neither the pods nor, in
+    v26.3, the label that keeps nodes back. A node without a state is to it like one that is done, and it writes the
+    right state again (``SetupWithManager`` in controllers/upgrade_controller.go of v25.10 to v26.7, and
+    ``ProcessDoneOrUnknownNodes`` in pkg/upgrade/common_manager.go of NVIDIA/k8s-operator-libs). It would note a cordon
+    that it finds then as one to keep, so a cordoned node is left alone.
+    """
+    state = upgrade_state(node)
+    is_kept = state == UPGRADE_REQUIRED and is_ours(node)
+    if is_cordoned(node) or not (state == UPGRADE_DONE or is_kept):
+        return None
+    return _merge(node, {"labels": {UPGRADE_STATE: None}})
+
+
+def require_patch(node: Json) -> Json | None:
+    """Return the patch that marks a node for its upgrade whose driver pod is orphaned, or None if it is none of ours.
+
+    The operator writes the same (``labelNodesWithOrphanedDriverPods`` in controllers/nodelabeling_controller.go of
+    v26.7.0), but only when it happens to look after the garbage collector has orphaned the pod: nothing that follows
+    makes it look again.
+    """
+    if upgrade_state(node) not in UPGRADE_FINISHED or not is_ours(node):
+        return None
+    return _merge(node, {"labels": {UPGRADE_STATE: UPGRADE_REQUIRED}})
 
 
 def uncordon_patch(node: Json) -> Json:
@@ -208,7 +258,7 @@ def _patch(
     labels: t.Mapping[str, str | None],
     note: Note | None,
     spec: Json | None = None,
-    annotations: t.Mapping[str, str] | None = None,
+    annotations: t.Mapping[str, str | None] | None = None,
 ) -> Json:
     notes: dict[str, str | None] = {**(annotations or {}), NOTE: str(note) if note else None}
     patch = _merge(node, {"labels": dict(labels), "annotations": notes})

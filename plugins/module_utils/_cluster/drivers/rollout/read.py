@@ -22,7 +22,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rol
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sets import DriverSet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import Sight, Stack
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import SightSlimmer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe, troubles
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.edits import UNSEEN_S
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands
@@ -58,7 +57,7 @@ class Reader:
         self._cluster, self._wanted = cluster, wanted
         self._read_policy()
         pods = namespaced("v1", self.namespace, "pods")
-        self._nodes = observe.NodeReader(cluster, SightSlimmer())
+        self._nodes = observe.NodeReader(cluster)
         self._drivers = Follower(cluster, pods, view, labelSelector=DRIVERS)
         self._validators = Follower(cluster, pods, view, labelSelector=VALIDATORS)
         self._revisions: dict[str, str] = {}
@@ -100,6 +99,7 @@ class Reader:
             self._read_policy()
         followers: list[Follower[t.Any]] = [self._nodes, self._drivers, self._validators]
         nodes, pods, validators = fleet.each(_read, followers)
+        fleet.seen = {objects.name_of(node): node for node in nodes}
         self._read_sets()
         by_node = _by_node(pods)
         validators_of = _by_node(validators)

@@ -34,6 +34,9 @@ Options = t.Mapping[str, t.Any]
 Warn = t.Callable[[str], None]
 
 
+_STALE = "An upgrade has left the note that it found the node cordoned, so the next one would leave it cordoned."
+
+
 @dataclasses.dataclass(frozen=True)
 class Finding:
     """What an upgrade has left behind on one node."""
@@ -46,6 +49,8 @@ class Finding:
     paused: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     is_cordoned: bool = False
     """Whether a cordon of an upgrade was left behind."""
+    would_stay_cordoned: bool = False
+    """Whether a note was left behind with which the next upgrade leaves the node cordoned."""
 
     @property
     def is_retried(self) -> bool:
@@ -55,19 +60,21 @@ class Finding:
     @property
     def is_repaired(self) -> bool:
         """Whether something is set back on the node."""
-        return bool(self.paused) or self.is_cordoned
+        return bool(self.paused) or self.is_cordoned or self.would_stay_cordoned
 
     @property
     def problems(self) -> list[str]:
         """What is wrong, in sentences."""
         found = [self.failed] if self.failed else []
         found += [f"An upgrade has left {', '.join(sorted(self.paused))} paused."] if self.paused else []
-        return found + (["An upgrade has left its cordon."] if self.is_cordoned else [])
+        found += ["An upgrade has left its cordon."] if self.is_cordoned else []
+        return found + ([_STALE] if self.would_stay_cordoned else [])
 
     def as_result(self) -> Json:
         """Return the node's part of the module's result."""
         repairs = [f"{key} was set to {value}" for key, value in sorted(self.paused.items())]
         repairs += ["the cordon was lifted"] if self.is_cordoned else []
+        repairs += ["the note about a cordon was removed"] if self.would_stay_cordoned else []
         repairs += ["the upgrade was tried again"] if self.is_retried else []
         return {"node": self.node, "problems": self.problems, "cause": self.cause, "repairs": repairs}
 
@@ -83,7 +90,8 @@ def find(sight: Sight, cause: str, needs_cordon: bool) -> Finding | None:
     is_left = is_ours and state in names.UPGRADE_FINISHED and nodes.is_cordoned(sight.node) and not needs_cordon
     # While a driver pod starts, its k8s-driver-manager may need the operands away.
     paused = marks.paused_operands(sight.node) if _runs(sight) else {}
-    found = Finding(sight.name, failed, cause if failed else "", paused, is_left)
+    stays = marks.would_stay_cordoned(sight.node)
+    found = Finding(sight.name, failed, cause if failed else "", paused, is_left, stays)
     return found if found.problems else None
 
 
@@ -153,7 +161,7 @@ def _repair(cluster: Cluster, options: Options, found: t.Sequence[Finding]) -> b
 
 def _repair_of(found: Finding) -> marks.MakePatch:
     def patch(node: Json) -> Json | None:
-        made = marks.unpause_patch(node)
+        made = marks.repair_patch(node)
         if found.is_cordoned and nodes.is_cordoned(node):
             lifted = marks.uncordon_patch(node)
             labels = {"labels": marks.paused_operands(node), "annotations": {marks.NOTE: None}}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 import typing as t
 from datetime import UTC, datetime
 
@@ -20,6 +21,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_f
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Step = t.Literal["waiting", "upgrade", "done", "failed", "left out"]
+
+_DIGITS = re.compile(r"\d+")
 
 
 @dataclasses.dataclass
@@ -49,7 +52,8 @@ class Row:
 
     def wait(self, waits_for: str, now: float) -> None:
         """Note what the node waits for, and since when. A number that counts up is the same wait."""
-        if _without_numbers(waits_for) != _without_numbers(self.waits_for) or not self.since:
+        is_same = waits_for == self.waits_for or _without_numbers(waits_for) == _without_numbers(self.waits_for)
+        if not is_same or not self.since:
             self.since = now
         self.waits_for = waits_for
 
@@ -106,7 +110,7 @@ class Row:
 
 def _without_numbers(text: str) -> str:
     """Return a text without the numbers and the seconds in it, which change while a node waits for the same."""
-    return "".join(letter for letter in text if not letter.isdigit())
+    return _DIGITS.sub("", text)
 
 
 @dataclasses.dataclass(frozen=True)

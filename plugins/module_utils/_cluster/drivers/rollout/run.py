@@ -20,9 +20,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rol
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import DRIVER_PURPOSE
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import drain_options, wishes_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import windows as calendar
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Options = t.Mapping[str, t.Any]
 
@@ -43,10 +45,14 @@ class Rollout:
         minutes = int(self._windows.next_s(now) // 60)
         return f"No maintenance window is open now ({self._windows}). The next one opens in {minutes} minutes."
 
-    def hold(self, chosen: t.Collection[str]) -> bool:
-        """Keep nodes from their upgrade until they get their turn. Return whether a node was changed."""
+    def hold(self, chosen: t.Collection[str], nodes: t.Iterable[Json] = ()) -> bool:
+        """Keep nodes from their upgrade until they get their turn. Return whether a node was changed.
+
+        ``nodes`` are those that were read before, which `Fleet.patch` tries first.
+        """
         with waiting.signals_noted() as interruption:
             fleet = fleet_of(self._cluster, self._options, interruption)
+            fleet.seen = {name_of(node): node for node in nodes}
             now = self._cluster.now()
             done, errors = fleet.patch_all(dict.fromkeys(chosen, lambda node: marks.hold_patch(node, now)))
         left = {name: error for name, error in errors.items() if error.reason != "NodeDeleted"}

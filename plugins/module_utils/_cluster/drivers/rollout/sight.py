@@ -14,6 +14,7 @@ nothing on it is paused, and the operator has finished.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import marks
@@ -72,7 +73,7 @@ class Sight:
         """The operator's state of the node's upgrade."""
         return nodes.upgrade_state(self.node)
 
-    @property
+    @functools.cached_property
     def note(self) -> marks.Note | None:
         """What a rollout has noted on the node."""
         return marks.note_of(self.node)
@@ -89,6 +90,13 @@ class Sight:
         return pod is not None and pod.owner == self.driver.name and bool(revision) and pod.revision == revision
 
     @property
+    def is_orphaned(self) -> bool:
+        """Whether the ClusterPolicy has handed the node over to an NVIDIADriver, and has left its driver pod there."""
+        pod = self.pod
+        is_handed_over = bool(objects.labels_of(self.node).get(names.DRIVER_OWNER))
+        return is_handed_over and pod is not None and not pod.owner and pod.is_ready
+
+    @property
     def is_begun(self) -> bool:
         """Whether the node is in its upgrade, by the operator or by a run of ours."""
         if self.driver.automatic:
@@ -101,6 +109,21 @@ class Sight:
         pod, early = self.pod, (names.UPGRADE_REQUIRED, names.UPGRADE_FAILED, names.UPGRADE_CORDON, names.UPGRADE_JOBS)
         is_old = pod is not None and not self.is_current and pod.is_ready and not pod.is_ending
         return is_old and self.state in early
+
+    @property
+    def awaits_look(self) -> bool:
+        """Whether the operator takes the next step with the node as soon as it looks at it."""
+        pod, state = self.pod, self.state
+        if not self.driver.automatic or self.blocked or pod is None:
+            return False
+        if state in names.UPGRADE_FINISHED:
+            is_outdated = bool(self.driver.revision) and pod.owner == self.driver.name and not self.is_current
+            return is_outdated or self.is_orphaned
+        if state in (names.UPGRADE_RESTART, names.UPGRADE_FAILED):
+            return self.is_current and pod.is_ready and not pod.is_ending
+        if state == names.UPGRADE_VALIDATION:
+            return bool(self.validators) and all(each.is_ready for each in self.validators)
+        return state == names.UPGRADE_REQUIRED and self.is_begun
 
     def is_building(self, now: float) -> bool:
         """Return whether the node's driver is being built, which may take long."""

@@ -4,9 +4,11 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The turns of nodes whose upgrade the operator does itself: let it begin, and take note of the end."""
+"""The turns of nodes whose upgrade the operator does itself: let it begin, keep it going, and take note of the end."""
 
 from __future__ import annotations
+
+import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import marks
@@ -26,6 +28,9 @@ SERVES = (
     f"It serves with the driver before, and the label {names.UPGRADE_SKIP} keeps it from another try: remove the cause "
     "and run this again."
 )
+
+WAKE_AFTER_S = 2.0
+"""For how long a node must have been ready for the operator's next step: by then the operator has the news, too."""
 
 
 def is_paused(sight: Sight) -> bool:
@@ -57,18 +62,6 @@ class Turns:
     def __init__(self, cluster: Cluster, fleet: Fleet) -> None:
         self._cluster, self._fleet = cluster, fleet
 
-    def begin(self, sight: Sight, now: float) -> Json | None:
-        """Give a node its turn. Return the node after that, or None if it was not changed."""
-        made = self._patch(sight, lambda node: marks.turn_patch(node, now))
-        return made[0] if made and made[1] else None
-
-    def end(self, sight: Sight, now: float, keeps: bool) -> bool:
-        """Remove what a rollout has written on a node that has its driver. Return whether there was anything."""
-        if marks.done_patch(sight.node, now, keeps) is None:
-            return False
-        made = self._patch(sight, lambda node: marks.done_patch(node, now, keeps))
-        return bool(made and made[1])
-
     def fail(self, sight: Sight, reason: str, now: float) -> tuple[str, Json | None]:
         """Put a node back whose driver was not touched, and note a failure on any other.
 
@@ -85,6 +78,25 @@ class Turns:
         made = self._patch(sight, patch)
         return SERVES if parks else "", made[0] if made else None
 
+    def wake(self, sight: Sight) -> bool:
+        """Make the operator look at all nodes, by means of this one. Return whether that was possible."""
+        return self._write(sight, marks.wake_patch)
+
+    def require(self, sight: Sight) -> bool:
+        """Mark a node for its upgrade in place of the operator. Return whether that was possible."""
+        return self._write(sight, marks.require_patch)
+
+    def _write(self, sight: Sight, make_patch: marks.MakePatch) -> bool:
+        if make_patch(sight.node) is None:
+            return False
+        try:
+            made = self._patch(sight, make_patch)
+        except GpuOpsError as e:
+            if e.reason != "Conflict":  # then the operator is at work on the node, and so it is awake
+                raise
+            return False
+        return bool(made and made[1])
+
     def _patch(self, sight: Sight, make_patch: marks.MakePatch) -> tuple[Json, bool] | None:
         """Patch a node. A node that is gone is left out at the next look."""
         try:
@@ -93,3 +105,40 @@ class Turns:
             if e.reason != "NodeDeleted":
                 raise
             return None
+
+
+class Waker:
+    """Makes the operator look when there is something for it to see, which it would find up to two minutes later.
+
+    It begins nothing by that: whom it may begin with is said by the labels of the nodes. Each step of a node is worth
+    one call, so an operator that does not answer, or sees it otherwise, is not called again and again.
+    """
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._since: dict[tuple[str, str], float] = {}
+        """The nodes that are ready for the operator's next step, each with its state, and since when."""
+        self._called: set[tuple[str, str]] = set()
+        self._by = ""
+        """The node by whose state the operator was called last."""
+
+    def look(self, sights: t.Mapping[str, Sight], chosen: t.Iterable[str], now: float) -> None:
+        """Call the operator if one of the chosen nodes has waited for it long enough."""
+        ready = {(name, sights[name].state) for name in chosen if name in sights and sights[name].awaits_look}
+        self._since = {step: self._since.get(step, now) for step in ready}
+        self._called &= ready
+        due = {step for step in ready - self._called if now - self._since[step] >= WAKE_AFTER_S}
+        orphaned = {step for step in due if step[1] in names.UPGRADE_FINISHED and sights[step[0]].is_orphaned}
+        due -= orphaned
+        self._called |= {step for step in sorted(orphaned) if self._turns.require(sights[step[0]])}
+        is_answered = self._by not in sights or sights[self._by].state != ""
+        if due and is_answered and self._call(sights):
+            self._called |= due
+
+    def _call(self, sights: t.Mapping[str, Sight]) -> bool:
+        """Call the operator by a node that is done, or else by one that is kept back."""
+        for sight in sorted(sights.values(), key=lambda sight: sight.state != names.UPGRADE_DONE):
+            if self._turns.wake(sight):
+                self._by = sight.name
+                return True
+        return False

@@ -259,7 +259,7 @@ def test_a_driver_with_the_same_configuration_is_only_restarted_since_v26_7() ->
 
 
 def test_a_skipped_node_waits_and_a_cordoned_one_does_not() -> None:
-    skipped = node({STATE: "upgrade-required", upgrades.SKIP: "true"})
+    skipped = node({STATE: "upgrade-required", nodes.SKIP: "true"})
     assert run(at("", node_=skipped)).states == []
     cordoned = node({STATE: "upgrade-required"}, unschedulable=True)
     assert run(at("", node_=cordoned), upgrade={"maxUnavailable": 0}).states == ["cordon-required"]

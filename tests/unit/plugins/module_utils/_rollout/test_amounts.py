@@ -19,6 +19,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.amounts imp
         ("100%", 7, 1, 7),
         ("1%", 10, 0, 0),
         ("1%", 10, 1, 1),
+        ("1%", 99, 0, 0),
         (0, 10, 0, 0),
         (50, 10, 0, 50),
     ],

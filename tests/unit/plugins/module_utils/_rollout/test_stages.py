@@ -29,6 +29,7 @@ def test_a_wave_of_nobody_is_refused() -> None:
         with pytest.raises(GpuOpsError, match="waves is"):
             stages.check(waves)
     stages.check(["1", "10%", 3])
+    assert stages.stages(ORDER[:3], [], ["1%"]) == [["a"], ["b"], ["c"]], "a wave has at least one member"
 
 
 STAGES = [["a"], ["b", "c"], ["d"]]

@@ -88,3 +88,7 @@ def test_members_of_two_groups_never_change_at_the_same_time() -> None:
     assert grouped.admit(standing(done="a")).members == ("c",), "a group is finished before the next one begins"
     assert grouped.admit(standing(done="a", busy="c")).members == ()
     assert grouped.admit(standing(done="ac")).members == ("b",), "half of three nodes, rounded down"
+
+
+def test_nobody_begins_while_more_are_away_than_permitted() -> None:
+    assert window(sizes=1).admit(standing(busy="a", away="de")).members == ()

@@ -16,6 +16,7 @@ def test_the_last_size_in_a_list_holds_for_all_further_batches() -> None:
     wishes = Wishes([1, "50%", 3])
     assert [wishes.size(position, 10) for position in range(5)] == [1, 5, 3, 3, 3]
     assert [Wishes("20%").size(position, 10) for position in range(2)] == [2, 2]
+    assert Wishes("1%").size(0, 10) == 1
 
 
 def test_a_percentage_of_canaries_is_at_least_one() -> None:
@@ -60,3 +61,9 @@ def test_a_wish_that_cannot_be_fulfilled_is_refused_by_the_name_of_its_variable(
 @pytest.mark.parametrize("wishes", [{}, {"canary": ["b"]}, {"sizes": [1, "5%"], "canary": "1%", "max_out": "5%"}])
 def test_other_wishes_pass(wishes: dict[str, t.Any]) -> None:
     Wishes(**wishes, names=NAMES).check(["a", "b"])
+
+
+def test_each_size_of_a_list_is_checked() -> None:
+    with pytest.raises(GpuOpsError, match="gpuops_serial is 'x'"):
+        Wishes([1, 2, "x"], names=NAMES).check(["a"])
+    Wishes([1, "50%"], canary="10%", max_out="5%", names=NAMES).check(["a"])

@@ -35,7 +35,7 @@ class FakeRollout:
     def closed(self) -> str:
         return self.shut
 
-    def hold(self, chosen: t.Sequence[str]) -> bool:
+    def hold(self, chosen: t.Sequence[str], nodes: t.Sequence[Json] = ()) -> bool:
         self.log.append(list(chosen))
         return True
 

@@ -150,3 +150,9 @@ def test_the_way_back_gives_the_clusterpolicy_what_an_nvidiadriver_has_by_defaul
         },
         "gdrcopy": {"enabled": True},
     }  # fmt: skip
+
+
+def test_a_pool_replaces_the_common_driver_and_keeps_the_rest() -> None:
+    plain = declaration.of_pool(OPTIONS, {"name": "a"})
+    assert (plain["version"], plain["kernel_module_type"]) == ("595.91.07", "open")
+    assert "version" not in declaration.of_pool(OPTIONS, {"name": "a", "branch": "580"})

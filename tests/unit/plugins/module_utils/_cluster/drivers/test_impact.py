@@ -99,3 +99,12 @@ def test_a_changed_module_beside_the_driver_replaces_it() -> None:
     before = State("p", {"driver": {**SPEC, **AUTOMATIC}, "gdrcopy": {"enabled": True, "version": "1"}}, [], False)
     after = State("p", {"driver": {**SPEC, **AUTOMATIC}, "gdrcopy": {"enabled": True, "version": "2"}}, [], False)
     assert only(before, after).why == "gdrcopy.version changes"
+
+
+def test_a_node_that_loses_its_owner_has_no_new_one() -> None:
+    labelled = driver("a", nodeSelector={"pool": "a"})
+    sight = seen()
+    sight.gpu_nodes[0]["metadata"]["labels"]["pool"] = "a"
+    (effect,) = impact.effects(pools(labelled), pools(driver("a", nodeSelector={"pool": "b"})), sight)
+    (change,) = effect.changes
+    assert (effect.action, change.before, change.after) == ("remove", "NVIDIADriver a", None)

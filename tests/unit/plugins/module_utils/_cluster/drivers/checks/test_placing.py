@@ -87,3 +87,12 @@ def test_nodes_between_two_nvidiadrivers_must_be_empty() -> None:
     (found,) = placing.emptiness(effects, [workload("a"), workload("b", number=1)])
     assert "default/a" in found.message and "default/b" not in found.message and found.nodes == ("gpu-0000",)
     assert list(placing.emptiness(effects, None)) == [] and list(placing.emptiness(effects, [])) == []
+
+
+def test_nodes_without_a_driver_are_not_called_covered() -> None:
+    one = [node(0), node(1)]
+    one[1]["metadata"]["labels"]["pool"] = "b"
+    sight = seen()
+    sight.gpu_nodes[:] = one
+    found = [item.level for item in placing.owners([driver("a", nodeSelector={"pool": "b"})], sight)]
+    assert found == ["failure"]

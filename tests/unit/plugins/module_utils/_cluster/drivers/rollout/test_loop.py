@@ -39,6 +39,74 @@ def test_every_node_gets_its_driver_one_after_the_other_and_nothing_is_left() ->
     assert (row["before"], row["after"], row["state"]) == (OLD, NEW, "upgrade-done") and row["seconds"] > 0
 
 
+def test_an_operator_that_looks_rarely_is_called_when_there_is_something_to_see() -> None:
+    cluster = DriverCluster(4)
+    cluster.tick = 120
+    assert roll(cluster).finished and nothing_is_left(cluster) and cluster.most_cordoned == 1
+    assert cluster.clock < stack.NOW + 120, "alone, it takes two minutes or more for each node"
+    assert all(cluster.label(name, STATE) == "upgrade-done" for name in cluster.items)
+
+
+def test_each_node_costs_three_writes_and_no_read_of_its_own() -> None:
+    cluster = DriverCluster(4)
+    assert roll(cluster, max_unavailable="4").finished
+    assert sorted(cluster.log) == sorted(("merge", name) for name in cluster.items for dummy in range(3)), cluster.log
+
+
+class Changing(DriverCluster):
+    """A cluster in which somebody is faster than the write that gives the first node its turn."""
+
+    def __init__(self, change: t.Callable[[DriverCluster], None]) -> None:
+        super().__init__(2)
+        self._change: t.Callable[[DriverCluster], None] | None = change
+
+    def merge(self, path: str, body: dict[str, t.Any]) -> dict[str, t.Any]:
+        note = (body["metadata"].get("annotations") or {}).get(marks.NOTE) or ""
+        if self._change and path.endswith(ZERO) and note.startswith("turn"):
+            change, self._change = self._change, None
+            change(self)
+        return super().merge(path, body)
+
+
+def test_a_node_that_was_paused_in_the_meantime_gets_no_turn() -> None:
+    def pause(now: DriverCluster) -> None:
+        now.merge(f"{NODES}/{ZERO}", {"metadata": {"annotations": {marks.NOTE: "paused 2026-01-01T00:00:00Z"}}})
+
+    cluster = Changing(pause)
+    result = roll(cluster, max_unavailable="2")
+    assert steps(result) == {ZERO: "waiting", ONE: "done"} and cluster.versions == {ZERO: OLD, ONE: NEW}
+
+
+def test_a_node_that_is_deleted_in_the_meantime_is_left_out() -> None:
+    result = roll(Changing(lambda now: now.items.__delitem__(ZERO)), max_unavailable="2")
+    assert steps(result) == {ZERO: "left out", ONE: "done"}
+
+
+def test_a_signal_while_nodes_get_their_turn_does_not_hide_that_they_have_it() -> None:
+    def end(now: DriverCluster) -> None:
+        now.items[ONE]["metadata"]["annotations"][marks.NOTE] = "turn 2026-01-01T00:00:00Z"
+        now.items[ONE]["metadata"]["labels"].pop(SKIP, None)  # that thread may have been first
+        now.items[ONE]["metadata"]["resourceVersion"] += "0"
+        raise KeyboardInterrupt
+
+    error = failure(Changing(end), max_unavailable="2")
+    assert error.reason == "Interrupted" and f"The upgrade of {ONE} goes on without this call" in error.msg
+
+
+def test_a_node_whose_release_fails_is_let_go_at_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, refused = DriverCluster(2), list[str]()
+    merge = cluster.merge
+
+    def refuse_once(path: str, body: dict[str, t.Any]) -> dict[str, t.Any]:
+        if not refused and (body["metadata"].get("annotations") or {"": ""}) == {marks.NOTE: None}:
+            refused.append(path)
+            raise GpuOpsError("The API server is busy.", reason="TooManyRequests")
+        return merge(path, body)
+
+    monkeypatch.setattr(cluster, "merge", refuse_once)
+    assert roll(cluster, max_unavailable="2").finished and refused and nothing_is_left(cluster)
+
+
 def test_a_second_run_finds_nothing_to_do_and_writes_nothing() -> None:
     cluster = DriverCluster(3)
     roll(cluster)
@@ -149,6 +217,20 @@ def test_waves_follow_each_other() -> None:
     cluster.before_look = watch
     result = roll(cluster, canary=1, waves=["1", "3"], max_unavailable="5")
     assert [row.wave for row in result.rows] == [1, 2, 3, 3, 3] and begun[:2] == [ZERO, ONE]
+
+
+def test_the_nodes_of_one_nvidiadriver_follow_those_of_another() -> None:
+    cluster, together = DriverCluster(4), set[tuple[str, ...]]()
+    owners = {ZERO: "a", ONE: "b", TWO: "a", "gpu-0003": "b"}
+    for name, owner in owners.items():
+        cluster.items[name]["metadata"]["labels"]["nvidia.com/gpu-operator.driver.owner"] = owner
+
+    def watch(now: DriverCluster) -> None:
+        together.add(tuple(sorted({owners[name] for name in now.cordoned})))
+
+    cluster.before_look = watch
+    result = roll(cluster, group_by="nvidia.com/gpu-operator.driver.owner", max_unavailable="2")
+    assert result.finished and together == {(), ("a",), ("b",)} and cluster.most_cordoned == 2
 
 
 def test_a_closed_window_begins_nothing_and_is_no_error() -> None:

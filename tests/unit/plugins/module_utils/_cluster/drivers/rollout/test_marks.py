@@ -113,6 +113,26 @@ def test_the_cordon_of_somebody_else_is_noted_for_the_operator() -> None:
     assert FOUND_CORDONED not in notes and notes[marks.NOTE].endswith(marks.WAS_CORDONED)
 
 
+def test_a_note_of_a_cordon_that_is_lifted_by_now_does_not_leave_the_node_cordoned() -> None:
+    lifted = node(note="held 2026-01-01T00:00:00Z")
+    lifted["metadata"]["annotations"][FOUND_CORDONED] = "true"
+    notes = (marks.turn_patch(lifted, NOW) or {})["metadata"]["annotations"]
+    assert notes[FOUND_CORDONED] is None and not notes[marks.NOTE].endswith(marks.WAS_CORDONED)
+    for state in ("", "upgrade-done", "upgrade-failed"):
+        left = node(state, skip=False)
+        left["metadata"]["annotations"] = {FOUND_CORDONED: "true"}
+        assert (marks.repair_patch(left) or {})["metadata"]["annotations"] == {FOUND_CORDONED: None}
+
+
+@pytest.mark.parametrize(
+    "made", [node("upgrade-done", cordoned=True), node("pod-restart-required", skip=False), node("upgrade-done")]
+)
+def test_a_note_of_a_cordon_that_is_there_or_of_an_upgrade_that_runs_stays(made: Json) -> None:
+    if made["metadata"]["labels"][STATE] != "upgrade-done" or made["spec"].get("unschedulable"):
+        made["metadata"].setdefault("annotations", {})[FOUND_CORDONED] = "true"
+    assert not marks.would_stay_cordoned(made) and marks.repair_patch(made) is None
+
+
 @pytest.mark.parametrize(
     "made",
     [
@@ -168,8 +188,39 @@ def test_operands_that_stayed_paused_get_their_value_back() -> None:
     paused = node("upgrade-done")
     paused["metadata"]["labels"] |= {key: "paused-for-driver-upgrade", plugin: "mine_paused-for-driver-upgrade"}
     assert marks.paused_operands(paused) == {key: "true", plugin: "mine"}
-    assert (marks.unpause_patch(paused) or {})["metadata"]["labels"] == {key: "true", plugin: "mine"}
+    assert (marks.repair_patch(paused) or {})["metadata"]["labels"] == {key: "true", plugin: "mine"}
     paused["metadata"]["labels"][STATE] = "pod-restart-required"
-    assert marks.paused_operands(paused) == {} and marks.unpause_patch(paused) is None, "the upgrade needs them away"
+    assert marks.paused_operands(paused) == {} and marks.repair_patch(paused) is None, "the upgrade needs them away"
     paused["metadata"]["labels"] |= {STATE: "upgrade-done", key: "paused-for-mig-change", plugin: "true"}
-    assert marks.unpause_patch(paused) is None, "that pause is the MIG manager's"
+    assert marks.repair_patch(paused) is None, "that pause is the MIG manager's"
+
+
+def test_the_operator_is_called_by_a_node_that_is_done_or_kept_back() -> None:
+    kept = node(note="held 2026-01-01T00:00:00Z")
+    for made in (node("upgrade-done", skip=False), kept):
+        assert (marks.wake_patch(made) or {})["metadata"]["labels"] == {STATE: None}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        node("upgrade-done", cordoned=True),
+        node(note="held 2026-01-01T00:00:00Z", cordoned=True),
+        node("", skip=False),
+        node(note="turn 2026-01-01T00:00:00Z", skip=False),
+        node(skip=True),
+        node("pod-restart-required", "turn 2026-01-01T00:00:00Z", skip=False),
+        node("upgrade-failed", "failed 2026-01-01T00:00:00Z", skip=False),
+    ],
+)
+def test_the_operator_is_not_called_by_a_node_to_which_that_could_do_anything(made: Json) -> None:
+    assert marks.wake_patch(made) is None
+
+
+def test_a_node_with_a_pod_that_was_left_behind_is_marked_only_while_it_is_kept_back() -> None:
+    held = "held 2026-01-01T00:00:00Z"
+    for state in ("", "upgrade-done"):
+        assert (marks.require_patch(node(state, held)) or {})["metadata"]["labels"] == {STATE: "upgrade-required"}
+    assert marks.require_patch(node("upgrade-required", held)) is None
+    assert marks.require_patch(node("upgrade-done", held, skip=False)) is None, "the operator would begin with it"
+    assert marks.require_patch(node("upgrade-done", skip=True)) is None, "a user keeps it back"

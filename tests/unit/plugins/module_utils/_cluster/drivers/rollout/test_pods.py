@@ -39,6 +39,14 @@ def test_a_build_is_progress_until_its_probe_gives_up() -> None:
     assert view(pod).builds == (0.0, 0.0), "nothing says that another try goes better"
 
 
+def test_a_pod_is_known_by_its_uid() -> None:
+    pod = driver_pod("gpu-0000", NEW)
+    pod["metadata"]["uid"] = "1-2-3"
+    assert view(pod).uid == "1-2-3"
+    del pod["metadata"]["uid"]
+    assert view(pod).uid == ""
+
+
 def test_what_a_pod_waits_for_is_said_in_words() -> None:
     ending = driver_pod("gpu-0000", NEW)
     ending["metadata"]["deletionTimestamp"] = stack.LONG_AGO
@@ -47,3 +55,18 @@ def test_what_a_pod_waits_for_is_said_in_words() -> None:
     unscheduled = {"phase": "Pending", "containerStatuses": [], "conditions": [refused]}
     assert "to be ready (0/3 nodes)" in view(driver_pod("gpu-0000", NEW, **unscheduled)).trouble(NOW)
     assert view(driver_pod("gpu-0000", NEW, **waiting("PodInitializing"))).waiting == ""
+
+
+def test_a_pod_that_has_failed_is_not_ready() -> None:
+    ready = {"containerStatuses": [{"name": "nvidia-driver-ctr", "ready": True}]}
+    assert view(driver_pod("gpu-0000", NEW, phase="Running", **ready)).is_ready
+    assert not view(driver_pod("gpu-0000", NEW, phase="Failed", **ready)).is_ready
+
+
+def test_a_driver_without_a_startup_probe_is_not_seen_to_build() -> None:
+    running = {"name": "nvidia-driver-ctr", "ready": False, "state": {"running": {"startedAt": "2027-01-15T08:00:00Z"}}}
+    assert view(driver_pod("gpu-0000", NEW, containerStatuses=[running])).builds == (0.0, 0.0)
+    waits = {"name": "nvidia-driver-ctr", "ready": False, "state": {"waiting": {"reason": "ContainerCreating"}}}
+    pod = driver_pod("gpu-0000", NEW, containerStatuses=[waits])
+    pod["spec"]["containers"][0]["startupProbe"] = {"failureThreshold": 120}
+    assert view(pod).builds == (0.0, 0.0)

@@ -13,7 +13,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rol
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes import stack
-from tests.unit.fakes.upgrades.drivers import NEW, OPTIONS, SKIP, STATE, DriverCluster
+from tests.unit.fakes.upgrades.drivers import FOUND_CORDONED, NEW, OPTIONS, SKIP, STATE, DriverCluster
 from tests.unit.fakes.upgrades.drivers import waiting as pod_waits
 from tests.unit.fakes.upgrades.rollouts import ONE, ZERO
 
@@ -105,6 +105,15 @@ def test_paused_operands_and_a_cordon_that_was_left_are_set_back() -> None:
     ]
     assert cluster.cordoned == [] and cluster.label(ONE, PAUSED) == "true" and cluster.note(ONE) == ""
     assert not recovered(cluster)["changed"]
+
+
+def test_a_note_with_which_the_next_upgrade_would_leave_the_node_cordoned_is_removed() -> None:
+    cluster = upgraded()
+    cluster.items[ONE]["metadata"]["annotations"][FOUND_CORDONED] = "true"
+    found = recovered(cluster)
+    assert found["changed"] and found["recovered"][0]["repairs"] == ["the note about a cordon was removed"]
+    assert "would leave it cordoned" in found["recovered"][0]["problems"][0]
+    assert FOUND_CORDONED not in cluster.items[ONE]["metadata"]["annotations"] and not recovered(cluster)["changed"]
 
 
 def test_operands_stay_away_while_a_driver_pod_starts() -> None:

@@ -51,4 +51,19 @@ def test_the_closing_says_what_was_left() -> None:
         "a stays cordoned. The upgrade of c goes on without this call. 1 node does not get the driver until this runs "
         "again (b): the label nvidia.com/gpu-driver-upgrade.skip keeps them from it."
     )
+    held.kept_back, held.unschedulable = False, True
+    assert RolloutResult([held]).closing == "", "a node that did not fail was cordoned by somebody else"
     assert not result.finished and RolloutResult([row("a", "done")]).closing == ""
+
+
+def test_the_summary_counts_what_was_upgraded_and_what_was_current() -> None:
+    rows = [row("a", "done"), row("b", "done"), row("c", "upgrade"), row("d", "waiting"), row("e", "done")]
+    rows[1].action = "nothing"
+    summary = RolloutResult(rows).as_result()["summary"]
+    assert (summary["upgraded"], summary["current"], summary["waiting"]) == (2, 1, 1)
+
+
+def test_the_progress_is_silent_about_nodes_that_wait_for_nothing() -> None:
+    assert progress([row("a", "done"), row("b", "waiting")], NOW) == "1/2 nodes have their driver, 0 in their upgrade"
+    late = progress([row("b", "upgrade", "its pod", NOW + 10)], NOW)
+    assert late.endswith("(for 00:00)"), "a clock that was set back"

@@ -9,6 +9,7 @@ import dataclasses
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import sets
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sets import Deletion
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 from tests.unit.fakes.upgrades.drivers import NEW, OLD
 from tests.unit.fakes.upgrades.sights import SET
@@ -51,3 +52,33 @@ def test_the_upgrade_policy_says_which_pods_may_go() -> None:
     assert sets.deletion_of({}, None) == Deletion(is_given=False)
     assert sets.deletion_of(policy, {"default": True}) == Deletion(), "an NVIDIADriver has the operator's defaults"
     assert sets.deletion_of(policy, {}).force, "before v26.7 the ClusterPolicy's policy governed NVIDIADrivers"
+
+
+def daemonset(name: str = "nvidia-driver-daemonset", **status: int) -> Json:
+    containers = [{"name": "other", "image": "x"}, {"name": "nvidia-driver-ctr", "image": f"d:{NEW}-ubuntu24.04"}]
+    spec = {"containers": containers, "nodeSelector": {"nvidia.com/gpu.deploy.driver": "true"}, "hostPID": True}
+    return {"metadata": {"name": name, "generation": 3}, "spec": {"template": {"spec": spec}}, "status": status}
+
+
+def test_a_set_says_what_its_daemonset_says() -> None:
+    given = daemonset(desiredNumberScheduled=7, observedGeneration=3)
+    found = sets.driver_sets([given, daemonset("nvidia-dcgm")], {"nvidia-driver-daemonset": "abc"}, {}, [])
+    assert list(found) == ["nvidia-driver-daemonset"]
+    one = found["nvidia-driver-daemonset"]
+    assert (one.version, one.revision, one.desired, one.is_observed) == (NEW, "abc", 7, True)
+    assert one.template == {"nodeSelector": {"nvidia.com/gpu.deploy.driver": "true"}}
+
+
+@pytest.mark.parametrize("status", [{}, {"observedGeneration": 2}])
+def test_a_daemonset_that_its_controller_has_not_seen_is_not_observed(status: dict[str, int]) -> None:
+    found = sets.driver_sets([daemonset(**status)], {}, {}, [])["nvidia-driver-daemonset"]
+    assert (found.desired, found.is_observed, found.revision) == (0, False, "")
+
+
+def test_selector_and_affinity_say_which_nodes_get_a_pod() -> None:
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    pool = dataclasses.replace(SET, template={"nodeSelector": {"gpu": "yes"}, "affinity": {"nodeAffinity": required}})
+    labels = [{"gpu": "yes", "zone": "a"}, {"gpu": "yes", "zone": "b"}, {"gpu": "no", "zone": "a"}]
+    assert [pool.selects({"metadata": {"name": "n", "labels": each}}) for each in labels] == [True, False, False]
+    assert not dataclasses.replace(SET, template={}).selects({"metadata": {"name": "n", "labels": labels[0]}})

@@ -11,7 +11,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rol
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import Sight, Stack
 
 from tests.unit.fakes.stack import NOW, Json
-from tests.unit.fakes.upgrades.drivers import NEW, OLD, driver_pod, waiting
+from tests.unit.fakes.upgrades.drivers import NEW, OLD, driver_pod, validator_pod, waiting
 from tests.unit.fakes.upgrades.sights import SET, lack, node, sight
 
 
@@ -113,6 +113,50 @@ def test_the_operators_next_look_is_a_reason_to_wait() -> None:
     assert none.waits_for(NOW) == "a validator pod: it has none"
 
 
+TURN = node("upgrade-required")
+TURN["metadata"]["annotations"] = {"gpuops.nvidia/driver-rollout": "turn 2026-01-01T00:00:00Z"}
+OLD_POD, NEW_POD = driver_pod("gpu-0000", OLD), driver_pod("gpu-0000", NEW)
+
+
+@pytest.mark.parametrize(
+    ("expected", "pod", "made"),
+    [
+        (True, OLD_POD, node()),
+        (True, OLD_POD, node("")),
+        (False, NEW_POD, node()),
+        (True, OLD_POD, TURN),
+        (False, OLD_POD, node("upgrade-required")),
+        (True, NEW_POD, node("pod-restart-required")),
+        (False, OLD_POD, node("pod-restart-required")),
+        (False, NOT_THERE, node("pod-restart-required")),
+        (True, NEW_POD, node("upgrade-failed")),
+        (True, NEW_POD, node("validation-required")),
+        (False, NEW_POD, node("drain-required")),
+    ],
+)
+def test_it_is_seen_when_the_operator_need_only_look(expected: bool, pod: Json, made: Json) -> None:
+    assert sight(pod, made).awaits_look is expected
+    assert not sight(pod, made, blocked="a node is down").awaits_look
+    manual = dataclasses.replace(sight(pod, made), driver=dataclasses.replace(SET, automatic=False))
+    assert not manual.awaits_look
+
+
+def test_a_look_of_the_operator_does_not_help_where_something_else_is_missing() -> None:
+    orphan = driver_pod("gpu-0000", OLD)
+    orphan["metadata"]["ownerReferences"] = []
+    assert not sight(orphan).awaits_look, "the operator passes over it"
+    assert not sight(orphan).is_orphaned, "no NVIDIADriver has the node"
+    assert not Sight(node("pod-restart-required"), SET).awaits_look
+    ending = driver_pod("gpu-0000", NEW)
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert not sight(ending, node("pod-restart-required")).awaits_look
+    unwell = view(validator_pod("gpu-0000", phase="Pending"))
+    assert not sight(made=node("validation-required"), validators=(unwell,)).awaits_look
+    assert not sight(made=node("validation-required"), validators=()).awaits_look
+    unread = dataclasses.replace(sight(OLD_POD), driver=dataclasses.replace(SET, revision=""))
+    assert not unread.awaits_look
+
+
 @pytest.mark.parametrize(
     ("keeps", "state", "pod"),
     [
@@ -126,3 +170,15 @@ def test_the_operators_next_look_is_a_reason_to_wait() -> None:
 )
 def test_a_node_can_be_put_back_while_its_old_driver_runs_untouched(keeps: bool, state: str, pod: Json) -> None:
     assert sight(pod, node(state)).keeps_old_driver is keeps
+
+
+def test_a_pod_that_the_clusterpolicy_has_left_behind_waits_for_the_mark_of_its_node() -> None:
+    orphan = driver_pod("gpu-0000", OLD)
+    orphan["metadata"]["ownerReferences"] = []
+    handed_over = {"nvidia.com/gpu-operator.driver.owner": "default"}
+    seen = sight(orphan, node(**handed_over))
+    assert seen.is_orphaned and seen.awaits_look
+    assert not sight(OLD_POD, node(**handed_over)).is_orphaned
+    unready = {**orphan, "status": NOT_THERE["status"]}
+    assert not sight(unready, node(**handed_over)).is_orphaned
+    assert not Sight(node(**handed_over), SET).is_orphaned

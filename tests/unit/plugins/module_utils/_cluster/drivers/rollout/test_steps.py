@@ -81,3 +81,10 @@ def test_a_restart_of_a_container_is_no_progress() -> None:
 def test_an_upgraded_node_is_well_or_says_what_it_lacks() -> None:
     assert steps.illness(sight(), NOW) == ""
     assert steps.illness(sight(validators=()), NOW) == "a validator pod: it has none"
+
+
+def test_what_stands_in_the_way_is_added_to_what_is_waited_for() -> None:
+    seen = sight(driver_pod("gpu-0000", OLD), node("pod-deletion-required"))
+    track = steps.Track(NOW, NOW, seen.marks)
+    plain, detailed = (steps.decide(seen, track, 600.0, NOW, detail).waits_for for detail in ("", "PDB app/one"))
+    assert detailed == f"{plain}: PDB app/one" and not plain.endswith(": ")

@@ -77,3 +77,8 @@ def test_the_longest_place_wins() -> None:
 def test_a_key_does_not_show_itself() -> None:
     assert repr(Key("user", "password")) == "Key()"
     assert Key("user", "password").basic == "Basic dXNlcjpwYXNzd29yZA=="
+
+
+@pytest.mark.parametrize("entry", [{"username": "a"}, {"password": "b"}, {"auth": auth("a:")}, {"auth": auth(":b")}])
+def test_half_a_key_is_none(entry: dict[str, str]) -> None:
+    assert of_secret(secret(".dockerconfigjson", {"auths": {"nvcr.io": entry}})) == {}
