@@ -20,27 +20,27 @@ FREE = "free"
 
 def text(model: Model, placed: t.Sequence[Placed]) -> str:
     """Return a line with the GPU's memory slices from left to right: ``|    2g.20gb    |1g.10gb|  free |``."""
-    pieces = _pieces(model, placed)
-    cell = max(len(name) // width + 1 for name, width in [*pieces, (model.profiles[0].name, 1)])
-    return "|" + "".join(f"{name.center(width * cell - 1)}|" for name, width in pieces)
+    found = pieces(model, placed)
+    cell = max(len(name) // width + 1 for name, width in [*found, (model.profiles[0].name, 1)])
+    return "|" + "".join(f"{name.center(width * cell - 1)}|" for name, width in found)
 
 
-def _pieces(model: Model, placed: t.Sequence[Placed]) -> list[tuple[str, int]]:
+def pieces(model: Model, placed: t.Sequence[Placed]) -> list[tuple[str, int]]:
     """Return what lies on the GPU from left to right, with widths; free slices that touch are one piece."""
     starts = {each.start: each.profile for each in placed}
-    pieces: list[tuple[str, int]] = []
+    found: list[tuple[str, int]] = []
     unit = min(each.slots for each in model.profiles)
     slot = 0
     while slot < model.slots:
         profile = starts.get(slot)
         if profile:
-            pieces.append((profile.name, profile.slots // unit))
-        elif pieces and pieces[-1][0] == FREE:
-            pieces[-1] = (FREE, pieces[-1][1] + 1)
+            found.append((profile.name, profile.slots // unit))
+        elif found and found[-1][0] == FREE:
+            found[-1] = (FREE, found[-1][1] + 1)
         else:
-            pieces.append((FREE, 1))
+            found.append((FREE, 1))
         slot += profile.slots if profile else unit
-    return pieces
+    return found
 
 
 # ---- SVG ------------------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class Drain:
     lost: str = ""
     """Why the node cannot be drained any more, if somebody else has deleted or released it."""
     pods: list[Json] = dataclasses.field(default_factory=list)
-    """The pods that the last look found, without those that are given up."""
+    """The pods that the plan or the last look found, without those that are given up."""
 
     @property
     def name(self) -> str:
@@ -84,7 +84,7 @@ def cordon(fleet: Fleet, change: NodeChange, result: NodeResult) -> Drain | None
     result.changed = changed or change.is_held_by_this_call(node)
     now = time.monotonic()
     settled = now + (LATE_PODS_S if result.changed else 0)
-    return Drain(change, result, now, settled, node=node, check_at=now + HOLD_CHECK_S)
+    return Drain(change, result, now, settled, node=node, check_at=now + HOLD_CHECK_S, pods=change.pods)
 
 
 def describe(fleet: Fleet, result: NodeResult, node: Json) -> None:
@@ -97,6 +97,19 @@ def describe(fleet: Fleet, result: NodeResult, node: Json) -> None:
         lifts = any(holder.lifts for holder in left_for)
         never = "" if lifts else ", which will not uncordon it: run this again when it has finished"
         result.note(f"It stays cordoned for {first_few(list(map(str, left_for)))}{never}.")
+
+
+def keep_cordoned(fleet: Fleet, change: NodeChange, node: Json) -> bool:
+    """Cordon a node that is held again if somebody else has uncordoned it. Return whether that was so."""
+
+    def keep(now: Json) -> Json | None:
+        is_held = change.claim.purpose in hold.hold_of(now).purposes
+        return hold.hold_patch(now, change.claim, change.holders_of(now)) if is_held else None
+
+    held = hold.hold_of(node)
+    if held.unschedulable or change.claim.purpose not in held.purposes:
+        return False
+    return fleet.patch(change.name, keep)[1]
 
 
 def note_uncordoned(result: NodeResult, node: Json) -> None:
@@ -158,7 +171,7 @@ class Drains:
 
     def _look(self, drain: Drain) -> None:
         """Look at the pods on a node, and at the node itself now and then, and before its drain ends."""
-        pods = self._fleet.pods_on(drain.name)
+        pods = self._fleet.pods_on(drain.name, expects_none=not drain.pods)
         try:
             if not pods or time.monotonic() >= drain.check_at:
                 self._keep(drain)

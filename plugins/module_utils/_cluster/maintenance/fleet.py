@@ -17,6 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import wait
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, hold, marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import MakePatch
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import Slimmer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuClaims, requested_gpus
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
@@ -52,6 +53,8 @@ class Fleet:
         self.unread: list[str] = []
         """What this user may not read, and so must be told that it was not considered."""
         self._claims = GpuClaims(cluster)
+        self.seen: t.Mapping[str, Json] = {}
+        """The nodes as the last look has seen them, with their versions."""
         self._elsewhere: marks.Elsewhere = {}
         self._can_appear_elsewhere = False
         self._looked_elsewhere = -math.inf
@@ -73,8 +76,10 @@ class Fleet:
         return self._cluster.now()
 
     def nodes(self) -> list[Json]:
-        """Return all nodes as they are now, rather than from a cache."""
-        return list((self._cluster.get(NODES) or {}).get("items") or [])
+        """Return the parts of all nodes as they are now, rather than from a cache. `patch` tries these first."""
+        nodes, dummy = self._cluster.large_list(NODES, Slimmer(), resourceVersion="")
+        self.seen = {name_of(node): node for node in nodes}
+        return nodes
 
     def node(self, name: str) -> Json | None:
         """Return one node, or None."""
@@ -133,10 +138,14 @@ class Fleet:
                 found[node].append(pod)
         return found
 
-    def pods_on(self, node: str) -> list[Json]:
-        """Return the pods that must leave a node. A cache may lag, so an empty answer from it is checked."""
+    def pods_on(self, node: str, expects_none: bool = False) -> list[Json]:
+        """Return the pods that must leave a node.
+
+        A cache may lag, so an empty answer from it is checked. With ``expects_none``, it is not asked at all.
+        """
         query = {"fieldSelector": f"spec.nodeName={node}"}
-        return self._select({**query, "resourceVersion": "0"}) or self._select(query)
+        cached = [] if expects_none else self._select({**query, "resourceVersion": "0"})
+        return cached or self._select(query)
 
     def _select(self, query: dict[str, str]) -> list[Json]:
         listed = (self._cluster.get(PODS, query) or {}).get("items") or []
@@ -149,7 +158,13 @@ class Fleet:
         return self.options["evict"] == "all" or bool(requested_gpus(pod["spec"])) or self._claims.held_by(pod)
 
     def patch(self, name: str, make_patch: MakePatch) -> Patched:
-        """Patch the newest version of a node; return it, and whether there was anything to change."""
+        """Patch the newest version of a node; return it, and whether there was anything to change.
+
+        The version of the last look may still be the newest one, which the API server decides. That saves a read.
+        """
+        known = self._patch_seen(name, make_patch)
+        if known is not None:
+            return known, True
         for dummy in range(MAX_CONFLICTS):
             node = self.node(name)
             if node is None:
@@ -163,6 +178,25 @@ class Fleet:
                 if e.reason != "Conflict":
                     raise
         raise GpuOpsError(f"Node {name} changes faster than it can be patched. Run it again.", reason="Conflict")
+
+    def _patch_seen(self, name: str, make_patch: MakePatch) -> Json | None:
+        """Patch a node as the last look saw it. Return it, or None if it must be read anew.
+
+        So it must if nothing is to be patched or somebody is in the way, since that may be over by now, and if the
+        patch does not depend on the version.
+        """
+        try:
+            body = make_patch(self.seen[name]) if name in self.seen else None
+        except GpuOpsError:
+            return None
+        if body is None or not body["metadata"].get("resourceVersion"):
+            return None
+        try:
+            return self._cluster.merge(f"{NODES}/{name}", body)
+        except GpuOpsError as e:
+            if e.reason not in ("Conflict", "NotFound"):
+                raise
+        return None
 
     def patch_all(self, patches: t.Mapping[str, MakePatch]) -> tuple[dict[str, Patched], dict[str, GpuOpsError]]:
         """Patch nodes, also during a short outage of the API server. Return patched nodes, and errors, by node."""

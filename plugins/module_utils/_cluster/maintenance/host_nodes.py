@@ -72,7 +72,7 @@ def _look(options: Options, connect: t.Callable[[], Cluster]) -> dict[str, Json]
     try:
         found = identity.find_all(_nodes(connect(), options["hosts"]), options["hosts"])
     except GpuOpsError as e:
-        if not _is_unconfigured(e, options):
+        if not is_unconfigured(e, options):
             raise
         found = identity.without_cluster(options["hosts"])
     return {name: row_of(match, hosts[name]) for name, match in found.items()}
@@ -86,7 +86,7 @@ def _nodes(cluster: Cluster, hosts: t.Sequence[Options]) -> list[Json]:
     return list((cluster.get(NODES) or {}).get("items") or [])
 
 
-def _is_unconfigured(error: GpuOpsError, options: Options) -> bool:
+def is_unconfigured(error: GpuOpsError, options: Options) -> bool:
     """Return whether no cluster is configured at all. The client says the same of a file that is named and missing."""
     named = [options.get(name) or os.environ.get(f"K8S_AUTH_{name.upper()}") for name in _SETTINGS]
     return "No configuration found" in error.msg and not any([*named, os.environ.get("KUBECONFIG")])

@@ -98,14 +98,18 @@ class _Mark:
 
     def found_on(self, node: Json) -> Holder | None:
         """Return the owner as a holder of this node, or None if the node does not have the mark."""
-        for key, value in _entries(node, self.kind).items():
-            if self._matches_key(key) and self._matches_value(value):
+        entries = _entries(node, self.kind)
+        for key in self._keys(entries):
+            value = entries[key]
+            if self._matches_value(value):
                 shown = f"={value}" if value and len(value) < 40 else ""
                 return Holder(self.owner, f"{self.kind} {key}{shown}", self.at_work, self.needs_cordon, self.lifts)
         return None
 
-    def _matches_key(self, key: str) -> bool:
-        return key.startswith(self.key[:-1]) if self.key.endswith("*") else key == self.key
+    def _keys(self, entries: t.Mapping[str, str]) -> list[str]:
+        if self.key.endswith("*"):
+            return [key for key in entries if key.startswith(self.key[:-1])]
+        return [self.key] if self.key in entries else []
 
     def _matches_value(self, value: str) -> bool:
         return (not self.values or value in self.values) and value not in self.other_than

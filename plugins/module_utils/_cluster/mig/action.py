@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan import NodePlan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import GPUS_NOTE, Sight, resumed
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_CONFIG, MIG_STATE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import annotations_of, labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Step = t.Literal["drain", "set", "reset", "watch", "prove", "restore", "done", "failed"]
@@ -111,3 +112,18 @@ def unpaused(sight: Sight) -> dict[str, str | None]:
 def remove_patch() -> Json:
     """Return the patch that takes the label away, so that setting it again is a change."""
     return {"metadata": {"labels": {MIG_CONFIG: None, MIG_STATE: None}}}
+
+
+def tidied(node: Json, released: Json | None, removes: bool) -> Json | None:
+    """Return the patch that releases a node with whole GPUs, and also removes what it no longer needs.
+
+    This is the number of its GPUs, and with ``removes`` the labels of its layout.
+    """
+    labels = {key: None for key in (MIG_CONFIG, MIG_STATE) if removes and key in labels_of(node)}
+    notes = {GPUS_NOTE: None} if GPUS_NOTE in annotations_of(node) else {}
+    if not labels and not notes:
+        return released
+    metadata = (released or {}).get("metadata") or {}
+    both = {"labels": {**(metadata.get("labels") or {}), **labels}}
+    both |= {"annotations": {**(metadata.get("annotations") or {}), **notes}}
+    return {**(released or {}), "metadata": {**metadata, **both}}

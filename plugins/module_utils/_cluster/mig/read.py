@@ -14,7 +14,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import LAYOUTS_KEY, Catalog
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan import Stack
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import SightSlimmer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import last_write, name_of
@@ -33,7 +32,7 @@ class Reader:
 
     def __init__(self, cluster: Cluster, options: Options) -> None:
         self._cluster, self._options = cluster, options
-        self._nodes = observe.NodeReader(cluster, SightSlimmer())
+        self._nodes = observe.NodeReader(cluster)
         policies = observe.read_policies(cluster)
         if policies is None:
             message = "The cluster has no ClusterPolicy: install the GPU Operator first (role operator)."

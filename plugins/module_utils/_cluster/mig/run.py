@@ -23,23 +23,19 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import NODES, Fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.run import release
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import proof, result, steps
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.action import Action, Seen, Settings, Track
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.action import (
+    Action,
+    Seen,
+    Settings,
+    Track,
+    tidied,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan import NodePlan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.read import Reader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.result import Row
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import (
-    GPUS_NOTE,
-    MIG_PURPOSE,
-    Sight,
-    version_of,
-)
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
-    MIG_CONFIG,
-    MIG_DISABLED,
-    MIG_STATE,
-)
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import annotations_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import MIG_PURPOSE, Sight, version_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_DISABLED
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Standing, Window
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -82,6 +78,8 @@ class Run:
         self._to_test: list[str] = []
         self._asked: set[str] = set()
         """Nodes whose cordon was requested without an answer."""
+        self._unanswered: set[str] = set()
+        """Nodes of which nobody knows whether they have got their last patch."""
         self._to_release: dict[str, bool] = {}
         """The nodes to put back, and whether they have their layout."""
         self._held: set[str] = set()
@@ -109,7 +107,7 @@ class Run:
 
     def _tick(self) -> bool | None:
         """Take the next step on all nodes in their change, and begin others. Return True when the run is over."""
-        self._nodes = self._work.reader.nodes()
+        self._nodes = self._fleet.seen = self._work.reader.nodes()
         self._look_around()
         self._end_drains()
         self._fleet.each(self._advance, [name for name in self._busy if self._tracks[name].step != "drain"])
@@ -239,12 +237,8 @@ class Run:
 
     def _keep(self, name: str, node: Json) -> None:
         """Cordon a node again if somebody else has uncordoned it, so that no pod gets a GPU in the middle."""
-        sight = Sight(node)
-        if sight.is_cordoned or not sight.is_held or name not in self._work.changes:
-            return
-        change = self._work.changes[name]
-        dummy, changed = self._fleet.patch(name, lambda now: hold.hold_patch(now, change.claim, change.holders_of(now)))
-        if changed:
+        change = self._work.changes.get(name)
+        if change and drain.keep_cordoned(self._fleet, change, node):
             self.rows[name].held.note("Somebody else uncordoned it in the middle of its change. It is cordoned again.")
 
     def _seen(self, name: str, node: Json) -> Seen:
@@ -284,10 +278,13 @@ class Run:
         try:
             node = self._work.cluster.merge(f"{NODES}/{name}", action.patch or {})
         except GpuOpsError as e:
+            if e.reason in AWAY:
+                self._unanswered.add(name)
             if e.reason != "NotFound":
                 raise
             self._fail(name, f"Node {name} was deleted in the middle of its change.")
             return
+        self._unanswered.discard(name)
         if action.kind == "restart":
             self._work.reader.restart_manager(name)
         now, row.changed = time.monotonic(), True
@@ -329,12 +326,12 @@ class Run:
 
     def _release(self) -> None:
         """Put back the nodes that are finished."""
-        due, self._to_release = self._to_release, {}
+        due = dict(self._to_release)
         if not due:
             return
-        self._fleet.each(self._tidy, [name for name, is_done in due.items() if is_done])
         now = time.monotonic()
-        done, errors = release(self._fleet, {name: self._end_of_hold(name) for name in due})
+        done, errors = release(self._fleet, {name: self._end_of_hold(name, is_done) for name, is_done in due.items()})
+        self._to_release = {}  # not before: if a signal has ended the call above, they are put back at the end
         for name, (node, changed) in done.items():
             row = self.rows[name]
             row.changed = row.changed or changed
@@ -345,11 +342,17 @@ class Run:
         for name, error in errors.items():
             self._not_put_back(name, error)
 
-    def _end_of_hold(self, name: str) -> maintenance.MakePatch:
+    def _end_of_hold(self, name: str, is_done: bool) -> maintenance.MakePatch:
         """Return how a node is released. If the cordon's answer was lost, only what this call has done is undone."""
         if name in self._asked:
             return self._work.changes[name].undo_patch
-        return lambda node: hold.release_patch(node, MIG_PURPOSE, self._fleet.holders_of(node))
+        is_whole = is_done and self.rows[name].layout == MIG_DISABLED
+
+        def make_patch(node: Json) -> Json | None:
+            released = hold.release_patch(node, MIG_PURPOSE, self._fleet.holders_of(node))
+            return tidied(node, released, self._work.removes) if is_whole else released
+
+        return make_patch
 
     def _not_put_back(self, name: str, error: GpuOpsError) -> None:
         row = self.rows[name]
@@ -365,21 +368,14 @@ class Run:
         drain.describe(self._fleet, row.held, node)
         row.state, row.after, row.waits_for = sight.state, sight.offered, ""
 
-    def _tidy(self, name: str) -> None:
-        """Remove what a node whose GPUs are whole no longer needs: the note, and without a layout the labels."""
-        is_noted = GPUS_NOTE in annotations_of(self._nodes[name])
-        if self.rows[name].layout != MIG_DISABLED or not (self._work.removes or is_noted):
-            return
-        labels: dict[str, None] = {MIG_CONFIG: None, MIG_STATE: None} if self._work.removes else {}
-        self._work.cluster.merge(f"{NODES}/{name}", {"metadata": {"labels": labels, "annotations": {GPUS_NOTE: None}}})
-        self.rows[name].changed = True
-
     def _put_back(self) -> None:
         """At the end, put back the nodes that were taken and have not been changed, and say so about the others."""
         self._fleet.finish()
         for name in self._busy:
             row, step = self.rows[name], self._tracks[name].step
-            if step in ("drain", "set"):
+            if name in self._to_release:
+                continue
+            if step in ("drain", "set") and name not in self._unanswered:
                 row.fail("The call ended before the node was changed.")
                 self._to_release[name] = False
             else:

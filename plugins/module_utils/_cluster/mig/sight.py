@@ -14,7 +14,6 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import (
-    Slimmer,
     gpu_quantities,
     is_cordoned,
     is_ready,
@@ -140,16 +139,6 @@ def resumed(value: str) -> str:
     """Return the value of a deploy label without the pause. What a user had set stays in front of the pause."""
     kept = value.replace(names.MIG_PAUSED, "").strip("_")
     return kept or "true"
-
-
-class SightSlimmer(Slimmer):
-    """Reduces nodes to the parts that this package reads: also the version, by which an old answer is recognised."""
-
-    def __call__(self, node: Json) -> Json:
-        """Return the parts of a node."""
-        kept = super().__call__(node)
-        kept["metadata"]["resourceVersion"] = node["metadata"].get("resourceVersion")
-        return kept
 
 
 def version_of(node: Json) -> int:

@@ -17,7 +17,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import troubles
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import pods
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import container_statuses, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.operands import DEVICE_PLUGIN
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
@@ -102,9 +102,7 @@ class Doctor:
 
 def crashed_container(pod: Json) -> str:
     """Return the name of a pod's first container that has ended with an error, or an empty string."""
-    status = pod.get("status") or {}
-    containers = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
-    return next((str(container["name"]) for container in containers if _has_crashed(container)), "")
+    return next((str(container["name"]) for container in container_statuses(pod) if _has_crashed(container)), "")
 
 
 def _has_crashed(container: Json) -> bool:

@@ -147,17 +147,20 @@ class Rollout:
     def _tick(self) -> bool | None:
         """Take the next step on all nodes in their change, and begin others. Return True when the run is over."""
         self._fleet.interruption.check()
-        self._nodes = {name_of(each): each for each in self._reader.read()}
+        self._nodes = self._fleet.seen = {name_of(each): each for each in self._reader.read()}
         self._fleet.look_elsewhere_again()
         self._end_drains()
         self._consult()
+        self._fleet.each(self._keep, [*self._in_step("label"), *self._in_step("watch")])
         for name in self._in_step("watch"):
             self._judge(name)
         self._release()
         admitted = self._admit()
+        if self._stop:  # nobody takes a node again whose cordon has got no answer
+            self._to_release += sorted(self._asked - self._busy.keys())
         self._fleet.each(self._relabel, self._in_step("label"))
         self._progress()
-        return None if self._busy or admitted or self._waits else True
+        return None if self._busy or admitted or self._waits or self._to_release else True
 
     @property
     def _waits(self) -> bool:
@@ -251,6 +254,13 @@ class Rollout:
 
     # ---- watching
 
+    def _keep(self, name: str) -> None:
+        """Cordon a node again if somebody else has uncordoned it, so that no pod gets a GPU in the middle."""
+        held, seen = self._work.holds.get(name), self._nodes.get(name)
+        if held and seen and drain.keep_cordoned(self._fleet, held, seen):
+            note = "Somebody else uncordoned it in the middle of its change. It is cordoned again."
+            self._changes[name].notes = [*self._changes[name].notes, note]
+
     def _consult(self) -> None:
         """Look now and then at the operands' pods on nodes that wait."""
         now = time.monotonic()
@@ -314,12 +324,18 @@ class Rollout:
 
     def _release(self) -> None:
         """End the hold of nodes. One that cannot be released is failed, and says so."""
-        due, self._to_release = self._to_release, []
+        due = list(dict.fromkeys(self._to_release))
         if not due:
             return
         done, errors = release(self._fleet, {name: self._end_of_hold(name) for name in due})
-        for name, (dummy, changed) in done.items():
-            self._changes[name].changed = self._changes[name].changed or changed
+        self._to_release = []  # not before: if a signal has ended the call above, they are put back at the end
+        for name in self._asked.intersection(due):
+            self._changes[name].state = "pending"
+            self._asked.discard(name)
+        for name, (after, changed) in done.items():
+            change, result = self._changes[name], NodeResult(name)
+            drain.describe(self._fleet, result, after)  # it may stay cordoned for others
+            change.changed, change.notes = change.changed or changed, [*change.notes, *result.notes]
         for name, error in errors.items():
             if error.reason != "NodeDeleted":
                 self._away.add(name)

@@ -197,17 +197,21 @@ def _holds(scene: Scene) -> dict[str, NodeChange]:
     named = [change.name for change in scene.changes if change.interrupts or change.is_held]
     if not named:
         return {}
-    fleet, options = scene.fleet, scene.options
+    fleet = scene.fleet
     fleet.look_elsewhere()
-    stamp = hold.new_stamp(fleet.now)
-    limits = (options["lease"], options["take_over"], options["pause_nvsentinel"])
-    claim = hold.Claim(plan.HELD_FOR, stamp, fleet.now, *limits)
+    claim = _claim(scene)
     elsewhere = [scene.nodes[name] for name in named if hold.is_held_elsewhere(scene.nodes[name], claim)]
     if elsewhere:
         raise hold.held_elsewhere(elsewhere, plan.HELD_FOR)
     chosen = [scene.nodes[change.name] for change in scene.changes if change.interrupts]
     made = node_plan.plan(chosen, fleet.pods(chosen), fleet.options, claim, fleet.holders_of)
     return {change.name: change for change in made}
+
+
+def _claim(scene: Scene) -> hold.Claim:
+    options, now = scene.options, scene.fleet.now
+    limits = (options["lease"], options["take_over"], options["pause_nvsentinel"])
+    return hold.Claim(plan.HELD_FOR, hold.new_stamp(now), now, *limits)
 
 
 def _refuse_unknown_canaries(canary: t.Any, targets: t.Container[str]) -> None:
@@ -220,12 +224,18 @@ def _refuse_unknown_canaries(canary: t.Any, targets: t.Container[str]) -> None:
 
 
 def _left_behind(scene: Scene, targets: t.Container[str]) -> list[Change]:
-    """Return the nodes whose label an earlier run has removed, without the end of their maintenance."""
+    """Return the nodes whose label an earlier run has removed, without the end of their maintenance.
+
+    A run on another machine that may still be at work is left alone, unless this call ends all sharing.
+    """
     found = {name: (None, None) for name in scene.nodes if name not in targets}
+    claim, is_end = _claim(scene), scene.options["state"] == "absent"
     return [
         change
         for change in plan.changes_of(found, scene.nodes)
-        if change.is_held and not change.key_before and scene.options["state"] == "absent"
+        if change.is_held
+        and not change.key_before
+        and (is_end or not hold.is_held_elsewhere(scene.nodes[change.name], claim))
     ]
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import ctypes
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import normal_address
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model import (
     ComputeInstance,
     Gpu,
@@ -25,6 +24,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model impo
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import table
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.table import Profile
+from ansible_collections.gpuops.nvidia.plugins.module_utils._xid.address import normal_address
 
 SONAME = "libnvidia-ml.so.1"
 _INVALID_ARGUMENT, _NOT_SUPPORTED, _INSUFFICIENT_SIZE, _GPU_IS_LOST = 2, 3, 7, 15

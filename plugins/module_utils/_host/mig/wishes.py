@@ -11,12 +11,12 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import normal_address
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model import Gpu
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import names, placement
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.table import COMPUTE_SIZES, Profile
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from ansible_collections.gpuops.nvidia.plugins.module_utils._xid.address import normal_address
 
 ALL = "all"
 

@@ -402,6 +402,20 @@ def test_a_run_ends_with_the_managers_pod_and_the_next_one_starts_afresh(cluster
     assert cluster.layout == [{"2g.20gb": 3}] * 2
 
 
+def test_a_manager_that_starts_brings_back_operands_that_a_driver_manager_has_paused(cluster: Cluster) -> None:
+    """NVIDIA's does so, too: each value but ``false`` becomes ``true`` when the layout is in place already.
+
+    Source: ``setState`` and ``maybeSetTrue`` in pkg/mig/reconfigure/reconfigure.go of NVIDIA/mig-parted v0.15.0. The
+    driver manager then waits for the pods in vain, for five minutes, and its container starts again
+    (``cleanupOnFailure`` in NVIDIA/k8s-driver-manager v0.12.0). So a node whose driver changes twice within
+    seconds may stay in its first init container for so long.
+    """
+    cluster.label(PLUGIN, "paused-for-driver-upgrade")
+    cluster.replace_manager()
+    cluster.settle()
+    assert (cluster.labels[STATE], cluster.labels[PLUGIN]) == ("success", "true")
+
+
 def test_a_change_that_is_undone_while_another_runs_is_lost(cluster: Cluster) -> None:
     cluster.label(CONFIG, "all-1g.10gb")
     cluster.step()

@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import re
 import signal
+import socket
 import typing as t
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import rollout
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
-from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, NODES, POLICIES, FakeApi, refusal
+from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, FAULTS, NODES, POLICIES, FakeApi, fault, refusal
 from tests.unit.fakes.stack import workload
 
 CONFIG_MAPS = "/api/v1/namespaces/gpu-operator/configmaps"
@@ -376,6 +379,56 @@ def test_a_node_on_which_another_maintainer_works_waits_for_it(share: t.Callable
     assert run.rc == 0 and row(run)["state"] == "done" and row(run)["evicted"] == ["default/train"]
 
 
+def in_the_middle(api: FakeApi, do: t.Callable[[dict], None]) -> None:
+    """Let somebody do something to a node once, after it got its label and before it follows."""
+    done: list[bool] = []
+
+    def answer(method: str, path: str) -> None:
+        if labelled(api) and not done:
+            done.append(True)
+            do(node(api))
+        else:
+            play(api, method, path)
+
+    api.lists[ALL_PODS] = [workload("train")]
+    api.end = api.lists[ALL_PODS].remove
+    api.answer = answer
+
+
+def test_a_node_that_was_cordoned_before_stays_cordoned(share: t.Callable, api: FakeApi) -> None:
+    in_the_middle(api, lambda item: None)
+    node(api)["spec"]["unschedulable"] = True
+    run = share(configs=[MPS], allow_disruption=True)
+    assert run.rc == 0 and row(run)["state"] == "done"
+    assert node(api)["spec"]["unschedulable"] is True and not node(api)["metadata"].get("annotations")
+
+
+def test_a_node_that_another_tool_quarantines_in_the_middle_stays_cordoned(share: t.Callable, api: FakeApi) -> None:
+    mark = "quarantineHealthEventIsCordoned"
+    in_the_middle(api, lambda item: item["metadata"]["annotations"].update({mark: "True"}))
+    run = share(configs=[MPS], allow_disruption=True)
+    assert run.rc == 0 and row(run)["state"] == "done" and node(api)["spec"]["unschedulable"] is True
+    assert "gpuops.nvidia/maintenance.sharing" not in node(api)["metadata"]["annotations"]
+    assert any("nvsentinel" in note for note in (*row(run)["notes"], *run.warnings)), run.result
+
+
+def test_a_node_that_somebody_uncordons_in_the_middle_is_cordoned_again(share: t.Callable, api: FakeApi) -> None:
+    in_the_middle(api, lambda item: item["spec"].pop("unschedulable"))
+    run = share(configs=[MPS], allow_disruption=True)
+    assert run.rc == 0 and row(run)["state"] == "done"
+    assert not node(api)["spec"].get("unschedulable") and not node(api)["metadata"].get("annotations")
+    assert row(run)["notes"] == ["Somebody else uncordoned it in the middle of its change. It is cordoned again."]
+
+
+def test_without_an_operator_nothing_begins(share: t.Callable, api: FakeApi) -> None:
+    api.lists[POLICIES] = []
+    run = share(configs=[FOUR])
+    assert run.rc == 1 and "ClusterPolicy" in run.result["msg"] and writes(api) == []
+    del api.lists[POLICIES]
+    run = share(configs=[FOUR])
+    assert run.rc == 1 and run.result["reason"] == "CRDMissing" and writes(api) == []
+
+
 def test_a_write_whose_answer_is_lost_is_repeated(share: t.Callable, api: FakeApi) -> None:
     """Every other PATCH of a node is answered with an error."""
     api.lists[ALL_PODS] = [workload("train")]
@@ -461,6 +514,99 @@ def test_a_kill_after_any_write_and_a_rerun_lead_to_the_configuration(share: t.C
         assert again.rc == 0 and row(again)["state"] in ("done", "unchanged"), last
         assert not node(api)["spec"].get("unschedulable") and not node(api)["metadata"].get("annotations"), last
     assert last >= 6, "publish, refer, hold, evict, label, release"
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_fault_at_any_request_leaves_no_node_out_of_service_unsaid(
+    share: t.Callable, api: FakeApi, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request from the first write on fails once, and a rerun ends the change."""
+    monkeypatch.setattr(waiting, "OUTAGE_S", 0.2 if kind == "down" else 30.0)
+    assert share(configs=[MPS]).rc == 0
+    api.lists[ALL_PODS][:] = [workload("train")]
+    wanted, start, number = {**MPS, "replicas": 8}, copy.deepcopy(api.lists), 0
+    while True:
+        number += 1
+        api.lists = copy.deepcopy(start)
+        api.end = api.lists[ALL_PODS].remove
+        with fault(api, kind, number) as hit:
+            first = share(configs=[wanted], allow_disruption=True)
+        if not hit:
+            break
+        said = row(first)["reason"] if "nodes" in first.result else ""
+        is_out = node(api)["spec"].get("unschedulable")
+        assert not is_out or "It stays in maintenance" in said, (number, hit[0], first.result)
+        again = share(configs=[wanted], allow_disruption=True)
+        assert again.rc == 0 and row(again)["state"] in ("done", "unchanged"), (number, hit[0], again.result)
+        assert not node(api)["spec"].get("unschedulable") and not node(api)["metadata"].get("annotations"), hit[0]
+    assert number > 10 and first.rc == 0
+
+
+def test_a_signal_during_the_release_does_not_lose_the_node(
+    share: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.lists[ALL_PODS][:] = [workload("train")]
+    real = rollout.release
+    held: list[bool] = []
+
+    def release(*arguments: t.Any) -> t.Any:
+        held.append(bool(node(api)["spec"].get("unschedulable")))
+        if len(held) == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(*arguments)
+
+    monkeypatch.setattr(rollout, "release", release)
+    run = share(configs=[MPS], allow_disruption=True)
+    assert run.rc == 1 and run.result["reason"] == "Interrupted" and held == [True, True]
+    assert row(run)["state"] == "done" and not node(api)["spec"].get("unschedulable")
+
+
+def test_a_cordon_without_an_answer_is_undone_if_no_further_node_is_begun(
+    share: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One node is gone while another's cordon gets no answer. After the failure, nobody takes the other again."""
+    api.lists[ALL_PODS] = [workload("train"), workload("web", 1)]
+    api.answer = lambda method, path: refusal(404, "not found") if path == f"{NODES}/gpu-0001" else None
+    real = _cluster.Cluster.merge
+    cordoned: list[bool] = []
+
+    def merge(self: t.Any, path: str, body: dict) -> dict:
+        made = real(self, path, body)
+        if not cordoned and path == f"{NODES}/gpu-0000":
+            cordoned.append(node(api)["spec"]["unschedulable"])
+            raise GpuOpsError("The answer was lost.", reason="ServerError")
+        return made
+
+    monkeypatch.setattr(_cluster.Cluster, "merge", merge)
+    run = share(configs=[{**BOTH, "strategy": "mps"}], allow_disruption=True, max_unavailable="2")
+    assert run.rc == 1 and cordoned == [True] and is_plain(api)
+    assert (row(run)["state"], row(run, 1)["state"]) == ("pending", "failed")
+
+
+def test_a_node_whose_label_a_killed_run_has_removed_is_put_back(share: t.Callable, api: FakeApi) -> None:
+    """The node has no label any more that says that a call is about it."""
+    share(configs=[BOTH])
+    for options in ({"configs": [FOUR]}, {"configs": [FOUR], "purge": True}, {"state": "absent"}):
+        item = node(api, 1)
+        item["metadata"]["labels"].pop(LABEL, None)
+        item["spec"]["unschedulable"] = True
+        item["metadata"]["annotations"] = {
+            "gpuops.nvidia/maintenance.sharing": f"2026-01-01T00:00:00Z {socket.gethostname()} 1",
+            "gpuops.nvidia/initial-state.unschedulable": "false",
+        }
+        run = share(**options)
+        assert run.rc == 0 and run.result["changed"] is True and is_plain(api, 1), options
+        assert share(**options).result["changed"] is False
+
+
+def test_a_node_that_another_machine_holds_is_left_to_it(share: t.Callable, api: FakeApi) -> None:
+    moment = datetime.now(tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    item = node(api, 1)
+    item["spec"]["unschedulable"] = True
+    item["metadata"]["annotations"] = {"gpuops.nvidia/maintenance.sharing": f"{moment} elsewhere 1"}
+    run = share(configs=[FOUR])
+    assert run.rc == 0 and [each["node"] for each in run.result["nodes"]] == ["gpu-0000"]
+    assert node(api, 1)["spec"]["unschedulable"] is True
 
 
 def test_a_killed_run_is_taken_up_and_the_node_is_put_back(share: t.Callable, api: FakeApi) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import signal
@@ -19,7 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import run as _run
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
-from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, NODES, POLICIES, FakeApi, refusal
+from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, FAULTS, NODES, PODS, POLICIES, FakeApi, fault, refusal
 from tests.unit.fakes.mig import CONFIG, CONFIGMAPS, PAUSED, STATE, MigFleet, configmap, text
 from tests.unit.fakes.stack import node as gpu_node
 from tests.unit.fakes.stack import workload
@@ -91,6 +92,39 @@ def test_nodes_get_their_layout_and_are_put_back(configure: t.Callable, api: Fak
     again = configure(layout="all-1g.10gb", **BOTH)
     assert again.rc == 0 and again.result["changed"] is False and writes(api) == []
     assert row(again)["action"] == "nothing" and again.result["diff"] == {"before": {}, "after": {}}
+
+
+def test_a_change_takes_five_requests_for_each_node(
+    configure: t.Callable, api: FakeApi, fleet: MigFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drain, "LATE_PODS_S", 0.0)  # so that one look at the pods is enough
+    assert configure(layout="all-1g.10gb", **BOTH, max_unavailable="100%").rc == 0
+    of_nodes = [
+        (method, path if path != ALL_PODS else query.get("fieldSelector", ""))
+        for method, path, query in api.log
+        if path.startswith(f"{NODES}/") or query.get("fieldSelector", "").startswith("spec.nodeName=")
+    ]
+    for name in BOTH["nodes"]:
+        assert [(method, what) for method, what in of_nodes if what.endswith(name)] == [
+            ("PATCH", f"{NODES}/{name}"),  # the cordon, for the version that the last look has seen
+            ("GET", f"spec.nodeName={name}"),  # nobody is there
+            ("GET", f"{NODES}/{name}"),  # and the node is still held and cordoned
+            ("PATCH", f"{NODES}/{name}"),  # the layout
+            ("PATCH", f"{NODES}/{name}"),  # the end of the hold
+        ]
+
+
+def test_a_cordon_of_somebody_else_between_the_look_and_ours_stays(
+    configure: t.Callable, api: FakeApi, fleet: MigFleet
+) -> None:
+    def cordon(method: str, path: str) -> None:
+        if method == "PATCH" and not fleet.node()["spec"].get("unschedulable"):
+            fleet.node()["spec"]["unschedulable"] = True
+            fleet.label("gpu-0000", {})
+
+    fleet.special = cordon
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert run.rc == 0 and fleet.node()["spec"]["unschedulable"] is True and HELD not in notes(fleet)
 
 
 def test_the_layout_is_set_and_the_old_state_cleared_in_one_patch(
@@ -680,6 +714,21 @@ def test_a_node_that_dies_in_the_middle_is_reported(configure: t.Callable, fleet
     assert row(run)["waits_for"] == "its kubelet, because it is not Ready"
 
 
+def test_an_operator_that_is_removed_in_the_middle_is_reported(
+    configure: t.Callable, api: FakeApi, fleet: MigFleet
+) -> None:
+    fleet.trouble["gpu-0000"] = "hangs"
+
+    def look() -> None:
+        if fleet.labels().get(STATE) == "pending":
+            api.lists[DAEMONSETS], api.table, api.lists[PODS] = [], [], []
+
+    fleet.on_tick = look
+    run = configure(layout="all-1g.10gb", **ONE, timeout=1)
+    assert run.rc == 1 and "the MIG manager's pod, which does not exist" in row(run)["waits_for"]
+    assert "It stays cordoned for the purpose mig." in row(run)["reason"] and "gpu-0000 stays" in run.result["msg"]
+
+
 def test_a_node_that_is_deleted_in_the_middle_is_reported(configure: t.Callable, api: FakeApi, fleet: MigFleet) -> None:
     def look() -> None:
         if len(api.lists[NODES]) == 2 and fleet.labels().get(STATE) == "pending":
@@ -738,6 +787,48 @@ def test_a_signal_puts_back_what_is_not_half_done(configure: t.Callable, five: M
     assert all(is_free(five, f"gpu-{number:04}") for number in range(5))
 
 
+@pytest.mark.parametrize("layout", ["all-1g.10gb", "all-disabled"])
+def test_a_signal_during_the_release_does_not_lose_the_node(
+    configure: t.Callable, fleet: MigFleet, monkeypatch: pytest.MonkeyPatch, layout: str
+) -> None:
+    if layout == "all-disabled":
+        fleet.settle("gpu-0000", "all-1g.10gb")
+    real = _run.release
+    held: list[bool] = []
+
+    def release(*arguments: t.Any) -> t.Any:
+        held.append(bool(fleet.node()["spec"].get("unschedulable")))
+        if len(held) == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(*arguments)
+
+    monkeypatch.setattr(_run, "release", release)
+    run = configure(layout=layout, **ONE)
+    assert run.rc == 1 and run.result["reason"] == "Interrupted" and held == [True, True]
+    assert is_free(fleet) and row(run)["step"] == "done" and not row(run)["failed"]
+
+
+def test_a_layout_whose_request_got_no_answer_may_be_under_way(
+    configure: t.Callable, fleet: MigFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call ends then. The node keeps its cordon, because its MIG manager may be at work."""
+    real = _cluster.Cluster.merge
+
+    def merge(self: t.Any, path: str, body: dict) -> dict:
+        made = real(self, path, body)
+        if CONFIG in (body["metadata"].get("labels") or {}):
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise GpuOpsError("The answer was lost.", reason="ServerError")
+        return made
+
+    monkeypatch.setattr(_cluster.Cluster, "merge", merge)
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert run.rc == 1 and "in the middle of the node's change (set)" in row(run)["reason"]
+    assert "It stays cordoned" in row(run)["reason"] and fleet.node()["spec"]["unschedulable"] is True
+    monkeypatch.setattr(_cluster.Cluster, "merge", real)
+    assert configure(layout="all-1g.10gb", **ONE).rc == 0 and is_free(fleet)
+
+
 def test_a_hold_whose_answer_was_lost_is_undone(
     configure: t.Callable, fleet: MigFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -783,6 +874,31 @@ def test_a_kill_after_any_write_and_a_rerun_lead_to_the_layout(
             assert "gpu-0000" in first.result["msg"] and "cordoned" in first.result["msg"], last
         assert configure(layout="all-1g.10gb", **ONE).rc == 0 and is_free(fleet), last
     assert last == 3, "hold, set, restore: a run writes three times"
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_fault_at_any_request_leaves_no_node_out_of_service_unsaid(
+    configure: t.Callable, api: FakeApi, fleet: MigFleet, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request from the first write on fails once, and a rerun ends the change."""
+    monkeypatch.setattr(waiting, "OUTAGE_S", 0.2 if kind == "down" else 30.0)
+    api.lists[ALL_PODS] = [workload("train")]
+    start, managers, number = copy.deepcopy(api.lists), copy.deepcopy(fleet.managers), 0
+    while True:
+        number += 1
+        api.lists, fleet.managers = copy.deepcopy(start), copy.deepcopy(managers)
+        api.end = api.lists[ALL_PODS].remove
+        with fault(api, kind, number) as hit:
+            first = configure(layout="all-1g.10gb", **ONE, allow_disruption=True)
+        if not hit:
+            break
+        if not is_free(fleet):
+            assert first.rc == 1 and "gpu-0000 stays cordoned." in first.result["msg"], (number, hit, first.result)
+            assert "It stays cordoned" in row(first)["reason"], (number, hit, first.result)
+        again = configure(layout="all-1g.10gb", **ONE, allow_disruption=True)
+        assert again.rc == 0 and is_free(fleet) and fleet.labels()[STATE] == "success", (number, hit, again.result)
+        assert row(again)["after"] == {"nvidia.com/mig-1g.10gb": 56}, (number, hit)
+    assert number > 10 and first.rc == 0
 
 
 def test_the_progress_says_how_many_and_who_waits_for_what(

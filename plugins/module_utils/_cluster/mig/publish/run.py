@@ -18,7 +18,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import LAYOUTS_KEY, Catalog
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish import book, hosts, wishes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish.hosts import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import SightSlimmer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_LAYOUTS, MIG_NODE_LAYOUTS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import (
@@ -54,7 +53,7 @@ class _Publication:
         self._policy, self._namespace = reference.policy_of(cluster, options["policy_name"], options["namespace"])
         self._name: str = options["config_map"]
         self._maps = {name_of(item): item for item in cluster.list(self._path("")) or []}
-        self._hosts = hosts.hosts(observe.NodeReader(cluster, SightSlimmer()).read())
+        self._hosts = hosts.hosts(observe.NodeReader(cluster).read())
         self._refuse_foreign()
         texts = {name: (item.get("data") or {}).get(LAYOUTS_KEY) for name, item in self._maps.items()}
         self._before = Catalog(texts, reference.MIG_REFERENCE.of(self._policy).get("name", ""))

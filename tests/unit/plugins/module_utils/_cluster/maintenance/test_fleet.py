@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import signal
 import threading
@@ -208,3 +209,119 @@ def test_a_signal_in_the_middle_of_the_thread_pool_leaves_it_usable(monkeypatch:
         ended.join(10)
         assert sent and not ended.is_alive()
         assert made.each(lambda item: item + 1, [1, 2]) == [2, 3]
+
+
+# ---- nodes as the last look has seen them -------------------------------------------------------------------------
+
+
+class Versioned(FakeCluster):
+    """Nodes with versions, which refuses a patch for another version. It counts the reads of nodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[str] = []
+        for item in self.all_nodes.values():
+            item["metadata"]["resourceVersion"] = "7"
+
+    def get(self, path: str, query: dict[str, str] | None = None) -> dict | None:
+        self.read.append(path.rsplit("/", 1)[-1])
+        return super().get(path, query)
+
+    def merge(self, path: str, body: dict) -> dict:
+        name = path.rsplit("/", 1)[-1]
+        if name not in self.all_nodes:
+            raise GpuOpsError("not found", reason="NotFound")
+        if body["metadata"]["resourceVersion"] != self.all_nodes[name]["metadata"]["resourceVersion"]:
+            raise GpuOpsError("the object has been modified", reason="Conflict")
+        return super().merge(path, body)
+
+
+def seen_by(cluster: Versioned) -> fleet.Fleet:
+    """A fleet that has seen all nodes of a cluster."""
+    made = fleet.Fleet(cluster, options())  # type: ignore[arg-type]
+    made.seen = copy.deepcopy(cluster.all_nodes)
+    return made
+
+
+def cordon(item: dict) -> dict | None:
+    """The patch of somebody who wants a node closed, and says who closed it before."""
+    if item["spec"].get("unschedulable"):
+        return None
+    return {"metadata": {"resourceVersion": item["metadata"].get("resourceVersion")}, "by": "us"}
+
+
+def test_a_node_that_was_seen_is_patched_without_another_read() -> None:
+    cluster = Versioned()
+    node_after, changed = seen_by(cluster).patch("gpu-0000", cordon)
+    assert (node_after["by"], changed, cluster.read) == ("us", True, [])
+
+
+def test_what_somebody_did_to_a_node_since_it_was_seen_counts() -> None:
+    cluster = Versioned()
+    made = seen_by(cluster)
+    now = cluster.all_nodes["gpu-0000"]
+    now["spec"]["unschedulable"], now["metadata"]["resourceVersion"] = True, "8"
+    assert made.patch("gpu-0000", cordon) == (now, False) and cluster.read == ["gpu-0000"]
+    now["spec"].pop("unschedulable")
+    assert made.patch("gpu-0000", cordon)[1] is True, "a patch for the newest version"
+
+
+def test_a_node_that_was_seen_with_nothing_to_do_is_read_anew() -> None:
+    cluster = Versioned()
+    made = seen_by(cluster)
+    made.seen["gpu-0000"]["spec"]["unschedulable"] = True
+    assert made.patch("gpu-0000", cordon)[1] is True and cluster.read == ["gpu-0000"]
+
+
+def test_whoever_was_in_the_way_may_be_gone() -> None:
+    cluster = Versioned()
+    made = seen_by(cluster)
+    made.seen["gpu-0000"]["metadata"]["labels"]["busy"] = "true"
+
+    def unless_busy(item: dict) -> dict | None:
+        if "busy" in item["metadata"]["labels"]:
+            raise GpuOpsError("somebody is at work", reason="NodesBusy")
+        return cordon(item)
+
+    assert made.patch("gpu-0000", unless_busy)[1] is True and cluster.read == ["gpu-0000"]
+    cluster.all_nodes["gpu-0000"]["metadata"]["labels"]["busy"] = "true"
+    with pytest.raises(GpuOpsError, match="somebody is at work"):
+        made.patch("gpu-0000", unless_busy)
+
+
+def test_a_patch_for_any_version_is_made_for_the_newest() -> None:
+    cluster = Versioned()
+    made = seen_by(cluster)
+    del made.seen["gpu-0000"]["metadata"]["resourceVersion"]
+    assert made.patch("gpu-0000", cordon)[1] is True and cluster.read == ["gpu-0000"]
+
+
+def test_a_node_that_was_seen_and_is_gone_is_said_to_be_deleted() -> None:
+    cluster = Versioned()
+    made = seen_by(cluster)
+    del cluster.all_nodes["gpu-0000"]
+    with pytest.raises(GpuOpsError, match="Node gpu-0000 was deleted in the meantime"):
+        made.patch("gpu-0000", cordon)
+
+
+def test_a_failure_of_the_api_server_is_not_taken_for_a_change_of_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Versioned()
+
+    def refuse(path: str, body: dict) -> dict:
+        raise away()
+
+    monkeypatch.setattr(cluster, "merge", refuse)
+    with pytest.raises(GpuOpsError, match="Cannot reach"):
+        seen_by(cluster).patch("gpu-0000", cordon)
+    assert cluster.read == []
+
+
+def test_a_node_on_which_no_pod_is_expected_is_asked_about_once_and_not_from_the_cache() -> None:
+    cluster = FakeCluster()
+    made = fleet.Fleet(cluster, options())  # type: ignore[arg-type]
+    assert made.pods_on("gpu-0000", expects_none=True) == [] and cluster.reads == [
+        {"fieldSelector": "spec.nodeName=gpu-0000"}
+    ]
+    assert made.pods_on("gpu-0000") == [] and [query.get("resourceVersion") for query in cluster.reads if query] == [
+        None, "0", None,
+    ]  # fmt: skip

@@ -51,7 +51,7 @@ class FakeFleet:
     def node(self, name: str) -> Json:
         return self.all_nodes[name]
 
-    def pods_on(self, name: str) -> list[Json]:
+    def pods_on(self, name: str, expects_none: bool = False) -> list[Json]:
         self.look()
         return list(self.all_pods[name])
 

@@ -4,7 +4,13 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.action import remove_patch, set_patch, unpaused
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.action import (
+    remove_patch,
+    set_patch,
+    tidied,
+    unpaused,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 from tests.unit.fakes.mig_nodes import mig_sight, seen
 
@@ -26,6 +32,34 @@ def test_the_label_and_the_state_leave_together() -> None:
     assert remove_patch() == {
         "metadata": {"labels": {"nvidia.com/mig.config": None, "nvidia.com/mig.config.state": None}}
     }
+
+
+CONFIG, STATE, NOTE = "nvidia.com/mig.config", "nvidia.com/mig.config.state", "gpuops.nvidia/gpus"
+RELEASED = {"spec": {"unschedulable": None}, "metadata": {"labels": {"a": None}, "annotations": {"b": None}}}
+
+
+def labelled(*labels: str, notes: tuple[str, ...] = ()) -> Json:
+    return {"metadata": {"name": "n", "labels": dict.fromkeys(labels, "x"), "annotations": dict.fromkeys(notes, "8")}}
+
+
+def test_a_node_with_whole_gpus_loses_what_it_no_longer_needs_when_it_is_released() -> None:
+    whole = labelled(CONFIG, STATE, "other", notes=(NOTE, "other"))
+    assert tidied(whole, RELEASED, removes=True) == {
+        "spec": {"unschedulable": None},
+        "metadata": {
+            "labels": {"a": None, CONFIG: None, STATE: None},
+            "annotations": {"b": None, NOTE: None},
+        },
+    }
+    assert tidied(whole, None, removes=False) == {"metadata": {"labels": {}, "annotations": {NOTE: None}}}
+    only_label = {"metadata": {"labels": {CONFIG: None}, "annotations": {}}}
+    assert tidied(labelled(CONFIG), None, removes=True) == only_label
+
+
+def test_a_node_that_has_nothing_to_lose_is_released_as_it_is() -> None:
+    assert tidied(labelled("other"), RELEASED, removes=True) is RELEASED
+    assert tidied(labelled(CONFIG), RELEASED, removes=False) is RELEASED
+    assert tidied(labelled(), None, removes=True) is None
 
 
 def test_a_node_is_stuck_after_the_timeout_without_a_change() -> None:

@@ -106,3 +106,13 @@ def test_nodes_with_the_same_trouble_share_a_sentence() -> None:
 
 def test_a_node_is_halfway_while_a_run_holds_it() -> None:
     assert is_halfway(Sight(held(mig_node()))) and not is_halfway(mig_sight())
+    cordoned, uncordoned = mig_node(), held(mig_node())
+    cordoned["spec"]["unschedulable"], uncordoned["spec"]["unschedulable"] = True, False
+    assert not is_halfway(Sight(cordoned)) and not is_halfway(Sight(uncordoned))
+
+
+def test_a_gpu_that_cannot_be_divided_is_named() -> None:
+    known = planned(mig_sight(**{"nvidia.com/mig.capable": "false", "nvidia.com/gpu.product": "NVIDIA-L4"}))
+    assert known.todo == "refuse" and known.reason.startswith("it has NVIDIA-L4, which cannot be divided")
+    unlabelled = mig_sight(**{"nvidia.com/mig.capable": "false", "nvidia.com/gpu.product": ""})
+    assert planned(unlabelled).reason.startswith("it has an unknown GPU, which cannot be divided")

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.repair import why_stuck
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.repair import stuck, why_stuck
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.steps import decide
 
 from tests.unit.fakes.mig_nodes import LAYOUT, mig_sight, seen
@@ -48,13 +48,13 @@ def test_a_manager_whose_pod_does_not_run_gets_time_to_come_back() -> None:
 @pytest.mark.parametrize("config", [LAYOUT, "other"])
 def test_a_run_that_has_stopped_is_started_again_once(config: str) -> None:
     step = "watch" if config == LAYOUT else "set"
-    stuck = mig_sight(config=config, state="pending", **PAUSED)
-    action = decide(seen(stuck, step, 100.0))
+    stopped = mig_sight(config=config, state="pending", **PAUSED)
+    action = decide(seen(stopped, step, 100.0))
     assert (action.kind, action.step, action.repair) == ("restart", "watch", "restart")
     assert action.patch is not None and action.patch["metadata"]["labels"] == {
         "nvidia.com/mig.config": LAYOUT, "nvidia.com/mig.config.state": None, "nvidia.com/gpu.deploy.dcgm": "true",
     }  # fmt: skip
-    again = decide(seen(stuck, step, 100.0, track={"tried": ("restart",)}))
+    again = decide(seen(stopped, step, 100.0, track={"tried": ("restart",)}))
     assert again.kind == "fail" and not again.is_clean
 
 
@@ -75,6 +75,7 @@ def test_a_failure_says_for_how_long_and_what_to_look_at(
     sight.node["status"]["conditions"] = [{"type": "Ready", "status": "True" if ready else "Unknown"}]
     look = seen(sight, "watch", 120.0, manager=manager, settings={"repair": repairs})
     assert why_stuck(look).startswith("For 120 s ") and said in why_stuck(look)
+    assert (stuck(look) is None) == (not (repairs and ready and manager) or labels.get("state") == "rebooting")
 
 
 def test_without_the_permission_nothing_is_repaired() -> None:

@@ -97,3 +97,22 @@ def test_a_node_without_a_kubelet_is_awaited_before_its_label_is_set() -> None:
     assert decide(seen(sight, "set")).waits_for == "its kubelet, because it is not Ready"
     late = decide(seen(sight, "set", still_s=100.0))
     assert late.kind == "fail" and late.is_clean
+
+
+def test_a_label_that_somebody_else_changed_or_removed_is_named() -> None:
+    changed, removed = (decide(seen(mig_sight(**labels), "watch")) for labels in ({"config": "other"}, {}))
+    assert "it is other." in changed.reason and "it is removed." in removed.reason
+
+
+def test_operands_that_stay_paused_are_a_failure_without_the_permission_to_repair() -> None:
+    paused = {**DONE, "nvidia.com/gpu.deploy.dcgm": "paused-for-mig-change"}
+    action = decide(seen(mig_sight(DEVICES, **paused), "prove", settings={"repair": False}))
+    assert action.kind == "fail" and action.reason.startswith("Operands are paused: ")
+    assert action.reason.endswith("Set repair: true.")
+
+
+def test_a_run_for_another_layout_that_stands_still_is_a_failure_without_the_permission_to_repair() -> None:
+    other = mig_sight(config="other", state="pending")
+    assert decide(seen(other, "set", 1000.0)).kind == "restart"
+    action = decide(seen(other, "set", 1000.0, settings={"repair": False}))
+    assert action.kind == "fail" and action.reason

@@ -184,3 +184,14 @@ def test_only_labels_of_others_are_refused() -> None:
     assign.refuse_foreign(["gpu-0000", "gpu-0001"], fleet, lambda key: key == "ours")
     with pytest.raises(GpuOpsError, match=r"of gpu-0002 \(theirs\)"):
         assign.refuse_foreign(fleet, fleet, lambda key: key == "ours")
+
+
+def test_two_configurations_of_one_name_are_refused() -> None:
+    with pytest.raises(GpuOpsError, match="configs has two configurations with the name x"):
+        assign.choices_of([made("x"), made("y"), made("x")])
+
+
+def test_an_older_device_plugin_minds_neither_mps_nor_the_flag_alone() -> None:
+    spec = {"devicePlugin": {"version": "v0.19.3"}}
+    for options in ({"strategy": "mps"}, {"fail_requests_greater_than_one": False}):
+        assign.refuse_impossible({"gpu-0000": configuration(**options)}, {"gpu-0000": node()}, spec)

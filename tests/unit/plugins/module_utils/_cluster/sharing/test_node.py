@@ -108,3 +108,9 @@ def test_a_change_interrupts_pods_by_mps_or_by_too_few_shares(
 ) -> None:
     why = node.interruption(found, wanted, held)
     assert said in why and bool(said) == bool(why)
+
+
+def test_a_resource_that_is_not_offered_at_all_counts_as_none() -> None:
+    found = seen({GPU: 32}, replicas=4, sharing_strategy="time-slicing", product="H100-SHARED")
+    del found["status"]["allocatable"][GPU]
+    assert "offers 0 of nvidia.com/gpu instead of 32" in node.missing(found, FOUR)

@@ -79,3 +79,16 @@ def test_the_report_counts_and_the_failure_names() -> None:
         "gpu-0001: it is bad. Not begun: gpu-0000. Run it again; it does not repeat what is done."
     )
     assert plan.failure(found, "Too many failed.").msg.startswith("Too many failed. Not begun: gpu-0000.")
+
+
+def test_a_result_names_the_configuration_that_a_node_gets() -> None:
+    shared, plain, removed = (changes(*wanted)[0].as_result() for wanted in ((FOUR, "k"), (FOUR, None), (None, None)))
+    assert (shared["configuration"], shared["key"], shared["strategy"]) == ("x", "k", "time-slicing")
+    assert (plain["configuration"], plain["strategy"]) == ("", "time-slicing")
+    assert (removed["configuration"], removed["strategy"]) == ("", "")
+
+
+def test_one_pod_keeps_its_devices() -> None:
+    quiet = changes(FOUR)
+    plan.find_interruptions(quiet, {"gpu-0000": node()}, [GpuPod("a", "p", "gpu-0000", {GPU: 1})])
+    assert plan.permit(quiet, False, False)[0].startswith("1 GPU pod on gpu-0000 (a/p) keeps its devices.")
