@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The commands ``python -m lab hosts`` and ``python -m lab vm``."""
+"""The commands ``python -m lab hosts``, ``python -m lab vm`` and ``python -m lab browser``."""
 
 from __future__ import annotations
 
@@ -59,8 +59,13 @@ def add_vm_commands(commands: t.Any) -> None:
     _tools_command(commands, "vm")
 
 
+def add_browser_commands(commands: t.Any) -> None:
+    """Add the commands of ``python -m lab browser``."""
+    _tools_command(commands, "browser")
+
+
 def _tools_command(commands: t.Any, kind: packages.Kind) -> None:
-    summary = "Install the Debian packages that such hosts need, or print what is missing if this is not possible."
+    summary = "Install the Debian packages that this needs, or print what is missing if this is not possible."
     commands.add_parser("tools", help=summary, description=summary).set_defaults(run=_tools, kind=kind)
 
 

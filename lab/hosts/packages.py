@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The Debian packages that simulated hosts need on the machine, and their installation."""
+"""The Debian packages that simulated hosts and the tests of pages need on the machine, and their installation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typing as t
 
 from lab.errors import UnavailableError
 
-Kind = t.Literal["containers", "vm"]
+Kind = t.Literal["containers", "vm", "browser"]
 
 # Each command, and the package that provides it.
 NEEDED: dict[Kind, dict[str, str]] = {
@@ -34,9 +34,19 @@ NEEDED: dict[Kind, dict[str, str]] = {
         "sfdisk": "fdisk",
         "ssh": "openssh-client",
     },
+    "browser": {"chromium": "chromium"},
 }
 # Packages without a command: a file, and the package that provides it.
-FILES: dict[Kind, dict[str, str]] = {"containers": {}, "vm": {"/usr/share/seabios/bios-256k.bin": "seabios"}}
+FILES: dict[Kind, dict[str, str]] = {
+    "containers": {},
+    "vm": {"/usr/share/seabios/bios-256k.bin": "seabios"},
+    "browser": {"/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf": "fonts-dejavu-core"},
+}
+WHO: dict[Kind, str] = {
+    "containers": "Simulated hosts (containers)",
+    "vm": "Simulated hosts (vm)",
+    "browser": "Tests in a browser",
+}
 COMMANDS_OUTSIDE_PATH = ("/usr/lib/podman", "/usr/sbin", "/sbin")
 
 
@@ -48,9 +58,9 @@ def missing(kind: Kind) -> list[str]:
 
 
 def require(kind: Kind) -> None:
-    """Raise UnavailableError, with the reason in one sentence, if such hosts cannot run on this machine now."""
+    """Raise UnavailableError, with the reason in one sentence, if this cannot run on this machine now."""
     if sys.platform != "linux" or os.uname().machine != "x86_64":
-        raise UnavailableError(f"Simulated hosts need x86-64 Linux; this is {os.uname().machine} {sys.platform}.")
+        raise UnavailableError(f"{WHO[kind]} need x86-64 Linux; this is {os.uname().machine} {sys.platform}.")
     if kind == "containers" and os.geteuid() != 0:
         raise UnavailableError(
             "Container hosts need root: podman starts systemd in them and mounts simulated files over /proc and /sys."
@@ -58,7 +68,7 @@ def require(kind: Kind) -> None:
     packages = ", ".join(missing(kind))
     if packages:
         raise UnavailableError(
-            f"Simulated hosts ({kind}) need Debian packages. Run `make host-tools` as root to install {packages}."
+            f"{WHO[kind]} need Debian packages. Run `make host-tools` as root to install {packages}."
         )
 
 
@@ -78,4 +88,4 @@ def _apt_get(*arguments: str) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-        raise UnavailableError(f"Simulated hosts need Debian packages, and apt-get {arguments[0]} failed: {last}")
+        raise UnavailableError(f"Debian packages are missing, and apt-get {arguments[0]} failed: {last}")

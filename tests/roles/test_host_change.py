@@ -29,11 +29,9 @@ from tests.support.plays import Plays
 STAGE = ["Note how far the change has come", "Create the folder for the record", "Write the record"]
 TASKS = [
     "Gather the facts of the host",
-    "Read what an earlier run has recorded",
-    "Note what identifies the host in a cluster",
+    "Note what identifies the host in a cluster, and what an earlier run has recorded",
     "Find the node of the host",
     "Decide what to do",
-    "Note what is to be done",
     "Group the hosts that are to be changed",
     "Gather what the host has now",
     "Note what the host has now",

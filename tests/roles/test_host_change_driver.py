@@ -142,7 +142,8 @@ def together(*calls: t.Callable[[], None]) -> None:
             done.result()
 
 
-@pytest.mark.parametrize("often", [False, pytest.param(True, marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("often", [False, True])
 def test_changes_that_are_killed_on_the_way_there_and_back(cluster: Lab, tmp_path: Path, often: bool) -> None:
     """On one host only the new driver is broken, on the other the former one, too. Repaired, both get the new one."""
     with running_containers("back", {"debian": 2}) as hosts:

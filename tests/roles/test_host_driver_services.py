@@ -82,6 +82,26 @@ def test_an_upgrade_of_el_leaves_driver_and_companions_at_their_version(plays: P
     assert "nvidia-imex " in unlocked and "590.44.01" in unlocked
 
 
+@pytest.mark.deep
+def test_the_key_of_a_repository_of_dnf_is_a_url_or_a_text(plays: Plays) -> None:
+    """The key is no real one: the driver is installed already, so that no package is checked with it."""
+    host, [repository] = plays.host("rhel"), DRIVER["host_driver_repositories"]
+    stored, repo = "/etc/pki/rpm-gpg/gpuops-nvidia.asc", "/etc/yum.repos.d/gpuops-nvidia.repo"
+    text = "-----BEGIN PGP PUBLIC KEY BLOCK-----\nof a {}\n-----END PGP PUBLIC KEY BLOCK-----\n"
+    host.shell(f"echo '{text.format('url').strip()}' > /srv/nvidia.pub")
+    try:
+        for origin, key in (("url", "file:///srv/nvidia.pub"), ("text", text.format("text"))):
+            keyed = {**SERVED, "host_driver_repositories": [{**repository, "key": key}]}
+            run = plays.run("host_driver", limit=host.name, **keyed)
+            assert run.status == 0, run.output
+            assert host.read(stored).strip() == text.format(origin).strip()
+            assert "gpgcheck = 1" in host.read(repo) and f"gpgkey = file://{stored}" in host.read(repo)
+            assert plays.run("host_driver", limit=host.name, **keyed).changed == 0
+    finally:
+        plays.run("host_driver", limit=host.name, **SERVED)
+    assert "gpgcheck = 0" in host.read(repo)
+
+
 def test_imex_is_left_to_compute_domains_or_runs_on_the_host(plays: Plays) -> None:
     host = plays.host("rhel")
     assert enabled(host, IMEX) == "masked" and host.read("/var/lib/gpuops/masked_units").split() == [IMEX]
@@ -122,6 +142,23 @@ def test_the_runtime_is_configured_as_the_check_has_shown(plays: Plays) -> None:
     done = plays.run("host_driver/services", limit=host.name, **PERMITTED)
     assert done.status == 0 and "runtimes.nvidia" in host.read(config), done.output
     assert plays.run("host_driver/services", limit=host.name, **SERVED).changed == 0
+
+
+def test_what_is_as_it_should_be_is_left_alone_and_what_is_not_is_repaired(plays: Plays) -> None:
+    """The whole role, which looks at the services only as far as the host's facts say that something is missing."""
+    host = plays.host("ubuntu")
+    dropin = "/etc/systemd/system/nvidia-persistenced.service.d/gpuops.conf"
+    damages = {
+        f"systemctl disable --now {FABRIC_MANAGER}": lambda: drivers.unit_state(host, FABRIC_MANAGER) == "active",
+        f"echo >> {dropin}": lambda: not host.read(dropin).endswith("\n\n"),
+    }
+    for damage, repaired in damages.items():
+        settled = plays.run("host_driver", limit=host.name, **SERVED)
+        assert (settled.status, settled.changed) == (0, 0), settled.output
+        assert "Enable and start the services" not in settled.output
+        host.shell(damage)
+        run = plays.run("host_driver", limit=host.name, **SERVED)
+        assert run.status == 0 and run.changed > 0 and repaired(), run.output
 
 
 def test_without_persistence_nothing_of_ours_is_left_of_the_daemon(plays: Plays) -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lab.hosts.containers.hosts import ContainerHost
 from tests.support.changes import record_of
 from tests.support.hosts import running_containers
@@ -47,6 +49,7 @@ def offer(host: ContainerHost, *names: str) -> None:
     host.shell(PACKAGE.replace("NAMES", " ".join(f"{name}-{NEW}" for name in names)).replace("NEW", NEW))
 
 
+@pytest.mark.deep
 def test_a_kernel_that_does_not_come_up_is_given_up_again(tmp_path: Path) -> None:
     with running_containers("kernel", {"debian": 1}) as hosts:
         plays = Plays(hosts, tmp_path)

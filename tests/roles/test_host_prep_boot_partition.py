@@ -55,7 +55,7 @@ def free(host: ContainerHost) -> None:
     host.run("rm", "-f", "/boot/vmlinuz-old")
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("flavour", ["debian", pytest.param("rhel", marks=pytest.mark.deep)])
 def test_an_initramfs_that_turns_out_too_large(plays: Plays, flavour: str) -> None:
     """There is space for an initramfs of the old size. The new one is larger and fills up the disk."""
     host = plays.host(flavour)
@@ -83,7 +83,7 @@ def test_an_initramfs_that_turns_out_too_large(plays: Plays, flavour: str) -> No
     host.shell(f"rm {path} /srv/large")
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("flavour", ["debian", pytest.param("rhel", marks=pytest.mark.deep)])
 def test_a_boot_file_system_that_cannot_be_written(plays: Plays, flavour: str) -> None:
     """While /boot is full or read-only, the role changes nothing, neither for an initramfs nor for kernel arguments."""
     host = plays.host(flavour)

@@ -52,7 +52,9 @@ class Child:
         """Return what the child has written by ``deadline`` (of the monotonic clock)."""
         text = b""
         ended = False
-        while not ended and select.select([self._reader], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        pipe = select.poll()  # select() refuses descriptors above 1023
+        pipe.register(self._reader, select.POLLIN)
+        while not ended and pipe.poll(max(0.0, deadline - time.monotonic()) * 1000):
             chunk = os.read(self._reader, 65536)
             text += chunk
             ended = not chunk

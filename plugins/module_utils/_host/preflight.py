@@ -20,10 +20,10 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Finding, Level, as_result, worst_first
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import systems
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import other_drivers
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.xid import messages
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from ansible_collections.gpuops.nvidia.plugins.module_utils._xid import messages
 
 GIB = 2**30
 
@@ -96,11 +96,10 @@ def check(host: Host, options: t.Mapping[str, t.Any]) -> Json:
 
 def inspect(host: Host, options: t.Mapping[str, t.Any]) -> Subject:
     """Observe what the facts do not contain."""
-    pairs = re.findall(r"^(\w+)=[\"']?(.*?)[\"']?$", host.read("/etc/os-release") or "", re.MULTILINE)
     clock = host.run(["timedatectl", "show", "--property=NTPSynchronized", "--value"])
     return Subject(
         facts=options["facts"],
-        os_release=dict(pairs),
+        os_release=systems.os_release(host),
         machine=host.machine(),
         free={space.folder: host.free_bytes(space.folder) for space in SPACES if host.exists(space.folder)},
         clock=clock.stdout.strip() == "yes" if clock.ok else None,

@@ -4,11 +4,19 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The operating systems that the host wing supports: those that a test or a recorded host stands for."""
+"""The host's operating system, and those that the host wing supports: what a test or a recorded host stands for."""
 
 from __future__ import annotations
 
+import re
 import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_if
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+
+_OS_RELEASE = "/etc/os-release"
+_FAMILIES = {"debian": "debian", "ubuntu": "debian", "rhel": "redhat", "fedora": "redhat", "centos": "redhat"}
+"""Values of ID and ID_LIKE in os-release, each with the family whose package manager the system has."""
 
 _RED_HAT = ("rhel", "rocky", "almalinux", "ol", "centos")
 _VERSIONS: dict[str, tuple[str, ...]] = {
@@ -37,3 +45,24 @@ def refusal(os_release: t.Mapping[str, str]) -> str:
         return ""
     name = f"{system or 'an unknown system'} {version}".strip()
     return f"This collection is not tested on {name}, so that it does not change such a host."
+
+
+def os_release(host: Host) -> dict[str, str]:
+    """Return the values in os-release, which os-release(5) describes."""
+    text = host.read(_OS_RELEASE) or ""
+    return dict(re.findall(r"^(\w+)=[\"']?(.*?)[\"']?$", text, re.MULTILINE))
+
+
+def system(host: Host) -> Section:
+    """Return the host's operating system, and the family that it belongs to."""
+    found = os_release(host)
+    # ID_LIKE has the nearest relative first.
+    ids = [found.get("ID", ""), *found.get("ID_LIKE", "").split()]
+    facts = {
+        "id": found.get("ID") or None,
+        "version": found.get("VERSION_ID") or None,
+        "family": next((_FAMILIES[name] for name in ids if name in _FAMILIES), None),
+    }
+    reasons = dict.fromkeys(facts, f"{_OS_RELEASE} does not say it")
+    reasons["family"] = "It is neither of Debian's family nor of Red Hat's"
+    return Section(facts, {name: known_if(value, _OS_RELEASE, reasons[name]) for name, value in facts.items()})

@@ -19,10 +19,12 @@ import time
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import systems
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import (
     boot_entries,
     driver,
     kernel,
+    kernel_log,
     memory,
     node,
     nvidia_packages,
@@ -37,20 +39,22 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus imp
     fabric,
     merge,
     mig,
+    nics,
     nvml,
     pci,
     smi,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import DriverReport
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_if
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.xid import kernel_log
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 # Each subset and the top-level facts that it returns.
 SUBSETS: dict[str, tuple[str, ...]] = {
+    "system": ("system",),
     "pci": ("gpus", "nvswitches", "fabric"),
     "gpus": ("gpus", "nvswitches", "fabric"),
+    "nics": ("nics",),
     "driver": ("driver",),
     "nouveau": ("nouveau",),
     "initramfs": ("nouveau",),
@@ -64,9 +68,10 @@ SUBSETS: dict[str, tuple[str, ...]] = {
     "hugepages": ("hugepages",),
     "numa": ("numa",),
     "node": ("node",),
+    "files": ("files",),
     "reboot": ("reboot",),
 }
-MINIMUM = frozenset({"pci", "driver", "nouveau", "kernel"})
+MINIMUM = frozenset({"system", "pci", "driver", "nouveau", "kernel"})
 ONLY_BY_NAME = frozenset({"initramfs"})
 """Subsets that ``all`` leaves out because they take seconds."""
 
@@ -186,6 +191,11 @@ class Gatherer:
         return second if second.gpus else dataclasses.replace(report, reason=f"{report.reason}; {second.reason}")
 
     @functools.cached_property
+    def system(self) -> Section:
+        """The operating system."""
+        return systems.system(self._host)
+
+    @functools.cached_property
     def gpus(self) -> Section:
         """GPUs."""
         return merge.gpus(self._inventory, self._report)
@@ -199,6 +209,11 @@ class Gatherer:
     def fabric(self) -> Section:
         """The fabric of the GPUs."""
         return fabric.fabric(self.gpus, self.nvswitches)
+
+    @functools.cached_property
+    def nics(self) -> Section:
+        """Network adapters."""
+        return nics.nics(self._host)
 
     @functools.cached_property
     def driver(self) -> Section:
@@ -269,6 +284,11 @@ class Gatherer:
     def node(self) -> Section:
         """The host as a node of a cluster."""
         return node.node(self._host)
+
+    @functools.cached_property
+    def files(self) -> Section:
+        """The files that say how far the roles of this collection have come."""
+        return services.files(self._host)
 
     @functools.cached_property
     def reboot(self) -> Section:

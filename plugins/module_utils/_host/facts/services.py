@@ -4,13 +4,21 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""NVIDIA's services on the host: their packages, whether they run, and whether their version is the driver's."""
+"""NVIDIA's services on the host: their packages, whether they run, and whether their version is the driver's.
+
+And the files from which the roles tell what they have set up there.
+"""
 
 from __future__ import annotations
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import software
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import SERVICES
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from, unknown
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import (
+    Section,
+    known_from,
+    known_if,
+    unknown,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 
 SERVICE_UNITS = tuple(service.unit for service in SERVICES.values())
@@ -20,6 +28,15 @@ _PROCESSES = {"nvlsm": "nvlsm"}
 # NVLSM's versions have nothing to do with the driver's. The persistence daemon works with every driver, and Debian's is
 # older than its driver.
 _OWN_VERSIONS = ("nvlsm", "persistenced")
+ROLE_FILES = {
+    "change": "/var/lib/gpuops/change.json",
+    "masked_units": "/var/lib/gpuops/masked_units",
+    # On all systems, /lib/systemd has the units of packages, also where it leads to /usr/lib/systemd.
+    "persistenced_unit": "/lib/systemd/system/nvidia-persistenced.service",
+    "persistenced_dropin": "/etc/systemd/system/nvidia-persistenced.service.d/gpuops.conf",
+    "imex_nodes": "/etc/nvidia-imex/nodes_config.cfg",
+}
+"""The records of the roles ``host_change`` and ``host_driver``, and the files that ``host_driver`` sets up."""
 _ENABLED = ("enabled", "enabled-runtime", "static", "generated")
 
 
@@ -40,6 +57,17 @@ def services(host: Host, packages: Output, units: Output, driver_version: str | 
         }
         sources[name] = unknown(reason) if reason else known_from("systemd, packages")
     return Section(facts, sources)
+
+
+def files(host: Host) -> Section:
+    """Return the text of each file of the roles, or None for one that is absent or that cannot be read.
+
+    It is the whole text: a line too many is a difference to what a role writes.
+    """
+    found = {name: host.read_bytes(path) for name, path in ROLE_FILES.items()}
+    facts = {name: None if text is None else text.decode(errors="replace") for name, text in found.items()}
+    reason = "{} does not exist, or cannot be read"
+    return Section(facts, {name: known_if(facts[name], path, reason.format(path)) for name, path in ROLE_FILES.items()})
 
 
 def _matches_driver(name: str, version: str | None, driver_version: str | None) -> bool | None:

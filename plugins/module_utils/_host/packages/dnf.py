@@ -191,8 +191,11 @@ class Dnf(Family):
 
     def streams(self) -> catalog.Streams:
         """Return the streams of NVIDIA's module. A repository without modules, as for EL 10, has none."""
-        listing = self.host.run(["dnf", "--quiet", "module", "list", catalog.MODULE], _QUERY_TIMEOUT_S)
-        return dnf_output.streams(listing.stdout, self.host.read(STATE))
+        return dnf_output.streams(self._module_list, self.host.read(STATE))
+
+    @functools.cached_property
+    def _module_list(self) -> str:
+        return self.host.run(["dnf", "--quiet", "module", "list", catalog.MODULE], _QUERY_TIMEOUT_S).stdout
 
     def _assert_possible(
         self, request: Request, layout: Layout, observed: Observed, streams: catalog.Streams, running: str
@@ -310,7 +313,7 @@ class Dnf(Family):
             self.host.write(STATE, f"{state}\n")
 
     def _forget(self) -> None:
-        for name in ("_available", "_modular"):
+        for name in ("_available", "_module_list", "_modular"):
             self.__dict__.pop(name, None)
 
     def _asked(self, command: list[str], problem: str) -> Output:

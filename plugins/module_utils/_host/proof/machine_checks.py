@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.xid import messages
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof.subject import (
     Findings,
     Subject,
@@ -19,6 +18,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof.subject 
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from ansible_collections.gpuops.nvidia.plugins.module_utils._xid import messages
 
 _SEE_THE_LOG = "Read why in the kernel log (dmesg | grep NVRM)"
 

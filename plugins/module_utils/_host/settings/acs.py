@@ -36,7 +36,7 @@ def set_acs(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> Jso
     if changed and not check_mode:
         _apply(host, differing, text, wanted)
     after = {**now, **differing} if check_mode else acs.bridges(host)
-    diff = [_diff(RULE, text, wanted), _diff("bridges", _shown(now), _shown(after))]
+    diff = [_diff(RULE, text, wanted), _diff("bridges", _lines(now), _lines(after))]
     return {"changed": changed, "bridges": _shown(after), "diff": diff}
 
 
@@ -103,5 +103,9 @@ def _shown(registers: Registers) -> list[Json]:
     return [{"address": address, "control": f"{value:04x}"} for address, value in registers.items()]
 
 
-def _diff(header: str, before: t.Any, after: t.Any) -> Json:
+def _lines(registers: Registers) -> str:
+    return "".join(f"{address}: {value:04x}\n" for address, value in registers.items())
+
+
+def _diff(header: str, before: str, after: str) -> Json:
     return {"before": before, "after": after, "before_header": header, "after_header": header}

@@ -12,17 +12,6 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-# NVML's names, in the order of its numbers.
-RECOVERY_ACTIONS = (
-    "NONE",
-    "GPU_RESET",
-    "NODE_REBOOT",
-    "DRAIN_P2P",
-    "DRAIN_AND_RESET",
-    "RECOVER_IMEX_DOMAIN",
-    "BUS_RESET",
-    "SYSTEM_REBOOT",
-)
 # What nvidia-smi says instead of NVML's names.
 _ACTIONS_IN_TEXT = {"RESET": "GPU_RESET", "REBOOT": "NODE_REBOOT"}
 
@@ -46,11 +35,6 @@ _CONFIGURATIONS = (
     "invalid location",
     "invalid GPU state",
 )
-
-
-def recovery_action(number: int) -> str | None:
-    """Return NVML's name of what the driver recommends to do about a GPU."""
-    return RECOVERY_ACTIONS[number] if number < len(RECOVERY_ACTIONS) else f"UNKNOWN_{number}"
 
 
 def recovery_action_of_text(text: str | None) -> str | None:

@@ -17,7 +17,17 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-_PCI_FIELDS = ("pci_address", "device_id", "name", "numa_node", "iommu_group", "bound_driver", "lost", "reason")
+_PCI_FIELDS = (
+    "pci_address",
+    "device_id",
+    "name",
+    "bar1_mib",
+    "numa_node",
+    "iommu_group",
+    "bound_driver",
+    "lost",
+    "reason",
+)
 _SHARED_FIELDS = ("architecture", "pcie")
 
 

@@ -19,8 +19,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.dri
     DriverReport,
     GpuReport,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import normal_address
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from ansible_collections.gpuops.nvidia.plugins.module_utils._xid import recovery
+from ansible_collections.gpuops.nvidia.plugins.module_utils._xid.address import normal_address
 
 try:
     # Only the child imports it, while the parent does other work.
@@ -145,6 +146,16 @@ def _pcie(nvml: t.Any, handle: t.Any) -> dict[str, int | None]:
     }
 
 
+def _clocks(nvml: t.Any, handle: t.Any) -> dict[str, int | None]:
+    graphics, memory = nvml.NVML_CLOCK_GRAPHICS, nvml.NVML_CLOCK_MEM
+    return {
+        "graphics_max": nvml.nvmlDeviceGetMaxClockInfo(handle, graphics),
+        "memory_max": _optional(nvml, nvml.nvmlDeviceGetMaxClockInfo, handle, memory),
+        "graphics_application": _optional(nvml, nvml.nvmlDeviceGetApplicationsClock, handle, graphics),
+        "memory_application": _optional(nvml, nvml.nvmlDeviceGetApplicationsClock, handle, memory),
+    }
+
+
 def _ecc(nvml: t.Any, handle: t.Any) -> Json:
     enabled, pending = nvml.nvmlDeviceGetEccMode(handle)
 
@@ -188,7 +199,7 @@ def _recovery_action(nvml: t.Any, handle: t.Any) -> str | None:
     (field,) = nvml.nvmlDeviceGetFieldValues(handle, [_RECOVERY_ACTION])
     if field.nvmlReturn != nvml.NVML_SUCCESS:
         raise nvml.NVMLError(field.nvmlReturn)
-    return health.recovery_action(field.value.uiVal)
+    return recovery.recovery_action(field.value.uiVal)
 
 
 def _peer_type(nvml: t.Any, handle: t.Any) -> str | None:
@@ -284,6 +295,7 @@ QUESTIONS: dict[str, t.Callable[[t.Any, t.Any], t.Any]] = {
     "memory_mib": lambda nvml, handle: nvml.nvmlDeviceGetMemoryInfo(handle).total // _MEBIBYTE,
     "power_w": lambda nvml, handle: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
     "power_limit_w": lambda nvml, handle: nvml.nvmlDeviceGetPowerManagementLimit(handle) / 1000,
+    "clocks": _clocks,
     "persistence_mode": lambda nvml, handle: bool(nvml.nvmlDeviceGetPersistenceMode(handle)),
     "vbios": lambda nvml, handle: _string(nvml.nvmlDeviceGetVbiosVersion(handle)),
     "inforom": lambda nvml, handle: _string(nvml.nvmlDeviceGetInforomImageVersion(handle)),

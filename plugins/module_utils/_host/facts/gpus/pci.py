@@ -47,6 +47,13 @@ _GENERATION_OF_SPEED = {
 }
 _NO_ANSWER = b"\xff\xff\xff\xff"
 
+# Of the lines in a device's file resource, the first ones are its base address registers (BARs).
+_RESOURCE = re.compile(r"^0x([0-9a-f]{1,16}) 0x([0-9a-f]{1,16}) 0x([0-9a-f]{1,16})$", re.MULTILINE)
+_BARS = 6
+_IS_MEMORY, _IS_UNSET = 0x200, 0x20000000
+"""Flags of a resource: IORESOURCE_MEM and IORESOURCE_UNSET in Linux's include/linux/ioport.h."""
+_MEBIBYTE = 1024 * 1024
+
 
 @dataclasses.dataclass(frozen=True)
 class Device:
@@ -60,6 +67,7 @@ class Device:
     name: str | None
     architecture: str | None
     pcie: dict[str, int | None]
+    bar1_mib: int | None
     numa_node: int | None
     iommu_group: int | None
     driver: str | None
@@ -73,18 +81,6 @@ class Inventory:
     gpus: list[Device]
     switches: list[Device]
     readable: bool
-
-
-def normal_address(address: str) -> str:
-    """Return a PCI address as sysfs writes it.
-
-    NVML and nvidia-smi write a domain of eight digits, and the kernel log often omits the function.
-    """
-    match = re.fullmatch(r"(?:([0-9a-f]+):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?", address.strip().lower())
-    if match is None:
-        return address
-    domain, bus, device, function = match.groups()
-    return f"{int(domain or '0', 16):04x}:{bus}:{device}.{function or 0}"
 
 
 def generation(speed: str | None) -> int | None:
@@ -138,6 +134,7 @@ def _device(host: Host, address: str) -> Device:
             "width": _width(host.read(f"{folder}/current_link_width")),
             "width_max": _width(host.read(f"{folder}/max_link_width")),
         },
+        bar1_mib=bar1_mib(host.read(f"{folder}/resource") or ""),
         # On a machine with one node, the kernel writes -1.
         numa_node=whole_number(host.read(f"{folder}/numa_node")),
         iommu_group=whole_number(host.link_name(f"{folder}/iommu_group")),
@@ -157,6 +154,20 @@ def _width(text: str | None) -> int | None:
     return number if number in (1, 2, 4, 8, 12, 16, 32) else None
 
 
+def bar1_mib(resource: str) -> int | None:
+    """Return the size of the window to a GPU's memory, which NVIDIA calls BAR1, from the device's file ``resource``.
+
+    It is the largest window: the others have 16 and 32 MiB. Its number differs, since on newer GPUs the first one takes
+    two registers. A window to which the firmware gave no addresses counts as none.
+    """
+    sizes = [0]
+    for line in _RESOURCE.findall(resource)[:_BARS]:
+        start, end, flags = (int(number, 16) for number in line)
+        if flags & _IS_MEMORY and not flags & _IS_UNSET:
+            sizes.append(end - start + 1)
+    return max(sizes) // _MEBIBYTE or None
+
+
 def gpu_facts(device: Device) -> Json:
     """Return the facts of a GPU that are known without a driver."""
     return {
@@ -165,6 +176,7 @@ def gpu_facts(device: Device) -> Json:
         "name": device.name,
         "architecture": device.architecture,
         "pcie": dict(device.pcie),
+        "bar1_mib": device.bar1_mib,
         "numa_node": device.numa_node,
         "iommu_group": device.iommu_group,
         "bound_driver": device.driver,

@@ -20,9 +20,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.dri
     DriverReport,
     GpuReport,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import normal_address
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from ansible_collections.gpuops.nvidia.plugins.module_utils._xid.address import normal_address
 
 _NOT_SUPPORTED = "nvidia-smi says N/A"
 # Driver versions differ in these names. The newest comes first.
@@ -105,6 +105,7 @@ def _gpu(gpu: ET.Element) -> GpuReport:
         "memory_mib": _whole(gpu, "fb_memory_usage/total"),
         "power_w": _first(_decimal(gpu, path) for path in _POWER),
         "power_limit_w": _first(_decimal(gpu, path) for path in _POWER_LIMIT),
+        "clocks": _clocks(gpu),
         "persistence_mode": _flag(gpu, "persistence_mode"),
         "vbios": _text(gpu, "vbios_version"),
         "inforom": _text(gpu, "inforom_version/img_version"),
@@ -157,6 +158,16 @@ def _pcie(gpu: ET.Element) -> dict[str, int | None] | None:
         "generation_host": _whole(gpu, f"{link}/pcie_gen/max_link_gen"),
         "width": _whole(gpu, f"{link}/link_widths/current_link_width"),
         "width_max": _whole(gpu, f"{link}/link_widths/max_link_width"),
+    }
+    return values if any(values.values()) else None
+
+
+def _clocks(gpu: ET.Element) -> dict[str, int | None] | None:
+    values = {
+        "graphics_max": _whole(gpu, "max_clocks/graphics_clock"),
+        "memory_max": _whole(gpu, "max_clocks/mem_clock"),
+        "graphics_application": _whole(gpu, "applications_clocks/graphics_clock"),
+        "memory_application": _whole(gpu, "applications_clocks/mem_clock"),
     }
     return values if any(values.values()) else None
 

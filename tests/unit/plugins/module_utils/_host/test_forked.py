@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import time
 import typing as t
 
+import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.forked import Answer, Child
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -43,3 +46,15 @@ def test_a_child_that_crashes_says_by_which_signal() -> None:
 
 def test_an_incomplete_last_line_is_no_message() -> None:
     assert Answer('{"a": 1}\n{"b', timed_out=True, signal_number=0).messages() == [{"a": 1}]
+
+
+def test_a_process_with_many_open_files_reads_its_child() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2000:
+        pytest.skip(f"A process may open only {hard} files here.")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
+    with contextlib.ExitStack() as files:
+        files.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        while files.enter_context(open(os.devnull)).fileno() < 1100:  # select() ends at 1023
+            pass
+        assert Child(lambda: iter([{"gpu": 1}])).read(deadline(10)).messages() == [{"gpu": 1}]

@@ -27,7 +27,9 @@ def test_the_selected_subsets_are_those_that_the_code_of_setup_selects(length: i
 
 
 def test_an_unknown_subset_is_an_error() -> None:
-    with pytest.raises(GpuOpsError, match=r"There is no subset gpu, cpu\. gather_subset accepts all, min, pci,"):
+    with pytest.raises(
+        GpuOpsError, match=r"There is no subset gpu, cpu\. gather_subset accepts all, min, system, pci,"
+    ):
         gather.select_subsets(["gpu", "all", "cpu"])
 
 

@@ -6,7 +6,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.services import services
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.services import (
+    ROLE_FILES,
+    files,
+    services,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
 from lab.nvml.tree import write
@@ -66,3 +70,14 @@ def test_services_of_rocky_with_another_driver_and_without_systemd(tmp_path: Pat
 def test_nvlsm_is_active_if_the_fabric_manager_has_started_it(tmp_path: Path) -> None:
     write(tmp_path / "proc/512/comm", "nvlsm\n")
     assert services(FakeHost(tmp_path), Output(RPM), Output(UNITS), None).facts["nvlsm"]["active"] is True
+
+
+def test_the_files_of_the_roles_are_whole_texts_or_null(tmp_path: Path) -> None:
+    write(tmp_path / ROLE_FILES["imex_nodes"][1:], "10.0.0.1\n10.0.0.2\n\n")
+    section = files(FakeHost(tmp_path))
+    assert section.facts == {**dict.fromkeys(ROLE_FILES), "imex_nodes": "10.0.0.1\n10.0.0.2\n\n"}
+    assert section.sources["imex_nodes"] == {"source": "/etc/nvidia-imex/nodes_config.cfg", "reason": None}
+    assert section.sources["change"] == {
+        "source": None,
+        "reason": "/var/lib/gpuops/change.json does not exist, or cannot be read",
+    }

@@ -8,7 +8,6 @@ import dataclasses
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.xid import messages
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof.machine_checks import (
     check_driver,
     check_errors,
@@ -16,6 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof.machine_
     check_nvswitches,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof.subject import Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._xid import messages
 
 from tests.unit.plugins.module_utils._host.proof.test_subject import BEFORE, FACTS, subject
 

@@ -54,7 +54,7 @@ def test_turned_off_with_the_real_path_of_setpci_and_given_back(host: FakeHost) 
         f'{MATCH}, RUN+="/usr/bin/setpci -s %k ECAP_ACS+0x6.w=0000"',
     ]
     assert host.ran == [["setpci", "-s", "0000:00:01.0", "ECAP_ACS+0x6.w=0000"]]
-    assert done["diff"][1]["before"][0] == {"address": "0000:00:01.0", "control": "001d"}
+    assert done["diff"][1]["before"].splitlines()[0] == "0000:00:01.0: 001d"
 
     back = four_steps(host, "absent")
     assert back["changed"] and registers(back) == ["001d", "0000"]

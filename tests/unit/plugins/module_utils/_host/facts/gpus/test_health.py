@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import health
+from ansible_collections.gpuops.nvidia.plugins.module_utils._xid import recovery
 
 
 def test_actions_in_nvidia_smis_words_and_in_nvmls_numbers_have_the_same_names() -> None:
     names = ["None", "Reset", "Reboot", "Drain P2P", "Drain and Reset"]
     assert [health.recovery_action_of_text(name) for name in names] == [
-        health.recovery_action(number) for number in range(5)
+        recovery.recovery_action(number) for number in range(5)
     ]
     assert health.recovery_action_of_text(None) is None
 
@@ -20,11 +21,6 @@ def test_the_same_verdict_from_a_mask_and_from_texts() -> None:
     texts = {"bandwidth": "Full", "route_unhealthy": "True", "summary": "Unhealthy"}
     assert health.of_texts(texts.get) == health.of_mask(0b10_01_10_10, 2)
     assert health.of_mask(0b10_01_10_10, 2) == {"health": "Unhealthy", "problems": ["unhealthy route"]}
-
-
-def test_actions_that_this_version_does_not_know_keep_their_number() -> None:
-    assert health.recovery_action(7) == "SYSTEM_REBOOT"
-    assert (health.recovery_action(8), health.recovery_action(200)) == ("UNKNOWN_8", "UNKNOWN_200")
 
 
 @pytest.mark.parametrize(

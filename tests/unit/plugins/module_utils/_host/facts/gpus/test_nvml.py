@@ -16,7 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import DriverReport
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.forked import Answer
 
-from lab.nvml import A100, B200, H100, H200, L4, Instance, Model, machine
+from lab.nvml import A100, B200, H100, H200, L4, Gpu, Instance, Model, machine
 
 SetNvml = t.Callable[..., None]
 DRIVER_NOT_LOADED, GPU_IS_LOST, MISMATCH = 9, 15, 18
@@ -41,6 +41,12 @@ def test_every_field_of_a_healthy_hopper(nvml: SetNvml) -> None:
         "memory_mib": 81559,
         "power_w": 70.0,
         "power_limit_w": 700.0,
+        "clocks": {
+            "graphics_max": 1980,
+            "memory_max": 2619,
+            "graphics_application": 1980,
+            "memory_application": 2619,
+        },
         "persistence_mode": True,
         "vbios": "96.00.74.00.01",
         "inforom": "G520.0200.00.05",
@@ -86,6 +92,17 @@ def test_unsupported_fields_are_null_with_nvmls_reason(
     assert gpu.values["architecture"] == architecture
     missing_everywhere = {"retired_pages", "peer_type"}
     assert gpu.reasons == dict.fromkeys(missing | missing_everywhere, "NVML: Not Supported")
+
+
+def test_a_driver_without_clocks_for_applications_still_tells_the_highest(nvml: SetNvml) -> None:
+    (gpu,) = machine(H100, 1)
+    nvml([Gpu({key: value for key, value in gpu.keys.items() if not key.endswith("clock_set")})])
+    assert ask().gpus[0].values["clocks"] == {
+        "graphics_max": 1980,
+        "memory_max": 2619,
+        "graphics_application": None,
+        "memory_application": None,
+    }
 
 
 def test_errors_rows_and_links(nvml: SetNvml) -> None:

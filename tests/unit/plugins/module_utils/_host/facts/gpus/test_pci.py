@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import (
+    bar1_mib,
     gpu_facts,
     iommu,
     iommu_mode,
-    normal_address,
     nvswitches,
     scan,
 )
@@ -21,21 +21,6 @@ from lab.nvml.tree import write
 from tests.unit.fakes.host import FakeHost
 
 DEVICES = "sys/bus/pci/devices"
-
-
-@pytest.mark.parametrize(
-    ("written", "address"),
-    [
-        ("0000:18:00.0", "0000:18:00.0"),
-        ("00000000:1B:00.0", "0000:1b:00.0"),
-        ("00000009:01:00.0", "0009:01:00.0"),
-        ("0000:03:00", "0000:03:00.0"),
-        ("03:00.1", "0000:03:00.1"),
-        ("nonsense", "nonsense"),
-    ],
-)
-def test_addresses_have_one_form(written: str, address: str) -> None:
-    assert normal_address(written) == address
 
 
 def test_a_machine_with_nvswitches(tmp_path: Path) -> None:
@@ -48,6 +33,7 @@ def test_a_machine_with_nvswitches(tmp_path: Path) -> None:
         "name": "GH100 [H100 SXM5 80GB]",
         "architecture": "Hopper",
         "pcie": {"generation": 5, "generation_max": 5, "width": 16, "width_max": 16},
+        "bar1_mib": None,
         "numa_node": 1,
         "iommu_group": 27,
         "bound_driver": "nvidia",
@@ -197,3 +183,63 @@ def test_the_group_of_a_gpu_tells_the_mode_and_not_that_of_another_device(tmp_pa
     write(tmp_path / "sys/kernel/iommu_groups/3/type", "identity\n")
     host = FakeHost(tmp_path)
     assert iommu(host, scan(host), []).facts["mode"] == "translated"
+
+
+def resource(*windows: tuple[int, int, int]) -> str:
+    """Return the lines of the file resource, as Linux's resource_show prints them."""
+    return "".join(f"0x{start:016x} 0x{end:016x} 0x{flags:016x}\n" for start, end, flags in windows)
+
+
+NONE, PREFETCHABLE, PLAIN, PORTS = (0, 0, 0), 0x14220C, 0x40200, 0x40101
+
+
+@pytest.mark.parametrize(
+    ("windows", "size"),
+    [
+        # Published: an H100 (github.com/fastfetch-cli/fastfetch/issues/1658), regions 0, 2 and 4.
+        (
+            [
+                (0x88042000000, 0x88042FFFFFF, PREFETCHABLE),
+                NONE,
+                (0x84000000000, 0x85FFFFFFFFF, PREFETCHABLE),
+                NONE,
+                (0x88040000000, 0x88041FFFFFF, PREFETCHABLE),
+                NONE,
+            ],
+            131072,
+        ),
+        # Published: an A100 40GB (github.com/kata-containers/kata-containers/pull/4358), regions 0, 1 and 3. The first
+        # one has got no addresses there.
+        (
+            [
+                (0, 0xFFFFFF, PLAIN | 0x20000000),
+                (0x4000000000, 0x4FFFFFFFFF, PREFETCHABLE),
+                NONE,
+                (0x3280000000, 0x3281FFFFFF, PREFETCHABLE),
+            ],
+            65536,
+        ),
+        # Published: a Quadro RTX 8000 (github.com/geerlingguy/raspberry-pi-pcie-devices/issues/480), without resizable
+        # BAR. The seventh line is the ROM.
+        (
+            [
+                (0x618000000, 0x618FFFFFF, PLAIN),
+                (0x600000000, 0x60FFFFFFF, PREFETCHABLE),
+                NONE,
+                (0x610000000, 0x611FFFFFF, PREFETCHABLE),
+                NONE,
+                (0, 0x7F, PORTS),
+                (0, 0xFFFFFFFFFF, 0x46200),
+            ],
+            256,
+        ),
+        ([(0x0, 0x1FFFFFFFFF, PREFETCHABLE | 0x20000000), NONE], None),
+        ([], None),
+    ],
+)
+def test_the_largest_window_is_bar1(windows: list[tuple[int, int, int]], size: int | None) -> None:
+    assert bar1_mib(resource(*windows)) == size
+
+
+def test_a_file_of_another_form_tells_no_window() -> None:
+    assert bar1_mib("0xffff\nnonsense 1 2\n") is None

@@ -34,6 +34,7 @@ def test_hopper_550_with_a_fabric_in_progress_and_errors() -> None:
         "memory_mib": 81559,
         "power_w": 70.61,
         "power_limit_w": 700.0,
+        "clocks": None,
         "persistence_mode": True,
         "vbios": None,
         "inforom": None,
@@ -63,7 +64,8 @@ def test_hopper_550_with_a_fabric_in_progress_and_errors() -> None:
         },
     }
     assert first.reasons == dict.fromkeys(
-        ("vbios", "inforom", "gsp", "retired_pages", "recovery_action", "nvlink", "peer_type"), "nvidia-smi says N/A"
+        ("clocks", "vbios", "inforom", "gsp", "retired_pages", "recovery_action", "nvlink", "peer_type"),
+        "nvidia-smi says N/A",
     )
     assert second.values["mig"]["pending"] is True
     assert second.values["fabric"]["state"] == "In Progress"
@@ -162,6 +164,12 @@ def test_a_gb200_of_a_rack_whose_fabric_has_lost_a_route() -> None:
         "problems": ["unhealthy route"],
     }
     assert gpu.values["pcie"]["generation_host"] == 5
+    assert gpu.values["clocks"] == {
+        "graphics_max": 2062,
+        "memory_max": 3996,
+        "graphics_application": 2062,
+        "memory_application": 3996,
+    }
     assert (gpu.values["persistence_mode"], gpu.values["recovery_action"]) == (True, "NONE")
     assert (gpu.values["vbios"], gpu.values["inforom"]) == ("97.00.B9.00.3D", "G548.0201.00.06")
     assert (gpu.values["gsp"], gpu.values["peer_type"]) == ("570.148.08", "Switch Connected")
@@ -246,7 +254,7 @@ def test_links_that_nvidia_smi_does_not_list() -> None:
 def test_a_gpu_with_few_features() -> None:
     (gpu,) = gpus("l4-555")
     assert {field for field in gpu.values if gpu.values[field] is None} == {
-        *("power_w", "ecc", "mig", "fabric"),
+        *("power_w", "clocks", "ecc", "mig", "fabric"),
         *("vbios", "inforom", "gsp", "retired_pages", "recovery_action", "nvlink", "peer_type"),
     }
     assert gpu.values["pcie"]["generation"] == 1
