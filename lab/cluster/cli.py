@@ -72,6 +72,8 @@ def _up_options(parser: argparse.ArgumentParser) -> None:
     real = "run a vendor's program on each node in the place of the lab's mig-manager or gpu-feature-discovery"
     _option(parser, "--agent", action="append", dest="agents", type=_agent, metavar="NAME=COMMAND", help=real)
     _option(parser, "--port", type=int, help="port of the API server (default: a free port)")
+    log = "log every request of users and service accounts, with the API server's decision, in logs/audit.jsonl"
+    _option(parser, "--audit", action="store_true", help=log)
     external = parser.add_argument_group("external operator")
     command = "command line of the operator, which runs with KUBECONFIG and OPERATOR_NAMESPACE set"
     _option(external, "--operator-command", metavar="COMMAND", help=command)

@@ -164,7 +164,7 @@ class Lab:
     def _start(self, options: Options) -> None:
         fleet = load(options.fleet, options.nodes)
         site = self._prepare(options, fleet)
-        self._start_control_plane(site)
+        self._start_control_plane(site, options)
         self._start_kwok(site, options)
         self._populate(site, fleet, options)
         self._start_operator(site, options)
@@ -173,10 +173,10 @@ class Lab:
         state.phase = "up"
         state.save(self.folder)
 
-    def _start_control_plane(self, site: controlplane.Site) -> None:
+    def _start_control_plane(self, site: controlplane.Site, options: Options) -> None:
         self._launch(controlplane.etcd(site))
         self._wait("etcd", lambda: self._serves("etcd"))
-        self._launch(controlplane.kube_apiserver(site))
+        self._launch(controlplane.kube_apiserver(site, audit=options.audit))
         self._wait("kube-apiserver", lambda: self._serves("kube-apiserver"))
         self._launch(controlplane.kube_controller_manager(site))
         self._launch(controlplane.kube_scheduler(site))
@@ -349,6 +349,11 @@ class Lab:
     def kubeconfig_for(self, user: str, *groups: str, expired: bool = False) -> Path:
         """Write a kubeconfig for a user without permissions, whose certificate may have expired; return its path."""
         return self._kubeconfig(user, client=self.authority.client(user, groups, expired=expired))
+
+    def audited(self) -> list[dict[str, t.Any]]:
+        """Return the requests of users and service accounts so far, as events of the API server's audit log."""
+        log = controlplane.audit_log(self.folder)
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
     def kubeconfig_with_token(self, token: str) -> Path:
         """Write a kubeconfig with a bearer token, valid or not; return its path."""

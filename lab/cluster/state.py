@@ -54,6 +54,8 @@ class Options:
     """The chart that playbooks install: a folder, archive or reference. The default is the stand-in's chart."""
     port: int | None = None
     """The port of the API server; a free port by default."""
+    audit: bool = False
+    """Whether the API server logs who asked for what, and what it refused."""
 
     def __post_init__(self) -> None:
         unknown = self.agents.keys() - APPS

@@ -322,6 +322,24 @@ WHOLE(nvmlDeviceGetGpuMaxPcieLinkGeneration, "link_gen_gpu")
 WHOLE(nvmlDeviceGetCurrPcieLinkWidth, "link_width")
 WHOLE(nvmlDeviceGetMaxPcieLinkWidth, "link_width_max")
 
+/* Clocks of graphics (0), streaming multiprocessors (1) and memory (2). */
+static Result clock_of(Device device, const char *const keys[3], unsigned kind, unsigned *answer)
+{
+    return kind > 2 ? INVALID_ARGUMENT : whole(device, keys[kind], answer);
+}
+
+Result nvmlDeviceGetMaxClockInfo(Device device, unsigned kind, unsigned *answer)
+{
+    static const char *const keys[3] = {"clock_max", "clock_max", "memory_clock_max"};
+    return clock_of(device, keys, kind, answer);
+}
+
+Result nvmlDeviceGetApplicationsClock(Device device, unsigned kind, unsigned *answer)
+{
+    static const char *const keys[3] = {"clock_set", "clock_set", "memory_clock_set"};
+    return clock_of(device, keys, kind, answer);
+}
+
 Result nvmlDeviceGetEccMode(Device device, unsigned *now, unsigned *pending)
 {
     return both(device, "ecc", now, "ecc_pending", pending);

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import shlex
 import ssl
@@ -76,7 +77,25 @@ def etcd(site: Site) -> Component:
     ])  # fmt: skip
 
 
-def kube_apiserver(site: Site) -> Component:
+def audit_log(folder: Path) -> Path:
+    """Return the path of the audit log of a lab in this folder."""
+    return folder / "logs" / "audit.jsonl"
+
+
+def _audit(site: Site) -> list[object]:
+    """Return the options that log every finished request of people and jobs, without its content."""
+    policy = site.folder / "audit-policy.json"
+    groups = ["system:masters", "system:nodes", "system:serviceaccounts:kube-system"]
+    users = ["system:kube-scheduler", "system:kube-controller-manager", "system:apiserver"]
+    machinery = [{"level": "None", "userGroups": groups}, {"level": "None", "users": users}]
+    rules = [*machinery, {"level": "Metadata", "omitStages": ["RequestReceived", "ResponseStarted"]}]
+    policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
+    log = audit_log(site.folder)
+    # A request is in the log before its client has the answer.
+    return [f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-mode=blocking"]
+
+
+def kube_apiserver(site: Site, *, audit: bool = False) -> Component:
     """Return an API server with RBAC and the default admission plugins, as kubeadm sets it up."""
     authority = site.authority
     server, client = authority.server("kube-apiserver"), authority.client("kube-apiserver-etcd-client")
@@ -96,7 +115,7 @@ def kube_apiserver(site: Site) -> Component:
         f"--service-account-signing-key-file={authority.service_accounts.key}",
         "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
         "--allow-privileged",  # Driver pods are privileged.
-        "--profiling=false",
+        "--profiling=false", *(_audit(site) if audit else ()),
     ])  # fmt: skip
 
 
@@ -133,7 +152,7 @@ def kwok(site: Site, configs: t.Iterable[Path]) -> Component:
         # The API server connects to this address for logs, exec and port-forward.
         "--node-ip=127.0.0.1", f"--node-port={site.ports['kwok']}", f"--server-address=127.0.0.1:{site.ports['kwok']}",
         f"--tls-cert-file={server.cert}", f"--tls-private-key-file={server.key}",
-        "--enable-crds=PortForward",
+        "--enable-crds=PortForward", "--enable-crds=Logs",
         *(f"--config={path}" for path in configs),
     ])  # fmt: skip
 

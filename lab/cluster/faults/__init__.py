@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-from lab.cluster.faults import drivers, managers, nodes, operands, refusals, rewrites
+from lab.cluster.faults import drivers, logs, managers, nodes, operands, refusals, rewrites
 from lab.cluster.faults import mig as mig_managers
 from lab.cluster.faults.drivers import driver
+from lab.cluster.faults.logs import crash, say
 from lab.cluster.faults.managers import (
     argocd,
     edit_policy,
@@ -26,19 +27,21 @@ from lab.cluster.faults.rewrites import mirror, sidecar
 from lab.cluster.lab import Lab
 
 __all__ = [
-    "active", "argocd", "clear", "cordon", "driver", "edit_policy", "mig", "mirror", "node", "operand", "operator_down",
-    "refuse", "restart_operator", "second_policy", "sidecar", "slow", "stale_status", "stuck_operator", "uncordon",
+    "active", "argocd", "clear", "cordon", "crash", "driver", "edit_policy", "mig", "mirror", "node", "operand",
+    "operator_down", "refuse", "restart_operator", "say", "second_policy", "sidecar", "slow", "stale_status",
+    "stuck_operator", "uncordon",
 ]  # fmt: skip
 
 
 def active(lab: Lab) -> list[str]:
     """Return one line for each active fault."""
-    parts = (operands, drivers, refusals, rewrites, nodes, mig_managers, managers)
+    parts = (operands, logs, drivers, refusals, rewrites, nodes, mig_managers, managers)
     return [line for part in parts for line in part.active(lab)]
 
 
 def clear(lab: Lab) -> None:
     """Remove every fault, and replace the pods that have one."""
+    logs.clear(lab)
     refusals.clear(lab)
     rewrites.clear(lab)
     operands.clear(lab)

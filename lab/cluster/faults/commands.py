@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import typing as t
 
@@ -26,6 +27,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add the faults to the command ``fault``. Each sets ``change``, the function that injects or clears faults."""
     commands = parser.add_subparsers(required=True, metavar="FAULT")
     _operand_commands(commands)
+    _say_command(commands)
     _driver_command(commands)
     _node_commands(commands)
     _mig_command(commands)
@@ -130,6 +132,22 @@ def _command(commands: t.Any, name: str, summary: str, change: Change) -> argpar
     # The command `fault` has this option and its default already. Here it may also follow the name of the fault.
     parser.add_argument("--name", default=argparse.SUPPRESS, help="name of the lab")
     return parser
+
+
+def _say_command(commands: t.Any) -> None:
+    for name, summary, change in (
+        ("say", "Let a container write other lines into its log.", faults.say),
+        ("crash", "Let a container write these lines and crash.", faults.crash),
+    ):
+        said = _command(commands, name, summary, functools.partial(_say, change))
+        said.add_argument("app", help=_APP)
+        said.add_argument("node", help="name of the node")
+        said.add_argument("container", help="name of the container")
+        said.add_argument("lines", nargs="+", metavar="LINE", help="a line of the log")
+
+
+def _say(change: t.Callable[..., str], lab: Lab, given: argparse.Namespace) -> None:
+    change(lab, given.app, given.node, given.container, given.lines)
 
 
 def _operand(lab: Lab, given: argparse.Namespace) -> None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import typing as t
 from pathlib import Path
 
 import yaml
@@ -32,13 +33,19 @@ LOGS = {
 }
 
 
+def log_file(folder: Path, name: str, lines: t.Sequence[str]) -> Path:
+    """Write lines in the format of container runtimes, and return the path of the file."""
+    path = folder / f"{name}.log"
+    path.write_text("".join(f"{now()[:-1]}.000000000Z stdout F {line}\n" for line in lines))
+    return path
+
+
 def write(folder: Path) -> Path:
     """Write the logs in the format of container runtimes, and the configuration that names them; return its path."""
     folder.mkdir()
     logs = []
     for container, lines in LOGS.items():
-        path = folder / f"{container or 'any'}.log"
-        path.write_text("".join(f"{now()[:-1]}.000000000Z stdout F {line}\n" for line in lines))
+        path = log_file(folder, container or "any", lines)
         names = {"containers": [container]} if container else {}
         logs.append({"logsFile": str(path), "previousLogsFile": str(path), **names})
     config = {

@@ -39,9 +39,12 @@ def test_the_facts_match_the_vendors_recordings(performed: dict[str, t.Any], nam
     assert performed[name][part] == VENDOR[name][part]
 
 
-@pytest.mark.parametrize(
-    ("name", "moment"), [(scenario.name, moment) for scenario in scenarios.SCENARIOS for moment in scenario.moments]
-)
-def test_misleading_moments_exist(performed: dict[str, t.Any], name: str, moment: str) -> None:
-    assert moment in VENDOR[name]["moments"]
-    assert moment in performed[name]["moments"]
+MOMENTS = {(moment, scenario.name) for scenario in scenarios.SCENARIOS for moment in scenario.moments}
+
+
+@pytest.mark.parametrize("moment", sorted({moment for moment, _ in MOMENTS}))
+def test_misleading_moments_exist(performed: dict[str, t.Any], moment: str) -> None:
+    """Each occurs in one of its scenarios at least: in which ones depends on the speed of the machine."""
+    found_in = [name for its_moment, name in MOMENTS if its_moment == moment]
+    assert all(moment in VENDOR[name]["moments"] for name in found_in)
+    assert any(moment in performed[name]["moments"] for name in found_in)

@@ -77,6 +77,28 @@ def test_an_operand_on_one_node(lab: Lab, fault: str, path: str, reason: str | N
         assert "startedAt" in lab.kubectl("get", *pods)
 
 
+@pytest.mark.parametrize(("container", "ready"), [("main", "Running"), ("first", "Pending")])
+def test_a_container_that_says_why_and_crashes(lab: Lab, container: str, ready: str) -> None:
+    name = faults.crash(lab, "thing", "gpu-0001", container, ["one", "the last word"])
+    assert faults.active(lab) == [f"log of thing on gpu-0001, container {container}"]
+    for options in ((), ("--previous",)):
+        assert lab.kubectl("logs", name, f"--container={container}", *options) == "one\nthe last word\n"
+    assert lab.kubectl("get", "pod", name, "--output=jsonpath={.status.phase}") == ready
+    assert "CrashLoopBackOff" in lab.kubectl("get", "pod", name)
+    until(lab, "1", "daemonset/thing", "--output=jsonpath={.status.numberUnavailable}")
+
+
+def test_a_container_says_something_by_command(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--name", lab.name, "say", "thing", "gpu-0000", "main", "hello", "world") == 0
+    assert capsys.readouterr().out == "log of thing on gpu-0000, container main\n"
+    pod = lab.kubectl("get", "pods", "--field-selector=spec.nodeName=gpu-0000", "--output=name").strip()
+    assert lab.kubectl("logs", pod, "--container=main") == "hello\nworld\n"
+    with pytest.raises(LabError, match="no container 'other': choose from first, main"):
+        faults.crash(lab, "thing", "gpu-0000", "other", [])
+    with pytest.raises(LabError, match="No pod with the label app=none is on gpu-0000"):
+        faults.say(lab, "none", "gpu-0000", "main", [])
+
+
 def run(*arguments: str) -> int:
     """Run a command in this process."""
     given = cli.parser().parse_args(["cluster", "fault", *arguments])

@@ -32,11 +32,16 @@ class Line:
     """A DaemonSet is not ready before all of its pods are updated."""
     ignores_policy: bool
     """An NVIDIADriver is deployed also if the ClusterPolicy does not delegate to it."""
+    upgrade_watches: t.Literal["labels", "state", "state and skip"]
+    """The labels of nodes whose change starts the controller of upgrades.
+
+    Source: ``SetupWithManager`` in controllers/upgrade_controller.go of v25.10.1, v26.3.3 and v26.7.0.
+    """
 
 
-V25_10 = Line({}, False, False, False, False, False, False, True)
-V26_3 = Line({"rocky": 0, "rhel": 10}, False, False, False, False, False, False, False)
-V26_7 = Line({"ol": 0, "rocky": 0, "rhel": 0}, True, True, True, True, True, True, False)
+V25_10 = Line({}, False, False, False, False, False, False, True, "labels")
+V26_3 = Line({"rocky": 0, "rhel": 10}, False, False, False, False, False, False, False, "state")
+V26_7 = Line({"ol": 0, "rocky": 0, "rhel": 0}, True, True, True, True, True, True, False, "state and skip")
 _SINCE = (((26, 7), V26_7), ((26, 3), V26_3))
 
 

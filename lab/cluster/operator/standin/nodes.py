@@ -14,6 +14,7 @@ from lab.cluster.operator.standin.render import block
 PRESENT = "nvidia.com/gpu.present"
 DEPLOY = "nvidia.com/gpu.deploy."
 STATE = "nvidia.com/gpu-driver-upgrade-state"
+SKIP = "nvidia.com/gpu-driver-upgrade.skip"
 UPGRADE_ENABLED = "nvidia.com/gpu-driver-upgrade-enabled"
 _NFD = "feature.node.kubernetes.io/"
 _PCI = tuple(f"{_NFD}pci-{device}.present" for device in ("10de", "0302_10de", "0300_10de"))

@@ -17,10 +17,9 @@ from lab.cluster.operator.standin.controllers.labelling import Labeller, orphan
 from lab.cluster.operator.standin.controllers.nvidiadriver import DRIVERS, DriverReconciler
 from lab.cluster.operator.standin.controllers.policy import POLICIES, Reconciler
 from lab.cluster.operator.standin.controllers.upgrade import Timing, Upgrader
-from lab.cluster.operator.standin.controllers.upgrades import SKIP
 from lab.cluster.operator.standin.drivers import COMPONENT
-from lab.cluster.operator.standin.lines import line_of
-from lab.cluster.operator.standin.nodes import STATE, concerns_labelling, labels_of
+from lab.cluster.operator.standin.lines import V26_7, Line, line_of
+from lab.cluster.operator.standin.nodes import SKIP, STATE, concerns_labelling, labels_of
 
 LOOPS = {"labels": 0.1, "policy": 0.1, "drivers": 0.05, "cluster": 0.1, "upgrade": 0.1}
 """The controllers, and the seconds for which each collects changes before it runs.
@@ -43,6 +42,7 @@ class Operator:
         self._namespace: str | None = None
         self._env: dict[str, str] = {}
         self._image = ""
+        self._line: Line = V26_7
         self._runs: dict[str, Run] = {}
         self._upgrader: Upgrader | None = None
 
@@ -69,6 +69,7 @@ class Operator:
             self._watch(namespace)
         env = self._env = _environment(deployment)
         self._image, line = _image(deployment), line_of(deployment)
+        self._line = line
         self._end()
         self._upgrader = Upgrader(self._api, namespace, self._caches, self._timing, line)
         # Like a new process, the controllers do not remember earlier checks.
@@ -155,8 +156,14 @@ class Operator:
         old, new = (labels_of(node) if node else {} for node in (before, after))
         if old != new:
             self._wake("drivers", "policy")
-        if any(old.get(key) != new.get(key) for key in (STATE, SKIP)):
+        if _starts_upgrades(self._line, old, new):
             self._wake("upgrade")
+
+
+def _starts_upgrades(line: Line, before: t.Mapping[str, str], after: t.Mapping[str, str]) -> bool:
+    """Return whether the controller of upgrades runs when the labels of a node have changed."""
+    watched = {"labels": {*before, *after}, "state": {STATE}, "state and skip": {STATE, SKIP}}
+    return any(before.get(key) != after.get(key) for key in watched[line.upgrade_watches])
 
 
 def _environment(deployment: Json) -> dict[str, str]:
