@@ -129,9 +129,9 @@ def test_every_task_file_belongs_to_an_entry_point(role: Path) -> None:
     assert {path.name for path in (role / "tasks").iterdir()} == {f"{name}.yml" for name in specs} | included - {None}
 
 
-def connection_of(role: Path) -> dict[str, t.Any]:
-    """Return the defaults of modules in the block around a role's main tasks."""
-    return load(role / "tasks" / "main.yml")[0].get("module_defaults", {})
+def connection_of(role: Path, entry: str = "main") -> dict[str, t.Any]:
+    """Return the defaults of modules in the block around the tasks of an entry point."""
+    return load(role / "tasks" / f"{entry}.yml")[0].get("module_defaults", {})
 
 
 CLUSTER_ROLES = [
@@ -139,12 +139,14 @@ CLUSTER_ROLES = [
     for role in ROLES
     if role.name
     in (
+        "diagnose",
         "driver_container",
         "host_change",
         "mig",
         "operator",
         "operator_upgrade",
         "preflight",
+        "report",
         "scheduling",
         "sharing",
         "uninstall",
@@ -158,8 +160,8 @@ def test_every_task_on_the_cluster_uses_the_connection_of_gpuops_kubeconfig(role
     ours = {f"gpuops.nvidia.{name}" for name in load(ROOT / "meta" / "runtime.yml")["action_groups"]["k8s"]}
     tasks = entry_point(role, "main")
     for other, name in roles_included_by(tasks):
-        # The main tasks of another role have a block with a connection of their own.
-        tasks += entry_point(other, name) if name != "main" else []
+        # Some entry points of another role have a block with a connection of their own, the main one always.
+        tasks += entry_point(other, name) if name != "main" and not connection_of(other, name) else []
     used = {key for task in tasks for key in task if key in ours or key.startswith("kubernetes.core.")}
     assert bool(used) is (role in CLUSTER_ROLES)
     assert used <= set(connection_of(role))
@@ -172,7 +174,9 @@ def test_modules_take_the_kubeconfig_and_helm_takes_theirs(role: Path) -> None:
         "context": "{{ gpuops_context | default(omit, true) }}",
     }
     helm = {"kubeconfig": "{{ __operator_connection.kubeconfig }}", "host": "{{ __operator_connection.server }}"}
-    for name, defaults in connection_of(role).items():
+    entries = load(role / "meta" / "argument_specs.yml")["argument_specs"]
+    found = [item for entry in entries for item in connection_of(role, entry).items()]
+    for name, defaults in found:
         assert defaults == (helm if name.startswith("kubernetes.core.helm") else written), name
 
 
@@ -219,6 +223,17 @@ def test_preflight_knows_the_checks_of_its_module() -> None:
     assert spec["preflight_tolerate"]["choices"] == spec["preflight_skip"]["choices"]
 
 
+def test_nothing_relies_on_the_facts_of_an_earlier_job_or_leaves_facts_to_a_later_one() -> None:
+    """A fact cache hands ansible_facts from job to job, weeks later. What a run has registered is of that run."""
+    folders = [
+        ROOT / "playbooks",
+        *(role / part for role in ROLES for part in ("tasks", "vars", "defaults", "templates")),
+    ]
+    for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):
+        assert re.findall(r"(?<![\w.])ansible_facts\b(?!:)", path.read_text()) == [], path
+        assert "cacheable" not in path.read_text(), path
+
+
 def test_roles_name_the_units_of_nvidias_services_as_the_facts_do() -> None:
     from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import SERVICES
 
@@ -228,6 +243,37 @@ def test_roles_name_the_units_of_nvidias_services_as_the_facts_do() -> None:
 
 
 # ---- playbooks ---------------------------------------------------------------------------------------------------
+
+
+def test_the_facts_read_the_files_that_the_roles_write() -> None:
+    from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.services import ROLE_FILES
+
+    driver, change = (load(ROOT / "roles" / name / "vars" / "main.yml") for name in ("host_driver", "host_change"))
+    assert ROLE_FILES["change"] == change["__host_change_record"]
+    assert ROLE_FILES["masked_units"] == driver["__host_driver_record_path"]
+    assert ROLE_FILES["persistenced_dropin"] == driver["__host_driver_dropin_path"]
+    assert ROLE_FILES["imex_nodes"] == driver["__host_driver_imex_path"]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "serves"),
+    [({"persistence_mode": True}, True), ({"persistence_mode": False}, False), ({"persistence_mode": None}, False)],
+)
+def test_services_need_no_second_look_if_the_check_has_seen_them_serve(
+    tmp_path: Path, gpu: dict[str, t.Any], serves: bool
+) -> None:
+    known = {
+        "__host_driver_found": {"gpus": [{"pci_address": "0000:18:00.0", **gpu}]},
+        "__host_driver_services": {"start": ["nvidia-persistenced.service"]},
+    }
+    task = {
+        "ansible.builtin.assert": {"that": [f"__host_driver_serves | bool == {serves}"]},
+        "vars": {"__host_driver_settled": True},
+    }
+    files = [str(ROOT / "roles" / "host_driver" / "vars" / "main.yml")]
+    play = {"hosts": "gpu-1", "gather_facts": False, "vars": known, "vars_files": files, "tasks": [task]}
+    run = play_site(tmp_path, [play])
+    assert run.returncode == 0, run.stdout
 
 
 def test_the_defaults_of_variables_without_a_role_are_those_of_their_specs() -> None:
@@ -241,7 +287,7 @@ def test_the_defaults_of_variables_without_a_role_are_those_of_their_specs() -> 
     found = [
         use
         for path in paths
-        for use in re.findall(r"\b(gpuops_\w+) \| default\('?(\w+)'?(?:, true)?\)", path.read_text())
+        for use in re.findall(r"\b((?:gpuops|explain)_\w+) \| default\('?(\w+)'?(?:, true)?\)", path.read_text())
     ]
     # Whoever uses the role host_driver on its own wants a driver on the host.
     found = [use for use in found if use != ("gpuops_driver", "host")]
@@ -285,9 +331,72 @@ def test_hosts_are_interrupted_only_batch_by_batch() -> None:
         "gpuops.nvidia.host_change": "plan",
     }
     [driver] = [task for task in includes if task["ansible.builtin.include_role"]["name"].endswith("host_driver")]
-    assert driver["vars"] == {"host_driver_leave": True}
+    assert driver["vars"].keys() == {"host_driver_leave", "host_driver_facts"} and driver["vars"]["host_driver_leave"]
     changing = [path.name for path in (SITE.parent / "tasks").iterdir() if "include_role" in path.read_text()]
     assert changing == ["batch.yml"]
+
+
+def test_what_the_check_has_read_of_a_host_is_used_only_until_something_changes(tmp_path: Path) -> None:
+    """Neither a role that has changed something nor one that has something to do leaves the facts as they were."""
+    handed = {
+        f"{name}_facts": {**play.get("vars", {}), **task["vars"]}
+        for play in plays_of(SITE)
+        for task in tasks_of(play.get("tasks", []))
+        for name in ("host_driver", "host_change")
+        if task.get("ansible.builtin.include_role", {}).get("name") == f"gpuops.nvidia.{name}"
+    }
+    show = {
+        name: {
+            "ansible.builtin.copy": {
+                "content": f"{{{{ {name} | to_json }}}}",
+                "dest": f"{tmp_path}/{name}.{{{{ at }}}}",
+            },
+            "vars": variables,
+        }
+        for name, variables in handed.items()
+    }
+    checked: dict[str, t.Any] = {"preflight_gathered": {"ansible_facts": {"gpuops": {"kernel": "read by the check"}}}}
+    cases: dict[str, tuple[dict[str, t.Any], bool, bool]] = {
+        "nothing": ({}, True, True),
+        "settled": ({"host_prep_changed": False, "host_driver_plan": {"settled": True}}, True, True),
+        "prepared": ({"host_prep_changed": True, "host_driver_plan": {"settled": True}}, False, False),
+        "due": ({"host_prep_changed": False, "host_driver_plan": {"settled": False}}, True, False),
+        "unknown": ({"host_driver_plan": {}}, True, False),
+    }
+    plays = [
+        {"hosts": "gpu-1", "gather_facts": False, "vars": {**checked, **known, "at": at}, "tasks": list(show.values())}
+        for at, (known, *dummy) in cases.items()
+    ]
+    run = play_site(tmp_path / "run", plays)
+    assert run.returncode == 0, run.stdout
+    for at, (dummy, *expected) in cases.items():
+        shown = [
+            json.loads((tmp_path / f"{name}.{at}").read_text()) for name in ("host_driver_facts", "host_change_facts")
+        ]
+        assert [bool(facts) for facts in shown] == expected, at
+
+
+@pytest.mark.parametrize(
+    ("key", "path"),
+    [
+        ("-----BEGIN PGP PUBLIC KEY BLOCK-----", "/etc/apt/keyrings/gpuops-nvidia.asc"),
+        ("/srv/nvidia.gpg", "/srv/nvidia.gpg"),
+    ],
+)
+def test_a_repository_is_trusted_by_its_key(tmp_path: Path, key: str, path: str) -> None:
+    """A check writes nothing, and shows what a run would write. The module for dnf needs a system that has it."""
+    known = {
+        "__host_driver_found": {"system": {"family": "debian"}},
+        "__host_driver_repository": {"name": "nvidia", "url": "file:///srv", "key": key},
+    }
+    role = ROOT / "roles" / "host_driver"
+    included = [
+        {"ansible.builtin.include_vars": str(role / "vars" / "main.yml")},
+        {"ansible.builtin.include_tasks": str(role / "tasks" / "repository_apt.yml")},
+    ]
+    play = {"hosts": "gpu-1", "gather_facts": False, "check_mode": True, "diff": True, "vars": known, "tasks": included}
+    run = play_site(tmp_path, [play])
+    assert run.returncode == 0 and f"+Signed-By: {path}" in run.stdout, run.stdout
 
 
 def test_a_wrong_source_of_the_driver_is_one_error_before_anything_else(tmp_path: Path) -> None:
@@ -298,14 +407,18 @@ def test_a_wrong_source_of_the_driver_is_one_error_before_anything_else(tmp_path
     assert "value of gpuops_driver must be one of: container, host, got: Host" in run.stdout + run.stderr
 
 
+PROVED = ["deploy", "verify", "workload", "metrics"]
+
+
 @pytest.mark.parametrize(
     ("variables", "operations"),
     [
-        ({}, ["deploy", "verify"]),
-        ({"operator_preset": "gke"}, ["deploy", "verify", "quota"]),
+        ({}, PROVED),
+        ({"verify_workload": "false", "verify_metrics": False}, ["deploy", "verify"]),
+        ({"operator_preset": "gke"}, [*PROVED, "quota"]),
         ({"operator_state": "absent", "host_change_allowed": True}, ["remove"]),
-        ({"operator_critical_pods": "100", "host_change_allowed": True}, ["deploy", "verify", "quota", "drain"]),
-        ({"host_change_allowed": True, "host_change_drain": False}, ["deploy", "verify"]),
+        ({"operator_critical_pods": "100", "host_change_allowed": True}, [*PROVED, "quota", "drain"]),
+        ({"host_change_allowed": True, "host_change_drain": False}, PROVED),
     ],
 )
 def test_the_preflight_asks_for_what_the_inventory_will_do(

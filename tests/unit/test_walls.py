@@ -23,7 +23,8 @@ import yaml
 ROOT = Path(__file__).parents[2]
 PLUGINS = ROOT / "plugins"
 UTILS = PLUGINS / "module_utils"
-CLUSTER, HOST, MIG = UTILS / "_cluster", UTILS / "_host", UTILS / "_mig"
+CLUSTER, HOST, MIG, XID = (UTILS / name for name in ("_cluster", "_host", "_mig", "_xid"))
+DIAGNOSIS = UTILS / "_diagnosis"
 MODULE = UTILS / "_module.py"
 """The one file that knows Ansible's own module class. On a host, Ansible brings it along."""
 TESTS = ROOT / "tests" / "unit" / "plugins"
@@ -31,9 +32,9 @@ LAB = ROOT / "lab"
 OURS = "ansible_collections.gpuops.nvidia.plugins."
 THEIR_COLLECTION = "ansible_collections.kubernetes.core"
 
-ROOMS, ENTRIES = 13, 14
+ROOMS, ENTRIES = 15, 14
 """How many entries module_utils may hold, and how many any folder of it, of its tests and of the lab's Python code."""
-SUBJECTS = {CLUSTER: 15, TESTS / "module_utils" / "_cluster": 15}
+SUBJECTS = {UTILS: ROOMS, CLUSTER: 15, ROOT / "roles": 18, TESTS / "module_utils" / "_cluster": 15}
 """More where a folder holds the subjects of a wing: one room each, beside the few files that all of them share."""
 
 KUBERNETES_DOOR = CLUSTER / "api.py"
@@ -113,8 +114,8 @@ def test_the_wings_do_not_import_each_other(wing: Path, other: Path) -> None:
 
 
 def shared_code() -> list[Path]:
-    """Return the files that both wings may import: those beside the wings, and what MIG is."""
-    return [*UTILS.glob("*.py"), *python_files(MIG)]
+    """Return the files that both wings may import: those beside the wings, what MIG is, and what Xids mean."""
+    return [*UTILS.glob("*.py"), *python_files(MIG, XID)]
 
 
 def test_shared_code_imports_neither_wing() -> None:
@@ -126,10 +127,19 @@ def test_shared_code_imports_neither_wing() -> None:
     assert crossed == []
 
 
+def test_the_wings_do_not_know_the_diagnosis() -> None:
+    """The diagnosis stands on the cluster wing, and gets what it knows of hosts as JSON."""
+    below = [path for path in python_files(UTILS) if DIAGNOSIS not in path.parents]
+    assert [path for path in below if any(DIAGNOSIS in each.parents for each in own_files(path))] == []
+    assert [path for path in python_files(DIAGNOSIS) if any(HOST in each.parents for each in own_files(path))] == []
+
+
 @pytest.mark.parametrize("module", [path.stem for path in python_files(PLUGINS / "modules")])
 def test_a_module_uses_one_wing(module: str) -> None:
+    """The diagnosis belongs to the cluster wing, on which it stands."""
     used = own_files(PLUGINS / "modules" / f"{module}.py")
-    wings = {wing.name for wing in (CLUSTER, HOST) for path in used if wing in path.parents}
+    rooms = {CLUSTER: CLUSTER, DIAGNOSIS: CLUSTER, HOST: HOST}
+    wings = {wing.name for room, wing in rooms.items() for path in used if room in path.parents}
     assert len(wings) == 1, wings
 
 
@@ -335,8 +345,10 @@ def test_unit_tests_mirror_the_plugins() -> None:
     """Every file with code has a test file at the matching path, and every test file has a file to test."""
     for kind in ("module_utils", "modules", "filter", "plugin_utils"):
         tests = {path.relative_to(TESTS / kind) for path in (TESTS / kind).rglob("test_*.py")}
-        # The argument specs and the documentation of all modules together.
-        tests -= {Path("test_argument_specs.py")}
+        # The argument specs of all modules, and hostile text for those that read; all rules over published evidence
+        # and the lab's faults.
+        tests -= {Path("test_argument_specs.py"), Path("test_hostile.py"), Path("_xid/test_published.py")}
+        tests -= {Path(f"_diagnosis/rules/test_{name}.py") for name in ("corpus", "faults")}
         address = {
             path: path.relative_to(PLUGINS / kind).with_name(f"test_{path.name.lstrip('_')}")
             for path in python_files(PLUGINS / kind)
@@ -367,7 +379,7 @@ def constants(path: Path) -> t.Iterator[tuple[str, str]]:
 
 
 # Constants that every module has, and constants that concern only their own folder.
-LOCAL = {"DOCUMENTATION", "EXAMPLES", "RETURN", "OPTIONS", "RELATIONS", "CHECKS", "MODULE"}
+LOCAL = {"DOCUMENTATION", "RULES", "EXAMPLES", "RETURN", "OPTIONS", "RELATIONS", "CHECKS", "MODULE"}
 
 
 def test_constants_of_one_name_have_one_value() -> None:

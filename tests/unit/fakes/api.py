@@ -11,11 +11,16 @@ import copy
 import functools
 import http.server
 import json
+import os
 import re
+import signal
+import socket
 import threading
 import time
 import typing as t
 from urllib.parse import parse_qs, urlsplit
+
+from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client as k8s_clients
 
 from tests.unit.fakes.stack import LONG_AGO, NAMESPACE, Json, Stack
 
@@ -244,15 +249,50 @@ def refusal(status: int, message: str, reason: str = "", causes: list[Json] | No
     }
 
 
+FAULTS = ("lost", "refused", "signal", "down")
+
+
+@contextlib.contextmanager
+def fault(api: FakeApi, kind: str, number: int) -> t.Iterator[list[str]]:
+    """Let one request fail, counted from the first write on. Yield the list that names it once it has failed.
+
+    ``lost``: the API server has done it, and the answer gets lost. ``refused``: the user lacks the permission.
+    ``signal``: it is answered, and the process gets a signal. ``down``: neither it nor any later one is answered.
+    """
+    real, hit, count = api.handle, list[str](), 0
+    away = refusal(503, "the server is currently unable to handle the request")
+
+    def handle(method: str, target: str, accept: str, body: Json | None) -> Reply:
+        nonlocal count
+        count += bool(count or method != "GET")
+        if count < number or (count > number and kind != "down"):
+            return real(method, target, accept, body)
+        hit.append(f"{method} {urlsplit(target).path}")
+        if kind == "refused":
+            return refusal(403, "User cannot do this", "Forbidden")
+        if kind == "signal":
+            os.kill(os.getpid(), signal.SIGTERM)
+        answer = real(method, target, accept, body) if kind in ("lost", "signal") else away
+        return answer if kind == "signal" else away
+
+    api.handle = handle  # type: ignore[method-assign]
+    try:
+        yield hit
+    finally:
+        api.handle = real  # type: ignore[method-assign]
+
+
 def _handler(api: FakeApi) -> type[http.server.BaseHTTPRequestHandler]:
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # One write for each answer: with two, TCP holds the second back for 40 ms.
 
         def _answer(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
             if self.path in ("/api", "/apis", "/version"):
-                status, reply = 200, {"kind": "APIVersions", "versions": ["v1"], "groups": []}
+                served = {"kind": "APIVersions", "versions": ["v1"], "groups": []}
+                status, reply = 200, served | {"gitVersion": "v1.36.3"}
             else:
                 status, reply = api.handle(self.command, self.path, self.headers.get("Accept", ""), body)
             data = json.dumps(reply).encode()
@@ -273,13 +313,37 @@ def _handler(api: FakeApi) -> type[http.server.BaseHTTPRequestHandler]:
     return Handler
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    """A server that hangs up at its end. Clients keep their connections, and thousands of tests share one process."""
+
+    daemon_threads = True
+
+    def __init__(self, *args: t.Any) -> None:
+        self._connections: set[socket.socket] = set()
+        super().__init__(*args)
+
+    def process_request(self, request: t.Any, client_address: t.Any) -> None:
+        self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: t.Any) -> None:
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def hang_up(self) -> None:
+        for connection in list(self._connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+
 @contextlib.contextmanager
 def serving(stack: Stack) -> t.Iterator[FakeApi]:
     """Run a fake API server with this stack for the duration of a ``with`` block."""
     api = FakeApi(stack)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(api)) as server:
-        server.daemon_threads = True
+    with _Server(("127.0.0.1", 0), _handler(api)) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         api.url = f"http://127.0.0.1:{server.server_port}"
         yield api
         server.shutdown()
+        server.hang_up()
+    k8s_clients._pool.clear()  # it keeps every client, with its connection, until the process ends

@@ -134,3 +134,50 @@ def test_what_is_masked_stays_masked_as_long_as_the_driver_is_a_containers() -> 
     assert fabric_plan(given, "container", masked=[FABRIC_MANAGER, IMEX])["mask"] == [FABRIC_MANAGER]
     assert fabric_plan(given, "container")["mask"] == []
     assert fabric_plan(facts(H100, SWITCH, services=MANAGER), masked=[FABRIC_MANAGER])["mask"] == []
+
+
+UP = {"active": True, "enabled": True}
+DAEMON = {"persistenced": installed("nvidia-persistenced", **UP)}
+SERVING = {"fabric_manager": installed("nvidia-fabricmanager-580", **UP), **DAEMON}
+
+
+@pytest.mark.parametrize(
+    ("changed", "options", "settled"),
+    [
+        ({}, {}, True),
+        ({"fabric_manager": installed("nvidia-fabricmanager-580", active=True)}, {}, False),
+        ({"fabric_manager": installed("nvidia-fabricmanager-580", enabled=True)}, {}, False),
+        ({"fabric_manager": installed("nvidia-fabricmanager-580", active=None, enabled=None)}, {}, False),
+        ({"fabric_manager": installed("nvidia-fabricmanager-580", "580.65.06", **UP)}, {}, False),
+        ({"fabric_manager": NOTHING}, {}, False),
+        ({}, {"masked": [IMEX]}, False),
+        ({}, {"persistence": False}, False),
+        ({"persistenced": installed("nvidia-persistenced")}, {"persistence": False}, True),
+        ({"persistenced": installed("nvidia-persistenced", enabled=True)}, {"persistence": False}, False),
+        ({"persistenced": installed("nvidia-persistenced", active=None)}, {"persistence": False}, False),
+        ({}, {"driver": "container"}, False),
+    ],
+)
+def test_services_that_are_as_they_should_be_are_settled(
+    changed: dict[str, t.Any], options: dict[str, t.Any], settled: bool
+) -> None:
+    given = facts(H100, SWITCH, services=SERVING | changed)
+    assert fabric_plan(given, **options)["settled"] is settled
+
+
+@pytest.mark.parametrize(
+    ("nodes", "listed", "settled"),
+    [
+        (["192.0.2.1", "192.0.2.2"], "192.0.2.1\n192.0.2.2\n", True),
+        (["192.0.2.1", "192.0.2.3"], "192.0.2.1\n192.0.2.2\n", False),
+        ([], "192.0.2.1\n", False),
+    ],
+)
+def test_a_tray_is_settled_only_with_the_list_that_is_asked_for(nodes: list[str], listed: str, settled: bool) -> None:
+    """Without a list, IMEX is masked, and the mask needs a record."""
+    given = facts(GB200, services={"imex": installed("nvidia-imex", **UP), **DAEMON})
+    assert fabric_plan(given, imex_nodes=nodes, imex_list=listed)["settled"] is settled
+
+
+def test_a_host_without_services_is_settled() -> None:
+    assert fabric_plan(facts(L40S))["settled"] and fabric_plan(facts(L40S), "container")["settled"]

@@ -70,3 +70,14 @@ def test_no_text_moves_the_cursor(text: str) -> None:
 )
 def test_only_digits_are_read_as_a_whole_number(text: str | None, number: int | None) -> None:
     assert _text.whole_number(text) == number
+
+
+def test_a_message_is_short_and_other_texts_stay_whole() -> None:
+    limit = _text.LONGEST_MESSAGE
+    assert _text.message("a" * limit) == "a" * limit
+    shown = f"{'a' * limit} ... (2 more characters)"
+    assert _text.message("a" * (limit + 2)) == shown
+    assert _text.message("a" * (limit + 1)).endswith(" ... (1 more characters)")
+    value = {"message": "a" * (limit + 2), "text": "a" * (limit + 2), "findings": [{"remedy": "a" * (limit + 2)}]}
+    whole = {"message": shown, "text": "a" * (limit + 2), "findings": [{"remedy": shown}]}
+    assert _text.all_printable(value) == whole

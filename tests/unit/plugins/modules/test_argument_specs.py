@@ -62,6 +62,7 @@ def test_options_that_sound_like_secrets_set_no_log(name: str) -> None:
 
 WITH_RELATIONS = {
     "driver_packages",
+    "explain",
     "mig_config",
     "mig_layout",
     "node_maintenance",
@@ -78,7 +79,7 @@ def test_relations_name_options_that_exist(name: str) -> None:
     assert bool(relations) is (name in WITH_RELATIONS)
     named = {
         option
-        for kind in ("mutually_exclusive", "required_together")
+        for kind in ("mutually_exclusive", "required_one_of", "required_together")
         for pair in relations.get(kind, ())
         for option in pair
     }

@@ -21,6 +21,9 @@ from tests.unit.fakes.host import FakeHost, recorded
 SetNvml = t.Callable[..., None]
 PLUGINS = Path(gpu_facts.__file__).parents[1]
 EVERYTHING = {
+    "nics",
+    "files",
+    "system",
     "gpus",
     "nvswitches",
     "fabric",
@@ -39,7 +42,7 @@ EVERYTHING = {
     "reboot",
     "sources",
 }
-MINIMUM = {"gpus", "nvswitches", "fabric", "driver", "nouveau", "kernel", "sources"}
+MINIMUM = {"system", "gpus", "nvswitches", "fabric", "driver", "nouveau", "kernel", "sources"}
 
 
 class HangingHost(FakeHost):
@@ -292,7 +295,7 @@ def test_the_subset_pci_does_not_ask_the_driver(facts: Facts, tmp_path: Path, nv
 def test_an_unknown_subset_is_an_error(run_module: t.Any) -> None:
     outcome = run_module("gpu_facts", gather_subset=["gpu"])
     assert outcome.rc == 1
-    assert outcome.result["msg"].startswith("There is no subset gpu. gather_subset accepts all, min, pci,")
+    assert outcome.result["msg"].startswith("There is no subset gpu. gather_subset accepts all, min, system, pci,")
 
 
 def test_every_subset_is_documented() -> None:

@@ -47,6 +47,7 @@ def test_findings_never_fail_the_task(info: t.Callable) -> None:
     assert run.result["summary"] == {"failures": 2, "warnings": 0, "ok": len(CHECKS) - 2}
     assert run.result["findings"][0]["check"] == "permissions" and run.result["findings"][0]["level"] == "failure"
     assert run.result["facts"]["kubernetes_version"] == "v1.36.3"
+    assert run.result["missing_permissions"] == ["list nodes"]
 
 
 def test_skipped_checks_do_not_run(info: t.Callable) -> None:

@@ -30,6 +30,19 @@ def test_a_stream_acts_as_the_impersonated_user_with_all_groups(url: str) -> Non
     assert ("sec-websocket-protocol", "v4.channel.k8s.io") in seen
 
 
+@pytest.mark.parametrize("status", [301, 302, 307])
+def test_a_redirect_is_not_followed_because_the_token_would_go_along(url: str, status: int) -> None:
+    elsewhere = f"{url.replace('http', 'ws', 1)}/elsewhere"
+    Handler.answers += [(status, b"", {"Location": elsewhere, "Content-Length": "0"})]
+    before = len(Handler.headers_seen)
+    with (
+        pytest.raises(OSError),
+        Cluster({"host": url, "api_key": "x"}).stream("/thing", "v4.channel.k8s.io", 5) as made,
+    ):
+        made.receive(5)
+    assert len(Handler.headers_seen) == before + 1
+
+
 def test_a_missing_library_is_named(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "HAS_WEBSOCKET", False)
     cluster = Cluster({"host": url, "api_key": "x"})

@@ -4,8 +4,13 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Listed
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.access import (
+    by_resource,
+    lacking,
     missing_permissions,
     ungranted,
 )
@@ -39,8 +44,8 @@ def test_roles_that_grant_too_much() -> None:
 
 def test_permissions() -> None:
     assert only("permissions", snapshot()).level == "ok"
-    lacking = only("permissions", snapshot(missing_permissions=[f"list a{number}" for number in range(10)]))
-    assert lacking.level == "failure" and "list a7, and 2 more." in lacking.message
+    found = only("permissions", snapshot(missing_permissions=["get nodes", "list pods in ns", "patch nodes"]))
+    assert (found.level, found.message) == ("failure", "This user may not: get, patch nodes; list pods in ns.")
 
 
 @pytest.mark.parametrize(
@@ -87,6 +92,59 @@ def test_missing_permissions_are_named() -> None:
 def test_a_run_that_does_nothing_needs_no_review() -> None:
     cluster = FakeCluster()
     assert missing_permissions(cluster, "ns", []) == [] and cluster.reviews == 0
+
+
+def test_a_message_names_everything_that_is_missing_once() -> None:
+    assert by_resource(["get a", "list b in ns", "patch a", "get b in ns"]) == "get, patch a; list, get b in ns"
+    assert len(by_resource(f"get resource-{number}" for number in range(100)).split("; ")) == 100
+    assert by_resource([]) == ""
+
+
+class OneCluster(FakeCluster):
+    """A cluster whose ClusterPolicies name these namespaces."""
+
+    namespaces: t.ClassVar[dict[str, str]] = {"first": "gpus", "second": "others"}
+
+    def list_readable(self, path: str) -> Listed:
+        assert path == "/apis/nvidia.com/v1/clusterpolicies"
+        return Listed(
+            [
+                {
+                    "metadata": {"name": name, "creationTimestamp": f"2026-01-0{day}T00:00:00Z"},
+                    "status": {"namespace": ns},
+                }
+                for day, (name, ns) in enumerate(self.namespaces.items(), 1)
+            ]
+        )
+
+
+@pytest.mark.parametrize(
+    ("namespace", "policy", "asked"), [("", "", "gpus"), ("", "second", "others"), ("mine", "second", "mine")]
+)
+def test_what_a_run_lacks_is_asked_for_in_the_operators_namespace(namespace: str, policy: str, asked: str) -> None:
+    options = {"operations": ["quota"], "namespace": namespace, "policy_name": policy}
+    found = lacking(options, OneCluster)
+    assert found["namespace"] == asked
+    assert found["missing_permissions"] == [f"{verb} resourcequotas in {asked}" for verb in ("get", "create", "patch")]
+    assert found["message"].startswith(f"This user may not: get, create, patch resourcequotas in {asked}. Grant ")
+
+
+def test_nothing_is_said_to_a_user_who_may_do_everything() -> None:
+    options = {"operations": ["deploy"], "namespace": "ns", "policy_name": ""}
+    assert lacking(options, lambda: OneCluster(ADMIN)) == {"namespace": "ns", "missing_permissions": [], "message": ""}
+
+
+def test_without_a_cluster_nothing_is_missing_unless_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("K8S_AUTH_KUBECONFIG", "K8S_AUTH_CONTEXT", "K8S_AUTH_HOST", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
+
+    def connect() -> OneCluster:
+        raise GpuOpsError("Invalid kube-config file. No configuration found.", reason="BadConnectionSettings")
+
+    options = {"operations": ["drain"], "namespace": "", "policy_name": ""}
+    assert lacking(options, connect) == {"namespace": "", "missing_permissions": [], "message": ""}
+    with pytest.raises(GpuOpsError, match="No configuration found"):
+        lacking({**options, "kubeconfig": "missing"}, connect)
 
 
 # ---- the chart's RBAC roles ---------------------------------------------------------------------------------------

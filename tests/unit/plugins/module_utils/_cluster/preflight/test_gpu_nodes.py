@@ -88,6 +88,15 @@ def test_a_pause_with_a_reason_is_fine(labels: dict) -> None:
     assert only("node_state", snapshot(nodes=[node(labels=labels)])).level == "ok"
 
 
+def test_a_note_with_which_the_next_upgrade_leaves_a_node_cordoned_is_found() -> None:
+    noted = node()
+    noted["metadata"]["annotations"] = {"nvidia.com/gpu-driver-upgrade.node-initial-state.unschedulable": "true"}
+    finding = only("node_state", snapshot(nodes=[noted]))
+    assert finding.level == "warning" and "which a driver upgrade has left" in finding.message
+    noted["metadata"]["labels"]["nvidia.com/gpu-driver-upgrade-state"] = "drain-required"
+    assert only("node_state", snapshot(nodes=[noted])).level == "ok", "the operator removes it in the end"
+
+
 def test_a_driver_on_the_host_is_fine_when_the_operator_installs_none() -> None:
     assert (
         only(

@@ -152,6 +152,9 @@ def test_every_gpu_node_tainted() -> None:
     assert found.state == "progressing" and found.reasons[0].code == "NodesTainted"
     assert verdict(taint(ready(2), 2), waited_s=61).state == "failed"
     assert "dedicated=training:NoSchedule" in found.message and "daemonsets.tolerations" in found.message
+    twice = taint(ready(1), 1)
+    twice.nodes[0]["spec"]["taints"].append({"key": "later", "effect": "NoSchedule"})
+    assert "dedicated=training:NoSchedule" in verdict(twice).message, "the first one is named"
 
 
 def test_some_gpu_nodes_tainted_are_a_note() -> None:
@@ -362,6 +365,38 @@ def test_a_layout_on_a_node_without_a_mig_manager() -> None:
 
 
 # Driver upgrades
+
+
+def waiting(driver: dict, out: int) -> Stack:
+    """Let nodes of a policy with this driver wait for their upgrade while ``out`` others are cordoned."""
+    stack = ready(4)
+    stack.policies[0]["spec"]["driver"] = driver
+    for number, node in enumerate(stack.nodes):
+        if number < out:
+            node["spec"]["unschedulable"] = True
+        else:
+            node["metadata"]["labels"]["nvidia.com/gpu-driver-upgrade-state"] = "upgrade-required"
+    return stack
+
+
+@pytest.mark.parametrize(("waited_s", "state"), [(300, "progressing"), (301, "failed")])
+def test_a_cordoned_node_stops_the_upgrade_of_all_others(waited_s: float, state: str) -> None:
+    found = verdict(waiting({"upgradePolicy": {"autoUpgrade": True}}, 1), waited_s=waited_s)
+    assert found.state == state and found.reasons[0].code == "DriverUpgradeBlocked"
+    assert "3 of 4 GPU nodes (gpu-0001, gpu-0002, gpu-0003): their driver upgrade never begins: " in found.message
+    assert "gpu-0000 uses up maxUnavailable: 25%" in found.message and "uncordon" in found.message
+
+
+@pytest.mark.parametrize(
+    "driver",
+    [
+        {"upgradePolicy": {"autoUpgrade": False}},
+        {"upgradePolicy": {"autoUpgrade": True}, "useNvidiaDriverCRD": True},
+        {"upgradePolicy": {"autoUpgrade": True, "maxUnavailable": 2}},
+    ],
+)
+def test_an_upgrade_that_is_not_the_policys_or_has_a_free_place(driver: dict) -> None:
+    assert "DriverUpgradeBlocked" not in codes(verdict(waiting(driver, 1)))
 
 
 def test_a_node_that_is_kept_out_of_upgrades_does_not_block() -> None:

@@ -131,3 +131,9 @@ def test_what_a_namespace_uses_beyond_its_quota() -> None:
     used = {"requests.nvidia.com/gpu": "6", "requests.nvidia.com/gpu.shared": "9"}
     assert access.exceeded(wanted[0], {"status": {"used": used}}) == ["6 of nvidia.com/gpu in use, 2 permitted"]
     assert access.exceeded(wanted[0], None) == []
+
+
+def test_the_highest_value_is_possible_and_the_next_one_is_not() -> None:
+    assert access.priorities([priority(value=access.HIGHEST)])[0]["value"] == access.HIGHEST
+    with pytest.raises(GpuOpsError, match="is not possible"):
+        access.priorities([priority(value=access.HIGHEST + 1)])

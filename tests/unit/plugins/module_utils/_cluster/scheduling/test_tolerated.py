@@ -42,6 +42,7 @@ def test_the_operands_tolerate_their_default_taint_and_no_other() -> None:
     message = refused(guests, GPU, TAINT)
     assert message.startswith("The operands would not tolerate the taint team=a:NoSchedule on gpu-0000")
     assert "Add {key: team, operator: Exists, effect: NoSchedule} to daemonsets.tolerations of ClusterPolicy" in message
+    assert "the taint team=a:NoSchedule" in refused(guests, TAINT, TAINT | {"key": "later"}), "the first one is named"
 
 
 def test_a_list_in_the_cluster_policy_replaces_the_default() -> None:

@@ -303,6 +303,7 @@ def test_a_slim_node_answers_every_question_as_the_whole_node_does() -> None:
     whole["metadata"] |= {
         "annotations": {"kured": "reboot", "nfd.node.kubernetes.io/feature-labels": "x"},
         "managedFields": [{"manager": "kubelet"}],
+        "resourceVersion": "17",
     }
     whole["status"] |= {"images": [{"names": ["a"]}], "addresses": []}
     whole["status"]["conditions"] = [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": "True"}]
@@ -311,6 +312,7 @@ def test_a_slim_node_answers_every_question_as_the_whole_node_does() -> None:
     assert slim == {
         "metadata": {
             "name": "gpu-0000",
+            "resourceVersion": "17",
             "labels": whole["metadata"]["labels"],
             "annotations": {"kured": "reboot"},
         },

@@ -174,8 +174,21 @@ def found(cluster: FakeCluster) -> dict[str, Json]:
 
 def test_gpu_pods_are_those_that_hold_a_gpu_on_a_node() -> None:
     cluster = FakeCluster([pod("train", "2"), pod("web"), pod("pending", "1", None)])
-    assert pods.gpu_pods(cluster, "ns") == [pods.GpuPod("default", "train", "gpu-0", {"nvidia.com/gpu": 2})]
+    assert pods.gpu_pods(cluster, "ns") == [
+        pods.GpuPod("default", "train", "gpu-0", {"nvidia.com/gpu": 2}, is_bare=True)
+    ]
     assert cluster.reads == []
+
+
+def test_what_keeps_a_drain_from_deleting_a_pod() -> None:
+    """An owner that is no controller does not create the pod again."""
+    train = pod("train", "1")
+    train["metadata"]["ownerReferences"] = [{"kind": "Queue", "name": "x"}]
+    train["spec"]["volumes"] = [{"name": "code", "configMap": {}}, {"name": "scratch", "emptyDir": {}}]
+    assert pods.is_bare(train) and pods.local_data(train) == ["scratch"]
+    train["metadata"]["ownerReferences"].append({"kind": "Job", "name": "x", "controller": True})
+    del train["spec"]["volumes"][1]
+    assert not pods.is_bare(train) and pods.local_data(train) == []
 
 
 def test_gpu_pods_in_the_operators_namespace_are_found_and_operands_are_not() -> None:
