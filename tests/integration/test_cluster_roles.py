@@ -4,34 +4,33 @@
 
 """The ClusterRoles that ship with the collection are enough for its work, and grant hardly more than it uses.
 
-A recording proxy stands before the lab's API server. The user is impersonated, so RBAC applies as for anybody else.
+The API server's audit log says what was asked for, and what was refused.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import typing as t
-from urllib.parse import parse_qs, urlsplit
+from pathlib import Path
 
 import pytest
 import yaml
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import permissions
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.access import missing_permissions
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.access import (
+    by_resource,
+    missing_permissions,
+)
 
 from lab.cluster import Lab, Options
-from lab.cluster.proxy import Proxy, before
+from tests.integration import test_operator_upgrade
 from tests.support.ansible import OPERATOR, ROOT, Playbook, on
 from tests.support.labs import running_lab
 
 FILES = ROOT / "roles" / "preflight" / "files"
+NAMES = sorted(path.stem.removeprefix("cluster_role_") for path in FILES.iterdir())
 NAMESPACE = "gpu-operator"
-REVIEWS = "/apis/authorization.k8s.io/"
-_PATH = re.compile(
-    r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>v\w+)(?:/namespaces/(?P<namespace>[^/]+)(?=/))?/(?P<resource>[a-z]+)"
-    r"(?:/(?P<name>[^/?]+))?(?:/(?P<sub>[a-z]+))?"
-)
+PLAYBOOKS = ROOT / "playbooks"
 
 Right = tuple[str, str, str, bool]
 """Group, resource with subresource, verb, and whether it is in one namespace."""
@@ -40,16 +39,21 @@ Right = tuple[str, str, str, bool]
 @pytest.fixture(scope="module")
 def own_lab() -> t.Iterator[Lab]:
     """A lab whose users have the shipped ClusterRoles of their names, as docs/tasks/connection.md binds them."""
-    with running_lab("roles", Options(nodes=2, upgrade_tick=3, mig_seconds=0.5, mig_patience=6)) as lab:
+    with running_lab("roles", Options(nodes=2, upgrade_tick=3, mig_seconds=0.5, mig_patience=6, audit=True)) as lab:
         lab.kubectl("create", "namespace", NAMESPACE)
-        for name in ("deploy", "drain", "driver", "mig", "scheduling", "sharing", "verify"):
-            lab.kubectl("create", f"--filename={FILES / f'cluster_role_{name}.yml'}")
-            lab.kubectl("create", "clusterrolebinding", name, f"--clusterrole=gpuops-{name}", f"--user={name}")
-            role = f"gpuops-{name}-namespace"
-            lab.kubectl(
-                "create", "rolebinding", name, f"--clusterrole={role}", f"--user={name}", f"--namespace={NAMESPACE}"
-            )
+        for name in NAMES:
+            path = FILES / f"cluster_role_{name}.yml"
+            lab.kubectl("create", f"--filename={path}")
+            bind(lab, name, name)
         yield lab
+
+
+def bind(lab: Lab, name: str, user: str) -> None:
+    """Give a user the ClusterRoles of a name, as docs/tasks/connection.md says."""
+    binding = f"{name}-{user}"
+    lab.kubectl("create", "clusterrolebinding", binding, f"--clusterrole=gpuops-{name}", f"--user={user}")
+    narrow = [f"--clusterrole=gpuops-{name}-namespace", f"--user={user}", f"--namespace={NAMESPACE}"]
+    lab.kubectl("create", "rolebinding", binding, *narrow)
 
 
 def granted(name: str) -> set[Right]:
@@ -63,41 +67,77 @@ def granted(name: str) -> set[Right]:
     return found
 
 
-def used(proxy: Proxy) -> set[Right]:
-    """Return the rights that the recorded requests used. A patch that made an object also needs the right to create."""
-    found = {right for method, target, dummy in proxy.log if (right := right_of(method, target))}
-    made = (right_of("PATCH", target) for method, target, status in proxy.log if (method, status) == ("PATCH", 201))
-    return found | {(group, resource, "create", narrow) for group, resource, dummy, narrow in filter(None, made)}
+class User:
+    """A user of the lab with the ClusterRoles of a name, and what the audit log says about them.
+
+    ``more`` are the names of other ClusterRoles that the user has.
+    """
+
+    def __init__(self, lab: Lab, name: str, *more: str) -> None:
+        self.lab, self.name, self.more = lab, name, more
+        self.playbook: Playbook = on(lab)
+        self.playbook.environment["K8S_AUTH_KUBECONFIG"] = str(lab.kubeconfig_for(name))
+
+    def requests(self) -> list[dict[str, t.Any]]:
+        """Return the requests for objects, without the questions about own rights, which everybody may ask."""
+        return [
+            event
+            for event in self.lab.audited()
+            if event["user"]["username"] == self.name
+            and event.get("objectRef", {}).get("apiGroup") != "authorization.k8s.io"
+        ]
+
+    def refused(self) -> list[str]:
+        """Return the requests that RBAC refused."""
+        return [
+            f"{event['verb']} {event['requestURI']}"
+            for event in self.requests()
+            if event["annotations"]["authorization.k8s.io/decision"] != "allow"
+            or event["responseStatus"]["code"] == 403
+        ]
+
+    def used(self) -> set[Right]:
+        """Return the rights that were used. A patch that made an object also needed the right to create."""
+        found = set()
+        for event in self.requests():
+            if "objectRef" not in event:
+                continue  # The API server's version, and what it serves.
+            about = event["objectRef"]
+            resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
+            narrow = "namespace" in about and about["resource"] != "namespaces"
+            verbs = {event["verb"]} | ({"create"} if event["responseStatus"]["code"] == 201 else set())
+            found |= {(about.get("apiGroup", ""), resource, verb, narrow) for verb in verbs}
+        return found
+
+    def unused(self) -> set[str]:
+        """Return what the ClusterRoles grant and nothing used, as words, after every request was allowed."""
+        assert self.refused() == []
+        # A right in the whole cluster is one in each namespace too.
+        asked, held = self.used(), granted(self.name)
+        all_held = held.union(*map(granted, self.more))
+        assert {right for right in asked if right not in all_held and (*right[:3], False) not in all_held} == set()
+        spent = asked | {(*right[:3], False) for right in asked}
+        return {
+            f"{verb} {resource}{'.' if group else ''}{group}{'' if narrow else ' *'}"
+            for group, resource, verb, narrow in held - spent
+        }
 
 
-def right_of(method: str, target: str) -> Right | None:
-    url = urlsplit(target)
-    found = _PATH.fullmatch(url.path)
-    if found is None or url.path.startswith(REVIEWS):
-        return None  # What every user may do: discovery and questions about the own rights.
-    one = found["name"] is not None
-    verbs = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete" if one else "deletecollection"}
-    verb = verbs.get(method) or ("get" if one else "watch" if "watch" in parse_qs(url.query) else "list")
-    resource = "/".join(filter(None, (found["resource"], found["sub"])))
-    return found["group"] or "", resource, verb, found["namespace"] is not None
-
-
-def as_user(lab: Lab, proxy: Proxy, user: str) -> Playbook:
-    content = yaml.safe_load(proxy.kubeconfig.read_text())
-    content["users"][0]["user"]["as"] = user
-    path = lab.folder / f"{user}.kubeconfig"
-    path.write_text(yaml.safe_dump(content))
-    playbook = on(lab)
-    playbook.environment |= {"K8S_AUTH_KUBECONFIG": str(path), "K8S_AUTH_IMPERSONATE_USER": user}
-    return playbook
-
-
-RARE = {
+RARE: dict[str, set[str]] = {
+    # Pods that use GPUs by claims.
+    "diagnose": {"list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"},
+    # Charts with Services or NodeFeatureRules, GPUClusters, NVIDIADrivers, pods without an owner, Helm's lock, claims.
+    "uninstall": {
+        *("get services", "delete services", "delete pods", "update secrets", "patch namespaces *"),
+        *(f"{verb} nodefeaturerules.nfd.k8s-sigs.io *" for verb in ("get", "delete")),
+        *(f"{verb} gpuclusters.nvidia.com *" for verb in ("get", "patch", "delete")),
+        *(f"{verb} nvidiadrivers.nvidia.com *" for verb in ("get", "delete")),
+        *("list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
+    },
     # GPU pods in the way, pull secrets, other maintainers, and drivers that fail.
     "driver": {
         *("list poddisruptionbudgets.policy *", "list resourceclaims.resource.k8s.io *", "create pods/eviction *"),
         *("list resourceslices.resource.k8s.io *", "get secrets", "get pods", "get pods/log", "list events *"),
-        *("list nodemaintenances.maintenance.nvidia.com *", "list daemonsets.apps *"),
     },
     # Charts with Services or NodeFeatureRules, objects that exist already, refusals that Kubernetes makes without them
     # (escalate, bind), GPUClusters, and pods in trouble.
@@ -118,8 +158,8 @@ RARE = {
     # Jobs, port forwarding, priority classes of an earlier run, and pods in trouble.
     "verify": {
         *("create jobs.batch", "get jobs.batch", "list jobs.batch", "delete jobs.batch"),
-        *("get pods/portforward", "create pods/portforward", "get priorityclasses.scheduling.k8s.io *"),
-        *("get pods", "list pods *", "list events", "list controllerrevisions.apps", "watch nodes *"),
+        *("create pods/portforward", "get priorityclasses.scheduling.k8s.io *"),
+        *("get pods", "list events", "list controllerrevisions.apps", "watch nodes *"),
         "list leases.coordination.k8s.io",
     },
     # Drivers that the ClusterPolicy leaves to NVIDIADrivers, a GPUCluster in its place, and claims.
@@ -129,62 +169,93 @@ RARE = {
     },
     # Pods that leave, other maintainers, and a workload on a device (verify).
     "mig": {
-        *("create pods/eviction *", "list nodemaintenances.maintenance.nvidia.com *"),
-        *("list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
+        *("create pods/eviction *", "list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
         *("create pods", "get pods", "delete pods", "get pods/log"),
         *(f"{verb} priorityclasses.scheduling.k8s.io *" for verb in ("list", "create", "get", "delete")),
     },
     # Pods that leave, other maintainers, and config-managers that end again and again.
     "sharing": {
-        *("get nodes *", "create pods/eviction *", "list nodemaintenances.maintenance.nvidia.com *"),
+        *("create pods/eviction *", "list nodemaintenances.maintenance.nvidia.com *"),
         *("list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
-        *("get pods", "delete pods", "get pods/log", "list events", "list daemonsets.apps *", "list pods *"),
+        *("get pods", "delete pods", "get pods/log", "list events"),
     },
-    # Pods that are deleted in place of an eviction, claims, and nodes that are read alone.
+    # Ways back that put custom resources back.
+    "upgrade": {
+        "create clusterpolicies.nvidia.com *",
+        *(f"{verb} {kind}.nvidia.com *" for verb in ("create", "patch") for kind in ("gpuclusters", "nvidiadrivers")),
+    },
+    # Pods that are deleted in place of an eviction, and claims.
     "drain": {
-        *("delete pods *", "get nodes *", "list nodemaintenances.maintenance.nvidia.com *"),
+        "delete pods *",
         *("list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
     },
 }
 """What the ClusterRoles grant for cases that these tests do not, or not always, meet."""
 
 
-def compare(proxy: Proxy, name: str) -> set[str]:
-    """Return what a ClusterRole grants and nothing used, as words, after every request was allowed."""
-    refused = [(method, target) for method, target, status in proxy.log if status == 403]
-    assert refused == []
-    # A right in the whole cluster is one in each namespace too.
-    asked, held = used(proxy), granted(name)
-    assert {right for right in asked if right not in held and (*right[:3], False) not in held} == set()
-    spent = asked | {(*right[:3], False) for right in asked}
-    return {
-        f"{verb} {resource}{'.' if group else ''}{group}{'' if narrow else ' *'}"
-        for group, resource, verb, narrow in held - spent
-    }
+TROUBLE = {
+    *("get pods", "get pods/log", "list events", "list pods *", "watch nodes *"),
+    *("list controllerrevisions.apps", "list leases.coordination.k8s.io", "get nodes *"),
+}
+"""What is read in trouble, which is a matter of time: by the judge, of pods, operators and rollouts, and by whoever
+patches a node that somebody else has changed since the last look."""
+
+
+def check(user: User) -> None:
+    """Every request was allowed, and only the rights of rare cases were not used."""
+    unused, rare = user.unused() - TROUBLE, RARE[user.name] - TROUBLE
+    assert unused == rare, f"too much: {sorted(unused - rare)}, used after all: {sorted(rare - unused)}"
 
 
 def test_deploying_changing_and_removing(own_lab: Lab) -> None:
     env = {"dcgmExporter": {"env": [{"name": "DCGM_EXPORTER_INTERVAL", "value": "15000"}]}}
     secret = {"name": "mirror", "registry": "registry.example.com", "username": "robot", "password": "s3cret"}
-    with before(own_lab) as proxy:
-        playbook = as_user(own_lab, proxy, "deploy")
-        for variables in (
-            {"operator_critical_pods": 100, "operator_pull_secrets": [secret]},
-            {"operator_values": env},
-            {"operator_state": "absent"},
-        ):
-            run = playbook.run(OPERATOR, **variables)
-            assert run.status == 0, run.output
-        assert compare(proxy, "deploy") - RARE["deploy"] == set()
+    user = User(own_lab, "deploy")
+    for variables in (
+        {"operator_critical_pods": 100, "operator_pull_secrets": [secret]},
+        {"operator_values": env},
+    ):
+        run = user.playbook.run(OPERATOR, **variables)
+        assert run.status == 0, run.output
+    quotas = own_lab.kubectl("get", "resourcequotas", f"--namespace={NAMESPACE}", "--output=name")
+    assert quotas == "", "the quota of a former run would still keep pods out"
+    run = user.playbook.run(OPERATOR, operator_state="absent")
+    assert run.status == 0, run.output
+    check(user)
+
+
+@pytest.mark.deep
+def test_upgrading(own_lab: Lab, tmp_path: Path) -> None:
+    """The operator moves to the next line. The drivers stay the same, so that the stack is ready afterwards."""
+    former = test_operator_upgrade.older_chart(own_lab, tmp_path)
+    same = {"driver": {"version": "595.91.07"}}
+    assert on(own_lab).run(OPERATOR, operator_chart_ref=former, operator_values=same).status == 0
+    bind(own_lab, "deploy", "upgrade")
+    user = User(own_lab, "upgrade", "deploy")
+    folder = {"operator_upgrade_former_chart_ref": former, "operator_upgrade_snapshot_folder": str(tmp_path / "kept")}
+    run = user.playbook.run(test_operator_upgrade.UPGRADE, operator_values=same, **folder)
+    assert run.status == 0, run.output
+    check(user)
 
 
 def test_verifying(own_lab: Lab) -> None:
-    """Port forwarding does not pass the proxy."""
     on(own_lab).run(OPERATOR)
-    with before(own_lab) as proxy:
-        run = as_user(own_lab, proxy, "verify").run(ROOT / "playbooks" / "verify.yml", verify_metrics=False)
+    user = User(own_lab, "verify")
+    run = user.playbook.run(PLAYBOOKS / "verify.yml")
+    assert run.status == 0, run.output
+    check(user)
+
+
+def test_reading(own_lab: Lab) -> None:
+    user = User(own_lab, "diagnose")
+    for module, options in (
+        ("gpu_stack_info", {"allocated": True}),
+        ("clusterpolicy_info", {"wait": False}),
+        ("diagnose", {"namespace": NAMESPACE}),
+    ):
+        run = user.playbook.module(f"gpuops.nvidia.{module}", **options)
         assert run.status == 0, run.output
-        assert compare(proxy, "verify") - RARE["verify"] == set()
+    check(user)
 
 
 def test_draining(own_lab: Lab) -> None:
@@ -199,68 +270,125 @@ def test_draining(own_lab: Lab) -> None:
     own_lab.kubectl(
         "create", "--filename=-", stdin=json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata} | pod)
     )
-    with before(own_lab) as proxy:
-        playbook = as_user(own_lab, proxy, "drain")
-        for options in ({"state": "drained", "evict": "all", "force": True}, {"state": "restored"}):
-            run = playbook.module("gpuops.nvidia.node_maintenance", nodes=["gpu-0000"], purpose="test", **options)
-            assert run.status == 0, run.output
-        assert compare(proxy, "drain") - RARE["drain"] == set()
+    user = User(own_lab, "drain")
+    for options in ({"state": "drained", "evict": "all", "force": True}, {"state": "restored"}):
+        run = user.playbook.module("gpuops.nvidia.node_maintenance", nodes=["gpu-0000"], purpose="test", **options)
+        assert run.status == 0, run.output
+    check(user)
 
 
 def test_dividing(own_lab: Lab) -> None:
-    layout = [{"mig_devices": {"3g.40gb": 2}}]
-    with before(own_lab) as proxy:
-        playbook = as_user(own_lab, proxy, "mig")
-        for module, options in (
-            ("mig_layout", {"layouts": {"halves": layout}}),
-            ("mig_config", {"layout": "halves", "nodes": ["gpu-0001"], "allow_disruption": True}),
-            ("mig_config", {"state": "absent", "nodes": ["gpu-0001"], "allow_disruption": True}),
-            ("mig_layout", {"state": "absent"}),
-        ):
-            run = playbook.module(f"gpuops.nvidia.{module}", **options)
-            assert run.status == 0, run.output
-        assert compare(proxy, "mig") - RARE["mig"] == set()
+    halves = {"halves": [{"mig_devices": {"3g.40gb": 2}}]}
+    wish = {"mig_layouts": [{"layout": "halves", "nodes": ["gpu-0001"]}], "mig_custom_layouts": halves}
+    user = User(own_lab, "mig")
+    run = user.playbook.run(PLAYBOOKS / "mig.yml", mig_allow_disruption=True, **wish)
+    assert run.status == 0, run.output
+    for module, options in (
+        ("mig_config", {"state": "absent", "nodes": ["gpu-0001"], "allow_disruption": True}),
+        ("mig_layout", {"state": "absent"}),
+    ):
+        run = user.playbook.module(f"gpuops.nvidia.{module}", **options)
+        assert run.status == 0, run.output
+    check(user)
+
+
+def test_two_runs_of_one_purpose_at_once_end_as_one(own_lab: Lab) -> None:
+    """Both divide both nodes, one at a time. Whoever comes second goes on with what the first has begun."""
+    wish = [{"layout": "all-3g.40gb", "nodes": ["gpu-0000", "gpu-0001"]}]
+    processes = [
+        on(own_lab).start(PLAYBOOKS / "mig.yml", mig_allow_disruption=True, mig_layouts=wish) for dummy in range(2)
+    ]
+    runs = [Playbook.finish(process, 240) for process in processes]
+    assert [run.status for run in runs] == [0, 0], runs[0].output + runs[1].output
+    nodes = json.loads(own_lab.kubectl("get", "nodes", "--selector=nvidia.com/gpu.present", "--output=json"))["items"]
+    for node in nodes:
+        assert node["metadata"]["labels"]["nvidia.com/mig.config.state"] == "success"
+        assert node["status"]["allocatable"]["nvidia.com/gpu"] == "16", "the strategy single counts slices as GPUs"
+        assert not node["spec"].get("unschedulable")
+        assert [key for key in node["metadata"]["annotations"] if key.startswith("gpuops.nvidia/maintenance")] == []
+    run = on(own_lab).module(
+        "gpuops.nvidia.mig_config", state="absent", nodes=["gpu-0000", "gpu-0001"], allow_disruption=True
+    )
+    assert run.status == 0, run.output
+
+
+REFUSED: dict[str, tuple[dict[str, t.Any], list[str]]] = {
+    "mig": ({"mig_allow_disruption": True, "mig_custom_layouts": {"a": []}}, ["mig", "layouts", "evict"]),
+    "sharing": ({"sharing_configs": [{"name": "a", "nodes": ["gpu-0001"]}]}, ["sharing"]),
+    "upgrade_driver": ({"driver_container_version": "595.99.02"}, ["driver"]),
+    "upgrade_operator": ({"operator_preset": "gke"}, ["deploy", "upgrade", "quota"]),
+    "verify": ({"verify_metrics": False}, ["verify", "workload"]),
+    "uninstall": ({"uninstall_remove": "labels,namespace"}, ["remove", "uninstall_labels", "uninstall_namespace"]),
+}
+
+
+@pytest.mark.parametrize("playbook", REFUSED)
+def test_who_may_do_nothing_is_told_everything_before_anything_changes(own_lab: Lab, playbook: str) -> None:
+    variables, operations = REFUSED[playbook]
+    user = User(own_lab, "nobody")
+    run = user.playbook.run(PLAYBOOKS / f"{playbook}.yml", **variables)
+    cluster = Cluster({"kubeconfig": str(own_lab.kubeconfig_for("nobody"))})
+    missing = missing_permissions(cluster, NAMESPACE, operations)
+    assert (run.status, run.changed) == (2, 0), run.output
+    assert run.message.startswith(f"Nothing is changed. This user may not: {by_resource(missing)}. Grant"), run.message
+
+
+def test_who_may_do_nothing_gets_a_diagnosis_with_gaps(own_lab: Lab) -> None:
+    run = User(own_lab, "nobody").playbook.run(PLAYBOOKS / "diagnose.yml")
+    assert run.status == 0, run.output
+    for kind in ("nodes", "clusterpolicies", "daemonsets"):
+        assert kind in run.output.lower()
 
 
 def test_rolling_out_drivers(own_lab: Lab) -> None:
     """Change the driver, move it to an NVIDIADriver, and bring it back."""
     assert on(own_lab).run(OPERATOR).status == 0
     fast = {"timeout": 120, "max_unavailable": "100%", "allow_disruption": True, "registry": {"mode": "offline"}}
-    with before(own_lab) as proxy:
-        playbook = as_user(own_lab, proxy, "driver")
-        for options in ({"version": "595.99.02"}, {"resource": "NVIDIADriver"}, {"resource": "ClusterPolicy"}):
-            run = playbook.module("gpuops.nvidia.driver_container", force_conflicts=True, **fast, **options)
-            assert run.status == 0, run.output
-        assert compare(proxy, "driver") - RARE["driver"] == set()
+    user = User(own_lab, "driver")
+    rolled = {f"driver_container_{name}": value for name, value in fast.items()}
+    run = user.playbook.run(PLAYBOOKS / "upgrade_driver.yml", driver_container_version="595.99.02", **rolled)
+    assert run.status == 0, run.output
+    for resource in ("NVIDIADriver", "ClusterPolicy"):
+        run = user.playbook.module("gpuops.nvidia.driver_container", force_conflicts=True, resource=resource, **fast)
+        assert run.status == 0, run.output
+    check(user)
 
 
 def test_sharing(own_lab: Lab) -> None:
     shared = {"name": "four", "nodes": ["gpu-0001"], "strategy": "time-slicing", "replicas": 4}
-    with before(own_lab) as proxy:
-        playbook = as_user(own_lab, proxy, "sharing")
-        for options in ({"configs": [shared]}, {"configs": [shared], "state": "absent"}):
-            run = playbook.module("gpuops.nvidia.gpu_sharing", **options)
-            assert run.status == 0, run.output
-        assert compare(proxy, "sharing") - RARE["sharing"] == set()
+    user = User(own_lab, "sharing")
+    for state in ("present", "absent"):
+        run = user.playbook.run(PLAYBOOKS / "sharing.yml", sharing_configs=[shared], sharing_state=state)
+        assert run.status == 0, run.output
+    check(user)
 
 
 def test_sharing_out(own_lab: Lab) -> None:
     taint = {"key": "nvidia.com/gpu", "nodes": ["gpu-0001"]}
     quota = {"namespace": "default", "gpus": {"nvidia.com/gpu": 1}}
-    with before(own_lab) as proxy:
-        playbook = as_user(own_lab, proxy, "scheduling")
-        for taints, quotas, classes in (([taint], [quota], [{"name": "train", "value": 1}]), ([], [], [])):
-            runs = (
-                playbook.module("gpuops.nvidia.node_taints", taints=taints),
-                playbook.module("gpuops.nvidia.gpu_access", quotas=quotas, priority_classes=classes),
-            )
-            assert [run.status for run in runs] == [0, 0], [run.output for run in runs]
-        assert compare(proxy, "scheduling") - RARE["scheduling"] == set()
+    user = User(own_lab, "scheduling")
+    for taints, quotas, classes in (([taint], [quota], [{"name": "train", "value": 1}]), ([], [], [])):
+        runs = (
+            user.playbook.module("gpuops.nvidia.node_taints", taints=taints),
+            user.playbook.module("gpuops.nvidia.gpu_access", quotas=quotas, priority_classes=classes),
+        )
+        assert [run.status for run in runs] == [0, 0], [run.output for run in runs]
+    check(user)
 
 
-@pytest.mark.parametrize("name", ["deploy", "drain", "driver", "mig", "scheduling", "sharing", "verify"])
+@pytest.mark.parametrize("name", NAMES)
 def test_the_preflight_asks_for_no_more_than_the_cluster_roles_grant(own_lab: Lab, name: str) -> None:
-    cluster = Cluster({"kubeconfig": str(own_lab.kubeconfig), "impersonate_user": name})
+    cluster = Cluster({"kubeconfig": str(own_lab.kubeconfig_for(name))})
     assert missing_permissions(cluster, NAMESPACE, permissions.READY[name]) == []
     everything = missing_permissions(cluster, NAMESPACE, permissions.OPERATIONS)
     assert everything != []
+
+
+EVERYTHING = {"uninstall_remove": ["labels", "taints", "nfd", "crds", "namespace"]}
+
+
+def test_uninstalling(own_lab: Lab) -> None:
+    user = User(own_lab, "uninstall")
+    run = user.playbook.run(PLAYBOOKS / "uninstall.yml", uninstall_allow_disruption=True, **EVERYTHING)
+    assert run.status == 0, run.output
+    check(user)

@@ -81,6 +81,7 @@ def refused(run: Run, *words: str) -> None:
     assert run.changed == 0, run.output
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("clean")
 def test_up_and_back(lab: Lab, ansible: Playbook, old_chart: str) -> None:
     old: dict[str, t.Any] = {"operator_chart_ref": old_chart}

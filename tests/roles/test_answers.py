@@ -46,6 +46,7 @@ def run(folder: Path, playbook: Path, *arguments: str, **answers: t.Any) -> tupl
             {"operator_namespace": None, "operator_policy_name": ""},
             "for operator_namespace, operator_policy_name",
         ),
+        ({"operator_state": "absent"}, "To remove it, run playbooks/uninstall.yml"),
     ],
 )
 def test_an_answer_that_cannot_be_used_ends_the_run_at_once(
