@@ -54,9 +54,10 @@ lab-tools: setup ## Build the control plane, kwok and helm into the cache
 
 ##@ Test hosts
 
-host-tools: setup ## Install what the test hosts need, as root, or say what is missing
+host-tools: setup ## Install what the test hosts and the tests of pages need, as root, or say what is missing
 	@$(LAB) hosts tools
 	@$(LAB) vm tools
+	@$(LAB) browser tools
 
 host-vm: setup host-tools ## Run the molecule scenario on a virtual machine (about 10 minutes)
 	$(BIN)/molecule test --scenario-name host-vm
@@ -127,7 +128,8 @@ integration: setup lab-tools ## Run the tests on the lab
 	$(BIN)/pytest tests/lab tests/integration
 
 # What make test leaves out: virtual machines, several releases of Debian with its real packages, a build of the driver's
-# modules, the molecule scenarios on hosts. Downloads are kept in ~/.cache/gpuops-hosts/downloads.
+# modules, the molecule scenarios on hosts, kills in the middle of changes that take minutes. Downloads are kept in
+# ~/.cache/gpuops-hosts/downloads.
 test-deep: export GPUOPS_DEEP := 1
 test-deep: setup lab-tools host-tools ## Run the deep tier: virtual machines, real packages, module builds (30 to 60 minutes)
 	$(BIN)/pytest -m deep --durations=0 tests
@@ -152,6 +154,15 @@ release: setup ## Prepare a release in the working tree (VERSION=1.2.3)
 release-check: setup ## Check that the tree is the release of this version (VERSION=1.2.3)
 	@$(BIN)/python scripts/release.py check "$(VERSION)"
 
+sbom: setup ## Write the bill of materials of build/archive beside it, in CycloneDX's format
+	@$(BIN)/python scripts/sbom.py build/archive/*.tar.gz
+
+# Only the workflow Release has an identity: GitHub's, which names the workflow and the tag.
+sign: ## Sign build/archive and its bill of materials with sigstore
+	$(PYTHON_ANY) -m venv build/sign
+	build/sign/bin/python -m pip install --quiet --require-hashes --requirement requirements/release.txt
+	build/sign/bin/python -m sigstore sign build/archive/*.tar.gz build/archive/*.cdx.json
+
 publish: setup ## Publish build/archive to Galaxy, with the token in GALAXY_TOKEN
 	@$(BIN)/ansible-galaxy collection publish --token "$$GALAXY_TOKEN" build/archive/*.tar.gz
 
@@ -159,7 +170,7 @@ publish: setup ## Publish build/archive to Galaxy, with the token in GALAXY_TOKE
 
 lock: ## Resolve requirements/*.in into requirements/*.txt, with hashes
 	$(PYTHON_ANY) -m venv build/uv && build/uv/bin/pip --quiet install uv
-	for name in dev importer mutation oldest go; do \
+	for name in dev importer mutation oldest go release; do \
 	  build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --no-header --generate-hashes --upgrade \
 	    requirements/$$name.in -o requirements/$$name.txt; \
 	done
@@ -172,4 +183,4 @@ clean: ## Remove everything that the targets made, except the lab's tools in the
 
 .PHONY: help setup demo test lab-up lab-status lab-down lab-tools host-tools host-vm host-containers check ruff \
 	codespell vulture mypy yamllint reuse changelog-lint docs-lint ansible-lint docs sanity import-check unit test-oldest \
-	short-way integration test-deep molecule mutation bench release release-check publish lock format clean
+	short-way integration test-deep molecule mutation bench release release-check sbom sign publish lock format clean

@@ -43,14 +43,18 @@ WHEELS = {
     "ansible==12.0.0a7": "86506e9ecb6eb1f178e59022eb41d7aed7c39d65def0b87557bc9dc69bf418ec",
 }
 COMMUNITY_PYTHON = "3.12"
-# containers.podman is for the test hosts; community.general depends on library_inventory_filtering_v1.
+# awx.awx is for examples/awx, and containers.podman for the test hosts. community.general depends on
+# library_inventory_filtering_v1.
 COLLECTIONS = (
     "kubernetes/core",
     "ansible/posix",
+    "awx/awx",
     "community/general",
     "containers/podman",
     "community/library_inventory_filtering_v1",
 )
+# Collections that the community package has left out since.
+FORMER_PACKAGES = {"awx/awx": "ansible==13.7.0"}
 # The community package that carries the oldest version that galaxy.yml allows.
 OLDEST_COLLECTIONS = {
     "kubernetes/core": "ansible==13.7.0",
@@ -135,7 +139,8 @@ def packages_of_collections(oldest: bool) -> dict[str, list[str]]:
     """Return the collections to take from each community package."""
     packages: dict[str, list[str]] = {}
     for name in COLLECTIONS:
-        package = OLDEST_COLLECTIONS.get(name, COMMUNITY_PACKAGE) if oldest else COMMUNITY_PACKAGE
+        newest = FORMER_PACKAGES.get(name, COMMUNITY_PACKAGE)
+        package = OLDEST_COLLECTIONS.get(name, newest) if oldest else newest
         packages.setdefault(package, []).append(name)
     return packages
 

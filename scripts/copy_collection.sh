@@ -9,13 +9,9 @@ cd "$(dirname "$0")/.."
 copy=$1
 root=$(dirname "$(dirname "$copy")")
 
-rm -rf "$copy"
-mkdir -p "$copy"
 # What is shipped, and its unit tests: the files that git tracks, and new files that it does not ignore.
 wanted=(galaxy.yml README.md meta plugins roles playbooks changelogs tests/config.yml tests/unit)
-git ls-files -z --cached --others --exclude-standard -- "${wanted[@]}" | while IFS= read -r -d '' file; do
-  [ -e "$file" ] && printf '%s\0' "$file"
-done | tar --null --files-from=- --create | tar --extract --directory "$copy"
+scripts/copy_files.sh "$copy" --cached --others --exclude-standard -- "${wanted[@]}"
 git -C "$copy" init --quiet
 git -C "$copy" add --all
 

@@ -17,11 +17,8 @@ if [ ! -x build/importer/bin/python ] || ! cmp -s "$lock" build/importer/lock; t
   cp "$lock" build/importer/lock
 fi
 # Only files that git tracks get into the archive, whatever else lies in a checkout (a kubeconfig, a report).
-rm -rf build/archive build/source
-mkdir -p build/source
-git ls-files -z --cached | while IFS= read -r -d '' file; do
-  [ -e "$file" ] && printf '%s\0' "$file"
-done | tar --null --files-from=- --create | tar --extract --directory build/source
+rm -rf build/archive
+scripts/copy_files.sh build/source --cached
 .venv/bin/ansible-galaxy collection build --output-path build/archive build/source >/dev/null
 cat >build/importer.cfg <<EOF
 [galaxy-importer]

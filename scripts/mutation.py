@@ -24,19 +24,28 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import tomllib
 import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosmic_ray.work_db import WorkDB, use_db
-from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkResult
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator, operator_names
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "mutation"
 SETTINGS: dict[str, t.Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutation"]
 Place = tuple[int, int]
+
+
+@dataclass(frozen=True, order=True)
+class Mutant:
+    """One change: where, by which operator of cosmic-ray, and which of all that it can make in the file."""
+
+    place: Place
+    operator: str
+    occurrence: int
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,12 @@ class Score:
         """The number of changes."""
         return self.caught + len(self.survivors)
 
+    @property
+    def package(self) -> str:
+        """The folder of the core, and the one above if there is one below module_utils: _cluster/mig, _rollout."""
+        kind, *folders = Path(self.core).parts[1:-1]
+        return "/".join(folders[:2]) or kind
+
 
 def main() -> int:
     """Test the cores that are named, or all. Return 1 if fewer changes are noticed than the settings demand."""
@@ -61,11 +76,11 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cores to test at a time")
     given = parser.parse_args()
     cores = [str(Path(name).resolve().relative_to(ROOT)) for name in given.cores] or all_cores()
-    trees: queue.Queue[Path] = queue.Queue()
+    runners: queue.Queue[Runner] = queue.Queue()
     for number in range(min(given.jobs, len(cores))):
-        trees.put(copy_tree(BUILD / f"tree-{number}"))
-    with concurrent.futures.ThreadPoolExecutor(trees.qsize()) as pool:
-        scores = list(pool.map(lambda core: _in_turn(trees, core, given.sample), cores))
+        runners.put(Runner(copy_tree(BUILD / f"tree-{number}")))
+    with concurrent.futures.ThreadPoolExecutor(runners.qsize()) as pool:
+        scores = list(pool.map(lambda core: _in_turn(runners, core, given.sample), cores))
     return summary(scores, given.sample)
 
 
@@ -81,7 +96,10 @@ def _spelled_out(pattern: str) -> list[str]:
 
 
 def summary(scores: list[Score], sample: int | None) -> int:
-    """Print the sum, and return the exit status."""
+    """Print the sums, and return the exit status."""
+    for package, group in itertools.groupby(sorted(scores, key=lambda each: each.package), lambda each: each.package):
+        of_it = list(group)
+        print(f"{package}: {sum(each.caught for each in of_it)} of {sum(each.mutants for each in of_it)}")
     caught, mutants = sum(score.caught for score in scores), sum(score.mutants for score in scores)
     percent = 100 * caught / mutants if mutants else 100.0
     least = SETTINGS["least_percent"]
@@ -110,32 +128,57 @@ def copy_tree(tree: Path) -> Path:
     return tree
 
 
-def _in_turn(trees: queue.Queue[Path], core: str, sample: int | None) -> Score:
-    tree = trees.get()
+def _in_turn(runners: queue.Queue[Runner], core: str, sample: int | None) -> Score:
+    runner = runners.get()
     try:
-        score = measure(tree, core, sample)
+        score = measure(runner, core, sample)
     finally:
-        trees.put(tree)
+        runners.put(runner)
     print(f"{core}: {score.caught} of {score.mutants}", *score.survivors, sep="\n  ", flush=True)
     return score
 
 
-def measure(tree: Path, core: str, sample: int | None) -> Score:
+def measure(runner: Runner, core: str, sample: int | None) -> Score:
     """Make the changes of one core, and run its tests each time."""
-    folder = BUILD / core.replace("/", "-").removesuffix(".py")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    command, limit = _tests(tree, core)
-    config, session = folder / "cosmic-ray.toml", folder / "session.sqlite"
-    config.write_text(_config(core, command, limit))
-    _cosmic_ray(tree, "init", config, session)
-    with use_db(session, WorkDB.Mode.open) as work:
-        _leave_out(work, ast.parse((tree / core).read_text()))
-        _leave_out_beyond(work, sample, seed=core)
-    _cosmic_ray(tree, "exec", config, session)
-    shutil.copy2(ROOT / core, tree / core)  # In case the last change was not taken back.
-    with use_db(session, WorkDB.Mode.open) as work:
-        return _score(core, work)
+    path, tests, survivors = runner.tree / core, tests_of(core), []
+    source, status = path.read_text(), path.stat()
+    mutants = _sampled(logic_mutants(source), sample, seed=core)
+    if not runner.passes(tests):
+        raise SystemExit(f"The tests of {core} fail without a change:\n{runner.output()}")
+    for mutant in mutants:
+        changed = mutate_code(source, get_operator(mutant.operator)(), mutant.occurrence)
+        path.write_text(changed)
+        if runner.passes(tests):
+            survivors.append(_line(core, mutant, source, changed))
+    path.write_text(source)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # so that its bytecode is not compiled again
+    return Score(core, len(mutants) - len(survivors), tuple(survivors))
+
+
+class Runner:
+    """A copy of the tree, and a process that runs its unit tests and has loaded all but the plugins."""
+
+    def __init__(self, tree: Path) -> None:
+        """Start the process, which ends with this one."""
+        self.tree = tree
+        self._log = tree.with_suffix(".log")
+        self._process = subprocess.Popen(
+            [str(ROOT / ".venv/bin/python"), str(tree / "scripts/warm_tests.py"), str(self._log)],
+            cwd=tree, env=_environment(tree), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def passes(self, tests: list[str]) -> bool:
+        """Return whether these test files pass on the tree as it is."""
+        stdin, stdout = t.cast(t.TextIO, self._process.stdin), t.cast(t.TextIO, self._process.stdout)
+        print(json.dumps(tests), file=stdin, flush=True)
+        outcome = stdout.readline()
+        if not outcome:
+            raise SystemExit(f"The tests cannot be loaded:\n{self.output()}")
+        return outcome == "passed\n"
+
+    def output(self) -> str:
+        """Return the end of what the tests printed last."""
+        return self._log.read_text(errors="replace")[-4000:]
 
 
 def tests_of(core: str) -> list[str]:
@@ -146,69 +189,42 @@ def tests_of(core: str) -> list[str]:
     return list(dict.fromkeys([str(own), *itertools.chain.from_iterable(more)]))
 
 
-def _tests(tree: Path, core: str) -> tuple[list[str], float]:
-    """Return the command that runs the tests of a core, and the time limit: a multiple of what they take.
-
-    Most tests need no fixture of a conftest.py, and start five times as fast without these and without plugins.
-    """
-    for options in (["--noconftest", "--disable-plugin-autoload"], []):
-        command = [str(ROOT / ".venv/bin/python"), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *options]
-        command += tests_of(core)
-        started = time.monotonic()
-        run = subprocess.run(command, cwd=tree, env=_environment(tree), capture_output=True, text=True, check=False)
-        if run.returncode == 0:
-            return command, 10 + 5 * (time.monotonic() - started)
-    raise SystemExit(f"The tests of {core} fail without a change:\n{run.stdout[-3000:]}{run.stderr[-1000:]}")
-
-
-def _config(core: str, command: list[str], limit: float) -> str:
-    words = {"module-path": core, "timeout": round(limit, 1), "test-command": " ".join(command), "excluded-modules": []}
-    lines = [f"{key} = {json.dumps(value)}" for key, value in words.items()]
-    return "\n".join(["[cosmic-ray]", *lines, "[cosmic-ray.distributor]", 'name = "local"', ""])
-
-
-def _cosmic_ray(tree: Path, command: str, *arguments: Path) -> None:
-    program = [str(Path(sys.executable).parent / "cosmic-ray"), command, *map(str, arguments)]
-    subprocess.run(program, cwd=tree, env=_environment(tree), check=True, capture_output=True)
-
-
 def _environment(tree: Path) -> dict[str, str]:
-    return {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(tree / ".venv/share"), "PYTHONDONTWRITEBYTECODE": "1"}
+    # CI: hypothesis then tries the same examples in each run.
+    return {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(tree / ".venv/share"), "CI": "1"}
 
 
 # ---- which changes concern the logic --------------------------------------------------------------------------------
 
 
-def _leave_out(work: WorkDB, module: ast.Module) -> None:
-    """Skip the changes that do not concern the logic."""
+def logic_mutants(source: str) -> list[Mutant]:
+    """Return the changes that concern the logic, in the order of their places."""
+    module, parsed = ast.parse(source), get_ast(source)
     left_out, functions = _spans([*_annotations(module), *_texts(module)]), _spans(_functions(module))
-    skipped = WorkResult(output="not logic", worker_outcome=WorkerOutcome.SKIPPED)
-    for item in list(work.pending_work_items):
-        if not _is_logic(item.mutations[0], left_out, functions):
-            work.set_result(item.job_id, skipped)
+    return sorted(
+        mutant
+        for name in operator_names()
+        if any(re.fullmatch(pattern, name) for pattern in SETTINGS["operators"])
+        for mutant in _mutants(parsed, name)
+        if _within(mutant.place, functions) and not _within(mutant.place, left_out)
+    )
 
 
-def _leave_out_beyond(work: WorkDB, sample: int | None, seed: str) -> None:
-    """Skip changes at random until only a sample is left. The same seed leaves the same changes."""
-    pending = sorted(work.pending_work_items, key=lambda item: _place(item.mutations[0]))
-    kept = len(pending) if sample is None else min(sample, len(pending))
-    skipped = WorkResult(output="not in the sample", worker_outcome=WorkerOutcome.SKIPPED)
-    for item in random.Random(seed).sample(pending, len(pending))[kept:]:  # noqa: S311 - nothing secret
-        work.set_result(item.job_id, skipped)
+def _mutants(parsed: t.Any, operator: str) -> t.Iterator[Mutant]:
+    positions = get_operator(operator)().mutation_positions
+    places = (start for node in ast_nodes(parsed) for start, _end in positions(node))
+    return (Mutant(place, operator, occurrence) for occurrence, place in enumerate(places))
 
 
-def _place(mutation: MutationSpec) -> tuple[Place, str, int]:
-    return mutation.start_pos, mutation.operator_name, mutation.occurrence
+def _within(place: Place, spans: list[tuple[Place, Place]]) -> bool:
+    return any(start <= place < end for start, end in spans)
 
 
-def _is_logic(
-    mutation: MutationSpec, left_out: list[tuple[Place, Place]], functions: list[tuple[Place, Place]]
-) -> bool:
-    if not any(re.fullmatch(pattern, mutation.operator_name) for pattern in SETTINGS["operators"]):
-        return False
-    place = mutation.start_pos
-    inside = any(start <= place < end for start, end in functions)
-    return inside and not any(start <= place < end for start, end in left_out)
+def _sampled(mutants: list[Mutant], sample: int | None, seed: str) -> list[Mutant]:
+    """Return that many changes, chosen at random. The same seed chooses the same ones."""
+    if sample is None or sample >= len(mutants):
+        return mutants
+    return sorted(random.Random(seed).sample(mutants, sample))  # noqa: S311 - nothing secret
 
 
 def _texts(module: ast.Module) -> t.Iterator[ast.expr]:
@@ -237,22 +253,11 @@ def _spans(nodes: t.Iterable[ast.expr | ast.stmt]) -> list[tuple[Place, Place]]:
     ]
 
 
-def _score(core: str, work: WorkDB) -> Score:
-    places = {item.job_id: item.mutations[0] for item in work.work_items}
-    caught, survivors = 0, []
-    for job, result in work.results:
-        if result.worker_outcome is WorkerOutcome.SKIPPED:
-            continue
-        if result.test_outcome is not TestOutcome.SURVIVED:
-            caught += 1
-        else:
-            survivors.append(_line(core, places[job], result.diff or ""))
-    return Score(core, caught, tuple(sorted(survivors)))
-
-
-def _line(core: str, mutation: MutationSpec, diff: str) -> str:
-    changed = next((line[1:].strip() for line in diff.splitlines() if re.match(r"\+(?!\+\+)", line)), "")
-    return f"{core}:{mutation.start_pos[0]}: {mutation.operator_name.removeprefix('core/')}: {changed}"
+def _line(core: str, mutant: Mutant, source: str, changed: str) -> str:
+    """Return the place of a change, what kind it is, and the line that it made."""
+    before = source.splitlines()
+    line = next((new for number, new in enumerate(changed.splitlines()) if new not in before[number : number + 1]), "")
+    return f"{core}:{mutant.place[0]}: {mutant.operator.removeprefix('core/')}: {line.strip()}"
 
 
 if __name__ == "__main__":

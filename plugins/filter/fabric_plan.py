@@ -58,6 +58,7 @@ _value:
     - C(mask) lists the units that are stopped and masked, because something else does their work. C(disable) lists
       those that are stopped and disabled.
     - C(lacking) lists the services that the fabric needs and that are not installed.
+    - C(settled) is whether all of this holds already, so that there is nothing to do. What is not known counts as no.
     - C(interrupts) says what would interrupt GPU workloads, one sentence each.
     - C(failure) says why nothing can be done, or is an empty string.
   type: dict
@@ -89,8 +90,22 @@ def fabric_plan(
     plan: Json = {"fabric": fabric_kind(facts), "run": [], "start": [], "mask": [], "disable": []}
     plan.update({"lacking": [], "interrupts": [], "failure": ""})
     if driver == "container" or facts["driver"]["containerised"]:
-        return {**plan, **_left_to_container(facts, masked)}
-    return {**plan, **_of_host(facts, plan["fabric"], list(imex_nodes), imex_list, persistence)}
+        plan.update(_left_to_container(facts, masked))
+    else:
+        plan.update(_of_host(facts, plan["fabric"], list(imex_nodes), imex_list, persistence))
+    listed = SERVICES["imex"].unit not in plan["run"] or imex_list.split() == list(imex_nodes)
+    return {**plan, "settled": listed and not masked and _holds(plan, facts["services"])}
+
+
+def _holds(plan: Json, services: Json) -> bool:
+    """Return whether the units are as the plan wants them. What is masked needs its record, so it never counts."""
+    states = {SERVICES[name].unit: service for name, service in services.items()}
+    return (
+        not (plan["failure"] or plan["lacking"] or plan["mask"])
+        and all(states[unit]["enabled"] for unit in plan["run"])
+        and all(states[unit]["active"] for unit in plan["start"])
+        and all(states[unit]["active"] is False and states[unit]["enabled"] is False for unit in plan["disable"])
+    )
 
 
 def _left_to_container(facts: Json, masked: t.Sequence[str]) -> Json:

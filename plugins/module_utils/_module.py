@@ -11,11 +11,11 @@ from __future__ import annotations
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import all_printable, printable
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import all_printable, message
 
 
 class Module(AnsibleModule):
-    """An AnsibleModule whose result, messages and warnings contain no control characters.
+    """An AnsibleModule whose result, messages and warnings contain no control characters, and no endless message.
 
     Clusters, hosts and charts decide what is in a message. Ansible prints messages as they are, and a terminal would
     obey what is in them.
@@ -31,9 +31,9 @@ class Module(AnsibleModule):
 
     def fail_json(self, msg: str, **result: t.Any) -> t.NoReturn:
         """End the module as failed, with this message."""
-        super().fail_json(msg=printable(msg), **all_printable(result))
+        super().fail_json(msg=message(msg), **all_printable(result))
         raise AssertionError("fail_json does not return")
 
     def warn(self, warning: str, **options: t.Any) -> None:
         """Show a warning."""
-        super().warn(printable(warning), **options)
+        super().warn(message(warning), **options)

@@ -4,7 +4,11 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Which values in options, specs and Helm values are secret, and how results hide them. Pure."""
+"""Which values in options, specs, Helm values and text are secret, and how results hide them. Pure.
+
+Libraries that look for secrets (detect-secrets, scrubadub) are made for source code or for people's names. They judge
+by entropy, which would hide digests and the UUIDs of GPUs, and they would have to be installed wherever a module runs.
+"""
 
 from __future__ import annotations
 
@@ -19,26 +23,145 @@ MASK = "VALUE_HIDDEN"
 SECRET_LENGTH = 6
 """Shorter secrets are not hidden throughout a result, because that would also hide ordinary words."""
 
-_SECRET_VARIABLE = re.compile(r"(?i)(token|password|passwd|secret|credential|api_?key)")
+_SECRET_VARIABLE = re.compile(r"(?i)(token|password|passwd|passphrase|secret|credential|api_?key|private_?key)")
 """Part of the name of an environment variable whose value is secret."""
 
-_SECRET_KEY = re.compile(r"(?i)(token|password|passwd|credentials?|(api|private|secret|access)_?key)$")
+_SECRET_KEY = re.compile(
+    r"(?i)(token|password|passwd|passphrase|credentials?|dockerconfigjson|dockercfg"
+    r"|(api|private|secret|access|client)[_-]?key(-data)?)$"
+)
 """End of a key whose value is secret. Keys such as secretName and pullSecret hold the name of an object."""
+
+_SECRET_FLAG = re.compile(
+    r"(?i)^--?[\w-]*(token|password|passwd|passphrase|secret|credentials?|(api|private|secret|access)-?key)$"
+)
+"""An argument whose successor in a list of arguments is secret."""
 
 _CREDENTIALS = re.compile(r"""(?<=://)[^\s/"'<>]+(?=@)|^[^\s/@:]+:[^\s/@]+(?=@(?!sha256:))""")
 """The user and the password in a URL, or in an address without a scheme (``user:password@proxy:3128``)."""
 
+_NAME_END = r"""\\?["']?\s{0,8}[:=]\s{0,8}"""
+_VALUE = r"""(?P<quote>\\?["'])?(?P<secret>(?(quote)(?:[^"'\\\n]|\\[^"'])+|[^\s"',;&})\]\\]+))"""
+"""A value, quoted or not, also within text in JSON, where quotes are escaped."""
+
+_IN_TEXT = tuple(
+    (word, re.compile(expression, re.IGNORECASE))
+    for word, expression in (
+        # Keys in PEM, also where their lines follow each other in a log or are written as \n. Without an end: all.
+        (
+            "private key",
+            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+            r"(?P<secret>[\s\S]*?)(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY|\Z)",
+        ),
+        # The same, encoded as base64, and the configuration of a registry's client
+        ("ls0tls1c", r"(?P<secret>LS0tLS1CRUdJTi[A-Za-z0-9+/=]{16,})"),
+        ("eyjhdxrocyi6", r"(?P<secret>eyJhdXRocyI6[A-Za-z0-9+/=]{4,})"),
+        # JSON Web Tokens: those of service accounts, of registries, and the tokens of vGPU clients
+        ("eyj", r"(?P<secret>\beyJ[\w-]{8,4096}\.[\w-]{8,}(?:\.[\w-]*)?)"),
+        ("bearer", r"\bbearer\s{1,8}(?!realm=)(?=\S{0,80}\d)(?P<secret>[\w.~+/-]{12,}=*)"),
+        (
+            "authorization",
+            r"\bauthorization" + _NAME_END + r"[\"']?(?:(?:basic|bearer|token)\s{1,8})?(?P<secret>[^\s\"'\\]+)",
+        ),
+        ("cookie", r"\b(?:set-)?cookie:\s{0,8}(?P<secret>\S.*)"),
+        # Tokens that say what they are: NGC, GitHub, GitLab, AWS, Slack, Hugging Face, Docker, hashes of passwords
+        (
+            "",
+            r"(?P<secret>\b(?:nvapi-[\w-]{8,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}"
+            r"|A[KS]IA[A-Z0-9]{16}\b|xox[abprs]-[\w-]{10,}|hf_\w{16,}|dckr_pat_[\w-]{16,})"
+            r"|\$(?:1|5|6|y)\$[\w./=,$]{8,})",
+        ),
+        # Arguments of commands
+        (
+            "--",
+            r"(?<![\w-])--[\w-]{0,40}?(?:token|password|passwd|passphrase|secret|(?:api|secret|access|private)-?key)(?:=|\s{1,8})"
+            + _VALUE,
+        ),
+        ("-u", r"(?<!\S)(?:-u|--user)[\s=]{1,8}[\w.$@-]{1,80}:" + _VALUE),
+        # Assignments: NAME_TOKEN=x, "password": "x", client-key-data: x. A token or a secret in a sentence is a word.
+        ("pass", r"(?:password|passwd|passphrase)" + _NAME_END + _VALUE),
+        ("key", r"(?:api|private|secret|access|client|account)[_-]?key(?:-data)?" + _NAME_END + _VALUE),
+        (
+            "",
+            r"(?:token|secret|credentials?|\bauth|\bsig|signature)"
+            + _NAME_END
+            + r"(?=\\?[\"']?\S{0,80}?(?:\d|\S{16}))"
+            + _VALUE,
+        ),
+    )
+)
+
+_PROXY = re.compile(r"(?i)\b(?:https?|all|ftp)_proxy" + _NAME_END + _VALUE)
+"""The setting of a proxy, as a whole."""
+
+_PLAIN_VARIABLE = re.compile(
+    r"(?i)^(NVIDIA_|CUDA_|DCGM_|NVML_|MIG_|MPS_|CDI_|GFD_|NFD_|DRIVER_|KERNEL_|GPU_|DEVICE_|RUNTIME|CONTAINERD_|DOCKER_"
+    r"|CRIO_|TOOLKIT_|OPENSHIFT_|OPERATOR_|NODE_|POD_|HOST_|RDMA_|GDS_|GDRCOPY_|VGPU_|DP_|WITH_|USE_|ENABLE_|DISABLE_"
+    r"|FAIL_|DEFAULT_|CONFIG_|COMPONENT$|NAMESPACE$|PATH$|LD_LIBRARY_PATH$|NO_PROXY$|OS_|PROCESS_|SANDBOX_|NVIDIADRIVER)"
+)
+"""Environment variables of the stack. The values of all others are nobody's business in a bundle of evidence."""
+
+_COPIES = ("kubectl.kubernetes.io/last-applied-configuration",)
+"""Annotations that repeat a whole object as text."""
+
 
 def mask(value: t.Any) -> t.Any:
-    """Return the value without its secrets: in environment variables, keys, Secret objects and URLs."""
+    """Return the value without its secrets: in environment variables, keys, arguments, Secret objects and text."""
     if isinstance(value, str):
-        return _CREDENTIALS.sub(MASK, value)
+        return mask_text(_CREDENTIALS.sub(MASK, value))
     if isinstance(value, list):
-        return [mask(item) for item in value]
+        hidden = _secret_items(value)
+        return [MASK if index in hidden else mask(item) for index, item in enumerate(value)]
     if not isinstance(value, dict):
         return value
     secret = _secret_keys(value)
     return {key: _masked(item) if key in secret else mask(item) for key, item in value.items()}
+
+
+def mask_text(text: str) -> str:
+    """Return a text of any length without what looks like a secret. It keeps its number of lines."""
+    text = _CREDENTIALS.sub(MASK, text) if "://" in text else text
+    lowered = text.lower()
+    for word, expression in _IN_TEXT:
+        if word in lowered:
+            text = expression.sub(_hide, text)
+    return text
+
+
+def redacted(value: t.Any) -> t.Any:
+    """Return a value for a bundle of evidence: masked, without proxies, and without variables that are not the stack's.
+
+    Anything in doubt is hidden, because a bundle leaves the house.
+    """
+    if isinstance(value, str):
+        return _PROXY.sub(_hide, mask(value))
+    if isinstance(value, list):
+        hidden = _secret_items(value)
+        return [MASK if index in hidden else redacted(item) for index, item in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    secret = _secret_keys(value) | {key for key in _COPIES if key in value}
+    if _is_foreign_variable(value):
+        secret.add("value")
+    return {mask_text(key): _masked(item) if key in secret else redacted(item) for key, item in value.items()}
+
+
+def _hide(found: re.Match[str]) -> str:
+    """Return a match with its secret hidden, and with as many lines as before."""
+    start, end = (place - found.start() for place in found.span("secret"))
+    return found[0][:start] + MASK + "\n" * found["secret"].count("\n") + found[0][end:]
+
+
+def _is_foreign_variable(entry: Json) -> bool:
+    name = entry.get("name")
+    is_variable = bool(entry.get("value")) and isinstance(name, str) and set(entry) <= {"name", "value"}
+    return is_variable and not _PLAIN_VARIABLE.match(str(name))
+
+
+def _secret_items(items: list[t.Any]) -> set[int]:
+    """Return the places in a list of arguments that follow a flag for a secret: ``["--password", "x"]``."""
+    flags = (index for index, item in enumerate(items[:-1]) if isinstance(item, str) and _SECRET_FLAG.match(item))
+    return {index + 1 for index in flags if isinstance(items[index + 1], str)}
 
 
 def _masked(value: t.Any) -> t.Any:
@@ -69,16 +192,25 @@ def secrets_in(value: t.Any) -> t.Iterator[str]:
 
 def _hidden(value: t.Any) -> t.Iterator[str]:
     if isinstance(value, str):
-        for found in _CREDENTIALS.findall(value):
-            password = found.partition(":")[2]
-            yield from {found, password, unquote(password)}
+        yield from _hidden_in_text(value)
     elif isinstance(value, list):
-        for item in value:
-            yield from _hidden(item)
+        places = _secret_items(value)
+        for index, item in enumerate(value):
+            yield from [item] if index in places else _hidden(item)
     elif isinstance(value, dict):
         secret = _secret_keys(value)
         for key, item in value.items():
             yield from _texts(item) if key in secret else _hidden(item)
+
+
+def _hidden_in_text(text: str) -> t.Iterator[str]:
+    for found in _CREDENTIALS.findall(text):
+        password = found.partition(":")[2]
+        yield from {found, password, unquote(password)}
+    lowered = text.lower()
+    for word, expression in _IN_TEXT:
+        if word in lowered:
+            yield from (found["secret"] for found in expression.finditer(text) if found["secret"] != MASK)
 
 
 def _texts(value: t.Any) -> t.Iterator[str]:

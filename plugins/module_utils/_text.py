@@ -31,12 +31,25 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text.replace("\r\n", "\n"))
 
 
-def all_printable(value: t.Any) -> t.Any:
-    """Return a value of JSON with all of its texts made printable, names of keys included."""
+MESSAGES = frozenset({"msg", "message", "remedy"})
+"""The keys of results that hold sentences for people."""
+LONGEST_MESSAGE = 8_000
+"""How many characters a sentence for people has at most. A cluster or host may put 1 MiB into a part of it."""
+
+
+def message(text: str) -> str:
+    """Return a sentence for people as it is printed: without control characters, and not too long."""
+    shown = printable(text)
+    left_out = len(shown) - LONGEST_MESSAGE
+    return f"{shown[:LONGEST_MESSAGE]} ... ({left_out} more characters)" if left_out > 0 else shown
+
+
+def all_printable(value: t.Any, key: object = None) -> t.Any:
+    """Return a value of JSON with all of its texts made printable, names of keys included, and short messages."""
     if isinstance(value, str):
-        return printable(value)
+        return message(value) if key in MESSAGES else printable(value)
     if isinstance(value, t.Mapping):
-        return {all_printable(key): all_printable(item) for key, item in value.items()}
+        return {all_printable(name): all_printable(item, name) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [all_printable(item) for item in value]
     return value

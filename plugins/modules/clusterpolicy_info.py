@@ -27,18 +27,10 @@ attributes:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.stack
   - gpuops.nvidia.progress
   - gpuops.nvidia.tolerance
 options:
-  name:
-    description: Name of the ClusterPolicy. If it is empty, the oldest one is meant, which the operator serves.
-    type: str
-    default: ""
-  namespace:
-    description:
-      - Namespace of the operator, where the operands run. If it is empty, the one in the ClusterPolicy's status.
-    type: str
-    default: ""
   wait:
     description: Wait until the stack is ready, and fail with the verdict if it does not become ready.
     type: bool

@@ -34,11 +34,11 @@ extends_documentation_fragment:
 options:
   gather_subset:
     description:
-      - Which facts to gather, as in M(ansible.builtin.setup). V(all), V(min), or any of V(pci), V(gpus), V(driver),
-        V(nouveau), V(kernel), V(secure_boot), V(iommu), V(acs), V(services), V(runtimes), V(xid), V(hugepages),
-        V(numa), V(node), V(reboot) and V(initramfs), each with a V(!) before it to exclude it.
-      - V(min) is V(pci), V(driver), V(nouveau) and V(kernel). It is always gathered, unless V(!all) and V(!min) exclude
-        it.
+      - Which facts to gather, as in M(ansible.builtin.setup). V(all), V(min), or any of V(system), V(pci), V(gpus),
+        V(nics), V(driver), V(nouveau), V(kernel), V(secure_boot), V(iommu), V(acs), V(services), V(runtimes), V(xid),
+        V(hugepages), V(numa), V(node), V(files), V(reboot) and V(initramfs), each with a V(!) before it to exclude it.
+      - V(min) is V(system), V(pci), V(driver), V(nouveau) and V(kernel). It is always gathered, unless V(!all) and
+        V(!min) exclude it.
       - V(pci) is what sysfs shows of the GPUs. V(gpus) also asks the driver.
       - V(initramfs) reads the whole initramfs of the next boot, which takes seconds. It must be named, because V(all)
         does not include it.
@@ -87,12 +87,19 @@ ansible_facts:
       returned: always
       type: dict
       contains:
+        system:
+          description: >-
+            The operating system, as os-release names it. V(family) is V(debian) or V(redhat), or null for any other.
+          type: dict
+          sample: {id: ubuntu, version: "24.04", family: debian}
         gpus:
           description: >-
             Every GPU on the PCI bus, in the order of the bus. V(lost) is true for a GPU that fell off the bus.
             V(reason) says why the driver's part of a GPU's facts is missing. V(name) is the name in the PCI table,
             V(product) the driver's. V(pcie.generation_host) is what the GPU and its slot can do together, and
-            V(pcie.degraded) whether the link has fewer lanes than it could have. V(recovery_action) is what the driver
+            V(pcie.degraded) whether the link has fewer lanes than it could have. V(bar1_mib) is the size of the window
+            through which the PCI bus reaches the GPU's memory. V(clocks) are in MHz; those of applications are null
+            where the driver has given them up. V(recovery_action) is what the driver
             recommends, in NVML's words, from V(NONE) to V(SYSTEM_REBOOT). V(fabric.health) is V(Healthy),
             V(Unhealthy), V(Limited Capacity) or null, and V(fabric.problems) says why. V(retired_pages) exist on GPUs
             before Ampere, which later ones replace with remapped rows. V(mig.pending) is the mode after a reset,
@@ -111,6 +118,7 @@ ansible_facts:
               memory_mib: 81559
               power_w: 71.4
               power_limit_w: 700.0
+              clocks: {graphics_max: 1980, memory_max: 2619, graphics_application: 1980, memory_application: 2619}
               persistence_mode: true
               vbios: 96.00.74.00.01
               inforom: G520.0200.00.05
@@ -139,6 +147,7 @@ ansible_facts:
                     compute_instances: [{id: 0, profile: 3g.40gb, start: 0, size: 3}]
               nvlink: {links: 18, active: 18, version: 4}
               peer_type: null
+              bar1_mib: 131072
               fabric:
                 state: Completed
                 status: Success
@@ -163,6 +172,18 @@ ansible_facts:
             connected to each other.
           type: dict
           sample: {kind: nvswitch}
+        nics:
+          description: >-
+            Network adapters with RDMA (InfiniBand, RoCE), and their firmware. V(type) is the adapter's, V(board) the
+            identity of its board (PSID).
+          type: list
+          elements: dict
+          sample:
+            - name: mlx5_0
+              pci_address: "0000:17:00.0"
+              type: MT4129
+              board: MT_0000000838
+              firmware: 28.39.1002
         driver:
           description: >-
             The driver. V(version) is the loaded module's, V(installed_version) that of the module that C(modprobe)
@@ -312,6 +333,20 @@ ansible_facts:
             hostname: gpu-0001
             addresses: [10.20.3.7, "fd00::7"]
             kubelet: {present: true, active: true, by: the process kubelet}
+        files:
+          description: >-
+            The texts of files from which the roles of this collection tell what they have set up. V(change) is how far
+            a change by the role C(host_change) has come, V(masked_units) are the units that C(host_driver) has masked,
+            V(persistenced_unit) and V(persistenced_dropin) the unit of the persistence daemon and what C(host_driver)
+            adds to it, and V(imex_nodes) the trays of the IMEX domain. A file that does not exist, or that only root
+            can read, is null.
+          type: dict
+          sample:
+            change: null
+            masked_units: null
+            persistenced_unit: null
+            persistenced_dropin: null
+            imex_nodes: "10.0.0.1\n10.0.0.2\n"
         reboot:
           description:
             - Whether a reboot is due, because what runs differs from what the next boot would run.

@@ -69,14 +69,33 @@ options:
   operations:
     description:
       - What the run will do. The check C(permissions) asks whether the user may do it.
-      - V(deploy) installs or upgrades the stack, and V(quota) also creates a ResourceQuota for critical pods, as GKE
-        needs. V(remove) removes the stack, V(verify) proves it, and V(drain) drains nodes.
-      - V(uninstall) removes, after V(remove), what the stack leaves in the cluster.
-      - V(driver) declares and rolls out drivers.
-      - V(mig) gives nodes MIG layouts, V(sharing) lets pods share GPUs, and V(scheduling) says who gets them.
+      - M(gpuops.nvidia.permissions_info) describes the operations.
     type: list
     elements: str
-    choices: [deploy, remove, uninstall, quota, verify, drain, driver, mig, sharing, scheduling]
+    choices:
+      - deploy
+      - remove
+      - uninstall
+      - uninstall_labels
+      - uninstall_taints
+      - uninstall_nfd
+      - uninstall_crds
+      - uninstall_namespace
+      - quota
+      - verify
+      - metrics
+      - drain
+      - evict
+      - images
+      - driver
+      - pools
+      - upgrade
+      - mig
+      - layouts
+      - workload
+      - sharing
+      - scheduling
+      - diagnose
     default: [deploy, verify]
   skip:
     description: Checks to leave out.
@@ -104,6 +123,7 @@ options:
     type: int
     default: 0
 seealso:
+  - module: gpuops.nvidia.permissions_info
   - module: gpuops.nvidia.gpu_stack_info
   - module: gpuops.nvidia.operator_chart_info
 """
@@ -178,6 +198,14 @@ summary:
       description: Number of findings that are harmless.
       type: int
       sample: 11
+missing_permissions:
+  description:
+    - All permissions that the user lacks for O(operations), in the order of the operations.
+    - A permission that ends in C(in) and a namespace is enough in that namespace.
+  returned: success
+  type: list
+  elements: str
+  sample: [list nodes, create secrets in gpu-operator]
 facts:
   description: A summary of the cluster.
   returned: success

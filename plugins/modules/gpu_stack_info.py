@@ -16,18 +16,10 @@ description:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.stack
   - gpuops.nvidia.tolerance
   - gpuops.nvidia.read_only
 options:
-  name:
-    description: Name of the ClusterPolicy. If it is empty, the oldest one is meant, which the operator serves.
-    type: str
-    default: ""
-  namespace:
-    description:
-      - Namespace of the operator, where the operands run. If it is empty, the one in the ClusterPolicy's status.
-    type: str
-    default: ""
   allocated:
     description:
       - Also count the GPUs that pods hold. This reads all pods outside the operator's namespace, which takes a while in

@@ -129,11 +129,15 @@ class Cluster:
     """One connection to one Kubernetes API server.
 
     ``options`` is ``module.params`` or a plugin's ``get_options()``: the connection options of
-    ``kubernetes.core.k8s_auth_options``. ``check_mode`` turns every write into a server-side dry run.
+    ``kubernetes.core.k8s_auth_options``. ``check_mode`` turns every write into a server-side dry run. An answer that
+    takes longer than ``read_timeout_s`` is a failure.
     """
 
-    def __init__(self, options: t.Mapping[str, t.Any], check_mode: bool = False) -> None:
+    def __init__(
+        self, options: t.Mapping[str, t.Any], check_mode: bool = False, read_timeout_s: float = READ_TIMEOUT_S
+    ) -> None:
         self.check_mode = check_mode
+        self._timeout = {"connect": CONNECT_TIMEOUT_S, "read": read_timeout_s}
         self._date: str | None = None
         self._connection = _connect({name: options[name] for name in AUTH_ARG_SPEC if options.get(name) is not None})
 
@@ -214,7 +218,7 @@ class Cluster:
                 url,
                 body=data,
                 headers=headers,
-                timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
+                timeout=urllib3.Timeout(**self._timeout),
                 retries=False,
                 preload_content=whole,
             )

@@ -25,8 +25,8 @@ class Change:
 
     @property
     def diff(self) -> Json:
-        """The key ``diff`` of a module's result."""
-        return {"before": self.before, "after": self.after}
+        """The key ``diff`` of a module's result: empty without a change, since jobs keep each result."""
+        return {"before": self.before, "after": self.after} if self.changed else {"before": {}, "after": {}}
 
 
 def between(existing: Json | None, predicted: Json | None, manager: str) -> Change:

@@ -31,6 +31,9 @@ except ImportError:
 else:
     HAS_LIBRARIES = True
 
+CONNECTIONS = 16
+"""How many connections stay open for requests in parallel. Each new one costs a TLS handshake."""
+
 _CLUSTER_KEYS = {
     "server",
     "certificate-authority",
@@ -115,7 +118,7 @@ class Plain:
         self._server_name = cluster.get("tls-server-name")
         self._tls = self._context()
         names = {"server_hostname": self._server_name} if self._server_name else {}
-        self.pool = urllib3.PoolManager(ssl_context=self._tls, **names)
+        self.pool = urllib3.PoolManager(ssl_context=self._tls, maxsize=CONNECTIONS, **names)
 
     def _context(self) -> ssl.SSLContext:
         context = urllib3.util.ssl_.create_urllib3_context()

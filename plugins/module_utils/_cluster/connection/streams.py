@@ -85,5 +85,6 @@ def _connect(connection: Connection, path: str, protocol: str, timeout_s: float)
         header=[f"{key}: {value}" for key, value in connection.headers().items()],
         subprotocols=[protocol],
         timeout=timeout_s,
+        redirect_limit=0,  # The library would send the token along, to whatever address, also without TLS.
         **connection.websocket(url),
     )

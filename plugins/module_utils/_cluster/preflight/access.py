@@ -14,10 +14,12 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import grants
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.host_nodes import is_unconfigured
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import permissions
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.permissions import Permission
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -34,9 +36,14 @@ NO_NAMESPACE = "gpuops-nowhere"
 """A namespace that does not exist. There, a user has only cluster-wide permissions."""
 
 PARALLEL_REVIEWS = 8
-MISSING_SHOWN, GRANTS_SHOWN = 8, 4
-"""How many missing permissions a message names, and how many of each role."""
+GRANTS_SHOWN = 4
+"""How many missing permissions of each role a message names."""
 
+
+_GRANT = (
+    "Grant these permissions, for example with the ClusterRoles in roles/preflight/files of this collection, "
+    "or use a kubeconfig of a cluster administrator."
+)
 
 # ---- the checks ---------------------------------------------------------------------------------------------------
 
@@ -47,12 +54,7 @@ def check_permissions(snapshot: Snapshot, dummy: Intent) -> t.Iterator[Finding]:
     if not missing:
         yield Finding("permissions", "ok", "This user has all permissions that this run needs.")
         return
-    message = f"This user may not: {first_few(missing, MISSING_SHOWN)}."
-    remedy = (
-        "Grant these permissions, for example with the ClusterRoles in roles/preflight/files of this collection, "
-        "or use a kubeconfig of a cluster administrator."
-    )
-    yield Finding("permissions", "failure", message, remedy)
+    yield Finding("permissions", "failure", f"This user may not: {by_resource(missing)}.", _GRANT)
 
 
 def check_role_grants(snapshot: Snapshot, dummy: Intent) -> t.Iterator[Finding]:
@@ -104,6 +106,37 @@ def missing_permissions(cluster: Cluster, namespace: str, operations: t.Iterable
     with concurrent.futures.ThreadPoolExecutor(PARALLEL_REVIEWS) as pool:
         answers = list(pool.map(ask, wanted))
     return [_describe(*item, namespace) for item, allowed in zip(wanted, answers) if not allowed]
+
+
+def by_resource(missing: t.Iterable[str]) -> str:
+    """Return all missing permissions, with the verbs of each resource together: ``get, patch nodes; list pods``."""
+    verbs: dict[str, list[str]] = {}
+    for permission in missing:
+        verb, dummy, resource = permission.partition(" ")
+        verbs.setdefault(resource, []).append(verb)
+    return "; ".join(f"{', '.join(found)} {resource}" for resource, found in verbs.items())
+
+
+def lacking(options: t.Mapping[str, t.Any], connect: t.Callable[[], Cluster]) -> Json:
+    """Return what the user lacks for the operations, and a sentence about it; the result of permissions_info.
+
+    Hosts may be changed without a cluster. If none is configured at all, nobody has to be asked.
+    """
+    try:
+        cluster = connect()
+        namespace = options["namespace"] or _operators_namespace(cluster, options["policy_name"])
+        missing = missing_permissions(cluster, namespace, options["operations"])
+    except GpuOpsError as e:
+        if not is_unconfigured(e, options):
+            raise
+        namespace, missing = options["namespace"], []
+    message = f"This user may not: {by_resource(missing)}. {_GRANT}" if missing else ""
+    return {"namespace": namespace, "missing_permissions": missing, "message": message}
+
+
+def _operators_namespace(cluster: Cluster, policy_name: str) -> str:
+    policies = cluster.list_readable(observe.CLUSTERPOLICIES_PATH).items
+    return observe.found(policies, [], policy_name, "")[1]
 
 
 def _is_allowed(cluster: Cluster, attributes: Json) -> bool:

@@ -64,7 +64,8 @@ def preflight(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     rbac_roles = [] if "role_grants" in skip else options["roles"]
     operations = [] if "permissions" in skip else options["operations"]
     snapshot = read.snapshot_of(cluster, intent.namespace, operations, rbac_roles)
-    return {**_findings.as_result(run_checks(snapshot, intent, skip)), "facts": facts.facts(snapshot)}
+    found = _findings.as_result(run_checks(snapshot, intent, skip))
+    return {**found, "missing_permissions": snapshot.missing_permissions, "facts": facts.facts(snapshot)}
 
 
 def run_checks(snapshot: Snapshot, intent: Intent, skip: t.Collection[str] = ()) -> list[Finding]:

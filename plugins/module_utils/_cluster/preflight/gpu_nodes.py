@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import marks as rollouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding, about
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, operands
@@ -80,6 +81,10 @@ def _has_stale_pause(node: Json, dummy: Intent) -> bool:
     return paused and upgrade_ended and not mig_changing
 
 
+def _would_stay_cordoned(node: Json, dummy: Intent) -> bool:
+    return rollouts.would_stay_cordoned(node)
+
+
 def _is_switched_off(node: Json, dummy: Intent) -> bool:
     return nodes.is_switched_off(node)
 
@@ -108,6 +113,12 @@ _NODE_STATES: tuple[tuple[t.Callable[[Json, Intent], bool], str, str], ...] = (
         _has_stale_pause,
         "paused by an interrupted driver or MIG change.",
         f"Set their paused {names.DEPLOY_PREFIX}* labels to true.",
+    ),
+    (
+        _would_stay_cordoned,
+        f"with a stale annotation {names.UPGRADE_FOUND_CORDONED}, which a driver upgrade has left.",
+        "Call gpuops.nvidia.driver_container with state: recovered, or remove the annotation: with it, the operator "
+        "leaves a node cordoned after its next driver upgrade.",
     ),
     (
         _is_switched_off,

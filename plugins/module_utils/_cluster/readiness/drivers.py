@@ -35,11 +35,6 @@ _OS_TAG = re.compile(r"-(ubuntu|rhel|rhcos|ol|rocky|sles|sl-micro|debian)(\d+(?:
 """The end of a driver image's tag: the operating system that it is for."""
 
 
-def delegated(spec: Json) -> bool:
-    """Return whether the ClusterPolicy leaves the driver to NVIDIADriver objects, whatever ``driver.enabled`` says."""
-    return bool((spec.get("driver") or {}).get("useNvidiaDriverCRD"))
-
-
 # NVIDIADriver objects
 
 
@@ -50,7 +45,7 @@ def about_drivers(observation: Observation, held: t.Collection[str] = ()) -> Rea
     """
     if not observation.nvidiadrivers:
         return
-    if not delegated(observation.spec):
+    if not operands.delegates_driver(observation.spec):
         found = first_few([objects.name_of(item) for item in observation.nvidiadrivers])
         message = f"The operator ignores the NVIDIADrivers ({found}), because driver.useNvidiaDriverCRD is not true."
         yield Reason("note", "IgnoredNVIDIADrivers", message, "Delete them, or set driver.useNvidiaDriverCRD: true.")
@@ -123,7 +118,7 @@ def replaces_pods(observation: Observation, daemonset: Json) -> bool:
 
 def about_nodes(observation: Observation, gpu_nodes: list[Json]) -> Findings:
     """Yield the nodes that no NVIDIADriver selects, and those whose driver image is for another system."""
-    if delegated(observation.spec) and observation.nvidiadrivers:
+    if operands.delegates_driver(observation.spec) and observation.nvidiadrivers:
         uncovered = [node for node in gpu_nodes if _wants_driver(node) and not _is_covered(node, observation)]
         what = "no NVIDIADriver selects them, so they get no driver"
         remedy = "Create an NVIDIADriver whose nodeSelector they match, or one with default: true."

@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, tolerance
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation, Verdict
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, operands, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -23,13 +23,27 @@ def fleet_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     """Read the fleet once; return the result of gpu_stack_info."""
     limits = tolerance.of_options(options)
     observation = observe.observe(cluster, options["namespace"], options["name"], limits)
-    allocated = _allocated(pods.gpu_pods(cluster, observation.namespace)) if options["allocated"] else {}
+    counted = pods.gpu_pods(cluster, observation.namespace) if options["allocated"] else None
+    return result_of(observation, limits, counted)
+
+
+def result_of(
+    observation: Observation,
+    limits: tolerance.Tolerance,
+    counted: t.Iterable[pods.GpuPod] | None,
+    verdict: Verdict | None = None,
+) -> Json:
+    """Return the result of gpu_stack_info for what was observed. ``counted`` are the pods with GPUs, or None.
+
+    ``verdict`` is that on the observation, for callers that know it already.
+    """
+    allocated = _allocated(counted or ())
     waiting_for, left_out = _waiting_for(observation), _left_out(judge.scope_of(observation, limits))
     gpu_nodes = sorted(filter(nodes.is_gpu_node, observation.nodes), key=objects.name_of)
     rows = [
         {
             **_row(node, allocated, waiting_for),
-            "slices": _slices(node, allocated if options["allocated"] else None),
+            "slices": _slices(node, None if counted is None else allocated),
             "claimable": objects.name_of(node) in observation.claimable,
             "left_out": left_out.get(objects.name_of(node)),
         }
@@ -40,7 +54,7 @@ def fleet_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
         "namespace": observation.namespace,
         "nodes": rows,
         "summary": _summary(rows),
-        **judge.judge(observation, limits).as_result(),
+        **(verdict or judge.judge(observation, limits)).as_result(),
     }
 
 

@@ -20,13 +20,23 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
     Reason,
     Reasons,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, operands, pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import (
+    names,
+    nodes,
+    objects,
+    operands,
+    pods,
+    upgrades,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import names as mig_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 MARKED_S = 60
 """How long a wait goes on while taints or a label keep the operands off every node: new nodes may have them."""
+
+STANDSTILL_S = 300
+"""How long a wait goes on while nodes that are out hold up every driver upgrade: a reboot may take minutes."""
 
 DISCOVERY_S = 300
 """How long a wait goes on while no node has a label of Node Feature Discovery: its image has to be pulled."""
@@ -45,10 +55,19 @@ class Finding:
 
     def reason(self, total: int) -> Reason:
         """Return the reason, for a fleet of ``total`` GPU nodes."""
-        examples = first_few([objects.name_of(node) for node in self.found])
-        message = f"{len(self.found)} of {total} GPU nodes ({examples}): {self.what}."
-        example, count = objects.name_of(self.found[0]), len(self.found)
-        return Reason(self.level, self.code, message, self.remedy, self.operand, node=example, count=count, total=total)
+        found = tuple(objects.name_of(node) for node in self.found)
+        message = f"{len(found)} of {total} GPU nodes ({first_few(found)}): {self.what}."
+        return Reason(
+            self.level,
+            self.code,
+            message,
+            self.remedy,
+            self.operand,
+            node=found[0],
+            count=len(found),
+            total=total,
+            nodes=found,
+        )
 
 
 Findings = t.Iterator[Finding]
@@ -138,6 +157,24 @@ def about_nodes(observation: Observation, gpu_nodes: list[Json]) -> Findings:
     by = f" (with marks of {first_few(owners)})" if owners else ""
     what = f"cordoned{by}, so no new pod can use their GPUs"
     yield Finding(level, "NodesCordoned", cordoned, what, "Uncordon them when the maintenance is over.")
+    yield from _about_standstill(observation)
+
+
+def _about_standstill(observation: Observation) -> Findings:
+    """Yield the nodes that wait for their driver upgrade while others, which nobody puts back, hold all places."""
+    spec = observation.spec
+    if operands.delegates_driver(spec) or not operands.replaces_driver_pods(spec):
+        return
+    policy = (spec.get("driver") or {}).get("upgradePolicy") or {}
+    managed = list(filter(upgrades.is_managed, observation.nodes))
+    members = [upgrades.member(node) for node in managed]
+    found = upgrades.standstill(members, policy)
+    if found:
+        waiting = [node for node, each in zip(managed, members) if each.waits]
+        level = _blocking(observation, STANDSTILL_S)
+        what = f"their driver upgrade never begins: {found.text}"
+        remedy = "Repair or uncordon the nodes that are out, or raise the limit in driver.upgradePolicy."
+        yield Finding(level, "DriverUpgradeBlocked", waiting, what, remedy, operands.DRIVER.name)
 
 
 def _about_tainted(gpu_nodes: list[Json], observation: Observation) -> Findings:

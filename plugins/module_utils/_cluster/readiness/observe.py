@@ -59,12 +59,20 @@ def read_policies(cluster: Cluster) -> list[Json] | None:
 class Observer:
     """Looks at the stack. It keeps the nodes between two looks.
 
-    An empty name means the only ClusterPolicy, and an empty namespace the one that its status names.
+    An empty name means the only ClusterPolicy, and an empty namespace the one that its status names. ``slim`` says what
+    is kept of each node.
     """
 
-    def __init__(self, cluster: Cluster, namespace: str, name: str, limits: Tolerance = tolerance.NOTHING) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        name: str,
+        limits: Tolerance = tolerance.NOTHING,
+        slim: t.Callable[[Json], Json] | None = None,
+    ) -> None:
         self._cluster, self._namespace, self._name, self._limits = cluster, namespace, name, limits
-        self._nodes = NodeReader(cluster)
+        self._nodes = NodeReader(cluster, slim)
 
     def look(self) -> Observation:
         """Read everything that the judge needs."""

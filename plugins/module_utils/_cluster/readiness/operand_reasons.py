@@ -59,7 +59,7 @@ def _about_missing(spec: Json, operand: Operand, rollout: Rollout) -> Reasons:
     if rollout.state != "disabled":
         message = f"{operand.name}: the operator has not created DaemonSet {operand.daemonset} yet."
         yield Reason("progressing", "OperandMissing", message, operand=operand.name)
-    elif operand is operands.DRIVER and (spec.get("driver") or {}).get("useNvidiaDriverCRD"):
+    elif operand is operands.DRIVER and operands.delegates_driver(spec):
         yield Reason(
             "progressing",
             "NoNVIDIADriver",
@@ -216,4 +216,5 @@ def _trouble(operand: Operand, rollout: Rollout, group: list[PodRow], is_failed:
         pod=example.name,
         count=len(group),
         total=rollout.expected,
+        nodes=tuple(row.node for row in group if row.node),
     )

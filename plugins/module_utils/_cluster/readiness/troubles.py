@@ -162,7 +162,7 @@ def _by_owner(table: Rows, owners: t.Mapping[str, str]) -> dict[str, list[PodRow
         if owner:
             node = "" if cells.get("node") in (None, "<none>") else str(cells["node"])
             restarts = int(str(cells["restarts"]).split(" ", 1)[0])  # "7 (3m ago)"
-            rows.setdefault(owner, []).append(PodRow(cells["name"], node, cells["status"], restarts))
+            rows.setdefault(owner, []).append(PodRow(cells["name"], node, _short(cells["status"]), restarts))
     return rows
 
 
@@ -216,19 +216,13 @@ def last_seen(event: Json) -> str:
 
 def held_up_by(pod: Json) -> str:
     """Return what a pod's first unfinished container or the scheduler says, or an empty string."""
-    causes = (_cause(container) for container in _containers(pod))
+    causes = (_cause(container) for container in objects.container_statuses(pod))
     return next((cause for cause in causes if cause), _unscheduled(pod.get("status") or {}))
-
-
-def _containers(pod: Json) -> list[Json]:
-    """Return the statuses of a pod's containers in the order in which they start."""
-    status = pod.get("status") or {}
-    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
 
 
 def _waiting_message(pod: Json) -> str:
     """Return all that a pod's first waiting container says, or an empty string."""
-    states = ((container.get("state") or {}).get("waiting") or {} for container in _containers(pod))
+    states = ((container.get("state") or {}).get("waiting") or {} for container in objects.container_statuses(pod))
     return next((str(waiting["message"]) for waiting in states if waiting.get("message")), "")
 
 

@@ -23,7 +23,8 @@ class Reason:
     """One cause that keeps the stack from being ready, or (level ``note``) something that a user should know.
 
     ``failed`` ends a wait at once, because waiting does not help; with ``progressing`` the stack may still become
-    ready. ``node`` and ``pod`` are one example; ``count`` of ``total`` nodes are affected.
+    ready. ``node`` and ``pod`` are one example; ``count`` of ``total`` nodes are affected. ``nodes`` are all of them
+    where they are known. Results of modules leave them out, since a fleet has thousands.
     """
 
     level: Level
@@ -35,6 +36,11 @@ class Reason:
     pod: str | None = None
     count: int | None = None
     total: int | None = None
+    nodes: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+
+    def as_result(self) -> Json:
+        """Return the reason as an element of a module's result."""
+        return {name: value for name, value in vars(self).items() if name != "nodes"}
 
 
 Reasons = t.Iterator[Reason]
@@ -71,7 +77,7 @@ class Verdict:
             "verdict": {
                 "state": self.state,
                 "message": self.message,
-                "reasons": [dataclasses.asdict(reason) for reason in self.reasons],
+                "reasons": [reason.as_result() for reason in self.reasons],
                 "nodes_ready": self.nodes_ready,
                 "nodes_total": self.nodes_total,
             },

@@ -78,10 +78,15 @@ def enabled(operand: Operand, spec: Json) -> bool:
     """Return whether a ClusterPolicy's ``spec`` asks for the operand."""
     if operand.key == "validator":
         return True
-    if operand is DRIVER and (spec.get("driver") or {}).get("useNvidiaDriverCRD"):
+    if operand is DRIVER and delegates_driver(spec):
         return False
     value = (spec.get(operand.key) or {}).get("enabled")
     return operand.default if value is None else bool(value)
+
+
+def delegates_driver(policy: Json) -> bool:
+    """Return whether a ClusterPolicy's spec leaves the driver to NVIDIADrivers, whatever ``driver.enabled`` says."""
+    return bool((policy.get("driver") or {}).get("useNvidiaDriverCRD"))
 
 
 def replaces_driver_pods(policy: Json, driver: Json | None = None) -> bool:

@@ -78,6 +78,10 @@ class GpuPod:
     name: str
     node: str
     gpus: t.Mapping[str, int]
+    is_bare: bool = False
+    """Whether no controller would create it again, so that a drain refuses to delete it."""
+    keeps_data: bool = False
+    """Whether it has an emptyDir volume, so that a drain refuses to delete it."""
 
 
 def gpu_pods(cluster: Cluster, operator_namespace: str) -> list[GpuPod]:
@@ -93,8 +97,19 @@ def gpu_pods(cluster: Cluster, operator_namespace: str) -> list[GpuPod]:
             devices = sum(number for claim, number in held.items() if claim not in counted)
             counted |= set(held)
             gpus |= {DRA_DRIVER: devices} if devices else {}
-            found.append(GpuPod(pod["metadata"]["namespace"], pod["metadata"]["name"], node, gpus))
+            meta = pod["metadata"]
+            found.append(GpuPod(meta["namespace"], meta["name"], node, gpus, is_bare(pod), bool(local_data(pod))))
     return found
+
+
+def is_bare(pod: Json) -> bool:
+    """Return whether a pod has no controller. Source: kubectl ``pkg/drain/filters.go``, ``unreplicatedFilter``."""
+    return not any(owner.get("controller") for owner in pod["metadata"].get("ownerReferences") or [])
+
+
+def local_data(pod: Json) -> list[str]:
+    """Return the emptyDir volumes of a pod. Source: kubectl ``pkg/drain/filters.go``, ``localStorageFilter``."""
+    return [volume["name"] for volume in pod["spec"].get("volumes") or [] if "emptyDir" in volume]
 
 
 def candidates(cluster: Cluster, operator_namespace: str) -> t.Iterator[Json]:
