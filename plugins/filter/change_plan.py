@@ -28,6 +28,10 @@ options:
     description: Whether the host's node is to be drained.
     type: bool
     default: true
+  take_over:
+    description: Whether the change of another run, which may still be at work on the host, is resumed.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -77,6 +81,9 @@ _value:
     undrained:
       description: Why no node is drained, or an empty string.
       type: str
+    run:
+      description: This run for the record on the host, with its C(machine) and its C(process) there.
+      type: dict
   sample:
     state: due
     reason: ""
@@ -88,11 +95,13 @@ _value:
     stage: ""
     node: gpu-0001
     undrained: ""
+    run: {machine: controller-1, process: 4711}
 """
 
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from ansible_collections.gpuops.nvidia.plugins.plugin_utils import _runs
 
 BACK = "back"
 """The stage of a run that is on its way back to the former driver."""
@@ -100,7 +109,7 @@ BACK = "back"
 _LEFT_BACK = "An earlier run was on its way back to the former driver"
 
 
-def change_plan(found: Json, allowed: bool | None = None, drain: bool = True) -> Json:
+def change_plan(found: Json, allowed: bool | None = None, drain: bool = True, take_over: bool = False) -> Json:
     """Return what is due on a host, and whether it may be done."""
     row, unknown = _node(found, drain)
     # A host that was installed anew has lost its record. Its node is still held.
@@ -117,7 +126,12 @@ def change_plan(found: Json, allowed: bool | None = None, drain: bool = True) ->
         "stage": stage,
         "node": row.get("node"),
         "undrained": _undrained(row, drain),
+        "run": _runs.this_run(),
     }
+    # What is found on a host in mid-change is about to be different, so not even a proof makes sense.
+    other = _runs.refusal(found["host"], found.get("record") or {}, take_over)
+    if other:
+        return {**plan, "state": "refused", "reason": other}
     if plan["state"] == "due" and allowed is False and not plan["finish"]:
         return {**plan, "state": "postponed", "reason": _needs(found, plan)}
     refused = _refusal(found, plan, allowed, row) or unknown

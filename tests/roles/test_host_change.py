@@ -111,12 +111,12 @@ def test_a_run_that_is_killed_between_any_two_tasks_is_completed_by_the_next(clu
         assert (again.status, again.changed) == (0, 0), again.output
 
 
-NAMES = ("due", "stray", "found", "left", "quoted", "unproved", "broken")
+NAMES = ("due", "stray", "found", "left", "quoted", "unproved", "broken", "twice")
 """What each host of the next test shows."""
 
 
 class Cases:
-    """Seven hosts, each with a case of its own, so that few runs show all of them."""
+    """Eight hosts, each with a case of its own, so that few runs show all of them."""
 
     def __init__(self, plays: Plays, lab: Lab) -> None:
         self.plays, self.lab = plays, lab
@@ -207,6 +207,7 @@ def test_each_host_gets_what_its_case_needs(cluster: Lab, tmp_path: Path) -> Non
         cases = Cases(Plays(hosts, tmp_path, cluster), cluster)
         cases.prepare()
         check_what_is_predicted(cases)
+        check_two_runs_at_once(cases)
         cases.connect_without_a_kubeconfig(tmp_path)
         check_the_change(cases, tmp_path)
         check_the_second_run(cases)
@@ -236,12 +237,33 @@ def check_what_is_predicted(cases: Cases) -> None:
     ), refused.output
 
 
+def check_two_runs_at_once(cases: Cases) -> None:
+    """One of two runs that start together changes the host. The other one is refused, and leaves the record alone."""
+    twice, before = cases.hosts["twice"], cases.boots()
+    options = {"limit": twice.name, "host_change_allowed": True, **cases.variables}
+    processes = [cases.plays.start("host_change", **options) for _ in range(2)]
+    runs = sorted((cases.plays.finish(process) for process in processes), key=lambda run: run.status)
+    assert runs[0].status == 0 and runs[1].status != 0, [run.output for run in runs]
+    assert "Another run " in runs[1].message and "Wait until " in runs[1].message, runs[1].output
+    assert [name for name, boot in cases.boots().items() if boot != before[name]] == ["twice"]
+    assert record_of(twice) == {} and node(cases.lab, cases.node("twice")) == IN_SERVICE
+
+
+def check_a_run_in_mid_change_is_left_alone(cases: Cases) -> None:
+    """Neither a host's preflight nor a no, which would only finish what is left, disturbs the run at work."""
+    due = cases.hosts["due"]
+    for roles, options in ((("preflight",), {}), (("host_change/plan", "host_change"), {"host_change_allowed": False})):
+        run = cases.plays.run(*roles, limit=due.name, **options)
+        assert run.message.startswith(f"Another run changes {due.name}: process "), run.output
+        assert "If it was killed, set host_change_take_over to true." in run.message and run.changed == 0
+
+
 def check_the_change(cases: Cases, folder: Path) -> None:
     """All hosts but the one that was killed are changed at once. The API is away while their nodes come back."""
     before, log = cases.boots(), folder / "ansible.log"
     cases.plays.environment["ANSIBLE_LOG_PATH"] = str(log)
     expected = {cases.hosts["unproved"].name: {"gpus": 99}}
-    due = [host.name for name, host in cases.hosts.items() if name not in ("left", "stray")]
+    due = [host.name for name, host in cases.hosts.items() if name not in ("left", "stray", "twice")]
     process = cases.plays.start(
         "host_change",
         limit=",".join(due),
@@ -254,7 +276,7 @@ def check_the_change(cases: Cases, folder: Path) -> None:
     wait_for_task(log, "Prove the host", process)
     api.kill()
     wait_for_task(log, "Wait until the node is Ready", process)
-    time.sleep(3)
+    check_a_run_in_mid_change_is_left_alone(cases)
     api.restart()
     run = cases.plays.finish(process)
 
@@ -262,7 +284,7 @@ def check_the_change(cases: Cases, folder: Path) -> None:
     after, nodes = cases.boots(), cases.nodes()
     assert [name for name in NAMES if after[name] != before[name]] == ["due", "found", "quoted", "unproved"], run.output
     in_service = [name for name in NAMES if nodes[name] == IN_SERVICE]
-    assert in_service == ["due", "stray", "found", "quoted"], run.output
+    assert in_service == ["due", "stray", "found", "quoted", "twice"], run.output
     assert (nodes["left"], nodes["unproved"], nodes["broken"]) == (DRAINED, HELD, HELD), run.output
     assert "x" not in cases.hosts["quoted"].run("ls", "/srv").split()
     tainted = taints(cases.lab, cases.node("unproved"))["gpuops.nvidia/failed.change"]

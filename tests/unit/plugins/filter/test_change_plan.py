@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.filter.change_plan import FilterModule, change_plan
+from ansible_collections.gpuops.nvidia.plugins.plugin_utils._runs import this_run
 
 KERNEL = "The kernel runs without the configured arguments iommu=pt"
 ALLOW = "Set host_change_allowed to true to let it happen, or to false to go on without it."
@@ -33,6 +34,7 @@ def test_a_host_with_nothing_due_needs_no_permission_and_no_node() -> None:
         "stage": "",
         "node": None,
         "undrained": "it has no kubelet, and no node of a cluster fits it",
+        "run": this_run(),
     }
 
 
@@ -181,3 +183,13 @@ def test_a_way_back_that_was_interrupted_goes_on() -> None:
 
 def test_the_filter_has_its_name() -> None:
     assert FilterModule().filters() == {"change_plan": change_plan}
+
+
+@pytest.mark.parametrize("allowed", [None, False, True])
+def test_a_host_that_another_run_changes_is_left_alone(allowed: bool | None) -> None:
+    run = {"machine": "elsewhere", "process": 1, "seen": "2999-01-01T00:00:00Z"}
+    record = {"stage": "proof", "run": run}
+    plan = change_plan(found(record=record), allowed)
+    assert plan["state"] == "refused" and plan["reason"].startswith("Another run changes gpu1: process 1 on elsewhere")
+    assert change_plan(found(record=record), allowed, take_over=True)["state"] == "due"
+    assert change_plan(found(record={**record, "run": this_run()}), allowed)["state"] == "due"
