@@ -221,11 +221,11 @@ class Lab:
 
     def _populate(self, site: controlplane.Site, fleet: Fleet, options: Options) -> None:
         """Create the nodes and start the agents that simulate the programs on them."""
-        names = ("mig_seconds", "mig_patience", "reboot_seconds", "manager_patience")
+        names = ("mig_seconds", "mig_patience", "reboot_seconds", "manager_patience", "map_delay")
         timing = {name: getattr(options, name) for name in names}
         given = [f"--{name.replace('_', '-')}={seconds}" for name, seconds in timing.items()]
         given += [f"--agent={name}={command}" for name, command in options.agents.items()]
-        given += [f"--folder={self.folder / 'nodes'}"]
+        given += [f"--folder={self.folder / 'nodes'}", f"--logs={self.folder / 'podlogs'}"]
         self._launch(controlplane.python_component(site, "agents", "lab.cluster.nodes.agents", *given))
         create(Api(str(self.kubeconfig)), fleet, toolchain.kubernetes_version())
         self._wait("the nodes to become Ready", lambda: self._nodes_are_ready(fleet.size), timeout=60 + fleet.size / 2)

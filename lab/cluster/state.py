@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from lab.cluster.nodes.agents.mounts import MAP_DELAY_S
 from lab.cluster.nodes.agents.real import APPS
 from lab.errors import LabError
 from lab.process import Component
@@ -46,6 +47,8 @@ class Options:
     """Seconds for which a MIG manager waits for the pods of one operand, as NVIDIA's does."""
     reboot_seconds: float = 60
     """Seconds of a node's reboot, which a MIG manager may start."""
+    map_delay: float = MAP_DELAY_S
+    """Seconds until a pod that runs shows an edited ConfigMap: a kubelet's sync period."""
     agents: t.Mapping[str, str] = field(default_factory=dict)
     """Command lines of a vendor's programs, by the name of the agent that each replaces."""
     operator_command: str | None = None

@@ -25,19 +25,16 @@ def say(lab: Lab, app: str, node: str, container: str, lines: t.Sequence[str]) -
     """
     pod = _pod(lab, app, node)
     name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-    path = podlogs.log_file(lab.folder / "podlogs", f"{name}-{container}", lines)
-    said = {"containers": [container], "logsFile": str(path), "previousLogsFile": str(path)}
-    silent = str(lab.folder / "podlogs" / "any.log")
     body: Json = {
-        "apiVersion": _API,
+        "apiVersion": podlogs.API,
         "kind": "Logs",
         "metadata": {
             **admission.metadata(name, f"log of {app} on {node}, container {container}"),
             "namespace": namespace,
         },
-        "spec": {"logs": [said, {"logsFile": silent, "previousLogsFile": silent}]},
+        "spec": podlogs.spec(lab.folder / "podlogs", name, container, lines),
     }
-    api_of(lab).apply(f"/apis/{_API}/namespaces/{namespace}/logs/{name}", body, admission.MANAGER)
+    api_of(lab).apply(podlogs.path(namespace, name), body, admission.MANAGER)
     return str(name)
 
 

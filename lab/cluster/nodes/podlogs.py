@@ -11,7 +11,9 @@ from pathlib import Path
 
 import yaml
 
-from lab.cluster.api import now
+from lab.cluster.api import Json, now
+
+API = "kwok.x-k8s.io/v1alpha1"
 
 LOGS = {
     "workload": [
@@ -40,6 +42,22 @@ def log_file(folder: Path, name: str, lines: t.Sequence[str]) -> Path:
     return path
 
 
+def path(namespace: str, pod: str) -> str:
+    """Return the path of a pod's `Logs`."""
+    return f"/apis/{API}/namespaces/{namespace}/logs/{pod}"
+
+
+def spec(folder: Path, pod: str, container: str, lines: t.Sequence[str]) -> Json:
+    """Write what one container of a pod says, now and in its previous run, and return the spec of the pod's `Logs`.
+
+    The other containers of the pod say that they are simulated.
+    """
+    silent = str(folder / "any.log")
+    said = str(log_file(folder, f"{pod}-{container}", lines))
+    logs: list[Json] = [{"logsFile": silent, "previousLogsFile": silent}]
+    return {"logs": [{"containers": [container], "logsFile": said, "previousLogsFile": said}, *logs]}
+
+
 def write(folder: Path) -> Path:
     """Write the logs in the format of container runtimes, and the configuration that names them; return its path."""
     folder.mkdir()
@@ -49,7 +67,7 @@ def write(folder: Path) -> Path:
         names = {"containers": [container]} if container else {}
         logs.append({"logsFile": str(path), "previousLogsFile": str(path), **names})
     config = {
-        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "apiVersion": API,
         "kind": "ClusterLogs",
         "metadata": {"name": "logs"},
         "spec": {"logs": logs},

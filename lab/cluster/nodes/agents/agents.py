@@ -19,6 +19,7 @@ import threading
 import time
 import traceback
 import typing as t
+from pathlib import Path
 
 import urllib3
 
@@ -31,6 +32,7 @@ from lab.cluster.nodes.agents.facts import note
 from lab.cluster.nodes.agents.metrics import Metrics
 from lab.cluster.nodes.agents.mig import layout_of
 from lab.cluster.nodes.agents.mig_manager import MigManager, Timing
+from lab.cluster.nodes.agents.mounts import MAP_DELAY_S, Mounts
 from lab.cluster.nodes.agents.pods import (
     chosen_config_maps,
     crash,
@@ -66,8 +68,20 @@ WAITING = (CONTAINER, "driver-validation", "toolkit-validation", "cuda-validatio
 class Agents:
     """The agents of all nodes."""
 
-    def __init__(self, api: Api, timing: Timing, real: RealAgents | None = None, manager_patience: float = 300) -> None:
-        """Make the agents. ``manager_patience`` is how long a driver manager waits for the pods of an operand."""
+    def __init__(
+        self,
+        api: Api,
+        timing: Timing,
+        logs: Path,
+        real: RealAgents | None = None,
+        manager_patience: float = 300,
+        map_delay: float = MAP_DELAY_S,
+    ) -> None:
+        """Make the agents.
+
+        ``logs`` is the folder for what their containers say, ``manager_patience`` is how long a driver manager waits
+        for the pods of an operand, and ``map_delay`` how long an edited ConfigMap takes to a pod that runs, in seconds.
+        """
         self._api, self._metrics, self._real = api, Metrics(api), real
         self._stop = threading.Event()
         self._nodes: dict[str, Json] = {}
@@ -78,10 +92,11 @@ class Agents:
         self._playing: set[str] = set()
         self._lock = threading.Lock()
         self._clock = Clock(self._enqueue)
-        self._configs = ConfigManager(api, self._text)
+        mounts = Mounts(self._text, self._clock.later, map_delay)
+        self._configs = ConfigManager(api, mounts, self._clock.later, logs)
         self._pulls = Pulls(api, self._clock.later)
         self._drivers = DriverManager(api, manager_patience, self._clock.later, self._pulls)
-        self._mig = MigManager(api, timing, self._clock.later, self._text)
+        self._mig = MigManager(api, timing, self._clock.later, mounts)
 
     def run(self) -> None:
         """Run until the process ends."""

@@ -27,6 +27,7 @@ from lab.cluster.api import Api, Json
 from lab.cluster.nodes.agents import mig
 from lab.cluster.nodes.agents.device_plugin import NO_DEVICES, holds_a_gpu, requests
 from lab.cluster.nodes.agents.facts import note
+from lab.cluster.nodes.agents.mounts import Later, Mounts
 from lab.cluster.nodes.agents.pods import environment, fail, is_ready, labels_of, path, volumes, with_app
 from lab.cluster.nodes.fleet import NOTE
 
@@ -42,13 +43,6 @@ _LAST_SILENT = (0, 15, 0)
 LASTING = ("busy",)
 """The troubles that stay until somebody ends them: a process on the host does not leave a GPU by itself."""
 
-MAP_DELAY_S = 60.0
-"""How long a kubelet takes to show an edited ConfigMap in a pod that runs: its sync period."""
-
-Later = t.Callable[[float, str], None]
-"""Plays a node again after some seconds."""
-Texts = t.Callable[[str, str], t.Mapping[str, str] | None]
-"""Returns the data of a ConfigMap by namespace and name."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +54,6 @@ class Timing:
     patience: float
     """How long it waits for the pods of one operand."""
     reboot: float
-    map_delay: float = MAP_DELAY_S
 
 
 @dataclass
@@ -93,10 +86,6 @@ class Session:
     """A value that the manager has read, as long as the API server has not heard of its change."""
     trouble: str = ""
     """The trouble of that change, which the node's annotation may no longer say."""
-    shown: str | None = None
-    """What the pod shows of the ConfigMap that it mounts."""
-    edited: float | None = None
-    """When that ConfigMap was edited, if the pod does not show it yet."""
 
     def set(self, value: str) -> None:
         """Note a new value of the label. A removed label wakes nobody."""
@@ -120,8 +109,8 @@ class Session:
 class MigManager:
     """The managers of all nodes."""
 
-    def __init__(self, api: Api, timing: Timing, later: Later, texts: Texts) -> None:
-        self._api, self._timing, self._later, self._texts = api, timing, later, texts
+    def __init__(self, api: Api, timing: Timing, later: Later, mounts: Mounts) -> None:
+        self._api, self._timing, self._later, self._mounts = api, timing, later, mounts
         self._sessions: dict[str, Session] = {}
         self._reboots: dict[str, float] = {}
         self._seen: dict[str, tuple[str, list[str]]] = {}
@@ -144,7 +133,7 @@ class MigManager:
             self._sessions.pop(name, None)
             return
         session = self._session(node, pod)
-        self._show(session, pod)
+        self._shown(pod)
         self._take(session, node, pod)
         if session.run is not None:
             self._go_on(session, session.run, node, pods, pod)
@@ -215,7 +204,7 @@ class MigManager:
         session.trouble = note(node, "mig-fault") or session.trouble
         run = Run([], labels, fault=session.trouble)
         try:
-            run.entries = self._configurations(session, node, pod)[value]
+            run.entries = self._configurations(node, pod)[value]
         except (mig.ConfigError, KeyError):
             self._finish(session, run, name, "failed")
             return
@@ -233,23 +222,15 @@ class MigManager:
         session.run = run
         self._wait(run, name, self._timing.patience)
 
-    def _configurations(self, session: Session, node: Json, pod: Json) -> dict[str, list[mig.Entry]]:
+    def _configurations(self, node: Json, pod: Json) -> dict[str, list[mig.Entry]]:
         if not _own_file(pod) and _generates(pod):
             return mig.read(mig.generated(mig.profiles_of(node)))
-        return mig.read(session.shown or "")
+        return mig.read(self._shown(pod))
 
-    def _show(self, session: Session, pod: Json) -> None:
-        """Let a pod show its ConfigMap: a new pod at once, and one that runs after the kubelet's delay."""
-        if not _own_file(pod) and _generates(pod):
-            return
-        texts = self._texts(pod["metadata"]["namespace"], volumes(pod).get("mig-parted-config", "")) or {}
-        text, now = texts.get("config.yaml", ""), time.monotonic()
-        if text == session.shown:
-            session.edited = None
-        elif session.shown is None or (session.edited is not None and now >= session.edited + self._timing.map_delay):
-            session.shown, session.edited = text, None
-        elif session.edited is None:
-            session.edited = now
+    def _shown(self, pod: Json) -> str:
+        """Return the file with the layouts as the pod shows it."""
+        shown = self._mounts.shown(pod, volumes(pod).get("mig-parted-config", "")) or {}
+        return shown.get("config.yaml", "")
 
     def _go_on(self, session: Session, run: Run, node: Json, pods: list[Json], pod: Json) -> None:
         name, due = node["metadata"]["name"], time.monotonic() >= run.until

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import typing as t
+from pathlib import Path
 
 import pytest
 
@@ -44,7 +45,7 @@ def api() -> Notes:
 
 def play(api: Notes, node: Json, *pods: Json) -> dict[str, Json]:
     """Run the agents of a node once, and return what they wrote, by path."""
-    Agents(t.cast(t.Any, api), Timing(0, 0, 0))._play(node, list(pods))
+    Agents(t.cast(t.Any, api), Timing(0, 0, 0), Path())._play(node, list(pods))
     return dict(api.written)
 
 

@@ -18,6 +18,7 @@ import yaml
 
 from lab.cluster.api import ApiError
 from lab.cluster.nodes.agents.mig_manager import MigManager, Session, Timing
+from lab.cluster.nodes.agents.mounts import Mounts
 
 Json = dict[str, t.Any]
 RECORDED = Path(__file__).parents[4] / "lab/cluster/conformance/agents.json"
@@ -55,9 +56,8 @@ class Cluster:
         self.writes: list[list[str]] = []
         self.born = 0
         self.image = "nvcr.io/nvidia/cloud-native/k8s-mig-manager:v0.15.0"
-        self.manager = MigManager(
-            t.cast(t.Any, self), Timing(0, 0.03, 0, map_delay), lambda seconds, node: None, self._texts
-        )
+        mounts = Mounts(self._texts, lambda seconds, node: None, map_delay)
+        self.manager = MigManager(t.cast(t.Any, self), Timing(0, 0.03, 0), lambda seconds, node: None, mounts)
         self._follow()
         self.settle()
         self.states.clear()

@@ -67,6 +67,11 @@ class Node:
         self.until(arrived)
         return seen
 
+    def publish(self, keys: t.Mapping[str, str]) -> None:
+        """Edit the ConfigMap of the device plugin, and wait until the pods show it."""
+        self.api.merge(f"{CONFIG_MAPS}/shares", {"data": keys})
+        time.sleep(1.5)
+
     def repair(self) -> None:
         self.label({key: "true" for key, value in self.labels.items() if value == PAUSED})
 
@@ -86,7 +91,7 @@ class Node:
 @pytest.fixture(scope="module")
 def node() -> t.Iterator[Node]:
     """One H100 node whose manager works fast. The tests follow one another on it."""
-    options = Options(nodes=1, upgrade_tick=3, mig_seconds=0.3, mig_patience=2, reboot_seconds=2)
+    options = Options(nodes=1, upgrade_tick=3, mig_seconds=0.3, mig_patience=2, reboot_seconds=2, map_delay=0.5)
     with running_lab("mig", options) as lab:
         lab.deploy()
         found = Node(lab)
@@ -147,7 +152,7 @@ def test_a_key_shares_the_gpus_and_an_edited_key_waits_for_new_pods(node: Node) 
     node.until(lambda: node.allocatable() == {"nvidia.com/gpu": "32"})
     node.until(lambda: node.labels["nvidia.com/gpu.replicas"] == "4")
     assert node.labels["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3-SHARED"
-    node.api.merge(f"{CONFIG_MAPS}/shares", {"data": {"four": _shares("timeSlicing", 5)}})
+    node.publish({"four": _shares("timeSlicing", 5)})
     time.sleep(1)
     assert node.allocatable() == {"nvidia.com/gpu": "32"}
     node.delete("gpu-operator", node.pods("nvidia-device-plugin-daemonset")[0])
@@ -156,7 +161,7 @@ def test_a_key_shares_the_gpus_and_an_edited_key_waits_for_new_pods(node: Node) 
 
 def test_a_request_for_several_shares_is_refused_where_the_key_says_so(node: Node) -> None:
     strict = _shares("timeSlicing", 3, failRequestsGreaterThanOne=True)
-    node.api.merge(f"{CONFIG_MAPS}/shares", {"data": {"strict": strict}})
+    node.publish({"strict": strict})
     node.label({PLUGIN_CONFIG: "strict"})
     node.until(lambda: node.allocatable() == {"nvidia.com/gpu": "24"})
     time.sleep(1)
@@ -174,18 +179,18 @@ def test_a_key_that_does_not_exist_breaks_the_config_manager_and_wrong_content_t
     node.delete("gpu-operator", node.pods("nvidia-device-plugin-daemonset")[0])
     node.until(lambda: _crashing(node) == ["config-manager-init"])
     node.until(lambda: node.allocatable() == {"nvidia.com/gpu": "0"})
-    node.api.merge(f"{CONFIG_MAPS}/shares", {"data": {"bad": _shares("timeSlicing", 1)}})
+    node.publish({"bad": _shares("timeSlicing", 1)})
     node.label({PLUGIN_CONFIG: "bad"})
     node.until(lambda: _crashing(node) == ["nvidia-device-plugin"])
     assert node.allocatable() == {"nvidia.com/gpu": "0"}
-    node.api.merge(f"{CONFIG_MAPS}/shares", {"data": {"bad": _shares("timeSlicing", 2)}})
+    node.publish({"bad": _shares("timeSlicing", 2)})
     node.until(lambda: node.allocatable() == {"nvidia.com/gpu": "16"})
     assert _crashing(node) == []
 
 
 def test_mps_starts_its_daemon_before_the_plugin_offers_shares(node: Node) -> None:
     assert node.pods("nvidia-device-plugin-mps-control-daemon") == []
-    node.api.merge(f"{CONFIG_MAPS}/shares", {"data": {"mps": _shares("mps", 10)}})
+    node.publish({"mps": _shares("mps", 10)})
     node.label({PLUGIN_CONFIG: "mps"})
     node.until(lambda: node.allocatable() == {"nvidia.com/gpu": "80"})
     assert node.labels["nvidia.com/mps.capable"] == "true"
