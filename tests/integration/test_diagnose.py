@@ -56,9 +56,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Lab]:
         yield lab
 
 
-def examined(lab: Lab, kubeconfig: Path | None = None) -> tuple[Evidence, list[Finding]]:
+def examined(lab: Lab, kubeconfig: Path | None = None, **given: t.Any) -> tuple[Evidence, list[Finding]]:
     options = {name: spec["default"] for name, spec in call.OPTIONS.items()}
-    evidence, found = call.examine({**options, "kubeconfig": str(kubeconfig or lab.kubeconfig)})
+    evidence, found = call.examine({**options, "kubeconfig": str(kubeconfig or lab.kubeconfig), **given})
     return evidence, found.findings
 
 
@@ -208,3 +208,15 @@ def test_pod_security_refuses_an_operand_until_the_namespace_permits_it(fleet: L
     sees(lambda: [each.code for each in examined(fleet)[1]] == ["PodSecurityRefuses"])
     faults.clear(fleet)
     sees(lambda: not examined(fleet)[1])
+
+
+def test_an_exporter_that_serves_too_little_is_found_where_exporters_are_asked(fleet: Lab) -> None:
+    """Nothing in the cluster tells: the pods stay ready, and nobody's log complains."""
+    faults.exporter(fleet, "gpu-0001", 0)
+    faults.exporter(fleet, "gpu-0005", 3)
+    sees(lambda: bool(examined(fleet, exporters=True)[1]))
+    found = examined(fleet, exporters=True)[1]
+    assert [(each.code, each.nodes) for each in found] == [("ExporterSilent", ["gpu-0001", "gpu-0005"])], found
+    assert examined(fleet)[1] == []
+    faults.clear(fleet)
+    sees(lambda: not examined(fleet, exporters=True)[1])

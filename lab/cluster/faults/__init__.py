@@ -20,15 +20,15 @@ from lab.cluster.faults.managers import (
     stuck_operator,
 )
 from lab.cluster.faults.mig import mig
-from lab.cluster.faults.nodes import cordon, node, uncordon
+from lab.cluster.faults.nodes import cordon, exporter, node, uncordon
 from lab.cluster.faults.operands import operand, slow
 from lab.cluster.faults.refusals import refuse
 from lab.cluster.faults.rewrites import mirror, sidecar
 from lab.cluster.lab import Lab
 
 __all__ = [
-    "active", "argocd", "clear", "cordon", "crash", "driver", "edit_policy", "mig", "mirror", "node", "operand",
-    "operator_down", "refuse", "restart_operator", "say", "second_policy", "sidecar", "slow", "stale_status",
+    "active", "argocd", "clear", "cordon", "crash", "driver", "edit_policy", "exporter", "mig", "mirror", "node",
+    "operand", "operator_down", "refuse", "restart_operator", "say", "second_policy", "sidecar", "slow", "stale_status",
     "stuck_operator", "uncordon",
 ]  # fmt: skip
 

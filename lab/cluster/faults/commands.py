@@ -93,6 +93,14 @@ def _node_commands(commands: t.Any) -> None:
     )
     machine.add_argument("node", help="name of the node")
     machine.add_argument("fault", choices=NODE_FAULTS)
+    silent = _command(
+        commands,
+        "exporter",
+        "Let the exporter of a node serve the metrics of fewer GPUs.",
+        lambda lab, given: faults.exporter(lab, given.node, given.gpus),
+    )
+    silent.add_argument("node", help="name of the node")
+    silent.add_argument("gpus", type=int, help="number of GPUs that it still sees")
     for name, summary, change in (
         ("cordon", "Cordon a node as another maintainer does, with its marks.", faults.cordon),
         ("uncordon", "Put a node back as another maintainer does.", faults.uncordon),

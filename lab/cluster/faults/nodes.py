@@ -18,7 +18,7 @@ from lab.cluster.nodes.fleet import NOTE
 from lab.errors import LabError
 
 _TAINT = {"key": f"{NOTE}fault", "value": "tainted", "effect": "NoExecute"}
-_CORDONS = f"{NOTE}cordons"
+_CORDONS, _EXPORTER_GPUS = f"{NOTE}cordons", f"{NOTE}exporter-gpus"
 _NODES = "/api/v1/nodes"
 NODE_FAULTS = ("not-ready", "down", "taint")
 _PREFIX = "lab-node-"
@@ -108,6 +108,13 @@ def _mark_pods(api: Api, name: str, value: str | None) -> None:
         api.merge(path, {"metadata": {"annotations": {f"{NOTE}node-down": value}}})
 
 
+def exporter(lab: Lab, name: str, gpus: int) -> None:
+    """Let the exporter of a node serve the metrics of so many GPUs only. Its pod stays ready."""
+    api = api_of(lab)
+    _node(api, name)
+    api.merge(f"{_NODES}/{name}", {"metadata": {"annotations": {_EXPORTER_GPUS: str(gpus)}}})
+
+
 def cordon(lab: Lab, name: str, by: str = "person") -> None:
     """Take a node out of service as another maintainer does, with its marks."""
     _write(lab, name, by, MAINTAINERS[by])
@@ -125,6 +132,8 @@ def active(lab: Lab) -> list[str]:
     for item in api_of(lab).list(_NODES):
         name = item["metadata"]["name"]
         lines += [f"node {name}: {note(item, 'fault')}"] if note(item, "fault") else []
+        seen = note(item, "exporter-gpus")
+        lines += [f"node {name}: exporter serves {seen} GPUs"] if seen else []
         lines += [f"node {name}: taint" for taint in _taints(item, set()) if taint["key"] == _TAINT["key"]]
         lines += [f"node {name}: cordoned by {by}" for by in _owners(item)]
     return lines
@@ -139,8 +148,8 @@ def clear(lab: Lab) -> None:
         name = item["metadata"]["name"]
         for by in _owners(item):
             uncordon(lab, name, by)
-        if note(item, "fault"):
-            api.merge(f"{_NODES}/{name}", {"metadata": {"annotations": {f"{NOTE}fault": None}}})
+        if note(item, "fault") or note(item, "exporter-gpus"):
+            api.merge(f"{_NODES}/{name}", {"metadata": {"annotations": {f"{NOTE}fault": None, _EXPORTER_GPUS: None}}})
         if note(item, "fault") == "down":
             _until_new_pods(lab, name, abandoned=False)
             _mark_pods(api, name, None)

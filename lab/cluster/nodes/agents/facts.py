@@ -18,7 +18,13 @@ def note(item: Json, name: str, default: str = "") -> str:
 
 
 def metrics(node: Json) -> str:
-    """Return the metrics of a node's DCGM exporter, with a line for each GPU."""
+    """Return the metrics of a node's DCGM exporter, with a line for each GPU that it still sees.
+
+    Without a GPU there is no text at all, as in https://github.com/NVIDIA/dcgm-exporter/issues/250.
+    """
+    seen = int(note(node, "exporter-gpus") or note(node, "gpus"))
+    if not seen:
+        return ""
     model, name = MODELS[note(node, "model")], node["metadata"]["name"]
     series = {
         "DCGM_FI_DEV_SM_CLOCK": ("gauge", "SM clock frequency (in MHz).", 1980),
@@ -32,7 +38,7 @@ def metrics(node: Json) -> str:
     lines = []
     for metric, (kind, text, value) in series.items():
         lines += [f"# HELP {metric} {text}", f"# TYPE {metric} {kind}"]
-        for index in range(int(note(node, "gpus"))):
+        for index in range(seen):
             gpu = uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}-{index}")
             device = f'gpu="{index}",UUID="GPU-{gpu}",device="nvidia{index}"'
             lines.append(f'{metric}{{{device},modelName="{model.product}",Hostname="{name}"}} {value}')

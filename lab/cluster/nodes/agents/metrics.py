@@ -27,32 +27,34 @@ class Metrics:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._ports: dict[str, int] = {}
+        self._nodes: dict[str, Json] = {}
         self._forwarded: set[str] = set()
         self._lock = threading.Lock()
 
     def serve(self, node: Json, exporters: list[Json]) -> None:
         """Make the exporters of a node serve metrics."""
+        self._nodes[node["metadata"]["name"]] = node
         for pod in exporters:
             meta = pod["metadata"]
             with self._lock:
                 if meta["uid"] in self._forwarded:
                     continue
                 self._forwarded.add(meta["uid"])
-                port = self._ports.get(node["metadata"]["name"]) or self._listen(node)
+                port = self._ports.get(node["metadata"]["name"]) or self._listen(node["metadata"]["name"])
             self._forward(meta, port)
 
-    def _listen(self, node: Json) -> int:
-        body = metrics(node).encode()
+    def _listen(self, name: str) -> int:
+        nodes = self._nodes
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 found = self.path.rstrip("/") == "/metrics"
+                body = metrics(nodes[name]).encode() if found else b""
                 self.send_response(200 if found else 404)
                 self.send_header("Content-Type", "text/plain; version=0.0.4")
-                self.send_header("Content-Length", str(len(body) if found else 0))
+                self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                if found:
-                    self.wfile.write(body)
+                self.wfile.write(body)
 
             def log_message(self, *args: t.Any) -> None:
                 """Log nothing."""
@@ -60,7 +62,7 @@ class Metrics:
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 3600}, daemon=True).start()
         port = int(server.server_address[1])
-        self._ports[node["metadata"]["name"]] = port
+        self._ports[name] = port
         return port
 
     def _forward(self, meta: Json, port: int) -> None:
