@@ -11,6 +11,7 @@ import typing as t
 
 from lab.cluster import Lab
 from lab.hosts.containers.hosts import ContainerHost
+from lab.hosts.vm.hosts import VmHost
 
 RECORD = "/var/lib/gpuops/change.json"
 DRAINED = (True, [f"gpuops.nvidia/{name}" for name in ("initial-state.unschedulable", "maintenance.change")])
@@ -18,7 +19,7 @@ HELD = (True, sorted([*DRAINED[1], "gpuops.nvidia/failed.change"]))
 IN_SERVICE: tuple[bool, list[str]] = (False, [])
 
 
-def record_of(host: ContainerHost) -> dict[str, t.Any]:
+def record_of(host: ContainerHost | VmHost) -> dict[str, t.Any]:
     """Return what the role has recorded on a host, or an empty dict."""
     return dict(json.loads(host.shell(f"cat {RECORD} 2>/dev/null || echo {{}}")))
 

@@ -8,6 +8,18 @@
 set -eu
 root=$1 uuid=$2 key=$3
 
+# The machine has no network. Another kernel of its distribution is in a repository on its disk.
+mkdir -p "$root/srv/kernels"
+chroot "$root" sh -eu << 'END'
+cd /srv/kernels
+apt-get --quiet --quiet download "$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9]\)/\1/p')"
+for file in *.deb; do
+  dpkg-deb --field "$file"
+  printf 'Filename: ./%s\nSize: %s\nSHA256: %s\n\n' "$file" "$(stat -c %s "$file")" "$(sha256sum "$file" | cut -d' ' -f1)"
+done > Packages
+echo 'deb [trusted=yes] file:/srv/kernels ./' > /etc/apt/sources.list.d/kernels.list
+END
+
 echo testvm > "$root/etc/hostname"
 echo "127.0.0.1 localhost testvm" > "$root/etc/hosts"
 echo "UUID=$uuid / ext4 errors=remount-ro 0 1" > "$root/etc/fstab"
