@@ -14,8 +14,9 @@ import pytest
 import lab.nvml.smi
 from lab.hosts import Machine
 from lab.hosts.containers.hosts import ContainerHost
-from lab.nvml import A100, H100, Gpu, build, machine, read, reboot, state
+from lab.nvml import A100, H100, Gpu, build, machine, read, state
 from tests.support import drivers
+from tests.support.ansible import ROOT
 from tests.support.hosts import running_containers
 from tests.support.plays import Plays
 
@@ -23,6 +24,26 @@ LIBRARY = f"/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{drivers.VERSION}"
 STATE = "/var/lib/nvml.state"
 WITHOUT_NOUVEAU = "modprobe.blacklist=nouveau rd.driver.blacklist=nouveau"
 UNIT = "gpuops-mig-partition.service"
+# What a boot does to the GPUs, before the unit that restores the layout.
+BOOT = f"""
+[Unit]
+Before={UNIT}
+[Service]
+Type=oneshot
+Environment=PYTHONPATH=/opt
+ExecStart=python3 -c 'from pathlib import Path; from lab.nvml.statefile import reboot; reboot(Path("{STATE}"))'
+ExecStartPost=touch /run/gpus-booted
+[Install]
+WantedBy=multi-user.target
+"""
+HOLDER = "holder.service"
+# A program that has all GPUs in use as long as it runs.
+HOLDS = f"""
+[Service]
+ExecStart=sleep infinity
+ExecStartPost=sed --in-place "/^\\[gpu\\]/a processes=$MAINPID:64" {STATE}
+ExecStopPost=sed --in-place "/^processes=/d" {STATE}
+"""
 LAYOUT = [
     {"gpus": ["0"], "instances": {"1g.10gb": 2, "1c.3g.40gb": 3}},
     {"gpus": ["1"], "placements": [{"profile": "1g.10gb", "start": 6}]},
@@ -66,7 +87,17 @@ def plays(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Plays]:
             copy(host, Path(lab.nvml.smi.__file__), "/usr/local/bin/nvidia-smi")
             host.shell("chmod 755 /usr/local/bin/nvidia-smi")
             copy(host, state(folder / "new.state", addressed(host, machine(model, 2))), STATE)
+            add_units(host)
         yield plays
+
+
+def add_units(host: ContainerHost) -> None:
+    host.shell("mkdir --parents /opt/lab")
+    for path in (ROOT / "lab" / name for name in ("__init__.py", "errors.py", "nvml")):
+        copy(host, path, "/opt/lab/")
+    for name, text in (("lab-boot.service", BOOT), (HOLDER, HOLDS)):
+        host.shell(f"cat > /etc/systemd/system/{name} << 'END'{text}END")
+    host.shell("systemctl daemon-reload; systemctl --quiet enable lab-boot.service")
 
 
 def test_a_layout_is_made_and_survives_a_reboot(plays: Plays, tmp_path: Path) -> None:
@@ -75,11 +106,39 @@ def test_a_layout_is_made_and_survives_a_reboot(plays: Plays, tmp_path: Path) ->
     made = {host.name: instances(host, tmp_path) for host in plays.hosts}
     assert [[len(gpu) for gpu in gpus] for gpus in made.values()] == [[3, 1], [3, 1]]
     for host in plays.hosts:
-        host.podman("cp", f"{host.name}:{STATE}", str(tmp_path / "state"))
-        reboot(tmp_path / "state")
-        assert [gpu.instances for gpu in read(tmp_path / "state")] == [[], []]
-        copy(host, tmp_path / "state", STATE)
         host.reboot()
         assert drivers.unit_state(host, UNIT) == "active"
+        host.shell("test -e /run/gpus-booted")
     assert {host.name: instances(host, tmp_path) for host in plays.hosts} == made
     assert plays.run("mig_partition", mig_partition_layout=LAYOUT).changed == 0
+
+
+@pytest.mark.deep
+def test_a_program_on_the_gpus_is_named_and_then_stopped_or_outlived(plays: Plays, tmp_path: Path) -> None:
+    """An A100 takes another mode at its next reset, which needs that nobody uses it, or a reboot."""
+    host = plays.hosts[0]
+    off = plays.run("mig_partition", limit=host.name, mig_partition_layout=[{"mode": "disabled"}])
+    assert off.status == 0 and instances(host, tmp_path) == [[], []], off.output
+    on: dict[str, t.Any] = {"limit": host.name, "mig_partition_layout": [{"instances": {"3g.40gb": 2}}]}
+
+    host.shell(f"systemctl start {HOLDER}")
+    held = plays.run("mig_partition", **on)
+    program = host.shell(f"systemctl show --property MainPID --value {HOLDER}").strip()
+    assert held.status == 0 and f"{program} (sleep, root)" in held.output, held.output
+    assert instances(host, tmp_path) == [[], []]
+    boot = host.boot_id
+    rebooted = plays.run("mig_partition", mig_partition_reboot=True, **on)
+    assert rebooted.status == 0 and host.boot_id != boot, rebooted.output
+    assert [len(gpu) for gpu in instances(host, tmp_path)] == [2, 2]
+
+    host.shell(f"systemctl start {HOLDER}")
+    options = {**on, "mig_partition_layout": [{"mode": "disabled"}], "mig_partition_stop_services": [HOLDER]}
+    predicted = plays.run("mig_partition", arguments=["--check"], **options)
+    assert predicted.status == 0 and predicted.changed > 0, predicted.output
+    assert [len(gpu) for gpu in instances(host, tmp_path)] == [2, 2]
+    done = plays.run("mig_partition", **options)
+    assert done.status == 0 and instances(host, tmp_path) == [[], []], done.output
+    again = host.shell(f"systemctl show --property MainPID --value {HOLDER}").strip()
+    assert again not in (program, "0"), "The service runs again."
+    rerun = plays.run("mig_partition", **options)
+    assert (rerun.status, rerun.changed) == (0, 0), rerun.output
