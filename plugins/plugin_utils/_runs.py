@@ -68,7 +68,6 @@ def refusal(host: str, record: Json, take_over: bool = False) -> str:
     if not other:
         return ""
     return (
-        f"Another run changes {host}: {other} (stage {record.get('stage')}). Wait until it has ended. If it was killed, "
-        "set host_change_take_over to true."
+        f"Another run changes {host}: {other} (stage {record.get('stage')}). Wait until it has ended. If it was "
+        "killed, set host_change_take_over to true."
     )
-

@@ -44,7 +44,6 @@ LASTING = ("busy",)
 """The troubles that stay until somebody ends them: a process on the host does not leave a GPU by itself."""
 
 
-
 @dataclass(frozen=True)
 class Timing:
     """How long things take, in seconds."""

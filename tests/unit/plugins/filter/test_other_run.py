@@ -12,7 +12,8 @@ OTHER = {"machine": "elsewhere", "process": 7, "seen": "2999-01-01T00:00:00Z"}
 
 
 def test_a_host_without_a_record_is_free() -> None:
-    assert other_run(None, "gpu1") == other_run("", "gpu1") == other_run('{"stage": "failed", "run": null}', "gpu1") == ""
+    for text in (None, "", '{"stage": "failed", "run": null}'):
+        assert other_run(text, "gpu1") == ""
 
 
 def test_the_other_run_is_named_with_the_remedy() -> None:
