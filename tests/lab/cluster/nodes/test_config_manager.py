@@ -82,7 +82,7 @@ class Pod:
 
     @property
     def state(self) -> str:
-        return next(iter(self.item["status"]["containerStatuses"][1]["state"]))
+        return str(next(iter(self.item["status"]["containerStatuses"][1]["state"])))
 
 
 @pytest.fixture
