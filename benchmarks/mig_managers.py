@@ -19,7 +19,7 @@ import time
 
 from lab.cluster.api import Api, Json
 from lab.cluster.nodes.agents import device_plugin, feature_discovery, mig
-from lab.cluster.nodes.agents.mig_manager import CONFIG, STATE
+from lab.cluster.nodes.agents.managers.mig_manager import CONFIG, STATE
 from lab.cluster.nodes.agents.pods import labels_of
 from lab.cluster.nodes.agents.sharing import Sharing
 from lab.cluster.nodes.fleet import NOTE

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lab.cluster.api import Api
 from lab.cluster.nodes.agents.agents import Agents
-from lab.cluster.nodes.agents.mig_manager import Timing
+from lab.cluster.nodes.agents.managers.mig_manager import Timing
 from lab.cluster.nodes.agents.real import RealAgents
 
 if __name__ == "__main__":

@@ -25,13 +25,20 @@ import urllib3
 
 from lab.cluster.api import Api, ApiError, Json
 from lab.cluster.nodes.agents import device_plugin, feature_discovery
-from lab.cluster.nodes.agents.config_manager import INIT, ConfigManager, read_at, sharing_of, started, strategy_of
 from lab.cluster.nodes.agents.drivers.manager import CONTAINER, DriverManager
 from lab.cluster.nodes.agents.drivers.pulls import Pulls
 from lab.cluster.nodes.agents.facts import note
+from lab.cluster.nodes.agents.managers.config_manager import (
+    INIT,
+    ConfigManager,
+    read_at,
+    sharing_of,
+    started,
+    strategy_of,
+)
+from lab.cluster.nodes.agents.managers.mig_manager import MigManager, Timing
 from lab.cluster.nodes.agents.metrics import Metrics
 from lab.cluster.nodes.agents.mig import layout_of
-from lab.cluster.nodes.agents.mig_manager import MigManager, Timing
 from lab.cluster.nodes.agents.mounts import MAP_DELAY_S, Mounts
 from lab.cluster.nodes.agents.pods import (
     chosen_config_maps,

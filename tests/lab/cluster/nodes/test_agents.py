@@ -14,7 +14,7 @@ import pytest
 
 from lab.cluster.nodes.agents.agents import Agents
 from lab.cluster.nodes.agents.facts import metrics
-from lab.cluster.nodes.agents.mig_manager import Timing
+from lab.cluster.nodes.agents.managers.mig_manager import Timing
 
 Json = dict[str, t.Any]
 NODE_PATH = "/api/v1/nodes/gpu-0000"

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.cluster.nodes.agents import config_manager
-from lab.cluster.nodes.agents.config_manager import ConfigManager
+from lab.cluster.nodes.agents.managers import config_manager
+from lab.cluster.nodes.agents.managers.config_manager import ConfigManager
 from lab.cluster.nodes.agents.mounts import Mounts
 
 Json = dict[str, t.Any]

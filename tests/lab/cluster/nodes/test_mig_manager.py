@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from lab.cluster.api import ApiError
-from lab.cluster.nodes.agents.mig_manager import MigManager, Session, Timing
+from lab.cluster.nodes.agents.managers.mig_manager import MigManager, Session, Timing
 from lab.cluster.nodes.agents.mounts import Mounts
 
 Json = dict[str, t.Any]
