@@ -66,6 +66,22 @@ def refuse_other_store(environment: t.Mapping[str, str]) -> None:
         )
 
 
+def refuse_other_policy(released: t.Iterable[Json], release: str, policy_name: str) -> None:
+    """Raise if Helm would delete a ClusterPolicy of its release, because this collection applies one of another name.
+
+    The operator removes the drivers with the ClusterPolicy, under the pods that use them.
+    """
+    others = [objects.name_of(item) for item in released if item.get("kind") == "ClusterPolicy"]
+    for name in others:
+        if name != policy_name:
+            raise GpuOpsError(
+                f"The Helm release {release} contains the ClusterPolicy {name}, and {policy_name} is to be applied. "
+                f"Helm would delete {name}, and the operator the drivers of all nodes with it. Set policy_name: {name} "
+                "(operator_policy_name in the role operator).",
+                reason="SecondClusterPolicy",
+            )
+
+
 def stale_lock(found: t.Sequence[Revision], now: float, timeout_s: float, may_break: bool) -> Revision | None:
     """Return the lock of a Helm that cannot be running any more, or None if there is no lock.
 

@@ -52,6 +52,8 @@ def ensure(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     timeout_s = record.seconds(options["helm_timeout"])
     lock = guards.stale_lock(found, cluster.now(), timeout_s, options["break_lock"])
     deployed = record.deployed(cluster, found, options["release_namespace"])
+    if options["supports_deploy_cr"] and deployed:
+        guards.refuse_other_policy(deployed.objects, options["release_name"], options["policy_name"])
     disrupted = _disruption(cluster, options, policy, deployed)
     warning = permission.permit(disrupted, options["allow_disruption"], cluster.check_mode)
     adopts = options["supports_deploy_cr"] and policy is not None and handover.is_in_release(policy)

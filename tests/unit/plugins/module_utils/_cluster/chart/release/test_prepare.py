@@ -127,6 +127,24 @@ def test_a_policy_of_helm_is_kept_before_helm_lets_go_of_it() -> None:
     assert (result["changed"], result["adopts"], again.writes) == (False, True, [])
 
 
+def test_a_policy_of_helm_with_another_name_is_not_left_for_helm_to_delete(release: dict[str, t.Any]) -> None:
+    released = {"kind": "ClusterPolicy", "metadata": {"name": "gpu-policy"}}
+    release["deployed"] = record.Content("v26.3.3", [{"kind": "ServiceAccount"}, released])
+    cluster = FakeCluster()
+    with pytest.raises(GpuOpsError) as e:
+        prepare.ensure(cluster, options(allow_disruption=True))
+    assert e.value.msg == (
+        "The Helm release gpu-operator contains the ClusterPolicy gpu-policy, and cluster-policy is to be applied. "
+        "Helm would delete gpu-policy, and the operator the drivers of all nodes with it. Set policy_name: gpu-policy "
+        "(operator_policy_name in the role operator)."
+    )
+    assert e.value.reason == "SecondClusterPolicy" and cluster.writes == []
+    released["metadata"] = {"name": "cluster-policy"}
+    assert prepare.ensure(cluster, options())["changed"]
+    released["metadata"] = {"name": "gpu-policy"}
+    assert prepare.ensure(cluster, options(supports_deploy_cr=False))["changed"], "An old chart brings its own."
+
+
 @pytest.mark.usefixtures("release")
 def test_our_own_policy_is_not_adopted() -> None:
     cluster = FakeCluster(policy())
