@@ -37,6 +37,10 @@ options:
     type: str
     choices: [present, absent]
     default: present
+  lock_timeout:
+    description: Seconds to wait for other programs that hold the locks of apt.
+    type: int
+    default: 600
 notes:
   - On Debian and Ubuntu the packages are put on hold (C(apt-mark showhold)), and
     C(/etc/gpuops/package_hold/<owner>.json) records which of the holds are the owner's.
@@ -74,6 +78,7 @@ OPTIONS: dict[str, t.Any] = {
     "owner": {"type": "str", "default": "gpuops"},
     "packages": {"type": "list", "elements": "str", "default": []},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "lock_timeout": {"type": "int", "default": 600},
 }
 
 

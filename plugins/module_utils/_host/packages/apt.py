@@ -15,6 +15,7 @@ import time
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.apt_locks import patiently
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.kernel import installed_kernels
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import apt_names
@@ -48,9 +49,7 @@ _DPKG_FIELDS = (
 _ABSENT = ("not-installed", "config-files")
 _UNFINISHED = ("half-installed", "unpacked", "half-configured")
 _NOT_COMPLETED = "An installation that was cut off cannot be completed"
-_LOCKED = ("Could not get lock", "Unable to lock directory", "Unable to acquire the dpkg frontend lock")
 _STEP = re.compile(r"^(Inst|Remv) (\S+)(?: \[[^\]]*\])?(?: \((\S+))?", re.MULTILINE)
-_RETRY_S = 5.0
 
 
 class Apt(Family):
@@ -192,13 +191,17 @@ class Apt(Family):
     def _released(self, held: t.Sequence[str]) -> t.Iterator[None]:
         """Release holds, and put them back on what is still installed."""
         if held:
-            self._asked(["apt-mark", "unhold", *held])
+            self._mark("unhold", held)
         try:
             yield
         finally:
             left = [package.name for package in self.installed() if package.name in held]
             if left:
-                self._asked(["apt-mark", "hold", *left])
+                self._mark("hold", left)
+
+    def _mark(self, action: t.Literal["hold", "unhold"], names: t.Sequence[str]) -> None:
+        output = patiently(self.host, ["apt-mark", action, *names], QUERY_TIMEOUT_S, self.lock_timeout_s)
+        self._done(output, f"apt-mark {action} failed")
 
     @contextlib.contextmanager
     def _pinned(self, transaction: Transaction) -> t.Iterator[None]:
@@ -256,15 +259,10 @@ class Apt(Family):
         return output.stdout
 
     def _patiently(self, command: t.Sequence[str], folder: str = "/") -> Output:
-        """Run a command that needs apt's locks, which unattended-upgrades may hold for minutes after the first boot."""
+        """Run a command that needs apt's locks."""
         settings = ["DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_MODE=l"]
-        deadline = time.monotonic() + self.lock_timeout_s
-        while True:
-            output = self.host.run(["env", f"--chdir={folder}", *settings, *command], TRANSACTION_TIMEOUT_S)
-            locked = not output.ok and any(text in output.stderr for text in _LOCKED)
-            if not locked or time.monotonic() >= deadline:
-                return output
-            time.sleep(_RETRY_S)
+        whole = ["env", f"--chdir={folder}", *settings, *command]
+        return patiently(self.host, whole, TRANSACTION_TIMEOUT_S, self.lock_timeout_s)
 
     def _done(self, output: Output, problem: str) -> None:
         if not output.ok:

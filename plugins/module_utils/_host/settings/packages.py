@@ -14,6 +14,7 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.apt_locks import patiently
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import matching
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import owners
@@ -26,9 +27,9 @@ TIMEOUT_S = 120.0
 INSTALL_TIMEOUT_S = 600.0
 
 
-def _rows(host: Host, command: list[str]) -> list[list[str]]:
+def _rows(host: Host, command: list[str], lock_timeout_s: float = 0) -> list[list[str]]:
     """Run a command of the package manager, and return the fields of each line of its output."""
-    output = host.run(command, TIMEOUT_S)
+    output = patiently(host, command, TIMEOUT_S, lock_timeout_s)
     if not output.ok:
         raise GpuOpsError(f"The package manager does not answer: {output.error}.", reason="PackageManager")
     return [line.split("\t") for line in output.stdout.splitlines() if line]
@@ -55,8 +56,9 @@ class PackageManager(abc.ABC):
 class Dpkg(PackageManager):
     """Debian and derivatives. dpkg does not know who holds a package, so a file records it."""
 
-    def __init__(self, host: Host, owner: str) -> None:
+    def __init__(self, host: Host, owner: str, lock_timeout_s: float) -> None:
         self.host = host
+        self.lock_timeout_s = lock_timeout_s
         self.path = f"{_RECORDS}/{owner}.json"
         rows = _rows(
             host, ["dpkg-query", "--show", "--showformat=${binary:Package}\t${db:Status-Want}\t${db:Status-Status}\n"]
@@ -88,7 +90,7 @@ class Dpkg(PackageManager):
             ("hold", sorted(set(target) - self.on_hold)),
         ):
             if names:
-                _rows(self.host, ["apt-mark", action, *names])
+                _rows(self.host, ["apt-mark", action, *names], self.lock_timeout_s)
         self._record(target)
 
     def _record(self, names: list[str]) -> None:
@@ -150,10 +152,10 @@ class Versionlock(PackageManager):
             )
 
 
-def package_manager(host: Host, owner: str) -> PackageManager:
-    """Return the host's package manager."""
+def package_manager(host: Host, owner: str, lock_timeout_s: float) -> PackageManager:
+    """Return the host's package manager. dnf waits for its own lock as long as it takes."""
     if host.which("apt-mark") and not host.exists("/etc/redhat-release"):
-        return Dpkg(host, owner)
+        return Dpkg(host, owner, lock_timeout_s)
     if host.which("rpm"):
         return Versionlock(host, owner)
     raise GpuOpsError("This host has neither apt nor rpm, so its packages cannot be held.", reason="Unsupported")
@@ -162,7 +164,7 @@ def package_manager(host: Host, owner: str) -> PackageManager:
 def hold(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> Json:
     """Hold the installed packages that match, and return the module's result. In check mode, predict the result."""
     owners.assert_valid(options["owner"])
-    manager = package_manager(host, options["owner"])
+    manager = package_manager(host, options["owner"], options["lock_timeout"])
     before = list(manager.held)
     target = manager.target(options["packages"] if options["state"] == "present" else [])
     changed = manager.differs(target)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import apt_locks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import apt as core
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
@@ -151,6 +152,24 @@ def test_packages_on_hold_are_released_and_held_again(host: AptHost, apt: core.A
     assert not host.exists(PINS)
 
 
+@pytest.mark.parametrize("failing", ["unhold", "hold"])
+def test_holds_that_cannot_be_changed_are_an_error(
+    host: AptHost, apt: core.Apt, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    host.packages["nvidia-smi"], host.held = "1", {"nvidia-smi"}
+    run = host.run
+
+    def refuse(command: list[str], timeout_s: float | None = None) -> Output:
+        broken = Output(stderr="E: Executing dpkg failed.", error="apt-mark ended with 100")
+        return broken if command[:2] == ["apt-mark", failing] else run(command, timeout_s)
+
+    monkeypatch.setattr(host, "run", refuse)
+    with pytest.raises(GpuOpsError) as failed:
+        apt.apply(Transaction({"nvidia-smi": "535.261.03-1"}))
+    assert failed.value.msg == f"apt-mark {failing} failed: E: Executing dpkg failed."
+    assert host.packages["nvidia-smi"] == ("1" if failing == "unhold" else "535.261.03-1")
+
+
 def programs(host: AptHost) -> list[list[str]]:
     """Return what has run under env, without its settings."""
     return [command[4:] for command in host.ran if command[0] == "env"]
@@ -225,7 +244,6 @@ def test_a_failure_has_its_cause_and_leaves_the_holds(
 
 def test_waits_for_whoever_has_the_locks(host: AptHost, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
-    monkeypatch.setattr(core.time, "sleep", waited.append)
     host.failure = Output(
         stderr="E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 812", error="x"
     )
@@ -235,7 +253,7 @@ def test_waits_for_whoever_has_the_locks(host: AptHost, monkeypatch: pytest.Monk
         if len(waited) == 3:
             host.failure = None
 
-    monkeypatch.setattr(core.time, "sleep", give_up)
+    monkeypatch.setattr(apt_locks.time, "sleep", give_up)
     core.Apt(host, lock_timeout_s=600).apply(Transaction({"libcuda1": "535.261.03-1"}))
     assert waited == [5.0, 5.0, 5.0] and host.packages["libcuda1"] == "535.261.03-1"
 

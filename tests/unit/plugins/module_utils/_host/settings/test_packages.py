@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import apt_locks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import matching
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import packages as core
 
 from tests.unit.fakes.host import FakeHost
@@ -49,7 +51,8 @@ def redhat(root: Path) -> FakeHost:
 
 
 def apply(host: FakeHost, *packages: str, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
-    return core.hold(host, {"owner": "gpuops", "state": "present", **options, "packages": list(packages)}, check)
+    asked = {"owner": "gpuops", "state": "present", "lock_timeout": 0, **options, "packages": list(packages)}
+    return core.hold(host, asked, check)
 
 
 def four_steps(host: FakeHost, *packages: str, **options: t.Any) -> dict[str, t.Any]:
@@ -85,6 +88,20 @@ def test_a_hold_that_somebody_has_removed_comes_back(tmp_path: Path) -> None:
     apply(host, "linux-*")
     host.put("/holds", "")
     assert four_steps(host, "linux-*")["changed"]
+
+
+@pytest.mark.parametrize("step", ["hold", "unhold"])
+def test_waits_while_dpkg_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    host = debian(tmp_path)
+    if step == "unhold":
+        apply(host, "bash")
+    unlocked, wanted = host.commands["apt-mark"], ["bash"] if step == "hold" else []
+    busy = "dpkg: error: dpkg frontend lock was locked by another process with pid 812"
+    host.commands["apt-mark"] = Output(stderr=busy, error="apt-mark ended with 100")
+    with pytest.raises(GpuOpsError, match="The package manager does not answer: apt-mark ended with 100"):
+        apply(host, *wanted)
+    monkeypatch.setattr(apt_locks.time, "sleep", lambda dummy: host.commands.update({"apt-mark": unlocked}))
+    assert apply(host, *wanted, lock_timeout=60)["held"] == wanted == (host.read("/holds") or "").split()
 
 
 @pytest.mark.parametrize("step", ["hold", "unhold"])
