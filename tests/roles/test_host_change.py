@@ -57,11 +57,14 @@ CUTS = [
 ]
 """After how many tasks a run is killed. Tasks that only read are left out: they change nothing."""
 
+NAMES = ("due", "stray", "found", "left", "quoted", "unproved", "broken", "twice")
+"""What each host of the second test shows."""
+
 
 @pytest.fixture(scope="module")
 def cluster() -> t.Iterator[Lab]:
     """A cluster with empty nodes."""
-    with running_lab("changes", Options(nodes=len(CUTS), operator="none", pods="instant")) as lab:
+    with running_lab("changes", Options(nodes=max(len(CUTS), len(NAMES)), operator="none", pods="instant")) as lab:
         yield lab
 
 
@@ -109,10 +112,6 @@ def test_a_run_that_is_killed_between_any_two_tasks_is_completed_by_the_next(clu
             assert (record_of(host), node(cluster, plays.node(host.name))) == ({}, IN_SERVICE), after
         again = plays.run("host_change/plan", "host_change")
         assert (again.status, again.changed) == (0, 0), again.output
-
-
-NAMES = ("due", "stray", "found", "left", "quoted", "unproved", "broken", "twice")
-"""What each host of the next test shows."""
 
 
 class Cases:
@@ -252,7 +251,10 @@ def check_two_runs_at_once(cases: Cases) -> None:
 def check_a_run_in_mid_change_is_left_alone(cases: Cases) -> None:
     """Neither a host's preflight nor a no, which would only finish what is left, disturbs the run at work."""
     due = cases.hosts["due"]
-    for roles, options in ((("preflight",), {}), (("host_change/plan", "host_change"), {"host_change_allowed": False})):
+    for roles, options in (
+        (("preflight/hosts",), {}),
+        (("host_change/plan", "host_change"), {"host_change_allowed": False}),
+    ):
         run = cases.plays.run(*roles, limit=due.name, **options)
         assert run.message.startswith(f"Another run changes {due.name}: process "), run.output
         assert "If it was killed, set host_change_take_over to true." in run.message and run.changed == 0

@@ -428,13 +428,101 @@ def test_the_preflight_asks_for_what_the_inventory_will_do(
 
 
 def of_the_preflight(folder: Path, name: str, variables: t.Mapping[str, t.Any]) -> t.Any:
-    """Return a variable of the role preflight."""
+    return of_the_role(folder, "preflight", name, variables)
+
+
+def of_the_role(folder: Path, role: str, name: str, variables: t.Mapping[str, t.Any]) -> t.Any:
+    """Return a variable of a role."""
     show = {"ansible.builtin.copy": {"content": f"{{{{ {name} | to_json }}}}", "dest": str(folder / "shown")}}
-    read = {"ansible.builtin.include_vars": str(ROOT / "roles" / "preflight" / "vars" / "main.yml")}
+    read = {"ansible.builtin.include_vars": str(ROOT / "roles" / role / "vars" / "main.yml")}
     plays = [{"hosts": "gpu-1", "gather_facts": False, "tasks": [read, show]}]
     run = play_site(folder, plays, **variables)
     assert run.returncode == 0, run.stdout
     return json.loads((folder / "shown").read_text())
+
+
+OWN = {"loaded": True, "version": "580.95.05", "origin": "nvidia"}
+CONTAINER = OWN | {"origin": "container"}
+
+
+@pytest.mark.parametrize(
+    ("before", "stage", "variables", "proves"),
+    [
+        (OWN, "proof", {}, "host"),
+        (OWN, "proof", {"gpuops_driver": "container"}, "host"),
+        (OWN, "proof", {"host_driver_remove": True}, "container"),
+        (OWN, "back", {"host_driver_remove": True}, "host"),
+        (CONTAINER, "proof", {}, "container"),
+        (OWN | {"loaded": False}, "proof", {}, "container"),
+        (OWN | {"loaded": False}, "proof", {"gpuops_driver": "host"}, "host"),
+        (OWN | {"origin": None}, "proof", {}, "host"),
+        (None, "proof", {}, "container"),
+        (None, "proof", {"gpuops_driver": "host"}, "host"),
+    ],
+)
+def test_a_host_is_proved_to_have_the_driver_that_it_had_before_the_change(
+    tmp_path: Path, before: t.Any, stage: str, variables: dict[str, t.Any], proves: str
+) -> None:
+    """A driver that was there before a reboot, and is not afterward, would otherwise be missed."""
+    kept = {"stage": stage, "proof": None if before is None else {"driver": before, "gpus": [], "nvswitches": 0}}
+    given = {"__host_change_kept": kept, **variables}
+    assert of_the_role(tmp_path, "host_change", "__host_change_proves", given) == proves
+
+
+LOADED = {"loaded": True, "module_installed": True, "installed_version": "580.95.05"}
+
+
+@pytest.mark.parametrize(
+    ("driver", "gpus", "source", "reasons"),
+    [
+        (LOADED, 1, "host", []),
+        (LOADED | {"loaded": False}, 1, "host", ["The driver 580.95.05 is installed and not loaded"]),
+        (LOADED | {"loaded": False}, 1, "container", []),
+        (LOADED | {"loaded": False}, 0, "host", []),
+        (LOADED | {"loaded": False, "module_installed": False}, 1, "host", []),
+        (
+            LOADED | {"loaded": False, "installed_version": ""},
+            1,
+            "host",
+            ["The driver of this host is installed and not loaded"],
+        ),
+    ],
+)
+def test_a_driver_of_the_host_that_is_not_loaded_needs_a_reboot(
+    tmp_path: Path, driver: dict[str, t.Any], gpus: int, source: str, reasons: list[str]
+) -> None:
+    facts = {"driver": driver, "gpus": [{}] * gpus}
+    given = {"__host_change_gathered": {"ansible_facts": {"gpuops": facts}}, "gpuops_driver": source}
+    assert of_the_role(tmp_path, "host_change", "__host_change_unloaded", given) == reasons
+
+
+def test_a_check_predicts_the_reboot_that_settings_and_driver_will_need(tmp_path: Path) -> None:
+    given = {
+        "host_prep_reboot_reasons": ["The kernel runs without iommu=pt"],
+        "host_driver_plan": {"reboot_reasons": ["nouveau is loaded"]},
+    }
+    name = "__host_change_predicted"
+    assert of_the_role(tmp_path / "container", "host_change", name, given) == given["host_prep_reboot_reasons"]
+    both = of_the_role(tmp_path / "host", "host_change", name, given | {"gpuops_driver": "host"})
+    assert both == ["The kernel runs without iommu=pt", "nouveau is loaded"]
+    assert of_the_role(tmp_path / "none", "host_change", name, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "guarded"),
+    [
+        ({}, False),
+        ({"username": "me", "password": "secret"}, True),
+        ({"username": "me", "password": "secret", "key": "https://example.com/key.asc"}, False),
+        ({"username": "me", "password": "secret", "url": "https://example.org:8443/debian"}, False),
+    ],
+)
+def test_a_password_is_sent_for_a_key_only_to_the_server_of_its_repository(
+    tmp_path: Path, changes: dict[str, str], guarded: bool
+) -> None:
+    repository = {"name": "nvidia", "url": "https://example.org/debian", "key": "https://example.org/key.asc"} | changes
+    name = "__host_driver_key_is_guarded | bool"
+    assert of_the_role(tmp_path, "host_driver", name, {"__host_driver_repository": repository}) is guarded
 
 
 def test_the_toolkits_of_host_and_operator_are_refused_side_by_side(tmp_path: Path) -> None:
