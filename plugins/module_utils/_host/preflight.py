@@ -284,7 +284,7 @@ def _second_driver(subject: Subject) -> t.Iterator[Finding]:
             remedy = "The role host_change removes it, as host_driver_remove permits."
             yield Finding("host_driver", "warning", message, remedy)
         else:
-            remedy = "Let the run remove it (host_driver_remove: true), or keep it (gpuops_driver: host)."
+            remedy = "Let the run remove it (host_driver_remove: true), or declare it (gpuops_driver: host)."
             yield Finding("host_driver", "failure", message, remedy)
     if not subject.in_container and driver["containerised"]:
         message = "The driver should be installed on the host, but a driver container provides it now."

@@ -213,7 +213,7 @@ _VALIDATOR = (
         severity="warning",
         cause="The operator's driver pod has found a driver on the host, so it installs none there.",
         remedy="If all hosts have a driver, set driver.enabled: false in operator_values. If the operator should bring "
-        "the driver, remove that of the host: playbooks/site.yml with host_driver_source: container and "
+        "the driver, remove that of the host: playbooks/site.yml with gpuops_driver: container and "
         "host_driver_remove: true.",
         sources=(
             f"{_OPERATOR}issues/381",
