@@ -140,7 +140,7 @@ molecule: setup lab-tools ## Run the molecule scenario on the lab
 
 mutation: setup ## Measure how many changes of the logic the unit tests notice (MUTATION="FILE..." for some files, SAMPLE=40)
 	@test -x build/mutation/venv/bin/pip || $(BIN)/python -m venv build/mutation/venv
-	@build/mutation/venv/bin/pip --quiet install --requirement requirements/mutation.txt
+	@build/mutation/venv/bin/pip --quiet install --no-deps --require-hashes --requirement requirements/mutation.txt
 	@build/mutation/venv/bin/python scripts/mutation.py $(if $(SAMPLE),--sample $(SAMPLE)) $(MUTATION)
 
 bench: setup lab-tools ## Run the benchmarks; each prints one JSON line
@@ -160,7 +160,7 @@ sbom: setup ## Write the bill of materials of build/archive beside it, in Cyclon
 # Only the workflow Release has an identity: GitHub's, which names the workflow and the tag.
 sign: ## Sign build/archive and its bill of materials with sigstore
 	$(PYTHON_ANY) -m venv build/sign
-	build/sign/bin/python -m pip install --quiet --require-hashes --requirement requirements/release.txt
+	build/sign/bin/python -m pip install --quiet --no-deps --require-hashes --requirement requirements/release.txt
 	build/sign/bin/python -m sigstore sign build/archive/*.tar.gz build/archive/*.cdx.json
 
 publish: setup ## Publish build/archive to Galaxy, with the token in GALAXY_TOKEN

@@ -74,9 +74,9 @@ def main() -> None:
     say(f"Setting up {VENV.name} with {python}")
     shutil.rmtree(VENV, ignore_errors=True)
     run([python, "-m", "venv", str(VENV)], "Python's venv module does not work here: install the package python3-venv.")
-    install("--requirement", str(LOCK))
+    install_locked(LOCK)
     if oldest:
-        install("--requirement", str(OLDEST))
+        install_locked(OLDEST)
         add_oldest_helm()
     if core:
         install(f"ansible-core=={core}.*")
@@ -133,6 +133,15 @@ def pip(*arguments: str) -> list[str]:
 
 def install(*what: str) -> None:
     run(pip("install", *what), f"pip could not install {what[-1]}: see its message above.")
+
+
+def install_locked(lock: pathlib.Path) -> None:
+    """Install what a lock names, and nothing else.
+
+    A lock is complete. An older pip that resolves dependencies takes the newest release for one with an extra, such as
+    coverage[toml], and then refuses it because the lock has no hash for it.
+    """
+    install("--no-deps", "--require-hashes", "--requirement", str(lock))
 
 
 def packages_of_collections(oldest: bool) -> dict[str, list[str]]:

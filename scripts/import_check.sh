@@ -9,7 +9,8 @@ lock=requirements/importer.txt
 if [ ! -x build/importer/bin/python ] || ! cmp -s "$lock" build/importer/lock; then
   rm -rf build/importer
   .venv/bin/python -m venv build/importer
-  build/importer/bin/python -m pip install --quiet --disable-pip-version-check --requirement "$lock"
+  build/importer/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+    --requirement "$lock"
   # ansible-doc finds the collections that this one depends on here; the importer shows it only its own copy of this
   # one.
   packages=$(build/importer/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
