@@ -362,6 +362,49 @@ def driver_upgrade(nodes: int, at_once: int, tick_s: float) -> dict[str, t.Any]:
     }
 
 
+def driver_watch(nodes: int, at_once: int, tick_s: float, watched_s: float) -> dict[str, t.Any]:
+    """Compare what it costs to pace and watch an upgrade with reading the same objects once a tick.
+
+    The operator looks at the nodes every ``tick_s`` seconds, as NVIDIA's does. A call is ended after a minute, and
+    another after ``watched_s`` more, so that the difference is without the start. All are seconds of a core.
+    """
+    begin_s = 60.0
+    options = Options(nodes=nodes, pods="instant", upgrade_tick=tick_s)
+    with deployed(f"bench-watch-{nodes}", options, timeout=600) as lab:
+        given = {"kubeconfig": str(lab.kubeconfig), "registry": {"mode": "offline"}, "max_unavailable": str(at_once)}
+        given |= {"allow_disruption": True, "force_conflicts": True}
+
+        def ours(version: str, ends_after_s: float) -> dict[str, t.Any]:
+            arguments = json.dumps({"ANSIBLE_MODULE_ARGS": {**given, "version": version}})
+            command = ["timeout", "--signal=INT", str(ends_after_s)]
+            command += [sys.executable, "-m", MODULES.format("gpuops.nvidia", "driver_container"), arguments]
+            return measured(command, {"PYTHONPATH": str(ROOT / ".venv" / "share")}, status=TIMED_OUT)
+
+        began = ours("600.10.01", begin_s)
+        whole = ours("601.10.01", begin_s + watched_s)
+        look = sum(read_by_theirs(lab, kind)["cpu_seconds"] for kind in ("Node", "Pod"))
+    watching = whole["cpu_seconds"] - began["cpu_seconds"]
+    return {
+        "ours_s": round(watching, 2),
+        "theirs_s": round(look * watched_s / tick_s, 2),
+        "peak_mb": whole["megabytes"],
+        "core_percent": round(100 * watching / watched_s, 2),
+        "start_cpu_s": round(began["cpu_seconds"], 1),
+        "nodes": nodes,
+        "at_once": at_once,
+        "tick_s": tick_s,
+        "watched_s": watched_s,
+    }
+
+
+def read_by_theirs(lab: Lab, kind: str) -> dict[str, t.Any]:
+    """Return what it costs to read all objects of a kind with `kubernetes.core.k8s_info`."""
+    options = {"kubeconfig": str(lab.kubeconfig), "kind": kind, "api_version": "v1"}
+    arguments = json.dumps({"ANSIBLE_MODULE_ARGS": options})
+    command = [sys.executable, "-m", MODULES.format("kubernetes.core", "k8s_info"), arguments]
+    return measured(command, {"PYTHONPATH": str(ROOT / ".venv" / "share")})
+
+
 def upgrade_alone(lab: Lab, version: str, at_once: int) -> float:
     """Let the operator upgrade all nodes by itself, and return the seconds until feature discovery reports the last."""
     policy = {"maxParallelUpgrades": at_once, "maxUnavailable": "100%"}
@@ -376,6 +419,8 @@ def upgrade_alone(lab: Lab, version: str, at_once: int) -> float:
 
 
 GPU_PRESENT = "nvidia.com/gpu.present"
+TIMED_OUT = 124
+"""The status of `timeout` when it has ended its command."""
 
 BENCHMARKS: dict[str, t.Callable[[], dict[str, t.Any]]] = {
     "clusterpolicy-noop": clusterpolicy_noop,
@@ -390,6 +435,7 @@ BENCHMARKS: dict[str, t.Callable[[], dict[str, t.Any]]] = {
     "taints-noop-1000": functools.partial(taints_noop, 1000),
     "mig-rollout-1000": functools.partial(mig_rollout, 1000, 100, 40.0),
     "driver-upgrade-200": functools.partial(driver_upgrade, 200, 50, 20.0),
+    "driver-watch-1000": functools.partial(driver_watch, 1000, 100, 120.0, 300.0),
     "gpu-facts-8": gpu_facts_8,
     "host-rerun-8": host_rerun_8,
 }
@@ -474,8 +520,13 @@ def timed(command: list[str], environment: dict[str, str], refused: str | None =
     return found["seconds"], found["megabytes"]
 
 
-def measured(command: list[str], environment: dict[str, str], refused: str | None = None) -> dict[str, t.Any]:
-    """Run a command and return its status, seconds, seconds of a core, and peak memory. Exit as `timed` does."""
+def measured(
+    command: list[str], environment: dict[str, str], refused: str | None = None, status: int = 0
+) -> dict[str, t.Any]:
+    """Run a command and return its status, seconds, seconds of a core, and peak memory. Exit as `timed` does.
+
+    ``status`` is the one that the command should end with.
+    """
     measure = [sys.executable, "-S", str(MEASURE), *command]
     with tempfile.TemporaryFile("w+") as output:
         streams: dict[str, t.Any] = {"stdout": subprocess.PIPE, "stderr": output, "text": True}
@@ -483,7 +534,7 @@ def measured(command: list[str], environment: dict[str, str], refused: str | Non
         found: dict[str, t.Any] = json.loads(process.stdout)
         output.seek(0)
         text = output.read()
-        if found["status"] or (refused and re.search(refused, text)):
+        if found["status"] != status or (refused and re.search(refused, text)):
             raise SystemExit(f"{' '.join(command)} failed:\n{text[-3000:]}")
     return found
 
