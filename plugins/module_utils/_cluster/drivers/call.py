@@ -102,7 +102,9 @@ def _roll_out(cluster: Cluster, plan: Outlook, options: Options, warn: Warn, res
 
 def _wanted(plan: Outlook) -> Wanted:
     images = {effect.node: effect.image for effect in plan.effects if effect.image}
-    return Wanted(plan.seen.namespace, plan.seen.policy_name, images, automatic=plan.wished.move != "to ClusterPolicy")
+    sources = {effect.node: effect.source for effect in plan.effects if effect.source}
+    automatic = plan.wished.move != "to ClusterPolicy"
+    return Wanted(plan.seen.namespace, plan.seen.policy_name, images, sources, automatic)
 
 
 def _to_hold(plan: Outlook) -> list[str]:

@@ -46,6 +46,8 @@ class Wanted:
     policy_name: str = ""
     images: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The image that was declared for each node, as far as it is known."""
+    sources: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The object that declares each node's driver, such as ``NVIDIADriver a100``, as far as it is known."""
     automatic: bool = True
     """Whether the operator may replace driver pods, if its upgrade policy says that it does."""
 
@@ -69,8 +71,9 @@ class Reader:
     def _read_policy(self) -> None:
         policies = observe.read_policies(self._cluster)
         gpuclusters = self._cluster.list_readable(observe.GPUCLUSTERS_PATH).items
-        name, self.namespace = observe.found(policies, gpuclusters, self._wanted.policy_name, self._wanted.namespace)
-        policy: Json = next((item for item in policies or [] if objects.name_of(item) == name), {})
+        wanted = self._wanted
+        self._policy_name, self.namespace = observe.found(policies, gpuclusters, wanted.policy_name, wanted.namespace)
+        policy: Json = next((item for item in policies or [] if objects.name_of(item) == self._policy_name), {})
         self._spec: Json = policy.get("spec") or {}
         self._nvidiadrivers = self._cluster.list_readable(observe.NVIDIADRIVERS_PATH, resourceVersion="").items
         declared = [*([policy] if policy else []), *self._nvidiadrivers]
@@ -108,11 +111,11 @@ class Reader:
         for node in sorted(nodes, key=objects.name_of):
             name = objects.name_of(node)
             own = by_node.get(name, ())
-            driver = self._set_of(node, own)
+            driver = self._set_of(node, own, is_wanted=name in self._wanted.sources)
             if driver is not None:
                 parts = (node, driver, own[0] if own else None, validators_of.get(name, ()), stack)
-                image, held_up = self._wanted.images.get(name, ""), blocked.get(driver.name, "")
-                made = Sight(*parts, image, held_up, self._has_acted, self.namespace)
+                wanted = self._wanted.images.get(name, ""), self._wanted.sources.get(name, "")
+                made = Sight(*parts, *wanted, blocked.get(driver.name, ""), self._has_acted, self.namespace)
                 found[name] = self._same(name, made)
         self._sights = found
         return found
@@ -123,10 +126,11 @@ class Reader:
         parts = [(getattr(made, field.name), getattr(before, field.name, None)) for field in dataclasses.fields(made)]
         return before if before and all(new is old or new == old for new, old in parts) else made
 
-    def _set_of(self, node: Json, pods: t.Sequence[PodView]) -> DriverSet | None:
+    def _set_of(self, node: Json, pods: t.Sequence[PodView], is_wanted: bool) -> DriverSet | None:
         """Return the DaemonSet that the node's driver comes from, or None for a node without a driver container.
 
-        A pod that its DaemonSet has left behind counts for the one that takes its place.
+        A pod that its DaemonSet has left behind counts for the one that takes its place. For a node that is to have a
+        driver, the DaemonSet may not be there yet: in the midst of a move, a node can have neither it nor a pod.
         """
         owners = [self._sets[pod.owner] for pod in pods if pod.owner in self._sets]
         if owners:
@@ -134,7 +138,7 @@ class Reader:
         selecting = [each for each in self._sets.values() if each.selects(node)]
         if selecting:
             return selecting[0]
-        return DriverSet("", automatic=self._wanted.automatic) if pods else None
+        return DriverSet("", automatic=self._wanted.automatic) if pods or is_wanted else None
 
     def _read_sets(self) -> None:
         path = namespaced("apps/v1", self.namespace, "daemonsets")
@@ -145,7 +149,7 @@ class Reader:
         state = [(objects.name_of(item), item["metadata"].get("generation"), _observed(item)) for item in items]
         if state != self._revisions_of:
             self._revisions, self._revisions_of = troubles.newest_revisions(self._cluster, self.namespace), state
-        made = sets.driver_sets(items, self._revisions, self._spec, self._nvidiadrivers)
+        made = sets.driver_sets(items, self._revisions, self._spec, self._nvidiadrivers, self._policy_name)
         if not self._wanted.automatic:
             made = {name: dataclasses.replace(each, automatic=False) for name, each in made.items()}
         self._sets = {name: self._sets[name] if self._sets.get(name) == each else each for name, each in made.items()}

@@ -12,6 +12,7 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.options import DRIVER, POLICY
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import drivers
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -55,6 +56,8 @@ class DriverSet:
     """Whether the operator replaces outdated pods by itself."""
     deletion: Deletion = Deletion()
     template: Json = dataclasses.field(default_factory=dict)
+    source: str = ""
+    """The object that the operator has made it for, such as ``NVIDIADriver a100``."""
 
     @property
     def version(self) -> str:
@@ -72,7 +75,12 @@ class DriverSet:
         )
 
     def kept_away_by(self, node: Json) -> list[str]:
-        """Return the node's taints that keep the DaemonSet's pod away. It tolerates no unreachable node."""
+        """Return the node's taints that keep the DaemonSet's pod away. It tolerates no unreachable node.
+
+        Nothing is known of a DaemonSet that is not there yet.
+        """
+        if not self.name:
+            return []
         found = nodes.untolerated(node, self.template.get("tolerations") or [])
         unready = [
             each["key"]
@@ -97,15 +105,21 @@ def reported_version(node: Json) -> str:
 
 
 def driver_sets(
-    daemonsets: t.Iterable[Json], revisions: t.Mapping[str, str], policy: Json, nvidiadrivers: t.Iterable[Json]
+    daemonsets: t.Iterable[Json],
+    revisions: t.Mapping[str, str],
+    policy: Json,
+    nvidiadrivers: t.Iterable[Json],
+    policy_name: str = "",
 ) -> dict[str, DriverSet]:
     """Return the DaemonSets of the driver by name. ``policy`` is the ClusterPolicy's spec."""
     specs = {objects.name_of(item): item["spec"] for item in nvidiadrivers}
     found = {}
     for item in daemonsets:
         if operands.operand_name(item) == operands.DRIVER.name:
-            own = specs.get(drivers.owner_of(item) or "")
-            found[objects.name_of(item)] = _driver_set(item, revisions, policy, own)
+            owner = drivers.owner_of(item)
+            made = _driver_set(item, revisions, policy, specs.get(owner or ""))
+            source = f"{DRIVER} {owner}" if owner else f"{POLICY} {policy_name}"
+            found[made.name] = dataclasses.replace(made, source=source)
     return found
 
 

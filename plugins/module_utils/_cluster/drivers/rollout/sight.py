@@ -56,6 +56,8 @@ class Sight:
     stack: Stack = Stack()
     wanted_image: str = ""
     """The image that was declared for this node, or an empty string if only the DaemonSet says it."""
+    wanted_source: str = ""
+    """The object that declares this node's driver, or an empty string if it is not known."""
     blocked: str = ""
     """Why the operator upgrades no node at all, or an empty string."""
     has_acted: bool = True
@@ -91,10 +93,13 @@ class Sight:
 
     @property
     def is_orphaned(self) -> bool:
-        """Whether the ClusterPolicy has handed the node over to an NVIDIADriver, and has left its driver pod there."""
+        """Whether the ClusterPolicy has handed the node over to an NVIDIADriver, and has left its driver pod there.
+
+        A pod that does not run keeps the new one away, too.
+        """
         pod = self.pod
         is_handed_over = bool(objects.labels_of(self.node).get(names.DRIVER_OWNER))
-        return is_handed_over and pod is not None and not pod.owner and pod.is_ready
+        return is_handed_over and pod is not None and not pod.owner and not pod.is_ending
 
     @property
     def is_begun(self) -> bool:
@@ -149,6 +154,8 @@ class Sight:
         driver, note = self.driver, self.note
         if not self.has_acted and note is not None and note.kind == "held":
             yield "the operator to act on the change of the driver"
+        if self.wanted_source and driver.source != self.wanted_source:
+            yield f"the operator to give it the driver of {self.wanted_source}"
         if self.wanted_image and driver.image != self.wanted_image:
             yield f"the operator to write {self.wanted_image} into DaemonSet {driver.name}, which has {driver.image}"
         if not driver.is_observed:

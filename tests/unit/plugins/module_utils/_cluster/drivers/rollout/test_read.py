@@ -10,7 +10,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rol
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import Sight
 
 from tests.unit.fakes import stack
-from tests.unit.fakes.upgrades.drivers import OLD, OPTIONS, DriverCluster, driver_pod
+from tests.unit.fakes.upgrades.drivers import NEW, OLD, OPTIONS, DriverCluster, driver_pod
 
 ZERO, ONE = "gpu-0000", "gpu-0001"
 
@@ -88,3 +88,25 @@ def test_an_edit_counts_as_done_when_a_daemonset_shows_it_or_after_a_minute() ->
     cluster.clock -= 60
     cluster.daemonset["metadata"]["creationTimestamp"] = "2027-01-15T07:59:51Z"
     assert reader(cluster)[1][ZERO].has_acted
+
+
+def test_a_move_has_not_happened_while_the_daemonset_before_is_there() -> None:
+    """The operator may write the new DaemonSet in the second of the last write, and remove the old one later."""
+    cluster = DriverCluster(1)
+    cluster.items[ZERO]["metadata"]["labels"]["nvidia.com/cuda.driver-version.full"] = NEW
+    cluster.pods = {key: pod for key, pod in cluster.pods.items() if "driver" not in key}
+    cluster.add(driver_pod(ZERO, NEW))
+    seen = reader(cluster, Wanted(stack.NAMESPACE, sources={ZERO: "NVIDIADriver b"}))[1][ZERO]
+    assert seen.has_acted and seen.lacks(cluster.clock) == ["the operator to give it the driver of NVIDIADriver b"]
+    same = Wanted(stack.NAMESPACE, sources={ZERO: "ClusterPolicy cluster-policy"})
+    assert reader(cluster, same)[1][ZERO].lacks(cluster.clock) == []
+
+
+def test_a_node_that_is_to_have_a_driver_is_seen_while_it_has_neither_a_pod_nor_a_daemonset() -> None:
+    cluster = DriverCluster(1)
+    cluster.pods, cluster.items[ZERO]["spec"] = {}, {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}
+    cluster.list = lambda path, **selectors: [cluster.policy] if "clusterpolicies" in path else []  # type: ignore[assignment]
+    assert reader(cluster)[1] == {}
+    seen = reader(cluster, Wanted(stack.NAMESPACE, sources={ZERO: "ClusterPolicy cluster-policy"}))[1][ZERO]
+    assert seen.lacks(cluster.clock)[0] == "the operator to give it the driver of ClusterPolicy cluster-policy"
+    assert seen.driver.kept_away_by(seen.node) == []

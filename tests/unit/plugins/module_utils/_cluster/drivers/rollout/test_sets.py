@@ -69,6 +69,14 @@ def test_a_set_says_what_its_daemonset_says() -> None:
     assert one.template == {"nodeSelector": {"nvidia.com/gpu.deploy.driver": "true"}}
 
 
+def test_a_set_names_the_object_that_it_was_made_for() -> None:
+    own = daemonset("nvidia-gpu-driver-ubuntu24.04-1")
+    own["metadata"]["labels"] = {"app.kubernetes.io/component": "nvidia-driver"}
+    own["metadata"]["ownerReferences"] = [{"kind": "NVIDIADriver", "name": "b"}]
+    found = sets.driver_sets([daemonset(), own], {}, {}, [], "cluster-policy")
+    assert [each.source for each in found.values()] == ["ClusterPolicy cluster-policy", "NVIDIADriver b"]
+
+
 @pytest.mark.parametrize("status", [{}, {"observedGeneration": 2}])
 def test_a_daemonset_that_its_controller_has_not_seen_is_not_observed(status: dict[str, int]) -> None:
     found = sets.driver_sets([daemonset(**status)], {}, {}, [])["nvidia-driver-daemonset"]

@@ -35,6 +35,7 @@ PAUSED = {"nvidia.com/gpu.deploy.dcgm": "paused-for-driver-upgrade"}
         ("(it reports no version)", sight(made=node(version=""))),
         ("a validator pod: it has none", sight(validators=())),
         ("the operator to write other:1 into DaemonSet nvidia-driver-daemonset", sight(wanted_image="other:1")),
+        ("the operator to give it the driver of NVIDIADriver b", sight(wanted_source="NVIDIADriver b")),
     ],
 )
 def test_each_thing_that_is_missing_is_named(said: str, seen: Sight) -> None:
@@ -180,5 +181,7 @@ def test_a_pod_that_the_clusterpolicy_has_left_behind_waits_for_the_mark_of_its_
     assert seen.is_orphaned and seen.awaits_look
     assert not sight(OLD_POD, node(**handed_over)).is_orphaned
     unready = {**orphan, "status": NOT_THERE["status"]}
-    assert not sight(unready, node(**handed_over)).is_orphaned
+    assert sight(unready, node(**handed_over)).is_orphaned, "it keeps the new pod away, too"
+    ending = {**orphan, "metadata": {**orphan["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    assert not sight(ending, node(**handed_over)).is_orphaned
     assert not Sight(node(**handed_over), SET).is_orphaned
