@@ -132,7 +132,8 @@ integration: setup lab-tools ## Run the tests on the lab
 # ~/.cache/gpuops-hosts/downloads.
 test-deep: export GPUOPS_DEEP := 1
 test-deep: setup lab-tools host-tools ## Run the deep tier: virtual machines, real packages, module builds (30 to 60 minutes)
-	$(BIN)/pytest -m deep --durations=0 tests
+	$(BIN)/pytest -m deep --durations=0 --numprocesses=3 --dist=loadfile --no-loadscope-reorder \
+	  tests/integration tests/deep tests/roles tests/lab
 	$(BIN)/molecule test --scenario-name host-vm
 
 molecule: setup lab-tools ## Run the molecule scenario on the lab
