@@ -34,7 +34,7 @@ test: setup ## Run every check and every test, and print the coverage of the plu
 	  $(MAKE) --no-print-directory lab-tools & \
 	  $(MAKE) --no-print-directory check host-tools; wait $$!
 	@$(MAKE) --no-print-directory test-oldest
-	$(BIN)/pytest --cov --numprocesses=3 --dist=loadfile --no-loadscope-reorder \
+	$(BIN)/pytest --cov --durations=25 --numprocesses=3 --dist=loadfile --no-loadscope-reorder \
 	  tests/integration tests/roles tests/lab tests/unit
 
 ##@ The lab

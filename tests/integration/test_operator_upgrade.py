@@ -111,6 +111,22 @@ def test_up_and_back_with_the_drivers_held(lab: Lab, ansible: Playbook, wanted: 
     assert operator_image(lab).endswith(OLD) and managers(lab) == {"helm"} and not knows_kubelet_root(lab)
     assert policy(lab)["spec"] == spec and (drivers(lab), uids(lab)) == running and held(lab) == []
     assert kept(wanted)[1]["closed"] == "restored"
+    once_more = succeeded(ansible.run(UPGRADE, operator_upgrade_state="restored", **wanted))
+    assert once_more.changed == 0, once_more.output
+
+
+def test_without_the_permission_to_interrupt_gpu_pods_nothing_is_begun(
+    lab: Lab, ansible: Playbook, wanted: dict[str, t.Any], former: str
+) -> None:
+    newer = Path(former).parent / "newer"
+    shutil.copytree(lab.chart, newer)
+    replace(newer / "values.yaml", r"(?m)(^toolkit:\n(?:  .*\n)*?  version: ).*$", r"\1v9.9.9")
+    run = ansible.run(UPGRADE, operator_chart_ref=str(newer), **wanted)
+    said = "The operator is not upgraded. Changing toolkit.version interrupts 1 GPU pod (default/training) on 1 node"
+    assert run.status == 2 and run.message.startswith(said) and run.changed == 0, run.output
+    assert "operator_allow_disruption" in run.message and "evicts" not in run.message
+    assert operator_image(lab).endswith(OLD) and held(lab) == []
+    assert not list(Path(wanted["operator_upgrade_snapshot_folder"]).glob("*.json"))
 
 
 @pytest.mark.deep

@@ -106,7 +106,7 @@ def disruption_of(
     found = changes(_operator(cluster, namespace, acting, image))
     if assume_held and cluster.check_mode:
         found = [change for change in found if change.effect != disruption.EVICTS]
-    return Disruption(tuple(found), _pods_on(cluster, namespace, found)) if found else Disruption()
+    return _on_nodes(cluster, namespace, found) if found else Disruption()
 
 
 def permit(found: Disruption, allowed: bool, check_mode: bool) -> str:
@@ -196,18 +196,23 @@ def running_gpu_pods(cluster: Cluster, namespace: str) -> list[pods.GpuPod] | No
         return None
 
 
-def _pods_on(cluster: Cluster, namespace: str, changes: list[disruption.Change]) -> tuple[pods.GpuPod, ...] | None:
-    """Return the GPU pods on nodes that the changes concern, or None if this user may not list pods."""
+def _on_nodes(cluster: Cluster, namespace: str, changes: list[disruption.Change]) -> Disruption:
+    """Return the GPU pods on nodes that the changes concern, and of the changes those that concern such a node.
+
+    Without such pods, and if this user may not list pods, all changes count.
+    """
     running = running_gpu_pods(cluster, namespace)
     if not running:
-        return None if running is None else ()
+        return Disruption(tuple(changes), None if running is None else ())
     listed = cluster.ask("GET", namespaced("v1", None, "nodes"), {"resourceVersion": "0"}, accept=METADATA_ONLY)
+    used = {pod.node for pod in running}
+    labels = {objects.name_of(node): objects.labels_of(node) for node in listed.get("items") or []}
     concerned = {
-        objects.name_of(node)
-        for node in listed.get("items") or []
-        if any(concerns(change, objects.labels_of(node)) for change in changes)
+        node: [change for change in changes if concerns(change, labels[node])] for node in used & labels.keys()
     }
-    return tuple(pod for pod in running if pod.node in concerned)
+    interrupting = [change for change in changes if any(change in own for own in concerned.values())]
+    found = tuple(pod for pod in running if concerned.get(pod.node))
+    return Disruption(tuple(interrupting or changes), found)
 
 
 def concerns(change: disruption.Change, labels: t.Mapping[str, str]) -> bool:

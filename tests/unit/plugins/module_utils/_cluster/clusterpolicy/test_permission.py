@@ -149,6 +149,16 @@ def test_a_node_that_no_upgrade_touches_still_loses_a_driver_that_is_removed(api
     assert found.pods and "removes the driver" in found.message()
 
 
+def test_of_a_held_node_only_what_reaches_it_is_named(api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("train", 0)]
+    api.lists[NODES][0]["metadata"]["labels"]["nvidia.com/gpu-driver-upgrade.skip"] = "true"
+    both = {"toolkit": {"version": "v1"}, **driver("580")}, {"toolkit": {"version": "v2"}, **driver("595")}
+    found = assess(api, *both)
+    assert [change.field for change in found.changes] == ["toolkit.version"] and "evicts" not in found.message()
+    api.lists[ALL_PODS].append(workload("other", 1))
+    assert [change.field for change in assess(api, *both).changes] == ["driver.version", "toolkit.version"]
+
+
 def test_a_node_with_its_own_toolkit_is_not_concerned_by_a_new_toolkit(api: FakeApi) -> None:
     api.lists[ALL_PODS] = [workload("train-0", 0), workload("train-1", 1)]
     api.lists[NODES][0]["metadata"]["labels"]["nvidia.com/gpu.deploy.container-toolkit"] = "false"
