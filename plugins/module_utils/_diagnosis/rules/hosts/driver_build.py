@@ -27,10 +27,15 @@ _HEADERS = (
     pattern(rf"/lib/modules/{_KERNEL}/build: No such file or directory", "/build: no such file or directory"),
     pattern(rf"Your kernel headers for kernel {_KERNEL} cannot be found", "your kernel headers for kernel"),
 )
-_ENTITLEMENT = pattern(r"RHEL entitlement may be improperly deployed", "rhel entitlement may be improperly deployed")
+_ENTITLEMENT = (
+    pattern(r"RHEL entitlement may be improperly deployed", "rhel entitlement may be improperly deployed"),
+    # The first package that the driver container installs. Every release of RHEL has it.
+    pattern(r"Unable to find a match:.*\belfutils-libelf-devel\b", "unable to find a match"),
+)
 _TOOLKIT = (
     pattern(r"OpenShift DriverToolkit was requested but could not be enabled", "drivertoolkit was requested but"),
     pattern(r"ocpHasDriverToolkitImageStream: driver-toolkit imagestream not found", "imagestream not found"),
+    pattern(r"broken driver toolkit detected, using entitlement-based fallback", "broken driver toolkit detected"),
 )
 _NO_REPOSITORY = pattern(r"FATAL: failed to reach RHEL package repositories", "failed to reach rhel package reposi")
 _NO_NAME = pattern(r"Temporary failure resolving '(?P<host>[\w.-]+)'", "temporary failure resolving", "pod")
@@ -46,6 +51,7 @@ _PRECOMPILED = pattern(
 _BUILD = (
     pattern(r"/var/lib/dkms/nvidia[\w-]*/[^/\s]+/build/make\.log", "/var/lib/dkms/nvidia"),
     pattern(r'An error occurred while performing the step: "Building kernel modules"', "building kernel modules"),
+    pattern(r"modpost: GPL-incompatible module nvidia[\w-]*\.ko uses GPL-only symbol", "modpost: gpl-incompatible"),
     # The compiler and make speak the language of their user.
     *(
         pattern(
@@ -158,7 +164,7 @@ RULES = (
             "https://docs.nvidia.com/datacenter/cloud-native/openshift/latest/troubleshooting-gpu-ocp.html",
             _SCRIPT,
         ),
-        patterns=(_ENTITLEMENT,),
+        patterns=_ENTITLEMENT,
         certainty="likely",
         explains=seen.NO_DRIVER,
         unlike={"HeadersMissing": _APART},
@@ -168,10 +174,14 @@ RULES = (
         title="OpenShift has no driver toolkit",
         severity="failure",
         cause="The operator is told to build the driver with OpenShift's driver toolkit, but the cluster has no image "
-        "of the toolkit for the release of its nodes.",
-        remedy="Upgrade OpenShift to a release with the image stream openshift/driver-toolkit, or set "
-        "operator.use_ocp_driver_toolkit: false and give the nodes an entitlement.",
-        sources=("https://docs.nvidia.com/datacenter/cloud-native/openshift/latest/troubleshooting-gpu-ocp.html",),
+        "of the toolkit for the release of its nodes, or the image does not have their kernel.",
+        remedy="Look for the image with `oc get imagestream driver-toolkit -n openshift`. Delete the driver's pod if "
+        "the image is newer than the pod. Otherwise upgrade OpenShift, or set operator.use_ocp_driver_toolkit: false "
+        "and give the nodes an entitlement.",
+        sources=(
+            "https://docs.nvidia.com/datacenter/cloud-native/openshift/latest/troubleshooting-gpu-ocp.html",
+            "https://github.com/NVIDIA/gpu-operator/issues/970",
+        ),
         patterns=_TOOLKIT,
         explains=seen.NO_DRIVER,
     ),

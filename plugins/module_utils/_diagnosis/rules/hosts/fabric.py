@@ -223,7 +223,8 @@ RULES = (
         cause="The GPUs have not joined the NVLink fabric. So CUDA fails with error 802 (system not yet initialized).",
         remedy="Check the fabric manager: with a driver on the host by systemctl status nvidia-fabricmanager, with a "
         "driver container in the log of the driver's pod, on an NVL72 on the switch trays. It must run, and on a host "
-        "it must have exactly the version of the driver.",
+        "it must have exactly the version of the driver. On a machine without NVSwitches, a kernel with random "
+        "addresses may be the cause instead: run journalctl -k -g request_free_mem_region.",
         sources=(
             _MANAGER,
             "https://github.com/pytorch/pytorch/issues/35710",
@@ -233,7 +234,11 @@ RULES = (
         check=_not_ready,
         patterns=(*_NOT_READY, _IN_PROGRESS, _CLIQUE),
         explains=seen.NO_GPU,
-        unlike={"NVLinkDown": _LINK_OR_FABRIC, "FabricManagerWithoutSwitches": _SWITCHES_OR_FABRIC},
+        unlike={
+            "NVLinkDown": _LINK_OR_FABRIC,
+            "FabricManagerWithoutSwitches": _SWITCHES_OR_FABRIC,
+            "CUDAWithoutAddresses": seen.ADDRESSES_OR_FABRIC,
+        },
     ),
     Rule(
         code="FabricUnhealthy",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import matches
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.adopted import NOT_READY
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.matches import fact
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import seen
@@ -55,6 +56,9 @@ _DIRECT = (
     pattern(rf"could not insert (?:module )?'?(?:[\w./-]*/)?{_MODULE}(?:\.ko)?'?: ", "could not insert"),
 )
 
+_NO_ADDRESSES = pattern(
+    r"nvidia-uvm: .*devmem_alloc_pagemap.*request_free_mem_region\(\) err", "request_free_mem_region", "kernel"
+)
 _UNLOADING = pattern(r"\bModules linked in: .*?\b(?P<module>nvidia\w*)\([A-Z]*-\)", "modules linked in: ", "kernel")
 """The kernel marks a module that is being unloaded with ``-`` (module_flags in kernel/module/main.c)."""
 
@@ -292,5 +296,22 @@ RULES = (
         ),
         patterns=_DIRECT,
         explains=frozenset({"OperandWaiting", "PodsNotReady", "CrashLoopBackOff"}),
+    ),
+    Rule(
+        code="CUDAWithoutAddresses",
+        title="The kernel leaves CUDA no addresses",
+        severity="failure",
+        cause="The kernel places memory at random addresses (KASLR), and some kernels then leave none for the GPU's "
+        "memory. So CUDA does not start on this host.",
+        remedy="Install a newer kernel (host_kernel_release and playbooks/upgrade_kernel.yml). Until then, give "
+        "nvidia_uvm the option uvm_disable_hmm=1 (host_prep_modules_options), or the kernel the argument nokaslr "
+        "(host_prep_kernel_args), and run playbooks/site.yml.",
+        sources=(
+            "https://docs.nvidia.com/cuda/archive/13.2.1/cuda-features-archive/index.html",
+            "https://github.com/wilicc/gpu-burn/issues/133",
+        ),
+        patterns=(_NO_ADDRESSES,),
+        explains=NOT_READY | {"FabricNotReady", "CUDARefusesTest"},
+        unlike={"FabricNotReady": seen.ADDRESSES_OR_FABRIC},
     ),
 )

@@ -55,8 +55,15 @@ _NO_DEFAULT = pattern(
     r"`containerd\.runtimes` for `containerd` `default_runtime_name = \\*\"(?P<handler>[\w.-]+)",
     "`containerd` `default_runtime_name = ",
 )
-_CDI = pattern(
-    r"unresolvable CDI devices (?P<device>(?:management\.)?nvidia\.com/gpu=[\w-]+)", "unresolvable cdi devices"
+_CDI = pattern(r"unresolvable CDI devices (?P<device>(?:[\w-]+\.)*nvidia\.com/gpu=[\w:-]+)", "unresolvable cdi devices")
+_CDI_FILE = pattern(
+    r"failed to stat CDI host device \\*\"(?P<file>/dev/[^\"\\]+)\\*\": no such file", "failed to stat cdi host device"
+)
+_GRAPHICS = "/dev/dri/"
+_PROGRAM = r"(?:/[\w./-]+/)?(?P<program>nvidia-c(?:ontainer-runtime-hook|ontainer-toolkit|ontainer-cli(?:\.real)?|tk))"
+_NO_PROGRAM = (
+    pattern(rf"(?:stat|fork/exec|open) {_PROGRAM}: no such file or directory", ": no such file or directory"),
+    pattern(rf'exec: \\*"{_PROGRAM}\\*": executable file not found', "executable file not found"),
 )
 _LDCONFIG = pattern(r"ldcache error: process \S*ldconfig\S* terminated with signal 9", "terminated with signal 9")
 
@@ -149,6 +156,13 @@ def _lost(view: View) -> t.Iterator[Sighting]:
 
 def _no_cgroups(view: View) -> t.Iterator[Sighting]:
     return (matches.sighting(hit, "likely") for hit in seen.together(view, _NO_CGROUPS, _LOST))
+
+
+def _no_file(view: View) -> t.Iterator[Sighting]:
+    """Yield the device files that a CDI specification names and that are not there."""
+    for hit in view.hits(_CDI_FILE):
+        if hit.values["file"].startswith(("/dev/nvidia", _GRAPHICS)):
+            yield matches.sighting(hit, "certain" if hit.values["file"].startswith("/dev/nvidia") else "likely")
 
 
 def _selinux(view: View) -> t.Iterator[Sighting]:
@@ -372,6 +386,42 @@ RULES = (
             "https://github.com/NVIDIA/gpu-operator/issues/531",
         ),
         patterns=(_CDI,),
+        explains=_FOLLOWS,
+    ),
+    Rule(
+        code="CDISpecificationStale",
+        title="A CDI specification names a device file that is not there",
+        severity="failure",
+        cause="The CDI specification of the node gives containers {file}, and the host has no such file. The "
+        "specification is older than the last boot or the last change of the GPUs, or a module of the driver is not "
+        "loaded.",
+        remedy="Run `nvidia-smi` on the host, which creates the device files that are missing. Then delete the node's "
+        "pod of the container toolkit, so that it writes /var/run/cdi again, or run nvidia-ctk cdi generate "
+        "--output=/etc/cdi/nvidia.yaml on the host.",
+        sources=(
+            "https://github.com/NVIDIA/nvidia-container-toolkit/issues/885",
+            "https://github.com/NVIDIA/nvidia-container-toolkit/issues/1246",
+            "https://github.com/cncf-tags/container-device-interface/blob/main/pkg/cdi/container-edits_unix.go",
+        ),
+        check=_no_file,
+        patterns=(_CDI_FILE,),
+        explains=_FOLLOWS,
+    ),
+    Rule(
+        code="ToolkitProgramMissing",
+        title="A program of the container toolkit is missing",
+        severity="failure",
+        cause="The container runtime is set up to use NVIDIA's container toolkit, and its program {program} is not "
+        "there. The toolkit was removed or only half installed, or the toolkit's pod has not written its files again "
+        "after a reboot.",
+        remedy="If the operator brings the toolkit, delete the node's pod nvidia-container-toolkit-daemonset, so that "
+        "a new one writes the programs. If the toolkit belongs to the host, run playbooks/site.yml with "
+        "host_driver_toolkit: true, which installs the package again.",
+        sources=(
+            "https://github.com/NVIDIA/nvidia-docker/issues/1017",
+            "https://github.com/NVIDIA/nvidia-container-toolkit/blob/main/internal/modifier/stable.go",
+        ),
+        patterns=_NO_PROGRAM,
         explains=_FOLLOWS,
     ),
     Rule(

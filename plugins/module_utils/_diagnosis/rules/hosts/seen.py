@@ -69,6 +69,11 @@ HANG_OR_XID = (
     "driver hangs because of it; if it stands after that message, the hang came first."
 )
 
+ADDRESSES_OR_FABRIC = (
+    "Run journalctl -k -g request_free_mem_region. If it shows errors of nvidia-uvm, the kernel leaves CUDA no "
+    "addresses; if it shows none, look at the fabric manager."
+)
+
 HOST_FACTS = "facts of the host"
 HOST_STATE = "state of the host"
 
