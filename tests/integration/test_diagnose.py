@@ -101,17 +101,17 @@ def test_five_faults_on_different_nodes_and_nothing_else(fleet: Lab, tmp_path: P
     faults.operand(fleet, EXPORTER[0], "image-pull-backoff", node=IMAGE_NODE)
     faults.node(fleet, DOWN_NODE, "not-ready")
     nodes = crash(fleet, FIRST, 0)
-    wanted = {"ImageNotFound", "NodesNotReady"}
+    wanted = {"ImageNotFound", "NodeNotReady"}
     sees(lambda: wanted <= {each.code for each in examined(fleet)[1]} and not missing(examined(fleet)[1], nodes), 60)
     state = tmp_path / "state.json"
     run = on(fleet).run(PLAYBOOK, diagnose_state_path=str(state))
     assert run.status == 0, run.output
     result = json.loads(state.read_text())
     named = {(each["code"], *each["nodes"]) for each in result["findings"]}
-    assert {("ImageNotFound", IMAGE_NODE), ("NodesNotReady", DOWN_NODE)} <= named, result["findings"]
+    assert {("ImageNotFound", IMAGE_NODE), ("NodeNotReady", DOWN_NODE)} <= named, result["findings"]
     assert len(named) == 5, named
     found = examined(fleet)[1]
-    assert (missing(found, nodes), unexpected(found, nodes, "ImageNotFound", "NodesNotReady")) == ([], [])
+    assert (missing(found, nodes), unexpected(found, nodes, "ImageNotFound", "NodeNotReady")) == ([], [])
     for each in result["findings"]:
         assert each["title"] in run.output
         assert each["remedy"], each
@@ -147,7 +147,7 @@ def test_twenty_faults_at_once(worst: tuple[Evidence, dict[str, str]]) -> None:
     evidence, nodes = worst
     found = engine.diagnose(evidence, RULES).findings
     assert len(nodes) + 2 == 20
-    lost, wrong = missing(found, nodes), unexpected(found, nodes, "ImageNotFound", "NodesNotReady")
+    lost, wrong = missing(found, nodes), unexpected(found, nodes, "ImageNotFound", "NodeNotReady")
     print(f"20 faults at once: {len(lost)} missed {lost}, {len(wrong)} false positives {wrong}")
     assert (lost, wrong) == ([], [])
 

@@ -246,7 +246,7 @@ RULES = (
         ),
         check=_template,
         patterns=(_TEMPLATE,),
-        explains=_FOLLOWS | {"NoNvidiaRuntimeHandler", "NodesNotReady"},
+        explains=_FOLLOWS | seen.NODE_DOWN | {"NoNvidiaRuntimeHandler"},
     ),
     Rule(
         code="ToolkitSocketWrong",
@@ -272,7 +272,7 @@ RULES = (
         sources=("https://github.com/NVIDIA/nvidia-container-toolkit/issues/1222",),
         check=_cni,
         patterns=(_NO_PLUGIN, _BIN_DIR),
-        explains=_FOLLOWS | {"NodesNotReady"},
+        explains=_FOLLOWS | seen.NODE_DOWN,
     ),
     Rule(
         code="CgroupDriversDiffer",
@@ -289,7 +289,7 @@ RULES = (
         ),
         check=_cgroups,
         patterns=(_CGROUPS,),
-        explains=_FOLLOWS | {"NodesNotReady", "DevicesLostAfterReload"},
+        explains=_FOLLOWS | seen.NODE_DOWN | {"DevicesLostAfterReload"},
     ),
     Rule(
         code="DevicesLostAfterReload",
@@ -369,7 +369,7 @@ RULES = (
         "restart containerd, and update the container toolkit (toolkit.version).",
         sources=("https://github.com/METR/hawk/pull/273",),
         patterns=(_NO_DEFAULT,),
-        explains=_FOLLOWS | {"NodesNotReady", "NoNvidiaRuntimeHandler"},
+        explains=_FOLLOWS | seen.NODE_DOWN | {"NoNvidiaRuntimeHandler"},
     ),
     Rule(
         code="CDIDeviceUnknown",

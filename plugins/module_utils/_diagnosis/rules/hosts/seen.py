@@ -30,6 +30,9 @@ NO_GPU = NOT_READY | {
 }
 """What follows on a node with a GPU that its driver cannot use."""
 
+NODE_DOWN = frozenset({"NodeNotReady", "NodeSilent", "NodesNotReady"})
+"""What follows if the kubelet or the container runtime of a node fails."""
+
 NOUVEAU_OR_SIGNATURE = (
     "Run lspci -k -d 10de:. If it shows nouveau as the driver in use, nouveau holds the GPU. If it shows none, and "
     "modprobe nvidia names a key or says Operation not permitted, the signature is refused."
