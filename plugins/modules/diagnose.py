@@ -141,7 +141,7 @@ text:
        Do:     Run playbooks/site.yml: its role host_prep keeps the kernel's own drivers from loading, and
                the host reboots if host_change_allowed permits it.
        Sure:   certain: nothing else makes this evidence
-       Causes: An operand is not ready (gpu-0003)
+       Effect: An operand is not ready (gpu-0003)
        Page:   https://github.com/gpuops/gpuops.nvidia/blob/main/docs/reference/findings.md#nouveauholdsgpu
 
     1 failure, 0 warnings, 0 gaps.

@@ -30,6 +30,7 @@ from benchmarks.broken import EXPORTER, FAULTS, published
 from lab.cluster import Lab, Options, faults
 from tests.support.ansible import ROOT, on
 from tests.support.labs import running_lab
+from tests.support.must_gather import must_gather
 from tests.support.waits import sees
 
 PLAYBOOK = ROOT / "playbooks" / "diagnose.yml"
@@ -119,6 +120,18 @@ def test_five_faults_on_different_nodes_and_nothing_else(fleet: Lab, tmp_path: P
     again = on(fleet).run(PLAYBOOK, "--check", diagnose_state_path=str(state), diagnose_fail=True)
     assert again.status == 0, again.output
     assert "0 new, 0 gone, 5 known" in again.output
+
+
+def test_a_must_gather_of_the_same_fleet_names_the_same_five_causes(fleet: Lab, tmp_path: Path) -> None:
+    """On the same nodes, each with the file that shows it, and without the cluster."""
+    folder = tmp_path / "must-gather"
+    folder.mkdir()
+    must_gather(fleet, folder)
+    result = explain({"path": str(folder), "text": None, "limit_mib": 64})
+    live = {(each.code, each.nodes) for each in examined(fleet)[1]}
+    assert {(each["code"], each["nodes"]) for each in result["findings"]} == live, result["text"]
+    for each in result["findings"]:
+        assert f"file {folder.name}/" in each["quotes"][0]["source"], each["quotes"]
 
 
 def test_one_kind_that_is_forbidden_is_a_gap_and_the_rest_is_reported(fleet: Lab) -> None:

@@ -211,6 +211,8 @@ class Gatherer:
         kind = _PLURALS.get(item["kind"], "")
         if not kind or not (is_listed or kind in _ALONE):
             return False
+        if kind == "nodes":
+            self._files[statuses.NODE_CONDITIONS, metadata["name"]] = {self._name: None}
         if kind == "events":
             key = (*key, item.get("message"), str(item.get("involvedObject")))  # type: ignore[assignment]
         self._kinds.setdefault(kind, {})[key] = item

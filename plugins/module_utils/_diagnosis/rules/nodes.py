@@ -14,6 +14,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.adopted import NOT_READY
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.matches import fact
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule, Sighting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.statuses import NODE_CONDITIONS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 
 _FOLLOWS = NOT_READY | {"NodesNotReady", "ExporterSilent"}
@@ -29,7 +30,7 @@ def _ready(status: str, view: View) -> t.Iterator[Sighting]:
                 message = str(condition.get("message") or condition.get("reason") or "it gives no reason")
                 text = f"Ready: {status}, {condition.get('reason') or 'no reason'}: {message}"
                 values = {"message": message.rstrip(".")}
-                yield Sighting(name, "", fact(text, "conditions of the node", name), "certain", values)
+                yield Sighting(name, "", fact(text, NODE_CONDITIONS, name), "certain", values)
 
 
 RULES = (

@@ -172,8 +172,10 @@ RULES = (
         severity="failure",
         cause="The fabric manager has version {manager}, but the driver has version {driver}. The fabric manager only "
         "starts with a driver of its own version.",
-        remedy="Set gpuops_driver: host and run playbooks/site.yml, which installs the fabric manager in the version "
-        "of the driver. To keep unattended upgrades from changing one of them, set host_prep_hold: [driver].",
+        remedy="With a driver on the host, set gpuops_driver: host and run playbooks/site.yml, which installs the "
+        "fabric manager in the version of the driver; host_prep_hold: [driver] keeps unattended upgrades from changing "
+        "one of them. With a driver container, usually another driver than the image's is loaded: compare "
+        "/proc/driver/nvidia/version on the host with driver.version, and reboot the node.",
         sources=(
             "https://github.com/NVIDIA/gpu-operator/issues/544",
             "https://github.com/NVIDIA/gpu-operator/issues/121",
