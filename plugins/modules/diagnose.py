@@ -37,6 +37,13 @@ options:
       - A JSON file with the findings of the last run, or with the whole result. It is only read. Without such a file,
         nothing is compared.
     type: path
+  evidence_path:
+    description:
+      - A bundle of evidence that O(bundle_path) has written, as an archive or as the folder in it. Its evidence is
+        examined in place of the cluster and of O(hosts), which are not asked.
+      - M(gpuops.nvidia.explain) reads bundles, too, and does not compare them with the last run.
+    type: path
+    default: ""
   bundle_path:
     description:
       - A file to write the evidence and the findings to, as one archive that may be sent to a vendor. Its folder must
@@ -158,6 +165,7 @@ OPTIONS: dict[str, t.Any] = {
     **call.OPTIONS,
     "last": {"type": "list", "elements": "dict"},
     "last_path": {"type": "path"},
+    "evidence_path": {"type": "path", "default": ""},
     "bundle_path": {"type": "path", "default": ""},
     "bundle_max_mib": {"type": "int", "default": 50},
 }

@@ -28,7 +28,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view impo
 
 from benchmarks.broken import EXPORTER, FAULTS, published
 from lab.cluster import Lab, Options, faults
-from tests.support.ansible import ROOT, on
+from tests.support.ansible import ROOT, Playbook, on
 from tests.support.labs import running_lab
 from tests.support.must_gather import must_gather
 from tests.support.waits import sees
@@ -175,6 +175,12 @@ def test_a_bundle_of_twenty_faults_gives_the_same_findings(
     print(f"The bundle has {path.stat().st_size >> 10} KiB for {len(evidence.lines)} lines.")
     again = explain({"path": str(path), "text": None, "limit_mib": 64})
     assert len(found) >= 20 and found == again["findings"]
+    state = tmp_path / "state.json"
+    run = Playbook(tmp_path / "no-kubeconfig", Path("helm")).run(
+        PLAYBOOK, diagnose_evidence_path=str(path), diagnose_state_path=str(state)
+    )
+    assert run.status == 0, run.output
+    assert [each["code"] for each in json.loads(state.read_text())["findings"]] == [each["code"] for each in found]
 
 
 def on_one_node(evidence: Evidence, names: t.Collection[str], node: str = "gpu-0007") -> Evidence:
