@@ -230,8 +230,8 @@ _VALIDATOR = (
         severity="failure",
         cause="The validator's CUDA test does not contain code for this GPU. The GPU is newer or older than those that "
         "this release of the operator supports.",
-        remedy="Use a release of the operator that supports the GPU (playbooks/upgrade_operator.yml), or skip the test "
-        "with WITH_WORKLOAD=false in validator.cuda.env.",
+        remedy="Use a release of the operator that supports the GPU (playbooks/upgrade_operator.yml), or skip the "
+        "test with WITH_WORKLOAD=false in validator.cuda.env of operator_values, and run playbooks/site.yml.",
         sources=("https://github.com/NVIDIA/cuda-samples/issues/170", f"{_OPERATOR}issues/2842"),
         check=matches.of_operands(_NO_KERNEL),
         patterns=(_NO_KERNEL,),
@@ -271,8 +271,9 @@ _VALIDATOR = (
         severity="failure",
         cause="The validator cannot create links to the GPU's device files below /dev/char. A container runtime with "
         "systemd cgroups needs them.",
-        remedy="Read the rest of this message in the log for the reason. If the runtime uses CDI or cgroupfs, turn the "
-        "links off with DISABLE_DEV_CHAR_SYMLINK_CREATION=true in validator.driver.env.",
+        remedy="Read the rest of this message in the log for the reason. If the runtime uses CDI or cgroupfs, turn "
+        "the links off with DISABLE_DEV_CHAR_SYMLINK_CREATION=true in validator.driver.env of operator_values, and run "
+        "playbooks/site.yml.",
         sources=(f"{_OPERATOR}issues/430", f"{_OPERATOR}issues/539"),
         check=matches.of_operands(_SYMLINKS),
         patterns=(_SYMLINKS,),
@@ -524,7 +525,8 @@ _METRICS = (
         cause="DCGM's profiling module fails on this node. Another profiler or DCGM uses it, or the GPU, its driver or "
         "its virtual machine does not support it.",
         remedy="Stop another DCGM on the host (`systemctl stop nvidia-dcgm`) and other profilers. If the GPU does not "
-        "support it, leave DCGM_FI_PROF_* out with a list of your own metrics (dcgmExporter.config.name).",
+        "support it, leave DCGM_FI_PROF_* out with a list of your own metrics (dcgmExporter.config.name in "
+        "operator_values, and playbooks/site.yml).",
         sources=(
             f"{_EXPORTER}issues/148",
             f"{_EXPORTER}issues/22",
@@ -554,7 +556,8 @@ _METRICS = (
         severity="warning",
         cause="The exporter's container lacks the capability SYS_ADMIN, so it leaves the profiling metrics out.",
         remedy="Find what takes the capability away (an admission policy or a changed DaemonSet) and remove it. Or "
-        "leave DCGM_FI_PROF_* out with a list of your own metrics (dcgmExporter.config.name).",
+        "leave DCGM_FI_PROF_* out with a list of your own metrics (dcgmExporter.config.name in operator_values, and "
+        "playbooks/site.yml).",
         sources=(f"{_EXPORTER}blob/main/internal/pkg/capabilities/capabilities.go",),
         check=matches.of_operands(_NO_PRIVILEGE),
         patterns=(_NO_PRIVILEGE,),

@@ -367,7 +367,7 @@ _SHARING = (
         severity="failure",
         cause="The ConfigMap that devicePlugin.config.name of the ClusterPolicy names is empty.",
         remedy="Write configurations in sharing_configs and run playbooks/sharing.yml, or remove "
-        "devicePlugin.config.name.",
+        "devicePlugin.config.name from operator_values and run playbooks/site.yml.",
         sources=(f"{_PLUGIN}cmd/config-manager/main.go",),
         patterns=(_NO_FILES,),
         explains=_CONFIGURED,

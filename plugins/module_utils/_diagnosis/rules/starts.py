@@ -480,9 +480,9 @@ _REFUSALS = (
         title="OpenShift's security context constraints refuse pods",
         severity="failure",
         cause="The service account of these pods may use no SecurityContextConstraints that allow them.",
-        remedy="Run `oc adm policy add-scc-to-user privileged -z <service account> -n <namespace>` for the pods of the "
-        "GPU stack, or install the operator from OperatorHub. Node Feature Discovery also comes from there: set "
-        "nfd.enabled: false.",
+        remedy="Run `oc adm policy add-scc-to-user privileged -z <service account> -n <namespace>` for the pods of "
+        "the GPU stack, or install the operator from OperatorHub. Node Feature Discovery also comes from there: set "
+        "nfd.enabled: false in operator_values and run playbooks/site.yml.",
         sources=(f"{_REGISTRY}48",),
         check=_refused(_CONSTRAINTS),
         patterns=(_CONSTRAINTS,),

@@ -159,7 +159,8 @@ RULES = (
         cause="The driver container could not install a package from Red Hat's repositories. Usually the cluster or "
         "the host has no valid entitlement.",
         remedy="Renew the entitlement of the cluster. On OpenShift, you can also build with the driver toolkit, which "
-        "needs no entitlement (operator.use_ocp_driver_toolkit: true).",
+        "needs no entitlement: set operator.use_ocp_driver_toolkit: true in operator_values and run "
+        "playbooks/site.yml.",
         sources=(
             "https://docs.nvidia.com/datacenter/cloud-native/openshift/latest/troubleshooting-gpu-ocp.html",
             _SCRIPT,
@@ -176,8 +177,8 @@ RULES = (
         cause="The operator is told to build the driver with OpenShift's driver toolkit, but the cluster has no image "
         "of the toolkit for the release of its nodes, or the image does not have their kernel.",
         remedy="Look for the image with `oc get imagestream driver-toolkit -n openshift`. Delete the driver's pod if "
-        "the image is newer than the pod. Otherwise upgrade OpenShift, or set operator.use_ocp_driver_toolkit: false "
-        "and give the nodes an entitlement.",
+        "the image is newer than the pod. Otherwise upgrade OpenShift, or give the nodes an entitlement, set "
+        "operator.use_ocp_driver_toolkit: false in operator_values, and run playbooks/site.yml.",
         sources=(
             "https://docs.nvidia.com/datacenter/cloud-native/openshift/latest/troubleshooting-gpu-ocp.html",
             "https://github.com/NVIDIA/gpu-operator/issues/970",
@@ -190,8 +191,9 @@ RULES = (
         title="The driver container cannot download packages",
         severity="failure",
         cause="The driver container needs packages to build the driver, and it cannot reach {host}.",
-        remedy="Repair the name resolution of the node and of its pods, set a proxy (driver.env), or name a mirror "
-        "(driver.repoConfig). Precompiled drivers need no packages (driver.usePrecompiled: true).",
+        remedy="Repair the name resolution of the node and of its pods. Or set a proxy (driver.env), a mirror "
+        "(driver.repoConfig), or precompiled drivers, which need no packages (driver.usePrecompiled: true), in "
+        "operator_values and run playbooks/site.yml.",
         sources=("https://github.com/NVIDIA/gpu-operator/issues/1244", _SCRIPT),
         check=_unreachable,
         patterns=(_NO_REPOSITORY, _NO_NAME),
@@ -203,8 +205,9 @@ RULES = (
         severity="failure",
         cause="The driver cannot be compiled, because the kernel was built with another compiler than the installed "
         "one.",
-        remedy="Install the compiler that /proc/version names, or use a driver image for the node's operating system. "
-        "Precompiled drivers need no compiler (driver.usePrecompiled: true).",
+        remedy="With a driver on the host, install the compiler that /proc/version names. With a driver container, "
+        "use an image for the node's operating system, or set driver.usePrecompiled: true in operator_values, which "
+        "needs no compiler, and run playbooks/site.yml.",
         sources=(
             "https://github.com/clearlinux/distribution/issues/1133",
             "https://github.com/NVIDIA/gpu-operator/issues/504",
@@ -219,8 +222,8 @@ RULES = (
         severity="failure",
         cause="Ubuntu has no package with the driver's modules for the kernel {kernel}.",
         remedy="Set host_kernel_release to a kernel with such a package and run playbooks/upgrade_kernel.yml, which "
-        "drains each node. Or choose another branch of the driver, or build it on the node "
-        "(driver.usePrecompiled: false).",
+        "drains each node. Or choose another branch of the driver, or build it on the node (driver.usePrecompiled: "
+        "false), in operator_values, and run playbooks/site.yml.",
         sources=(
             "https://github.com/NVIDIA/gpu-operator/issues/558",
             "https://github.com/NVIDIA/gpu-operator/issues/910",
@@ -236,8 +239,9 @@ RULES = (
         severity="failure",
         cause="The source of the driver does not compile for the kernel {kernel}.",
         remedy="Read the end of the build's log (/var/lib/dkms/nvidia/*/build/make.log, or the log of the driver's "
-        "pod). If the kernel is newer than the driver, use a newer driver (host_driver_version or driver.version), or "
-        "an older kernel (host_kernel_release and playbooks/upgrade_kernel.yml).",
+        "pod). If the kernel is newer than the driver, use a newer driver (host_driver_version, or driver.version in "
+        "operator_values; then playbooks/upgrade_driver.yml), or an older kernel (host_kernel_release and "
+        "playbooks/upgrade_kernel.yml).",
         sources=(
             "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/526",
             "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/558",

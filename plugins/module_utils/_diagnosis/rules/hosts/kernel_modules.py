@@ -152,9 +152,10 @@ RULES = (
         severity="failure",
         cause="With secure boot, the kernel only loads modules with a signature that it trusts, and NVIDIA's modules "
         "have none.",
-        remedy="On Ubuntu, use signed modules: host_driver_origin: ubuntu-signed, or driver.usePrecompiled: true. "
-        "Otherwise import the key that signs the modules (mokutil --import FILE), drain the node, reboot it, and "
-        "confirm the key at its console. Or turn secure boot off in the machine's firmware.",
+        remedy="On Ubuntu, use signed modules: host_driver_origin: ubuntu-signed for a driver on the host, or "
+        "driver.usePrecompiled: true in operator_values for a container, and run playbooks/site.yml. Otherwise import "
+        "the key that signs the modules (mokutil --import FILE), drain the node, reboot it, and confirm the key at its "
+        "console. Or turn secure boot off in the machine's firmware.",
         sources=(
             "https://github.com/NVIDIA/gpu-operator/issues/266",
             "https://github.com/NVIDIA/gpu-operator/issues/1142",
@@ -287,8 +288,9 @@ RULES = (
         cause="The kernel refuses the module {module}, because it does not fit the loaded network driver or GPU "
         "driver. GPUs work, but GPUDirect does not.",
         remedy="The GPU driver must be built after the network driver. With a driver on the host, install NVIDIA's "
-        "DOCA first and the GPU driver after it. With a driver container, set driver.rdma.useHostMofed: true if the "
-        "hosts have the network driver of DOCA, drain the node, and restart the driver's pod.",
+        "DOCA first and the GPU driver after it. With a driver container, set driver.rdma.useHostMofed: true in "
+        "operator_values if the hosts have the network driver of DOCA, run playbooks/site.yml, drain the node, and "
+        "restart the driver's pod.",
         sources=(
             "https://github.com/NVIDIA/gpu-operator/issues/2868",
             "https://github.com/Mellanox/nv_peer_memory/issues/84",

@@ -189,8 +189,9 @@ RULES = (
         "name. The container toolkit has not configured it, or something has removed the configuration.",
         remedy="Look at the pod of the container toolkit on this node: it writes the configuration when the driver is "
         "ready. If the pod is ready, it writes a file that the runtime does not read: set CONTAINERD_CONFIG and "
-        "CONTAINERD_SOCKET in toolkit.env to those of your Kubernetes distribution. If the operator does not bring the "
-        "toolkit, set host_driver_toolkit: true and run playbooks/site.yml.",
+        "CONTAINERD_SOCKET to those of your Kubernetes distribution, in toolkit.env of operator_values, and run "
+        "playbooks/site.yml. If the operator does not bring the toolkit, set host_driver_toolkit: true and run "
+        "playbooks/site.yml.",
         sources=(
             _TROUBLE,
             "https://github.com/NVIDIA/gpu-operator/issues/730",
@@ -235,9 +236,9 @@ RULES = (
         severity="failure",
         cause="k3s and RKE2 generate containerd's configuration from {file}. The container toolkit has written its own "
         "configuration there, and the result is no valid template.",
-        remedy="In toolkit.env, set CONTAINERD_CONFIG to config.toml in that folder rather than config.toml.tmpl. Then "
-        "drain the node, remove the template, and restart k3s or RKE2. Newer releases find NVIDIA's runtime by "
-        "themselves.",
+        remedy="In toolkit.env of operator_values, set CONTAINERD_CONFIG to config.toml in that folder rather than "
+        "config.toml.tmpl, and run playbooks/site.yml. Then drain the node, remove the template, and restart k3s or "
+        "RKE2. Newer releases find NVIDIA's runtime by themselves.",
         sources=(
             "https://github.com/rancher/rke2/issues/3385",
             "https://github.com/NVIDIA/gpu-operator/issues/623",
@@ -254,8 +255,9 @@ RULES = (
         severity="failure",
         cause="The container toolkit cannot restart the container runtime, because the socket {socket} does not exist "
         "on the node.",
-        remedy="Set CONTAINERD_SOCKET in toolkit.env to the socket of your Kubernetes distribution, such as "
-        "/run/k3s/containerd/containerd.sock for k3s and RKE2, and CONTAINERD_CONFIG to its configuration.",
+        remedy="In toolkit.env of operator_values, set CONTAINERD_SOCKET to the socket of your Kubernetes "
+        "distribution, such as /run/k3s/containerd/containerd.sock for k3s and RKE2, and CONTAINERD_CONFIG to its "
+        "configuration. Then run playbooks/site.yml.",
         sources=("https://github.com/NVIDIA/gpu-operator/issues/406",),
         patterns=(_SOCKET,),
         explains=_FOLLOWS | {"NoNvidiaRuntimeHandler"},
@@ -267,8 +269,8 @@ RULES = (
         cause="containerd looks for the network plugin {plugin} in {path}, but it is not there. The container toolkit "
         "wrote that path into containerd's configuration.",
         remedy="Set the path of your cluster (bin_dirs; before containerd 2.1, bin_dir) in a file that containerd "
-        "imports after the toolkit's. Then drain the node, restart containerd, and update the toolkit "
-        "(toolkit.version).",
+        "imports after the toolkit's. Then drain the node, restart containerd, and update the toolkit (toolkit.version "
+        "in operator_values, and playbooks/site.yml).",
         sources=("https://github.com/NVIDIA/nvidia-container-toolkit/issues/1222",),
         check=_cni,
         patterns=(_NO_PLUGIN, _BIN_DIR),
@@ -298,8 +300,8 @@ RULES = (
         cause="A container that had GPUs can no longer open them. systemd has set up its cgroup again, for example "
         "after systemctl daemon-reload, without the GPUs that the runtime had allowed.",
         remedy="Delete the pods that have lost their GPUs, so that they start again. To prevent it, use CDI "
-        "(cdi.enabled: true), or create the links under /dev/char on the host (nvidia-ctk system "
-        "create-dev-char-symlinks --create-all).",
+        "(cdi.enabled: true in operator_values, and playbooks/site.yml), or create the links under /dev/char on the "
+        "host (nvidia-ctk system create-dev-char-symlinks --create-all).",
         sources=(
             "https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",
             "https://github.com/NVIDIA/nvidia-container-toolkit/issues/251",
@@ -349,7 +351,8 @@ RULES = (
         cause="NVIDIA's runtime does not find {library}. It looks for the driver in the wrong place, or there is no "
         "driver.",
         remedy="With a driver container, look at the driver's pod first. With a driver on the host, set "
-        "driver.enabled: false, and let hostPaths.driverInstallDir not name the root of a driver container.",
+        "driver.enabled: false in operator_values, let hostPaths.driverInstallDir not name the root of a driver "
+        "container, and run playbooks/site.yml.",
         sources=(
             "https://github.com/NVIDIA/gpu-operator/issues/511",
             "https://github.com/NVIDIA/gpu-operator/issues/625",
@@ -366,7 +369,8 @@ RULES = (
         cause="containerd cannot run pods, because its default runtime {handler} is not defined. Another file of its "
         "configuration has replaced the table that defined it.",
         remedy="Define the table of {handler} again in a file that containerd imports after the toolkit's. Then "
-        "restart containerd, and update the container toolkit (toolkit.version).",
+        "restart containerd, and update the container toolkit (toolkit.version in operator_values, and "
+        "playbooks/site.yml).",
         sources=("https://github.com/METR/hawk/pull/273",),
         patterns=(_NO_DEFAULT,),
         explains=_FOLLOWS | seen.NODE_DOWN | {"NoNvidiaRuntimeHandler"},
