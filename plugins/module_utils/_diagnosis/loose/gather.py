@@ -276,7 +276,7 @@ class _Reading:
         """Return the lines that YAML folds into the one at this place."""
         begin = _FOLDED.match(self._all[place][:500])
         folded: list[str] = []
-        for line in self._all[place + 1 :] if begin else ():
+        for line in self._after(place) if begin else ():
             text = line.strip()
             if not text or not begin or len(line) - len(line.lstrip()) <= len(begin["indent"]):
                 break
@@ -298,11 +298,15 @@ class _Reading:
     def _until(self, place: int, belongs: t.Callable[[str], bool]) -> list[str]:
         """Return the lines from here to the first that does not belong to them, or to the end of a block of code."""
         taken = [self._all[place]]
-        for line in self._all[place + 1 :]:
+        for line in self._after(place):
             if line.startswith("```") or not belongs(line):
                 break
             taken.append(line)
         return taken
+
+    def _after(self, place: int) -> t.Iterator[str]:
+        """Yield the lines after this one. A slice would copy the rest of a large text for each object in it."""
+        return (self._all[number] for number in range(place + 1, len(self._all)))
 
     def _description(self, place: int, dummy: int) -> int:
         taken = self._until(
