@@ -37,6 +37,13 @@ options:
       - A JSON file with the findings of the last run, or with the whole result. It is only read. Without such a file,
         nothing is compared.
     type: path
+  evidence_path:
+    description:
+      - A bundle of evidence that O(bundle_path) has written, as an archive or as the folder in it. Its evidence is
+        examined in place of the cluster and of O(hosts), which are not asked.
+      - M(gpuops.nvidia.explain) reads bundles, too, and does not compare them with the last run.
+    type: path
+    default: ""
   bundle_path:
     description:
       - A file to write the evidence and the findings to, as one archive that may be sent to a vendor. Its folder must
@@ -141,7 +148,7 @@ text:
        Do:     Run playbooks/site.yml: its role host_prep keeps the kernel's own drivers from loading, and
                the host reboots if host_change_allowed permits it.
        Sure:   certain: nothing else makes this evidence
-       Causes: An operand is not ready (gpu-0003)
+       Effect: An operand is not ready (gpu-0003)
        Page:   https://github.com/gpuops/gpuops.nvidia/blob/main/docs/reference/findings.md#nouveauholdsgpu
 
     1 failure, 0 warnings, 0 gaps.
@@ -158,6 +165,7 @@ OPTIONS: dict[str, t.Any] = {
     **call.OPTIONS,
     "last": {"type": "list", "elements": "dict"},
     "last_path": {"type": "path"},
+    "evidence_path": {"type": "path", "default": ""},
     "bundle_path": {"type": "path", "default": ""},
     "bundle_max_mib": {"type": "int", "default": 50},
 }

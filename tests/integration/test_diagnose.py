@@ -28,8 +28,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view impo
 
 from benchmarks.broken import EXPORTER, FAULTS, published
 from lab.cluster import Lab, Options, faults
-from tests.support.ansible import ROOT, on
+from tests.support.ansible import ROOT, Playbook, on
 from tests.support.labs import running_lab
+from tests.support.must_gather import must_gather
 from tests.support.waits import sees
 
 PLAYBOOK = ROOT / "playbooks" / "diagnose.yml"
@@ -101,17 +102,17 @@ def test_five_faults_on_different_nodes_and_nothing_else(fleet: Lab, tmp_path: P
     faults.operand(fleet, EXPORTER[0], "image-pull-backoff", node=IMAGE_NODE)
     faults.node(fleet, DOWN_NODE, "not-ready")
     nodes = crash(fleet, FIRST, 0)
-    wanted = {"ImageNotFound", "NodesNotReady"}
+    wanted = {"ImageNotFound", "NodeNotReady"}
     sees(lambda: wanted <= {each.code for each in examined(fleet)[1]} and not missing(examined(fleet)[1], nodes), 60)
     state = tmp_path / "state.json"
     run = on(fleet).run(PLAYBOOK, diagnose_state_path=str(state))
     assert run.status == 0, run.output
     result = json.loads(state.read_text())
     named = {(each["code"], *each["nodes"]) for each in result["findings"]}
-    assert {("ImageNotFound", IMAGE_NODE), ("NodesNotReady", DOWN_NODE)} <= named, result["findings"]
+    assert {("ImageNotFound", IMAGE_NODE), ("NodeNotReady", DOWN_NODE)} <= named, result["findings"]
     assert len(named) == 5, named
     found = examined(fleet)[1]
-    assert (missing(found, nodes), unexpected(found, nodes, "ImageNotFound", "NodesNotReady")) == ([], [])
+    assert (missing(found, nodes), unexpected(found, nodes, "ImageNotFound", "NodeNotReady")) == ([], [])
     for each in result["findings"]:
         assert each["title"] in run.output
         assert each["remedy"], each
@@ -119,6 +120,18 @@ def test_five_faults_on_different_nodes_and_nothing_else(fleet: Lab, tmp_path: P
     again = on(fleet).run(PLAYBOOK, "--check", diagnose_state_path=str(state), diagnose_fail=True)
     assert again.status == 0, again.output
     assert "0 new, 0 gone, 5 known" in again.output
+
+
+def test_a_must_gather_of_the_same_fleet_names_the_same_five_causes(fleet: Lab, tmp_path: Path) -> None:
+    """On the same nodes, each with the file that shows it, and without the cluster."""
+    folder = tmp_path / "must-gather"
+    folder.mkdir()
+    must_gather(fleet, folder)
+    result = explain({"path": str(folder), "text": None, "limit_mib": 64})
+    live = {(each.code, each.nodes) for each in examined(fleet)[1]}
+    assert {(each["code"], each["nodes"]) for each in result["findings"]} == live, result["text"]
+    for each in result["findings"]:
+        assert f"file {folder.name}/" in each["quotes"][0]["source"], each["quotes"]
 
 
 def test_one_kind_that_is_forbidden_is_a_gap_and_the_rest_is_reported(fleet: Lab) -> None:
@@ -147,7 +160,7 @@ def test_twenty_faults_at_once(worst: tuple[Evidence, dict[str, str]]) -> None:
     evidence, nodes = worst
     found = engine.diagnose(evidence, RULES).findings
     assert len(nodes) + 2 == 20
-    lost, wrong = missing(found, nodes), unexpected(found, nodes, "ImageNotFound", "NodesNotReady")
+    lost, wrong = missing(found, nodes), unexpected(found, nodes, "ImageNotFound", "NodeNotReady")
     print(f"20 faults at once: {len(lost)} missed {lost}, {len(wrong)} false positives {wrong}")
     assert (lost, wrong) == ([], [])
 
@@ -162,6 +175,12 @@ def test_a_bundle_of_twenty_faults_gives_the_same_findings(
     print(f"The bundle has {path.stat().st_size >> 10} KiB for {len(evidence.lines)} lines.")
     again = explain({"path": str(path), "text": None, "limit_mib": 64})
     assert len(found) >= 20 and found == again["findings"]
+    state = tmp_path / "state.json"
+    run = Playbook(tmp_path / "no-kubeconfig", Path("helm")).run(
+        PLAYBOOK, diagnose_evidence_path=str(path), diagnose_state_path=str(state)
+    )
+    assert run.status == 0, run.output
+    assert [each["code"] for each in json.loads(state.read_text())["findings"]] == [each["code"] for each in found]
 
 
 def on_one_node(evidence: Evidence, names: t.Collection[str], node: str = "gpu-0007") -> Evidence:

@@ -54,6 +54,9 @@ VERDICT_PAGE, CHECKS_PAGE = f"{DOCS}/reference/verdict.md", f"{DOCS}/tasks/prefl
 LAST_LINES = 2
 """How many lines are quoted of a log that no rule understands."""
 
+_TITLES = {"StateNotReady": "The operator does not call the stack ready"}
+"""Titles for codes whose words alone say too little."""
+
 _LEVELS: dict[str, Level] = {"failed": "failure", "progressing": "warning", "note": "ok"}
 
 
@@ -108,7 +111,7 @@ def _reasons(view: View) -> t.Iterator[Seen]:
             continue
         rule = Rule(
             code=reason["code"],
-            title=_words(reason["code"]),
+            title=_TITLES.get(reason["code"]) or _words(reason["code"]),
             severity=_LEVELS[reason["level"]],
             cause="{message}.",
             remedy="{remedy}." if reason.get("remedy") else "",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
+import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.adopted import adopted
@@ -24,6 +25,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model imp
     Seen,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.order import may_follow
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import PREVIOUS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, Gap, View
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -166,7 +168,16 @@ def _quotes(group: t.Sequence[Seen]) -> tuple[Quote, ...]:
     """Return the first few quotes: the first of each sighting, and then the others."""
     first = [each.sighting.quotes[0] for each in group if each.sighting.quotes]
     others = [quote for each in group for quote in each.sighting.quotes[1:]]
-    return tuple(dict.fromkeys([*first, *others]))[:QUOTES]
+    distinct: dict[tuple[str, str, str], Quote] = {}
+    for quote in [*first, *others]:
+        # What a container says in each of its runs is said once.
+        source = quote.source.partition(PREVIOUS)[0]
+        distinct.setdefault((_TIME.sub("", quote.text), source, quote.node), quote)
+    return tuple(distinct.values())[:QUOTES]
+
+
+_TIME = re.compile(r"^\S{0,200}?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,12} ")
+"""What ``kubectl logs --timestamps`` writes before a line."""
 
 
 def _told_apart(finding: Finding, rule: Rule, findings: t.Sequence[Finding]) -> Finding:

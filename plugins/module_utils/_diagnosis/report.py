@@ -19,8 +19,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 WIDTH = 100
 _LABEL = 8
-SHOWN_QUOTES, QUOTE_LENGTH = 3, 240
-"""How many pieces of evidence are shown of each cause, and how much of each."""
+SHOWN_QUOTES, QUOTE_LENGTH, _TAIL = 3, 240, 90
+"""How many pieces of evidence are shown of each cause, how much of each, and how much of that from its end."""
 SHOWN_GAPS = 12
 
 _HOW_SURE = {
@@ -64,7 +64,7 @@ def _finding(number: int, finding: Json, is_new: bool) -> t.Iterator[str]:
     for text in finding["tell_apart"]:
         yield from _field("Or", text)
     if finding["consequences"]:
-        yield from _field("Causes", "; ".join(map(_consequence, finding["consequences"])))
+        yield from _field("Effect", "; ".join(map(_consequence, finding["consequences"])))
     yield from _field("Page", finding["url"])
 
 
@@ -77,11 +77,17 @@ def _where(finding: Json) -> str:
 def _seen(quotes: t.Sequence[Json]) -> t.Iterator[str]:
     for index, quote in enumerate(quotes[:SHOWN_QUOTES]):
         node = f" on {quote['node']}" if quote["node"] else ""
-        yield from _field(
-            "" if index else "Seen", f"{one_line(quote['text'])[:QUOTE_LENGTH]} [{quote['source']}{node}]"
-        )
+        yield from _field("" if index else "Seen", f"{_cut(one_line(quote['text']))} [{quote['source']}{node}]")
     if len(quotes) > SHOWN_QUOTES:
         yield from _field("", f"and {len(quotes) - SHOWN_QUOTES} more")
+
+
+def _cut(text: str) -> str:
+    """Return the beginning and the end of a long piece of evidence: the reason mostly stands at the end."""
+    if len(text) <= QUOTE_LENGTH:
+        return text
+    head, tail = text[: QUOTE_LENGTH - _TAIL], text[-_TAIL:]
+    return f"{head.rpartition(' ')[0] or head} ... {tail.partition(' ')[2] or tail}"
 
 
 def _consequence(each: Json) -> str:

@@ -18,6 +18,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
+NODE_CONDITIONS = "conditions of the node"
+"""Where a node's kubelet says how it is, as the source of a quote."""
+
 
 def of_pods(pods: t.Iterable[Json]) -> t.Iterator[Line]:
     """Yield what the statuses of pods say about containers that wait or have ended, and about the pods themselves."""

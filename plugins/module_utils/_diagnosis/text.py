@@ -16,6 +16,9 @@ import typing as t
 Kind = t.Literal["kernel", "unit", "pod", "event", "text"]
 """What wrote a line: the kernel, a service of a host, a container of a pod, the API server, or nobody knows."""
 
+PREVIOUS = ", previous run"
+"""How the source of a container's log ends that is not the present one."""
+
 HITS = 20
 """How many matches of a pattern are kept of one source. Logs repeat themselves."""
 

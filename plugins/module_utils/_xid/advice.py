@@ -67,7 +67,7 @@ _BUCKETS: dict[str, Outcome] = {
 }
 
 _FAMILIES: dict[Family, frozenset[int]] = {
-    "cleanup": frozenset({45}),
+    "cleanup": frozenset({catalogue.CLEANUP}),
     "contained": frozenset({63, 94}),
     "memory": frozenset({48, 64, 92, 95, 140, 156, 157, 160, 161, 171, 172}),
     "firmware": frozenset({37, 38, 62, 110, 119, 120, 158, 169}),
@@ -129,7 +129,7 @@ def _of_catalogue(event: Event) -> Advice:
     if event.code in _WITHOUT_BUCKET:
         told, why = _WITHOUT_BUCKET[event.code]
         return Advice(told, "memory" if told in DISRUPTIVE else family, f"{name}: {why}")
-    if event.code == 45:
+    if event.code == catalogue.CLEANUP:
         return Advice("nothing", "cleanup", f"{name}: the driver ended an application's work on the GPU")
     outcome = _BUCKETS.get(row.action or "")
     if outcome is None:

@@ -17,7 +17,14 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._xid import bursts, catalogue, nvlink, repeats, switches
+from ansible_collections.gpuops.nvidia.plugins.module_utils._xid import (
+    bursts,
+    catalogue,
+    messages,
+    nvlink,
+    repeats,
+    switches,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._xid.advice import (
     BY_GRAVITY,
     DISRUPTIVE,
@@ -155,9 +162,9 @@ def _told(lead: Report, burst: Burst, machine: Machine, gpu: str) -> Advice:
     """Return the advice for an error in the company of the others of its burst."""
     advice = advise(lead.event, machine.branch)
     codes = {report.event.code for report in burst}
-    if lead.event.code == 45 and "caused by previous Xid" in lead.event.message:
+    if messages.previous(lead.event) is not None:
         return advice
-    if lead.event.code == 45 and machine.has_switches is not False:
+    if lead.event.code == catalogue.CLEANUP and machine.has_switches is not False:
         why = f"{advice.why}, and nothing else is wrong. On a machine with NVSwitches, restart the fabric manager"
         return dataclasses.replace(advice, outcome="check the machine", why=why)
     if lead.event.code == 48 and codes & {63, 64}:

@@ -192,6 +192,9 @@ RECOVERY_ACTION_CHANGED = 154
 
 OFF_THE_BUS = 79
 
+CLEANUP = 45
+"""The Xid of an application whose work the driver ends because of another error."""
+
 GPU_ACTIONS = frozenset(
     {
         "CHECK_MECHANICALS",

@@ -43,6 +43,7 @@ _SEVERITY = re.compile(r"^(?:pid=[^,]*, name=[^,]*, )?(?:\S+\s+)?(?P<severity>Fa
 _SEVERITIES = {"Fatal": "fatal", "Non-fatal": "nonfatal", "Nonfatal": "nonfatal", "Correctable": "correctable"}
 # The driver adds lines with the same SXid to an error: its severity as a number, and data.
 _DETAIL = re.compile(r"(?:Severity (?P<severity>\d+) Engine instance|Data \{)")
+_PREVIOUS = re.compile(r"caused by previous Xid (?P<code>\d{1,9})")
 _NEW_ACTION = re.compile(r"\bto 0x(?P<action>[0-9a-fA-F]{1,8})\b")
 
 
@@ -154,6 +155,12 @@ def _severity(kind: str, code: int, message: str) -> str | None:
 def _recovery_action(code: int, message: str) -> str | None:
     found = _NEW_ACTION.search(message) if code == catalogue.RECOVERY_ACTION_CHANGED else None
     return recovery.recovery_action(int(found["action"], 16)) if found else None
+
+
+def previous(event: Event) -> int | None:
+    """Return the Xid that a cleanup (Xid 45) names as its reason, or None."""
+    found = _PREVIOUS.search(event.message) if event.kind == "xid" and event.code == catalogue.CLEANUP else None
+    return int(found["code"]) if found else None
 
 
 def needs_attention(event: Json) -> bool:

@@ -36,6 +36,14 @@ class Bundle:
     manifest: Json
 
 
+def inner_name(name: str) -> str:
+    """Return the name that a file has in its bundle, or an empty string if it is no file of a bundle.
+
+    An archive and the folder that somebody has unpacked name its files differently.
+    """
+    return name[name.find(f"{BUNDLE_FOLDER}/") :] if f"{BUNDLE_FOLDER}/" in name else ""
+
+
 def unpack(files: t.Mapping[str, bytes]) -> Bundle:
     """Return what the files of a bundle hold. ``files`` has the bytes of each, by its name in the archive."""
     manifest = _loaded(files, MANIFEST)

@@ -15,9 +15,12 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import drift, engine, report
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.bundle import pack, store
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.bundle.pack import MANIFEST
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.bundle.unpack import inner_name, unpack
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import evidence as collected
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import Reader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.engine import Diagnosis
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.loose.files import Documents
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.catalogue import RULES
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, Gap
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -27,6 +30,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 Options = t.Mapping[str, t.Any]
 
 MIB = 1 << 20
+
+LARGEST_FILE = 64 * MIB
+"""How much is read of each file of a bundle. A bundle has 50 MiB in all, unless its owner wanted more."""
 
 OPTIONS: dict[str, t.Any] = {
     "name": {"type": "str", "default": ""},
@@ -54,10 +60,34 @@ def diagnose(options: Options, check_mode: bool = False) -> Json:
 
 
 def examine(options: Options) -> tuple[Evidence, Diagnosis]:
-    """Collect the evidence, and apply the rules to it."""
+    """Collect the evidence, or read it from a bundle, and apply the rules to it."""
     refuse_below(options, max_pods=1)
-    evidence = _evidence(options)
-    return evidence, engine.diagnose(evidence, RULES)
+    path = options.get("evidence_path")
+    evidence = _kept(path) if path else _evidence(options)
+    return evidence, diagnosed(evidence)
+
+
+def diagnosed(evidence: Evidence) -> Diagnosis:
+    """Apply the rules to evidence that may come from a file."""
+    try:
+        return engine.diagnose(evidence, RULES)
+    except engine.ODD as e:
+        raise GpuOpsError(
+            "The evidence has another form than a diagnosis writes: the bundle was changed. Write it again.",
+            reason="Invalid",
+        ) from e
+
+
+def _kept(path: str) -> Evidence:
+    """Return the evidence in a bundle."""
+    files = {inner_name(name): data for name, data in Documents(path, LARGEST_FILE) if inner_name(name)}
+    if MANIFEST not in files:
+        raise GpuOpsError(
+            f"{path} is no bundle of evidence. Give the archive that diagnose has written (bundle_path), or read "
+            "other texts with playbooks/explain.yml.",
+            reason="Invalid",
+        )
+    return unpack(files).evidence
 
 
 def _evidence(options: Options) -> Evidence:

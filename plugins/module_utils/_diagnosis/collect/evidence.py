@@ -28,7 +28,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect i
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.choice import Row
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import Reader
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import LINE_LENGTH, Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import LINE_LENGTH, PREVIOUS, Line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, Gap
 from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import mask
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import printable
@@ -186,7 +186,7 @@ def _log(reader: Reader, pod: Json, container: str, previous: bool) -> list[Line
     namespace, name = pod["metadata"]["namespace"], objects.name_of(pod)
     query = {"container": container, "tailLines": TAIL_LINES, "limitBytes": TAIL_BYTES}
     text = reader.log(namespace, name, {**query, "previous": "true"} if previous else query)
-    source = f"pod {namespace}/{name}, container {container}" + (", previous run" if previous else "")
+    source = f"pod {namespace}/{name}, container {container}" + (PREVIOUS if previous else "")
     node = str(pod["spec"].get("nodeName") or "")
     return [Line(line, "pod", source, node, f"pod {namespace}/{name}") for line in text.splitlines()]
 

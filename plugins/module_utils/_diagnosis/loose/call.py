@@ -11,10 +11,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import engine, report
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.bundle.pack import BUNDLE_FOLDER, MANIFEST
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.bundle.unpack import unpack
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.call import result_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import report
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.bundle.pack import MANIFEST
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.bundle.unpack import inner_name, unpack
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.call import diagnosed, result_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.engine import Diagnosis
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.loose.decode import cleaned, text_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.loose.files import Documents, LeftOut
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.loose.gather import Gatherer
@@ -43,7 +44,7 @@ def explain(options: t.Mapping[str, t.Any]) -> Json:
     if options["path"]:
         given.take_files(Documents(options["path"], options["limit_mib"] << 20))
     evidence = given.evidence()
-    found = given.with_files(_diagnosed(evidence))
+    found = given.with_files(diagnosed(evidence))
     result = result_of(evidence, found, None)
     text = result["text"] if found.findings else "\n\n".join([NO_RULE_KNOWS, *_gaps(result["gaps"])])
     left_out = [dataclasses.asdict(each) for each in given.left_out]
@@ -52,16 +53,6 @@ def explain(options: t.Mapping[str, t.Any]) -> Json:
         "read": given.read,
         "left_out": left_out,
     }
-
-
-def _diagnosed(evidence: Evidence) -> engine.Diagnosis:
-    try:
-        return engine.diagnose(evidence, RULES)
-    except engine.ODD as e:
-        raise GpuOpsError(
-            "The evidence has another form than a diagnosis writes: the bundle was changed. Write it again.",
-            reason="Invalid",
-        ) from e
 
 
 class _Given:
@@ -80,7 +71,7 @@ class _Given:
     def take_files(self, documents: Documents) -> None:
         """Take each file of a path."""
         for name, data in documents:
-            inner = name[name.find(f"{BUNDLE_FOLDER}/") :] if f"{BUNDLE_FOLDER}/" in name else ""
+            inner = inner_name(name)
             text = None if inner else text_of(data)
             if inner:
                 self._bundle[inner] = data
@@ -90,7 +81,7 @@ class _Given:
                 self.take(name, text)
         self.left_out += documents.left_out
 
-    def with_files(self, found: engine.Diagnosis) -> engine.Diagnosis:
+    def with_files(self, found: Diagnosis) -> Diagnosis:
         """Return a diagnosis whose quotes name their files. What is pasted has none, and a bundle has sources."""
         return dataclasses.replace(found, findings=[self._with_files(each) for each in found.findings])
 

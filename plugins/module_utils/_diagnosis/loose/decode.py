@@ -17,6 +17,8 @@ _BINARY = 0.1
 _SAMPLE = 1 << 16
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _ANSI = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,8}[@-~]|\][^\x07\x1b\n]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
+_KERNEL_BREAK = re.compile(r"(?:#012|\\x0a|\\n)(?=NVRM: )")
+"""A line break in a message of the driver, as rsyslog, Talos and journals in JSON write it."""
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -45,7 +47,14 @@ def cleaned(text: str) -> str:
     text = html.unescape(text) if "&lt;" in text or "&quot;" in text else text
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
     text = _ANSI.sub("", text) if "\x1b" in text else text
+    text = "\n".join(map(_unfolded, text.split("\n"))) if _KERNEL_BREAK.search(text) else text
     return text.replace("\t", "    ")
+
+
+def _unfolded(line: str) -> str:
+    """Return a message of the driver as it wrote it: in several lines, each with what stands before the first."""
+    first, *others = _KERNEL_BREAK.split(line)
+    return "\n".join([first, *(first.partition("NVRM: ")[0] + other for other in others)])
 
 
 def _is_utf8(data: bytes) -> bool:

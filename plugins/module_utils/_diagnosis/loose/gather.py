@@ -22,6 +22,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import st
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.others import lines_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.loose import (
     describe,
+    fragments,
     layout,
     logs,
     objects,
@@ -46,6 +47,8 @@ _ODD = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 
 _YAML = re.compile(r"(?:- )?(?:apiVersion|kind|items): ?\S*$|(?:- )?apiVersion: \S+$")
 _IN_YAML = re.compile(r"[ -]|#|$|\.\.\.|[A-Za-z]\w*:(?: |$)")
+_FOLDED = re.compile(r"(?P<indent> *)(?:- )?[\w.-]+: >[-+]?$")
+"""Where YAML begins a text that goes on in the lines below, as one line."""
 _API = re.compile(r'"(?:kind|items|apiVersion)"')
 _IN_DESCRIPTION = re.compile(r" |$|[A-Z][^:]{0,60}:(?: |$)")
 _BUG_REPORT = re.compile(r"Start of NVIDIA bug report log file[\s\S]{0,2000}?\nuname: Linux (?P<node>[\w.-]{1,253}) ")
@@ -115,6 +118,7 @@ class Gatherer:
         nodes |= {f"pod {row.name}": row.node for row in rows.values() if row.node}
         said = self._readable(lambda: lines_of(kinds.get("events", []), whole), None)
         policy = next(iter(kinds.get(names.CLUSTERPOLICIES, [])), {})
+        tables_say = [line for key, row in self._rows.items() if key in rows for line in tables.lines_of(row)]
         return Evidence(
             stack=self._readable(lambda: stack.stack_of(kinds, rows.values()), None),
             spec=mask(policy.get("spec") or {}),
@@ -123,7 +127,7 @@ class Gatherer:
             hosts=self._hosts,
             lines=[
                 *(self._noted(self._clean(line, nodes), name) for line, name in self._lines),
-                *(self._clean(line, nodes) for line in said or ()),
+                *(self._clean(line, nodes) for line in (*(said or ()), *tables_say)),
             ],
             gaps=self._gaps,
         )
@@ -207,6 +211,8 @@ class Gatherer:
         kind = _PLURALS.get(item["kind"], "")
         if not kind or not (is_listed or kind in _ALONE):
             return False
+        if kind == "nodes":
+            self._files[statuses.NODE_CONDITIONS, metadata["name"]] = {self._name: None}
         if kind == "events":
             key = (*key, item.get("message"), str(item.get("involvedObject")))  # type: ignore[assignment]
         self._kinds.setdefault(kind, {})[key] = item
@@ -243,8 +249,15 @@ class _Reading:
 
     def read(self) -> dict[str, int]:
         """Read the whole text, and return what was found and how often."""
-        self._gatherer.add_lines(self._loose(), self._origin)
+        containers = fragments.Containers()
+        self._gatherer.add_lines(self._seen_by(containers), self._origin)
+        self._gatherer.add_lines(containers.killed(), self._origin)
         return self._found
+
+    def _seen_by(self, containers: fragments.Containers) -> t.Iterator[str]:
+        for line in self._loose():
+            containers.look(line)
+            yield line
 
     def _loose(self) -> t.Iterator[str]:
         """Yield the lines that belong to no object and no table."""
@@ -253,10 +266,22 @@ class _Reading:
             line = self._all[place]
             taken = self._taken(line, place, offset)
             if not taken:
-                taken = 1
-                yield line
+                folded = self._folded(place)
+                taken = 1 + len(folded)
+                yield " ".join([line, *folded])
             offset += sum(len(each) + 1 for each in self._all[place : place + taken])
             place += taken
+
+    def _folded(self, place: int) -> list[str]:
+        """Return the lines that YAML folds into the one at this place."""
+        begin = _FOLDED.match(self._all[place][:500])
+        folded: list[str] = []
+        for line in self._after(place) if begin else ():
+            text = line.strip()
+            if not text or not begin or len(line) - len(line.lstrip()) <= len(begin["indent"]):
+                break
+            folded.append(text)
+        return folded
 
     def _taken(self, line: str, place: int, offset: int) -> int:
         """Return how many lines the reader for what begins here has taken."""
@@ -273,11 +298,15 @@ class _Reading:
     def _until(self, place: int, belongs: t.Callable[[str], bool]) -> list[str]:
         """Return the lines from here to the first that does not belong to them, or to the end of a block of code."""
         taken = [self._all[place]]
-        for line in self._all[place + 1 :]:
+        for line in self._after(place):
             if line.startswith("```") or not belongs(line):
                 break
             taken.append(line)
         return taken
+
+    def _after(self, place: int) -> t.Iterator[str]:
+        """Yield the lines after this one. A slice would copy the rest of a large text for each object in it."""
+        return (self._all[number] for number in range(place + 1, len(self._all)))
 
     def _description(self, place: int, dummy: int) -> int:
         taken = self._until(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Kind
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import PREVIOUS, Kind
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ def origin_of(name: str) -> Origin:
         found = re.fullmatch(r"(?:.*/)?" + expression, name)
         if found:
             values = {key: value or "" for key, value in found.groupdict().items()}
-            previous = ", previous run" if values.get("run") == "previous" else ""
+            previous = PREVIOUS if values.get("run") == "previous" else ""
             return Origin(
                 kind, source.format(**values) + previous, values.get("node", ""), about.format(**values), _of(name)
             )

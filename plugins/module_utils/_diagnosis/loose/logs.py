@@ -12,7 +12,7 @@ import json
 import re
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.loose.layout import Origin
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import LINE_LENGTH, Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import LINE_LENGTH, PREVIOUS, Line
 
 _JOURNAL = re.compile(
     r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
@@ -52,8 +52,9 @@ def line_of(text: str, origin: Origin) -> Line:
     pod = _POD.match(text)
     if pod:
         name = f"{origin.namespace}/{pod['pod']}" if origin.namespace else pod["pod"]
-        previous = ", previous run" if origin.source.endswith("previous run") else ""
-        return Line(text, "pod", f"pod {name}, container {pod['container']}{previous}", origin.node, f"pod {name}")
+        previous = PREVIOUS if origin.source.endswith(PREVIOUS) else ""
+        source = f"pod {name}, container {pod['container']}{previous}"
+        return Line(text[pod.end() :], "pod", source, origin.node, f"pod {name}")
     return Line(text, origin.kind, origin.source, origin.node, origin.object)
 
 

@@ -12,6 +12,7 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 POD_TABLE = re.compile(r"\s*(?P<namespace>NAMESPACE\s+)?NAME\s+READY\s+STATUS\s+RESTARTS\s+AGE\b.*")
@@ -50,6 +51,13 @@ def pod_rows(lines: t.Iterable[str], has_namespace: bool) -> t.Iterator[PodRow]:
             namespace = (found["namespace"] or "") if has_namespace else ""
             node = "" if found["node"] in (None, "<none>") else found["node"]
             yield PodRow(namespace, found["name"], found["ready"], found["status"], int(found["restarts"]), node)
+
+
+def lines_of(row: PodRow) -> t.Iterator[Line]:
+    """Yield what a row says by itself, as a line: that the pod was killed for want of memory."""
+    if row.status.removeprefix("Init:") == "OOMKilled":
+        name = f"{row.namespace}/{row.name}" if row.namespace else row.name
+        yield Line(f"OOMKilled: pod {name}", "event", "table of pods", row.node, f"pod {name}")
 
 
 def events(lines: t.Iterable[str]) -> t.Iterator[Json]:

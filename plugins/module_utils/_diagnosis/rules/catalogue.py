@@ -12,6 +12,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules import (
     drift,
     driver_manager,
+    nodes,
     operands,
     partitions,
     placement,
@@ -42,6 +43,7 @@ RULES: tuple[Rule, ...] = (
     *services.RULES,
     *drift.RULES,
     *starts.RULES,
+    *nodes.RULES,
     *placement.RULES,
     *partitions.RULES,
     *upgrades.RULES,

@@ -19,7 +19,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import matches
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.adopted import NOT_READY
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule, Sighting
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Hit, Pattern, pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import PREVIOUS, Hit, Pattern, pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 
 _MANAGER = "https://github.com/NVIDIA/k8s-driver-manager/blob/main/cmd/driver-manager/main.go"
@@ -49,8 +49,6 @@ _WENT_ON = tuple(
 )
 """What the manager says after it has waited."""
 
-_PREVIOUS = ", previous run"
-
 
 def _is_waiting(view: View, node: str) -> bool:
     """Return whether the driver's pod of a node may still wait. A log may be older than the state of the node."""
@@ -67,7 +65,7 @@ def _said_last(*wanted: Pattern) -> t.Callable[[View], t.Iterator[Hit]]:
         for each in dict.fromkeys((*wanted, _WAITS, _NO_MOFED, _NOT_DRAINED, *_GAVE_UP, *_WENT_ON)):
             for hit in view.hits(each):
                 key, place = (hit.line.node, hit.line.source), places.get(hit.line, -1)
-                if not hit.line.source.endswith(_PREVIOUS) and place > newest.get(key, (-1,))[0]:
+                if not hit.line.source.endswith(PREVIOUS) and place > newest.get(key, (-1,))[0]:
                     newest[key] = place, each, hit
         for dummy, said, hit in newest.values():
             if said in wanted:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands
@@ -229,8 +230,8 @@ _VALIDATOR = (
         severity="failure",
         cause="The validator's CUDA test does not contain code for this GPU. The GPU is newer or older than those that "
         "this release of the operator supports.",
-        remedy="Use a release of the operator that supports the GPU (playbooks/upgrade_operator.yml), or skip the test "
-        "with WITH_WORKLOAD=false in validator.cuda.env.",
+        remedy="Use a release of the operator that supports the GPU (playbooks/upgrade_operator.yml), or skip the "
+        "test with WITH_WORKLOAD=false in validator.cuda.env of operator_values, and run playbooks/site.yml.",
         sources=("https://github.com/NVIDIA/cuda-samples/issues/170", f"{_OPERATOR}issues/2842"),
         check=matches.of_operands(_NO_KERNEL),
         patterns=(_NO_KERNEL,),
@@ -270,8 +271,9 @@ _VALIDATOR = (
         severity="failure",
         cause="The validator cannot create links to the GPU's device files below /dev/char. A container runtime with "
         "systemd cgroups needs them.",
-        remedy="Read the rest of this message in the log for the reason. If the runtime uses CDI or cgroupfs, turn the "
-        "links off with DISABLE_DEV_CHAR_SYMLINK_CREATION=true in validator.driver.env.",
+        remedy="Read the rest of this message in the log for the reason. If the runtime uses CDI or cgroupfs, turn "
+        "the links off with DISABLE_DEV_CHAR_SYMLINK_CREATION=true in validator.driver.env of operator_values, and run "
+        "playbooks/site.yml.",
         sources=(f"{_OPERATOR}issues/430", f"{_OPERATOR}issues/539"),
         check=matches.of_operands(_SYMLINKS),
         patterns=(_SYMLINKS,),
@@ -352,6 +354,7 @@ _INCOMPATIBLE = (
     pattern(r"Incompatible (?:strategy|platform) detected", "incompatible "),
     pattern(r"could not load NVML library", "could not load nvml library"),
     pattern(r"nvml init failed: ERROR_LIBRARY_NOT_FOUND", "nvml init failed: error_library_not_found"),
+    pattern(r"nvml\.Init: error opening libnvidia-ml\.so", "error opening libnvidia-ml.so"),
 )
 _MARKED = pattern(
     r"XidCriticalError: Xid=(?P<xid>\d+) on Device=(?P<gpu>[\w-]+).{0,4}(?:marking device as unhealthy|the device will "
@@ -384,11 +387,15 @@ _DEVICES = (
         code="DevicePluginSeesNoDriver",
         title="The device plugin's container did not get the driver",
         severity="failure",
-        cause="The device plugin does not find NVML, a library of the driver. Its container does not run with the "
-        "NVIDIA runtime, or the node has no driver.",
+        cause="The device plugin, or GPU feature discovery, does not find NVML, a library of the driver. Its container "
+        "does not run with the NVIDIA runtime, or the node has no driver.",
         remedy="Run `nvidia-smi` on the host. If it fails, repair the driver first. If it works, check that the pod "
         "has runtimeClassName nvidia, and look for nvidia in `containerd config dump` (or `crio config`) on the host.",
-        sources=(f"{_PLUGIN}blob/main/internal/plugin/factory.go", f"{_PLUGIN}issues/406"),
+        sources=(
+            f"{_PLUGIN}blob/main/internal/plugin/factory.go",
+            f"{_PLUGIN}issues/406",
+            "https://github.com/NVIDIA/gpu-feature-discovery/issues/25",
+        ),
         check=matches.of_operands(*_INCOMPATIBLE, certainty="likely"),
         patterns=_INCOMPATIBLE,
         explains=NOT_READY,
@@ -518,7 +525,8 @@ _METRICS = (
         cause="DCGM's profiling module fails on this node. Another profiler or DCGM uses it, or the GPU, its driver or "
         "its virtual machine does not support it.",
         remedy="Stop another DCGM on the host (`systemctl stop nvidia-dcgm`) and other profilers. If the GPU does not "
-        "support it, leave DCGM_FI_PROF_* out with a list of your own metrics (dcgmExporter.config.name).",
+        "support it, leave DCGM_FI_PROF_* out with a list of your own metrics (dcgmExporter.config.name in "
+        "operator_values, and playbooks/site.yml).",
         sources=(
             f"{_EXPORTER}issues/148",
             f"{_EXPORTER}issues/22",
@@ -548,7 +556,8 @@ _METRICS = (
         severity="warning",
         cause="The exporter's container lacks the capability SYS_ADMIN, so it leaves the profiling metrics out.",
         remedy="Find what takes the capability away (an admission policy or a changed DaemonSet) and remove it. Or "
-        "leave DCGM_FI_PROF_* out with a list of your own metrics (dcgmExporter.config.name).",
+        "leave DCGM_FI_PROF_* out with a list of your own metrics (dcgmExporter.config.name in operator_values, and "
+        "playbooks/site.yml).",
         sources=(f"{_EXPORTER}blob/main/internal/pkg/capabilities/capabilities.go",),
         check=matches.of_operands(_NO_PRIVILEGE),
         patterns=(_NO_PRIVILEGE,),
@@ -602,6 +611,13 @@ _KILLED = pattern(
 )
 
 
+_KILLED_CONTAINER = pattern(
+    r"^OOMKilled: container of the image (?P<image>\S+), memory limit (?P<limit>\S+)$", "oomkilled: container"
+)
+_KILLED_POD = pattern(r"^OOMKilled: pod (?:[\w.-]+/)?(?P<pod>[\w.-]+)$", "oomkilled: pod")
+"""What parts of descriptions and tables of pods say, as explain reads them."""
+
+
 def _limit(pod: Json, name: str) -> str:
     spec = pod.get("spec") or {}
     for container in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]:
@@ -613,27 +629,53 @@ def _limit(pod: Json, name: str) -> str:
 def _out_of_memory(view: View) -> t.Iterator[tuple[str, Sighting]]:
     """Yield the containers that were killed for want of memory, each with the code of its rule."""
     for pod in view.evidence.pods:
-        name, node = f"pod {objects.full_name(pod)}", str((pod.get("spec") or {}).get("nodeName") or "")
         for container in objects.container_statuses(pod):
             ends = [(container.get(state) or {}).get("terminated") or {} for state in ("state", "lastState")]
-            if any(end.get("reason") == "OOMKilled" for end in ends):
-                values = {"container": str(container["name"]), "limit": _limit(pod, container["name"])}
-                quotes = matches.fact(f"OOMKilled, memory limit {values['limit']}", f"status of {name}", node)
-                app = objects.labels_of(pod).get("app")
-                found = Sighting(node, name, quotes, "certain", values, order.operand_of(name))
-                yield _MEMORY_CODES.get(app or "", "ContainerOutOfMemory"), found
-    for hit in view.hits(_KILLED):
-        if not view.evidence.pods:
-            process = hit.values["container"]
-            yield _MEMORY_CODES.get(process, "ContainerOutOfMemory"), matches.sighting(hit, limit="see its pod")
+            code = _memory_code(objects.name_of(pod), str(container.get("image") or ""))
+            if code and any(end.get("reason") == "OOMKilled" for end in ends):
+                yield code, _killed(pod, str(container["name"]))
+    for hit in view.hits(_KILLED) if not view.evidence.pods else ():
+        process = hit.values["container"]
+        yield _memory_code(process, "") or "ContainerOutOfMemory", matches.sighting(hit, limit="see its pod")
+    for hit in view.hits(_KILLED_CONTAINER):
+        image, code = _program(hit.values["image"]), _memory_code("", hit.values["image"])
+        if code:
+            yield code, matches.sighting(hit, container=image)
+    for hit in view.hits(_KILLED_POD):
+        code = _memory_code(hit.values["pod"], "")
+        if code:
+            yield code, matches.sighting(hit, container=f"of the pod {hit.values['pod']}", limit="see its pod")
 
 
-_MEMORY_CODES = {
-    names.OPERATOR: "OperatorOutOfMemory",
-    operands.DCGM_EXPORTER.daemonset: "ExporterOutOfMemory",
-    "dcgm-exporter": "ExporterOutOfMemory",
+def _killed(pod: Json, container: str) -> Sighting:
+    name, node = f"pod {objects.full_name(pod)}", str((pod.get("spec") or {}).get("nodeName") or "")
+    values = {"container": container, "limit": _limit(pod, container)}
+    quotes = matches.fact(f"OOMKilled, memory limit {values['limit']}", f"status of {name}", node)
+    return Sighting(node, name, quotes, "certain", values, order.operand_of(name))
+
+
+def _program(image: str) -> str:
+    """Return what an image is: dcgm-exporter of nvcr.io/nvidia/k8s/dcgm-exporter:4.5.1."""
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[0]
+
+
+def _memory_code(pod: str, image: str) -> str:
+    """Return the code of the rule for a container by its pod's name and its image. Others' containers have none."""
+    program, operand = _program(image), order.operand_of(f"pod {pod}")
+    if operand == operands.DCGM_EXPORTER.name or "dcgm-exporter" in (program, pod.rpartition("-")[0], pod):
+        return "ExporterOutOfMemory"
+    if program == names.OPERATOR or _OPERATOR_POD.fullmatch(pod):
+        return "OperatorOutOfMemory"
+    is_ours = operand in _OWN or program in _OWN_IMAGES or (pod and not operand)
+    return "ContainerOutOfMemory" if is_ours else ""
+
+
+_OPERATOR_POD = re.compile(rf"{names.OPERATOR}(?:-[0-9a-f]{{6,10}}-[0-9a-z]{{5}})?")
+_OWN = {each.name for each in operands.OPERANDS}
+_OWN_IMAGES = {
+    *("driver", "k8s-driver-manager", "container-toolkit", "gpu-operator-validator", "k8s-device-plugin", "dcgm"),
+    *("gpu-feature-discovery", "k8s-mig-manager", "node-feature-discovery", "vgpu-device-manager", "vgpu-manager"),
 }
-"""By the label ``app`` of a pod, or the name of a process."""
 
 
 def _memory_rule(code: str, title: str, remedy: str, sources: tuple[str, ...]) -> Rule:
@@ -643,7 +685,8 @@ def _memory_rule(code: str, title: str, remedy: str, sources: tuple[str, ...]) -
     cause = "The container {container} was killed, because it used more memory than its limit ({limit})."
     explained = NOT_READY | {"OperatorNotAvailable", "OperatorNotUpdated", "OperatorSilent", "DiscoveryNotReady"}
     unlike = {"HostOutOfMemory": seen.HOST_OR_LIMIT}
-    return Rule(code, title, "failure", cause, remedy, sources, check, (_KILLED,), explains=explained, unlike=unlike)
+    patterns = (_KILLED, _KILLED_CONTAINER, _KILLED_POD)
+    return Rule(code, title, "failure", cause, remedy, sources, check, patterns, explains=explained, unlike=unlike)
 
 
 def _all_out_of_memory(view: View) -> list[tuple[str, Sighting]]:

@@ -62,6 +62,10 @@ _STAYS = pattern(
 )
 
 
+_EMPTY_TABLE = pattern(r"^\|\s+No MIG devices found\s+\|\s*$", "no mig devices found")
+"""In the table of nvidia-smi, which has this part only if a GPU is in MIG mode."""
+
+
 def _busy(view: View) -> t.Iterator[Sighting]:
     """Yield the GPUs that a process holds: only where the MIG manager or mig-parted says it, or nobody knows who."""
     for hit in view.hits(_BUSY):
@@ -115,6 +119,9 @@ def _without_instances(view: View) -> t.Iterator[Sighting]:
             source = f"facts of the host, GPU {first_few(gpus)}"
             quotes = matches.fact("mig.mode: on, mig.instances: []", source, name)
             yield Sighting(name, "", quotes, "certain", {"count": str(len(gpus))})
+    for hit in view.hits(_EMPTY_TABLE):
+        if hit.line.node not in found:
+            yield matches.sighting(hit, "likely", count="some")
 
 
 def _wedged(view: View) -> t.Iterator[Sighting]:
@@ -255,6 +262,7 @@ _MANAGER = (
             "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",
         ),
         check=_without_instances,
+        patterns=(_EMPTY_TABLE,),
         explains=NOT_READY
         | _MIG
         | {"MIGInvalid", "UnhealthyGPUs", "MIGMixedUnderSingle", "MIGDevicesMissing", "CUDARefusesTest"},
@@ -359,7 +367,7 @@ _SHARING = (
         severity="failure",
         cause="The ConfigMap that devicePlugin.config.name of the ClusterPolicy names is empty.",
         remedy="Write configurations in sharing_configs and run playbooks/sharing.yml, or remove "
-        "devicePlugin.config.name.",
+        "devicePlugin.config.name from operator_values and run playbooks/site.yml.",
         sources=(f"{_PLUGIN}cmd/config-manager/main.go",),
         patterns=(_NO_FILES,),
         explains=_CONFIGURED,

@@ -172,9 +172,13 @@ def _cause_in(message: str) -> _Cause | None:
         return _Cause("PodHeldByPodRules", {}, "likely")
     if gpus and len(parts) == len(gpus):
         return _Cause("PodWaitsForGPU", {"resource": " and ".join(gpus)}, "possible")
+    taint = re.search(r"\{([^}]*)\}", taints[0]) if taints else None
+    values = {"taint": taint[1].strip(": ") if taint else ""}
     if len(taints) == len(parts) and any("gpu" in what for what in taints):
-        taint = re.search(r"\{([^}]*)\}", taints[0])
-        return _Cause("PodToleratesNoGPUNode", {"taint": taint[1].strip(": ") if taint else ""})
+        return _Cause("PodToleratesNoGPUNode", values)
+    if gpus and len(taints) == 1 and len(parts) == len(gpus) + 1:
+        # The other nodes lack GPUs. Whether those with the taint have some, the message does not say.
+        return _Cause("PodToleratesNoGPUNode", values, "possible")
     return None
 
 

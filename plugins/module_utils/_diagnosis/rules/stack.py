@@ -38,6 +38,8 @@ _NO_KIND = (
     ),
 )
 _OLD_FIELD = (
+    # The end of the message below, which a terminal may have wrapped.
+    pattern(r"\"(?P<field>\w+)\\?\" in com\.nvidia\.v1\w*\.\w+\.spec\b", "in com.nvidia.v1"),
     pattern(
         r"ValidationError\((?:ClusterPolicy|NVIDIADriver)(?:\.[\w.]+)?\): unknown field \\?\"(?P<field>[\w.]+)\\?\"",
         "unknown field",

@@ -38,6 +38,13 @@ _LOOKUP = _pull(
     "dial tcp: lookup",
 )
 _UNTRUSTED = _pull(r"x509: certificate signed by unknown authority", "certificate signed by unknown authority")
+_STRANGER = pattern(
+    r"(?:(?:Get|Post|Head|Put|Patch) \\*\"?https://(?P<server>[^/\s\"\\?]+).{0,300}?)?"
+    r"x509: certificate signed by unknown authority",
+    "certificate signed by unknown authority",
+    "event",
+    "pod",
+)
 _EXPIRED = pattern(
     r"x509: certificate has expired or is not yet valid: current time (?P<now>\S+) is (?P<side>before|after)",
     "certificate has expired or is not yet valid",
@@ -297,7 +304,29 @@ _IMAGES = (
 # Certificates and clocks
 
 
-_WRONG_TIME = (
+def _stranger(view: View) -> t.Iterator[Sighting]:
+    """Yield who does not trust a server, except for pulls of images."""
+    for hit in view.hits(_STRANGER):
+        if not _UNTRUSTED.regex.search(hit.line.text):
+            yield matches.sighting(hit, server=hit.values.get("server") or "the server")
+
+
+_CERTIFICATES = (
+    Rule(
+        code="CertificateUntrusted",
+        title="A program does not trust the certificate of a server",
+        severity="failure",
+        cause="The program that wrote the evidence does not know the authority that signed the certificate of "
+        "{server}.",
+        remedy="Give the authority's certificate to that program: for a registry of images to the container runtime "
+        "of the nodes (containerd: the field ca in /etc/containerd/certs.d/<registry>/hosts.toml), for a repository of "
+        "charts to the machine that runs Helm, for a webhook to caBundle of its configuration.",
+        sources=(f"{_REGISTRY}1519", "https://github.com/golang/go/blob/master/src/crypto/x509/verify.go"),
+        check=_stranger,
+        patterns=(_STRANGER, _UNTRUSTED),
+        explains=_REFUSED | _PULLS,
+        unlike={"CertificateNotValidNow": _TIME_OR_TRUST},
+    ),
     Rule(
         code="CertificateNotValidNow",
         title="A certificate is not valid at the time of the machine that checks it",
@@ -308,7 +337,7 @@ _WRONG_TIME = (
         sources=("https://github.com/golang/go/blob/master/src/crypto/x509/verify.go",),
         patterns=(_EXPIRED,),
         explains=_PULLS,
-        unlike={"RegistryCertificateUntrusted": _TIME_OR_TRUST},
+        unlike=dict.fromkeys(("RegistryCertificateUntrusted", "CertificateUntrusted"), _TIME_OR_TRUST),
     ),
 )
 
@@ -322,7 +351,9 @@ _SCOPES = pattern(
     r"insufficient quota to match these scopes:(?: \[\{PriorityClass |$)", "insufficient quota to match these scopes"
 )
 _NO_CLASS = pattern(r"no PriorityClass with name (?P<name>[\w.-]+) was found", "no priorityclass with name")
-_CALL = pattern(r"failed calling webhook \"(?P<webhook>[\w./-]+)\"", "failed calling webhook")
+_CALL = pattern(
+    r"failed calling webhook \"(?P<webhook>[\w./-]+)\"(?!.*x509: certificate signed by)", "failed calling webhook"
+)
 _DENY = pattern(
     r"(?:admission webhook \"(?P<policy>[\w./-]+)\" denied the request"
     r"|ValidatingAdmissionPolicy '(?P<name>[\w./-]+)'.{0,200}denied request)",
@@ -449,9 +480,9 @@ _REFUSALS = (
         title="OpenShift's security context constraints refuse pods",
         severity="failure",
         cause="The service account of these pods may use no SecurityContextConstraints that allow them.",
-        remedy="Run `oc adm policy add-scc-to-user privileged -z <service account> -n <namespace>` for the pods of the "
-        "GPU stack, or install the operator from OperatorHub. Node Feature Discovery also comes from there: set "
-        "nfd.enabled: false.",
+        remedy="Run `oc adm policy add-scc-to-user privileged -z <service account> -n <namespace>` for the pods of "
+        "the GPU stack, or install the operator from OperatorHub. Node Feature Discovery also comes from there: set "
+        "nfd.enabled: false in operator_values and run playbooks/site.yml.",
         sources=(f"{_REGISTRY}48",),
         check=_refused(_CONSTRAINTS),
         patterns=(_CONSTRAINTS,),
@@ -526,4 +557,4 @@ _REFERENCES = (
     ),
 )
 
-RULES = (*_IMAGES, *_WRONG_TIME, *_REFUSALS, *_REFERENCES)
+RULES = (*_IMAGES, *_CERTIFICATES, *_REFUSALS, *_REFERENCES)

@@ -23,7 +23,13 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text impo
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
-from ansible_collections.gpuops.nvidia.plugins.module_utils._xid import cases, catalogue, reports, switches
+from ansible_collections.gpuops.nvidia.plugins.module_utils._xid import (
+    cases,
+    catalogue,
+    messages,
+    reports,
+    switches,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._xid.case import Case
 from ansible_collections.gpuops.nvidia.plugins.module_utils._xid.cases import Machine
 
@@ -85,17 +91,40 @@ def _code(case: Case) -> str:
     if case.outcome in ("service", "check the machine"):
         return {"service": "XidService", "check the machine": "XidCheck"}[case.outcome]
     if case.outcome == "restart the application":
-        return "XidContained" if case.code == 94 and case.kind == "xid" else "XidApplication"
+        return _code_of_restart(case)
     if case.outcome == "reboot":
         return "XidOffTheBus" if case.family == "off the bus" else "XidReboot"
     families = {"memory": "XidMemory", "nvlink": "XidNvlink", "switch": "XidSwitch"}
     return families.get(case.family, "XidReset")
 
 
+def _code_of_restart(case: Case) -> str:
+    if case.family == "nvlink":
+        return "XidNvlinkNonfatal"
+    return "XidContained" if case.code == 94 and case.kind == "xid" else "XidApplication"
+
+
 def _sightings(code: str, view: View) -> t.Iterator[Sighting]:
     for case in view.once(judged):
         if _code(case) == code:
             yield _sighting(case)
+
+
+def _behind(view: View) -> t.Iterator[Sighting]:
+    """Yield the GPUs on which the driver ended work because of an error whose own message is not in the log."""
+    told = {(case.machine, code) for case in view.once(judged) for code in case.codes}
+    for case in view.once(judged):
+        named = {messages.previous(report.event) for report in case.reports} - {None}
+        lost = sorted(code for code in named if code is not None and (case.machine, code) not in told)
+        if lost and case.outcome == "nothing" and catalogue.RECOVERY_ACTION_CHANGED not in case.codes:
+            yield from (_of_cleanup(case, code) for code in lost)
+
+
+def _of_cleanup(case: Case, code: int) -> Sighting:
+    lines = tuple(report for report in case.reports if messages.previous(report.event) == code)
+    found = _sighting(dataclasses.replace(case, reports=lines))
+    meaning = catalogue.meaning(code) or "which NVIDIA's catalog does not know"
+    return dataclasses.replace(found, certainty="certain", values={"code": str(code), "meaning": meaning})
 
 
 def _sighting(case: Case) -> Sighting:
@@ -198,6 +227,14 @@ _TEXTS = (
         explains=_LINKS,
     ),
     _Text(
+        "XidNvlinkNonfatal",
+        "An NVLink error has ended an application",
+        "warning",
+        "Start the application again. If the error comes back, run nvidia-smi nvlink --status and --errorcounters, and "
+        "check the links that are down or count errors: cables and switches, or the GPU's board.",
+        explains=frozenset({"NVLinkDown"}),
+    ),
+    _Text(
         "XidSwitch",
         "An NVSwitch has a fatal error",
         "failure",
@@ -249,18 +286,38 @@ _TEXTS = (
     ),
 )
 
-RULES: tuple[Rule, ...] = tuple(
-    Rule(
-        code=text.code,
-        title=text.title,
-        severity=text.severity,
-        cause="{why}.",
-        remedy=text.remedy,
-        sources=text.sources,
-        check=functools.partial(_sightings, text.code),
-        patterns=_PATTERNS,
-        explains=text.explains,
-        unlike=text.unlike,
-    )
-    for text in _TEXTS
+_BEHIND = Rule(
+    code="XidBehindCleanup",
+    title="The error that ended an application is not in this log",
+    severity="warning",
+    cause="The driver ended the work of an application on the GPU because of Xid {code} ({meaning}), and the message "
+    "of Xid {code} itself is not in this log.",
+    remedy="Run journalctl -k -g 'Xid.*: {code},' on the host, and explain what it shows (playbooks/explain.yml): that "
+    "message says what to do. If it is gone, run nvidia-smi -q and follow GPU Recovery Action.",
+    sources=(
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/src/nvidia/src/kernel/gpu/rc/kernel_rc.c",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1150",
+    ),
+    check=_behind,
+    patterns=_PATTERNS,
+    explains=_FOLLOW,
+)
+
+RULES: tuple[Rule, ...] = (
+    _BEHIND,
+    *(
+        Rule(
+            code=text.code,
+            title=text.title,
+            severity=text.severity,
+            cause="{why}.",
+            remedy=text.remedy,
+            sources=text.sources,
+            check=functools.partial(_sightings, text.code),
+            patterns=_PATTERNS,
+            explains=text.explains,
+            unlike=text.unlike,
+        )
+        for text in _TEXTS
+    ),
 )

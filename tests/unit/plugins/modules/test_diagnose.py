@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import typing as t
 from pathlib import Path
 
@@ -51,6 +52,31 @@ def test_check_mode_writes_no_bundle(module: Run, tmp_path: Path) -> None:
     assert not path.exists()
     assert module(bundle_path=str(path)).result["bundle"] == str(path)
     assert path.exists()
+
+
+def test_a_bundle_is_examined_in_place_of_the_cluster(module: Run, run_module: Run, tmp_path: Path) -> None:
+    """The API at this address does not answer, and nobody asks it."""
+    path, hosts = tmp_path / "bundle.tar.gz", {"gpu-0000": {"facts": {"nouveau": {"loaded": True}}}}
+    live = module(bundle_path=str(path), hosts=hosts).result
+    again = run_module(
+        "diagnose", host="http://127.0.0.1:1", api_key="x", evidence_path=str(path), last=live["findings"]
+    ).result
+    assert live["findings"] and again["findings"] == live["findings"]
+    assert (again["taken"], again["changes"]["known"], again["changes"]["new"]) == (
+        live["taken"],
+        len(live["findings"]),
+        [],
+    )
+    subprocess.run(["tar", "-xzf", path.name], cwd=tmp_path, check=True)
+    assert module(evidence_path=str(tmp_path / "gpuops-bundle")).result["findings"] == live["findings"]
+
+
+def test_what_is_no_bundle_is_refused(module: Run, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("the fan is loud")
+    run = module(evidence_path=str(path))
+    assert run.rc == 1
+    assert "notes.txt is no bundle of evidence" in run.result["msg"]
 
 
 def test_a_cluster_that_does_not_answer_fails(run_module: Run) -> None:

@@ -27,10 +27,15 @@ _HEADERS = (
     pattern(rf"/lib/modules/{_KERNEL}/build: No such file or directory", "/build: no such file or directory"),
     pattern(rf"Your kernel headers for kernel {_KERNEL} cannot be found", "your kernel headers for kernel"),
 )
-_ENTITLEMENT = pattern(r"RHEL entitlement may be improperly deployed", "rhel entitlement may be improperly deployed")
+_ENTITLEMENT = (
+    pattern(r"RHEL entitlement may be improperly deployed", "rhel entitlement may be improperly deployed"),
+    # The first package that the driver container installs. Every release of RHEL has it.
+    pattern(r"Unable to find a match:.*\belfutils-libelf-devel\b", "unable to find a match"),
+)
 _TOOLKIT = (
     pattern(r"OpenShift DriverToolkit was requested but could not be enabled", "drivertoolkit was requested but"),
     pattern(r"ocpHasDriverToolkitImageStream: driver-toolkit imagestream not found", "imagestream not found"),
+    pattern(r"broken driver toolkit detected, using entitlement-based fallback", "broken driver toolkit detected"),
 )
 _NO_REPOSITORY = pattern(r"FATAL: failed to reach RHEL package repositories", "failed to reach rhel package reposi")
 _NO_NAME = pattern(r"Temporary failure resolving '(?P<host>[\w.-]+)'", "temporary failure resolving", "pod")
@@ -46,6 +51,7 @@ _PRECOMPILED = pattern(
 _BUILD = (
     pattern(r"/var/lib/dkms/nvidia[\w-]*/[^/\s]+/build/make\.log", "/var/lib/dkms/nvidia"),
     pattern(r'An error occurred while performing the step: "Building kernel modules"', "building kernel modules"),
+    pattern(r"modpost: GPL-incompatible module nvidia[\w-]*\.ko uses GPL-only symbol", "modpost: gpl-incompatible"),
     # The compiler and make speak the language of their user.
     *(
         pattern(
@@ -153,12 +159,13 @@ RULES = (
         cause="The driver container could not install a package from Red Hat's repositories. Usually the cluster or "
         "the host has no valid entitlement.",
         remedy="Renew the entitlement of the cluster. On OpenShift, you can also build with the driver toolkit, which "
-        "needs no entitlement (operator.use_ocp_driver_toolkit: true).",
+        "needs no entitlement: set operator.use_ocp_driver_toolkit: true in operator_values and run "
+        "playbooks/site.yml.",
         sources=(
             "https://docs.nvidia.com/datacenter/cloud-native/openshift/latest/troubleshooting-gpu-ocp.html",
             _SCRIPT,
         ),
-        patterns=(_ENTITLEMENT,),
+        patterns=_ENTITLEMENT,
         certainty="likely",
         explains=seen.NO_DRIVER,
         unlike={"HeadersMissing": _APART},
@@ -168,10 +175,14 @@ RULES = (
         title="OpenShift has no driver toolkit",
         severity="failure",
         cause="The operator is told to build the driver with OpenShift's driver toolkit, but the cluster has no image "
-        "of the toolkit for the release of its nodes.",
-        remedy="Upgrade OpenShift to a release with the image stream openshift/driver-toolkit, or set "
-        "operator.use_ocp_driver_toolkit: false and give the nodes an entitlement.",
-        sources=("https://docs.nvidia.com/datacenter/cloud-native/openshift/latest/troubleshooting-gpu-ocp.html",),
+        "of the toolkit for the release of its nodes, or the image does not have their kernel.",
+        remedy="Look for the image with `oc get imagestream driver-toolkit -n openshift`. Delete the driver's pod if "
+        "the image is newer than the pod. Otherwise upgrade OpenShift, or give the nodes an entitlement, set "
+        "operator.use_ocp_driver_toolkit: false in operator_values, and run playbooks/site.yml.",
+        sources=(
+            "https://docs.nvidia.com/datacenter/cloud-native/openshift/latest/troubleshooting-gpu-ocp.html",
+            "https://github.com/NVIDIA/gpu-operator/issues/970",
+        ),
         patterns=_TOOLKIT,
         explains=seen.NO_DRIVER,
     ),
@@ -180,8 +191,9 @@ RULES = (
         title="The driver container cannot download packages",
         severity="failure",
         cause="The driver container needs packages to build the driver, and it cannot reach {host}.",
-        remedy="Repair the name resolution of the node and of its pods, set a proxy (driver.env), or name a mirror "
-        "(driver.repoConfig). Precompiled drivers need no packages (driver.usePrecompiled: true).",
+        remedy="Repair the name resolution of the node and of its pods. Or set a proxy (driver.env), a mirror "
+        "(driver.repoConfig), or precompiled drivers, which need no packages (driver.usePrecompiled: true), in "
+        "operator_values and run playbooks/site.yml.",
         sources=("https://github.com/NVIDIA/gpu-operator/issues/1244", _SCRIPT),
         check=_unreachable,
         patterns=(_NO_REPOSITORY, _NO_NAME),
@@ -193,8 +205,9 @@ RULES = (
         severity="failure",
         cause="The driver cannot be compiled, because the kernel was built with another compiler than the installed "
         "one.",
-        remedy="Install the compiler that /proc/version names, or use a driver image for the node's operating system. "
-        "Precompiled drivers need no compiler (driver.usePrecompiled: true).",
+        remedy="With a driver on the host, install the compiler that /proc/version names. With a driver container, "
+        "use an image for the node's operating system, or set driver.usePrecompiled: true in operator_values, which "
+        "needs no compiler, and run playbooks/site.yml.",
         sources=(
             "https://github.com/clearlinux/distribution/issues/1133",
             "https://github.com/NVIDIA/gpu-operator/issues/504",
@@ -209,8 +222,8 @@ RULES = (
         severity="failure",
         cause="Ubuntu has no package with the driver's modules for the kernel {kernel}.",
         remedy="Set host_kernel_release to a kernel with such a package and run playbooks/upgrade_kernel.yml, which "
-        "drains each node. Or choose another branch of the driver, or build it on the node "
-        "(driver.usePrecompiled: false).",
+        "drains each node. Or choose another branch of the driver, or build it on the node (driver.usePrecompiled: "
+        "false), in operator_values, and run playbooks/site.yml.",
         sources=(
             "https://github.com/NVIDIA/gpu-operator/issues/558",
             "https://github.com/NVIDIA/gpu-operator/issues/910",
@@ -226,8 +239,9 @@ RULES = (
         severity="failure",
         cause="The source of the driver does not compile for the kernel {kernel}.",
         remedy="Read the end of the build's log (/var/lib/dkms/nvidia/*/build/make.log, or the log of the driver's "
-        "pod). If the kernel is newer than the driver, use a newer driver (host_driver_version or driver.version), or "
-        "an older kernel (host_kernel_release and playbooks/upgrade_kernel.yml).",
+        "pod). If the kernel is newer than the driver, use a newer driver (host_driver_version, or driver.version in "
+        "operator_values; then playbooks/upgrade_driver.yml), or an older kernel (host_kernel_release and "
+        "playbooks/upgrade_kernel.yml).",
         sources=(
             "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/526",
             "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/558",

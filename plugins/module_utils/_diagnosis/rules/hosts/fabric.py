@@ -172,8 +172,10 @@ RULES = (
         severity="failure",
         cause="The fabric manager has version {manager}, but the driver has version {driver}. The fabric manager only "
         "starts with a driver of its own version.",
-        remedy="Set gpuops_driver: host and run playbooks/site.yml, which installs the fabric manager in the version "
-        "of the driver. To keep unattended upgrades from changing one of them, set host_prep_hold: [driver].",
+        remedy="With a driver on the host, set gpuops_driver: host and run playbooks/site.yml, which installs the "
+        "fabric manager in the version of the driver; host_prep_hold: [driver] keeps unattended upgrades from changing "
+        "one of them. With a driver container, usually another driver than the image's is loaded: compare "
+        "/proc/driver/nvidia/version on the host with driver.version, and reboot the node.",
         sources=(
             "https://github.com/NVIDIA/gpu-operator/issues/544",
             "https://github.com/NVIDIA/gpu-operator/issues/121",
@@ -223,7 +225,8 @@ RULES = (
         cause="The GPUs have not joined the NVLink fabric. So CUDA fails with error 802 (system not yet initialized).",
         remedy="Check the fabric manager: with a driver on the host by systemctl status nvidia-fabricmanager, with a "
         "driver container in the log of the driver's pod, on an NVL72 on the switch trays. It must run, and on a host "
-        "it must have exactly the version of the driver.",
+        "it must have exactly the version of the driver. On a machine without NVSwitches, a kernel with random "
+        "addresses may be the cause instead: run journalctl -k -g request_free_mem_region.",
         sources=(
             _MANAGER,
             "https://github.com/pytorch/pytorch/issues/35710",
@@ -233,7 +236,11 @@ RULES = (
         check=_not_ready,
         patterns=(*_NOT_READY, _IN_PROGRESS, _CLIQUE),
         explains=seen.NO_GPU,
-        unlike={"NVLinkDown": _LINK_OR_FABRIC, "FabricManagerWithoutSwitches": _SWITCHES_OR_FABRIC},
+        unlike={
+            "NVLinkDown": _LINK_OR_FABRIC,
+            "FabricManagerWithoutSwitches": _SWITCHES_OR_FABRIC,
+            "CUDAWithoutAddresses": seen.ADDRESSES_OR_FABRIC,
+        },
     ),
     Rule(
         code="FabricUnhealthy",

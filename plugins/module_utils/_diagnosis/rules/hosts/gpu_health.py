@@ -408,6 +408,6 @@ RULES = (
             "ToolkitHookKilled": seen.HOST_OR_LIMIT,
             **dict.fromkeys(("OperatorOutOfMemory", "ExporterOutOfMemory", "ContainerOutOfMemory"), seen.HOST_OR_LIMIT),
         },
-        explains=frozenset({"OperandWaiting", "NodesNotReady"}),
+        explains=seen.NODE_DOWN | {"OperandWaiting"},
     ),
 )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import matches
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.adopted import NOT_READY
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.matches import fact
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import seen
@@ -55,6 +56,9 @@ _DIRECT = (
     pattern(rf"could not insert (?:module )?'?(?:[\w./-]*/)?{_MODULE}(?:\.ko)?'?: ", "could not insert"),
 )
 
+_NO_ADDRESSES = pattern(
+    r"nvidia-uvm: .*devmem_alloc_pagemap.*request_free_mem_region\(\) err", "request_free_mem_region", "kernel"
+)
 _UNLOADING = pattern(r"\bModules linked in: .*?\b(?P<module>nvidia\w*)\([A-Z]*-\)", "modules linked in: ", "kernel")
 """The kernel marks a module that is being unloaded with ``-`` (module_flags in kernel/module/main.c)."""
 
@@ -148,9 +152,10 @@ RULES = (
         severity="failure",
         cause="With secure boot, the kernel only loads modules with a signature that it trusts, and NVIDIA's modules "
         "have none.",
-        remedy="On Ubuntu, use signed modules: host_driver_origin: ubuntu-signed, or driver.usePrecompiled: true. "
-        "Otherwise import the key that signs the modules (mokutil --import FILE), drain the node, reboot it, and "
-        "confirm the key at its console. Or turn secure boot off in the machine's firmware.",
+        remedy="On Ubuntu, use signed modules: host_driver_origin: ubuntu-signed for a driver on the host, or "
+        "driver.usePrecompiled: true in operator_values for a container, and run playbooks/site.yml. Otherwise import "
+        "the key that signs the modules (mokutil --import FILE), drain the node, reboot it, and confirm the key at its "
+        "console. Or turn secure boot off in the machine's firmware.",
         sources=(
             "https://github.com/NVIDIA/gpu-operator/issues/266",
             "https://github.com/NVIDIA/gpu-operator/issues/1142",
@@ -283,8 +288,9 @@ RULES = (
         cause="The kernel refuses the module {module}, because it does not fit the loaded network driver or GPU "
         "driver. GPUs work, but GPUDirect does not.",
         remedy="The GPU driver must be built after the network driver. With a driver on the host, install NVIDIA's "
-        "DOCA first and the GPU driver after it. With a driver container, set driver.rdma.useHostMofed: true if the "
-        "hosts have the network driver of DOCA, drain the node, and restart the driver's pod.",
+        "DOCA first and the GPU driver after it. With a driver container, set driver.rdma.useHostMofed: true in "
+        "operator_values if the hosts have the network driver of DOCA, run playbooks/site.yml, drain the node, and "
+        "restart the driver's pod.",
         sources=(
             "https://github.com/NVIDIA/gpu-operator/issues/2868",
             "https://github.com/Mellanox/nv_peer_memory/issues/84",
@@ -292,5 +298,22 @@ RULES = (
         ),
         patterns=_DIRECT,
         explains=frozenset({"OperandWaiting", "PodsNotReady", "CrashLoopBackOff"}),
+    ),
+    Rule(
+        code="CUDAWithoutAddresses",
+        title="The kernel leaves CUDA no addresses",
+        severity="failure",
+        cause="The kernel places memory at random addresses (KASLR), and some kernels then leave none for the GPU's "
+        "memory. So CUDA does not start on this host.",
+        remedy="Install a newer kernel (host_kernel_release and playbooks/upgrade_kernel.yml). Until then, give "
+        "nvidia_uvm the option uvm_disable_hmm=1 (host_prep_modules_options), or the kernel the argument nokaslr "
+        "(host_prep_kernel_args), and run playbooks/site.yml.",
+        sources=(
+            "https://docs.nvidia.com/cuda/archive/13.2.1/cuda-features-archive/index.html",
+            "https://github.com/wilicc/gpu-burn/issues/133",
+        ),
+        patterns=(_NO_ADDRESSES,),
+        explains=NOT_READY | {"FabricNotReady", "CUDARefusesTest"},
+        unlike={"FabricNotReady": seen.ADDRESSES_OR_FABRIC},
     ),
 )

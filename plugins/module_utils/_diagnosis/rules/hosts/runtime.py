@@ -55,8 +55,15 @@ _NO_DEFAULT = pattern(
     r"`containerd\.runtimes` for `containerd` `default_runtime_name = \\*\"(?P<handler>[\w.-]+)",
     "`containerd` `default_runtime_name = ",
 )
-_CDI = pattern(
-    r"unresolvable CDI devices (?P<device>(?:management\.)?nvidia\.com/gpu=[\w-]+)", "unresolvable cdi devices"
+_CDI = pattern(r"unresolvable CDI devices (?P<device>(?:[\w-]+\.)*nvidia\.com/gpu=[\w:-]+)", "unresolvable cdi devices")
+_CDI_FILE = pattern(
+    r"failed to stat CDI host device \\*\"(?P<file>/dev/[^\"\\]+)\\*\": no such file", "failed to stat cdi host device"
+)
+_GRAPHICS = "/dev/dri/"
+_PROGRAM = r"(?:/[\w./-]+/)?(?P<program>nvidia-c(?:ontainer-runtime-hook|ontainer-toolkit|ontainer-cli(?:\.real)?|tk))"
+_NO_PROGRAM = (
+    pattern(rf"(?:stat|fork/exec|open) {_PROGRAM}: no such file or directory", ": no such file or directory"),
+    pattern(rf'exec: \\*"{_PROGRAM}\\*": executable file not found', "executable file not found"),
 )
 _LDCONFIG = pattern(r"ldcache error: process \S*ldconfig\S* terminated with signal 9", "terminated with signal 9")
 
@@ -151,6 +158,13 @@ def _no_cgroups(view: View) -> t.Iterator[Sighting]:
     return (matches.sighting(hit, "likely") for hit in seen.together(view, _NO_CGROUPS, _LOST))
 
 
+def _no_file(view: View) -> t.Iterator[Sighting]:
+    """Yield the device files that a CDI specification names and that are not there."""
+    for hit in view.hits(_CDI_FILE):
+        if hit.values["file"].startswith(("/dev/nvidia", _GRAPHICS)):
+            yield matches.sighting(hit, "certain" if hit.values["file"].startswith("/dev/nvidia") else "likely")
+
+
 def _selinux(view: View) -> t.Iterator[Sighting]:
     for hit in (*view.hits(_AVC), *view.hits(_TROUBLESHOOT)):
         yield matches.sighting(hit)
@@ -175,8 +189,9 @@ RULES = (
         "name. The container toolkit has not configured it, or something has removed the configuration.",
         remedy="Look at the pod of the container toolkit on this node: it writes the configuration when the driver is "
         "ready. If the pod is ready, it writes a file that the runtime does not read: set CONTAINERD_CONFIG and "
-        "CONTAINERD_SOCKET in toolkit.env to those of your Kubernetes distribution. If the operator does not bring the "
-        "toolkit, set host_driver_toolkit: true and run playbooks/site.yml.",
+        "CONTAINERD_SOCKET to those of your Kubernetes distribution, in toolkit.env of operator_values, and run "
+        "playbooks/site.yml. If the operator does not bring the toolkit, set host_driver_toolkit: true and run "
+        "playbooks/site.yml.",
         sources=(
             _TROUBLE,
             "https://github.com/NVIDIA/gpu-operator/issues/730",
@@ -221,9 +236,9 @@ RULES = (
         severity="failure",
         cause="k3s and RKE2 generate containerd's configuration from {file}. The container toolkit has written its own "
         "configuration there, and the result is no valid template.",
-        remedy="In toolkit.env, set CONTAINERD_CONFIG to config.toml in that folder rather than config.toml.tmpl. Then "
-        "drain the node, remove the template, and restart k3s or RKE2. Newer releases find NVIDIA's runtime by "
-        "themselves.",
+        remedy="In toolkit.env of operator_values, set CONTAINERD_CONFIG to config.toml in that folder rather than "
+        "config.toml.tmpl, and run playbooks/site.yml. Then drain the node, remove the template, and restart k3s or "
+        "RKE2. Newer releases find NVIDIA's runtime by themselves.",
         sources=(
             "https://github.com/rancher/rke2/issues/3385",
             "https://github.com/NVIDIA/gpu-operator/issues/623",
@@ -232,7 +247,7 @@ RULES = (
         ),
         check=_template,
         patterns=(_TEMPLATE,),
-        explains=_FOLLOWS | {"NoNvidiaRuntimeHandler", "NodesNotReady"},
+        explains=_FOLLOWS | seen.NODE_DOWN | {"NoNvidiaRuntimeHandler"},
     ),
     Rule(
         code="ToolkitSocketWrong",
@@ -240,8 +255,9 @@ RULES = (
         severity="failure",
         cause="The container toolkit cannot restart the container runtime, because the socket {socket} does not exist "
         "on the node.",
-        remedy="Set CONTAINERD_SOCKET in toolkit.env to the socket of your Kubernetes distribution, such as "
-        "/run/k3s/containerd/containerd.sock for k3s and RKE2, and CONTAINERD_CONFIG to its configuration.",
+        remedy="In toolkit.env of operator_values, set CONTAINERD_SOCKET to the socket of your Kubernetes "
+        "distribution, such as /run/k3s/containerd/containerd.sock for k3s and RKE2, and CONTAINERD_CONFIG to its "
+        "configuration. Then run playbooks/site.yml.",
         sources=("https://github.com/NVIDIA/gpu-operator/issues/406",),
         patterns=(_SOCKET,),
         explains=_FOLLOWS | {"NoNvidiaRuntimeHandler"},
@@ -253,12 +269,12 @@ RULES = (
         cause="containerd looks for the network plugin {plugin} in {path}, but it is not there. The container toolkit "
         "wrote that path into containerd's configuration.",
         remedy="Set the path of your cluster (bin_dirs; before containerd 2.1, bin_dir) in a file that containerd "
-        "imports after the toolkit's. Then drain the node, restart containerd, and update the toolkit "
-        "(toolkit.version).",
+        "imports after the toolkit's. Then drain the node, restart containerd, and update the toolkit (toolkit.version "
+        "in operator_values, and playbooks/site.yml).",
         sources=("https://github.com/NVIDIA/nvidia-container-toolkit/issues/1222",),
         check=_cni,
         patterns=(_NO_PLUGIN, _BIN_DIR),
-        explains=_FOLLOWS | {"NodesNotReady"},
+        explains=_FOLLOWS | seen.NODE_DOWN,
     ),
     Rule(
         code="CgroupDriversDiffer",
@@ -275,7 +291,7 @@ RULES = (
         ),
         check=_cgroups,
         patterns=(_CGROUPS,),
-        explains=_FOLLOWS | {"NodesNotReady", "DevicesLostAfterReload"},
+        explains=_FOLLOWS | seen.NODE_DOWN | {"DevicesLostAfterReload"},
     ),
     Rule(
         code="DevicesLostAfterReload",
@@ -284,8 +300,8 @@ RULES = (
         cause="A container that had GPUs can no longer open them. systemd has set up its cgroup again, for example "
         "after systemctl daemon-reload, without the GPUs that the runtime had allowed.",
         remedy="Delete the pods that have lost their GPUs, so that they start again. To prevent it, use CDI "
-        "(cdi.enabled: true), or create the links under /dev/char on the host (nvidia-ctk system "
-        "create-dev-char-symlinks --create-all).",
+        "(cdi.enabled: true in operator_values, and playbooks/site.yml), or create the links under /dev/char on the "
+        "host (nvidia-ctk system create-dev-char-symlinks --create-all).",
         sources=(
             "https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",
             "https://github.com/NVIDIA/nvidia-container-toolkit/issues/251",
@@ -335,7 +351,8 @@ RULES = (
         cause="NVIDIA's runtime does not find {library}. It looks for the driver in the wrong place, or there is no "
         "driver.",
         remedy="With a driver container, look at the driver's pod first. With a driver on the host, set "
-        "driver.enabled: false, and let hostPaths.driverInstallDir not name the root of a driver container.",
+        "driver.enabled: false in operator_values, let hostPaths.driverInstallDir not name the root of a driver "
+        "container, and run playbooks/site.yml.",
         sources=(
             "https://github.com/NVIDIA/gpu-operator/issues/511",
             "https://github.com/NVIDIA/gpu-operator/issues/625",
@@ -352,10 +369,11 @@ RULES = (
         cause="containerd cannot run pods, because its default runtime {handler} is not defined. Another file of its "
         "configuration has replaced the table that defined it.",
         remedy="Define the table of {handler} again in a file that containerd imports after the toolkit's. Then "
-        "restart containerd, and update the container toolkit (toolkit.version).",
+        "restart containerd, and update the container toolkit (toolkit.version in operator_values, and "
+        "playbooks/site.yml).",
         sources=("https://github.com/METR/hawk/pull/273",),
         patterns=(_NO_DEFAULT,),
-        explains=_FOLLOWS | {"NodesNotReady", "NoNvidiaRuntimeHandler"},
+        explains=_FOLLOWS | seen.NODE_DOWN | {"NoNvidiaRuntimeHandler"},
     ),
     Rule(
         code="CDIDeviceUnknown",
@@ -372,6 +390,42 @@ RULES = (
             "https://github.com/NVIDIA/gpu-operator/issues/531",
         ),
         patterns=(_CDI,),
+        explains=_FOLLOWS,
+    ),
+    Rule(
+        code="CDISpecificationStale",
+        title="A CDI specification names a device file that is not there",
+        severity="failure",
+        cause="The CDI specification of the node gives containers {file}, and the host has no such file. The "
+        "specification is older than the last boot or the last change of the GPUs, or a module of the driver is not "
+        "loaded.",
+        remedy="Run `nvidia-smi` on the host, which creates the device files that are missing. Then delete the node's "
+        "pod of the container toolkit, so that it writes /var/run/cdi again, or run nvidia-ctk cdi generate "
+        "--output=/etc/cdi/nvidia.yaml on the host.",
+        sources=(
+            "https://github.com/NVIDIA/nvidia-container-toolkit/issues/885",
+            "https://github.com/NVIDIA/nvidia-container-toolkit/issues/1246",
+            "https://github.com/cncf-tags/container-device-interface/blob/main/pkg/cdi/container-edits_unix.go",
+        ),
+        check=_no_file,
+        patterns=(_CDI_FILE,),
+        explains=_FOLLOWS,
+    ),
+    Rule(
+        code="ToolkitProgramMissing",
+        title="A program of the container toolkit is missing",
+        severity="failure",
+        cause="The container runtime is set up to use NVIDIA's container toolkit, and its program {program} is not "
+        "there. The toolkit was removed or only half installed, or the toolkit's pod has not written its files again "
+        "after a reboot.",
+        remedy="If the operator brings the toolkit, delete the node's pod nvidia-container-toolkit-daemonset, so that "
+        "a new one writes the programs. If the toolkit belongs to the host, run playbooks/site.yml with "
+        "host_driver_toolkit: true, which installs the package again.",
+        sources=(
+            "https://github.com/NVIDIA/nvidia-docker/issues/1017",
+            "https://github.com/NVIDIA/nvidia-container-toolkit/blob/main/internal/modifier/stable.go",
+        ),
+        patterns=_NO_PROGRAM,
         explains=_FOLLOWS,
     ),
     Rule(

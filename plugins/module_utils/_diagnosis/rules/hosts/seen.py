@@ -30,6 +30,9 @@ NO_GPU = NOT_READY | {
 }
 """What follows on a node with a GPU that its driver cannot use."""
 
+NODE_DOWN = frozenset({"NodeNotReady", "NodeSilent", "NodesNotReady"})
+"""What follows if the kubelet or the container runtime of a node fails."""
+
 NOUVEAU_OR_SIGNATURE = (
     "Run lspci -k -d 10de:. If it shows nouveau as the driver in use, nouveau holds the GPU. If it shows none, and "
     "modprobe nvidia names a key or says Operation not permitted, the signature is refused."
@@ -67,6 +70,11 @@ DCGM_OR_PATH = (
 HANG_OR_XID = (
     "Run journalctl -k -b. If the Xid stands before the first message about a blocked task, the GPU failed and the "
     "driver hangs because of it; if it stands after that message, the hang came first."
+)
+
+ADDRESSES_OR_FABRIC = (
+    "Run journalctl -k -g request_free_mem_region. If it shows errors of nvidia-uvm, the kernel leaves CUDA no "
+    "addresses; if it shows none, look at the fabric manager."
 )
 
 HOST_FACTS = "facts of the host"

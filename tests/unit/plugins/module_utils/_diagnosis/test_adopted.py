@@ -12,6 +12,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text impo
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, View
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
+from tests.unit import diagnosed
+
 
 def stack(*reasons: Json, **waiting_for: Json) -> Json:
     rows = [{"name": name.replace("_", "-"), "waiting_for": found} for name, found in waiting_for.items()]
@@ -125,3 +127,9 @@ def test_findings_of_a_host_are_about_its_node() -> None:
         "Check of the host: other stacks",
     )
     assert found.as_result()["url"].endswith("docs/tasks/preflight.md")
+
+
+def test_the_operators_own_state_is_named_in_words() -> None:
+    reasons = [diagnosed.reason("StateNotReady", "The state is notReady"), diagnosed.reason("NodesCordoned", "x")]
+    found = diagnosed.found((), stack=diagnosed.stack(diagnosed.row(), reasons=reasons))
+    assert {each.title for each in found.values()} == {"The operator does not call the stack ready", "Nodes cordoned"}

@@ -16,6 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model imp
     Seen,
     Sighting,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import PREVIOUS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, Gap
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Level
 
@@ -189,3 +190,11 @@ def test_the_quotes_are_the_first_of_each_node_and_then_the_others() -> None:
     quotes = {node: [Quote(f"{number} on {node}", "a log", node) for number in range(2)] for node in ("gpu-1", "gpu-2")}
     (found,) = engine.ranked([Seen(A, Sighting(node, "", tuple(own), "certain")) for node, own in quotes.items()])
     assert [quote.text for quote in found.quotes] == ["0 on gpu-1", "0 on gpu-2", "1 on gpu-1", "1 on gpu-2"]
+
+
+def test_what_a_container_says_in_each_run_is_quoted_once() -> None:
+    texts = ("2026-11-25T22:25:37.000000000Z it fails", "2026-11-25T22:20:01.500000000Z it fails", "it fails again")
+    runs = (f"pod a, container b{PREVIOUS}", "pod a, container b", "pod a, container b")
+    quotes = tuple(Quote(text, source, "gpu-1") for text, source in zip(texts, runs, strict=True))
+    (found,) = engine.ranked([Seen(A, Sighting("gpu-1", "", quotes, "certain"))])
+    assert [quote.text for quote in found.quotes] == [texts[0], texts[2]]

@@ -42,7 +42,7 @@ def test_a_finding_says_what_where_why_and_what_to_do() -> None:
    Do:     Run playbooks/site.yml.
    Sure:   certain: nothing else makes this evidence
    Or:     Look at lsmod.
-   Causes: An operand is not ready (gpu-0003)
+   Effect: An operand is not ready (gpu-0003)
    Page:   https://example.com/findings.md#nouveauholdsgpu
 
 1 failure, 0 warnings, 0 gaps."""
@@ -121,3 +121,10 @@ def test_what_changed_since_the_last_run() -> None:
 )
 def test_names_are_folded(names: list[str], text: str | None) -> None:
     assert report.folded(names) == text if text is not None else report.folded(names).endswith("and 12 more")
+
+
+def test_a_long_piece_of_evidence_keeps_its_end() -> None:
+    text = f'Back-off pulling image "{"a/" * 60}": ErrImagePull: {"b " * 100}failed to resolve reference: not found'
+    shown = report.as_text([finding(quotes=[{"text": text, "source": "events", "node": ""}])], [])
+    assert "Back-off pulling image" in shown and " ... " in shown
+    assert "not found [events]" in " ".join(shown.split())

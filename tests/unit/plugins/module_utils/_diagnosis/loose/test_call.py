@@ -120,6 +120,29 @@ def test_a_must_gather_names_causes_with_nodes_and_files(tmp_path: Path) -> None
         assert file in result["text"]
 
 
+RECORDED = Path(__file__).parents[4] / "fixtures" / "diagnosis" / "must_gather"
+"""What NVIDIA's hack/must-gather.sh (at a22dbf6) wrote of a lab with five faults on five nodes, without most files."""
+
+
+def test_a_recorded_must_gather_names_the_five_faults_of_its_lab() -> None:
+    result = explained(RECORDED)
+    pod = "gpu_operand_pod_nvidia"
+    expected = {
+        ("ModuleSignatureRefused", "gpu-0000", f"{pod}-driver-daemonset-lk9bv.log"),
+        ("FabricManagerMismatch", "gpu-0001", f"{pod}-driver-daemonset-dc62r.log"),
+        ("ToolkitSocketWrong", "gpu-0002", f"{pod}-container-toolkit-daemonset-rhscq.log"),
+        ("ImageNotFound", "gpu-0003", "gpu_operand_pods.yaml"),
+        ("NodeNotReady", "gpu-0004", "gpu_nodes.descr"),
+    }
+    found = {
+        (each["code"], *each["nodes"], each["quotes"][0]["source"].rpartition("/")[2]) for each in result["findings"]
+    }
+    assert found == expected, result["text"]
+    assert {each["certainty"] for each in result["findings"]} == {"certain"}
+    for each in result["findings"]:
+        assert len(each["quotes"]) == 1, "Both runs of a container say the same, and one is shown."
+
+
 def test_a_pasted_text_and_a_file_whose_name_is_the_source_name_no_file(tmp_path: Path) -> None:
     assert explained(text=XID)["findings"][0]["quotes"][0]["source"] == "kernel log"
     notes = tmp_path / "notes.md"

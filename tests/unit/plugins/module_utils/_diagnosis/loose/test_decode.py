@@ -49,3 +49,11 @@ def test_binary_data_is_no_text(data: bytes) -> None:
 
 def test_half_an_escape_is_left_for_printing() -> None:
     assert decode.cleaned("a\x1b[") == "a\x1b["
+
+
+def test_a_message_of_the_driver_in_several_lines_is_one_again() -> None:
+    """With the breaks of rsyslog, Talos and JSON. What stands before the first line stands before all."""
+    for mark in ("#012", "\\x0a", "\\n"):
+        text = f"Jun 30 11:07:05 gpu-0 kernel: NVRM: The GPU has{mark}NVRM: fallen{mark}x"
+        start = "Jun 30 11:07:05 gpu-0 kernel: NVRM: "
+        assert decode.cleaned(text) == f"{start}The GPU has\n{start}fallen{mark}x"

@@ -281,3 +281,10 @@ def test_no_pattern_takes_long_on_any_line() -> None:
             slowest = max(slowest, (time.process_time() - started, pattern.regex.pattern, piece))
     print(f"The slowest of {len(PATTERNS)} patterns took {slowest[0] * 1000:.1f} ms: {slowest[1:]}")
     assert slowest[0] < 1, slowest
+
+
+@pytest.mark.parametrize("line", ["a: >", "Name:   x", "apiVersion: v1", "NAME READY STATUS RESTARTS AGE", "===="])
+def test_many_beginnings_of_objects_that_never_come_take_no_time(line: str) -> None:
+    started = time.monotonic()
+    gathered(("x.txt", f"{line}\n\n" * 50_000))
+    assert time.monotonic() - started < 8

@@ -38,7 +38,6 @@ XID = "NVRM: Xid (PCI:0000:18:00): 79, GPU has fallen off the bus."
         ("2026-11-20 04:12:09 ERROR main: failed", "text", "x.log", ""),
         ('time="2026-11-20" level=error msg="failed: x"', "text", "x.log", ""),
         ("[ERROR] something", "text", "x.log", ""),
-        ("[pod/nvidia-driver-x/ctr] Loading", "pod", "pod nvidia-driver-x, container ctr", ""),
     ],
 )
 def test_who_wrote_a_line_and_where(text: str, kind: str, source: str, node: str) -> None:
@@ -67,3 +66,10 @@ def test_a_log_of_a_pod_keeps_its_source_except_for_lines_of_the_kernel_in_it() 
 
 def test_a_long_line_is_cut() -> None:
     assert len(logs.line_of("x" * 10_000, Origin()).text) == 2000
+
+
+def test_the_prefix_of_kubectl_names_the_pod_and_is_no_part_of_the_line() -> None:
+    line = logs.line_of("[pod/nvidia-driver-x/ctr] Loading", Origin(source="x.log"))
+    assert (line.kind, line.source, line.text) == ("pod", "pod nvidia-driver-x, container ctr", "Loading")
+    before = logs.line_of("[pod/a/b] x", Origin("pod", "pod a, previous run", object="pod a"))
+    assert before.source == "pod a, container b, previous run"

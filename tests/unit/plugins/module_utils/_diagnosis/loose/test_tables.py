@@ -62,3 +62,10 @@ def test_events() -> None:
 )
 def test_headers(header: str, pattern: object) -> None:
     assert pattern.match(header)  # type: ignore[attr-defined]
+
+
+def test_a_row_says_that_its_pod_was_killed_for_memory() -> None:
+    row = tables.PodRow("gpu-operator", "gpu-operator-84d9f557c8-lqp5z", "0/1", "OOMKilled", 5, "gpu1")
+    (line,) = tables.lines_of(row)
+    assert (line.text, line.node) == ("OOMKilled: pod gpu-operator/gpu-operator-84d9f557c8-lqp5z", "gpu1")
+    assert list(tables.lines_of(tables.PodRow("", "a", "0/1", "CrashLoopBackOff", 5, ""))) == []

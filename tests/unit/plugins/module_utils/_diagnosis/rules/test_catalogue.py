@@ -19,6 +19,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.catalogue import RULES
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import preflight
 
+from tests.unit import diagnosed
+
 ROOT = Path(__file__).parents[6]
 VERDICT = ROOT / "docs" / "reference" / "verdict.md"
 ALL = (*RULES, WAITING)
@@ -109,3 +111,13 @@ def test_every_rule_has_a_test() -> None:
     # One function makes these from the names of what is compared.
     drift = {code for code in CODES if code.startswith("FleetDrift")}
     assert {*CODES} - tested - drift == set()
+
+
+NEAR: dict[str, list[str]] = yaml.safe_load((ROOT / "tests/unit/fixtures/diagnosis/near_misses.yml").read_text())
+
+
+@pytest.mark.parametrize(("code", "text"), [(code, text) for code, texts in NEAR.items() for text in texts])
+def test_what_is_near_to_the_words_of_a_rule_gives_no_finding_of_it(code: str, text: str) -> None:
+    assert code in CODES
+    assert code not in diagnosed.found(RULES, *text.splitlines())
+    assert code not in diagnosed.found(RULES, *map(diagnosed.event, text.splitlines()))

@@ -26,8 +26,8 @@ CLASSES: dict[str, list[str]] = yaml.safe_load((CORPUS / "classes.yml").read_tex
 CODES = {rule.code for rule in RULES}
 UNKNOWN = "unknown"
 
-RIGHT_AT_LEAST = 95
-"""Per cent. Measured on 2026-11-23; may only rise."""
+RIGHT_AT_LEAST = 98
+"""Per cent. Measured on 2026-11-25; may only rise."""
 
 Outcome = t.Literal["right", "right, not certain", "missed", "guessed wrong", "wrong"]
 

@@ -207,8 +207,8 @@ def mig_state(state: str, **labels: str) -> t.Callable[[Stack], None]:
 
 PAUSED = {"nvidia.com/gpu.deploy.device-plugin": "paused-for-mig-change"}
 STATES: dict[str, tuple[t.Callable[[Stack], None], set[str]]] = {
-    "not-ready": (not_ready, {"NodesNotReady"}),
-    "down": (not_ready, {"NodesNotReady"}),
+    "not-ready": (not_ready, {"NodeNotReady"}),
+    "down": (not_ready, {"NodeNotReady"}),
     "taint": (tainted, {"FalseReady"}),
     "second-policy": (second_policy, {"NotInCharge"}),
     "busy": (mig_state("failed"), {"MIGFailed"}),

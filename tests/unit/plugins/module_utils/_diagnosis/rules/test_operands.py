@@ -165,6 +165,13 @@ def test_similar_words_give_nothing(line: Line) -> None:
     assert diagnosed.found(RULES, line) == {}
 
 
+def test_feature_discovery_without_the_library_is_named_too() -> None:
+    # https://github.com/NVIDIA/gpu-feature-discovery/issues/25
+    line = "failed to initialize NVML: unexpected failure calling nvml.Init: error opening libnvidia-ml.so.1: "
+    assert list(diagnosed.found(RULES, line)) == ["DevicePluginSeesNoDriver"]
+    assert diagnosed.found(RULES, "error opening libnvidia-ml.so.1 for reading: it is a directory") == {}
+
+
 def test_a_licence_that_was_not_acquired_is_named_from_the_journal() -> None:
     # https://github.com/NVIDIA/nvidia-docker/issues/1787
     line = "Oct 12 17:22:37 x nvidia-gridd: Failed to acquire license from dls.example.com"
@@ -236,6 +243,37 @@ def test_a_container_that_was_killed_for_memory_is_named_with_its_limit(code: st
 def test_a_container_that_was_killed_for_another_reason_gives_nothing() -> None:
     ended = {"lastState": {"terminated": {"reason": "Error", "exitCode": 137}}}
     assert diagnosed.found(RULES, pods=[pod("nvidia-dcgm-x7k2p", "nvidia-dcgm-ctr", "nvidia-dcgm", **ended)]) == {}
+
+
+def test_a_container_of_others_that_was_killed_for_memory_gives_nothing() -> None:
+    # https://github.com/dell/csm/issues/1323
+    assert diagnosed.found(RULES, pods=[pod("dell-csm-operator-7d8c5b9f4-x2x9q", "manager", "dell", **KILLED)]) == {}
+    assert diagnosed.found(RULES, pods=[pod("train-7w6fz", "gpu-operator-client", "train", **KILLED)]) == {}
+
+
+IMAGE = "OOMKilled: container of the image {}, memory limit 358Mi"
+
+
+@pytest.mark.parametrize(
+    ("line", "codes"),
+    [
+        (IMAGE.format("nvcr.io/nvidia/k8s/dcgm-exporter:3.3.8-3.6.0-ubuntu22.04"), ["ExporterOutOfMemory"]),
+        (IMAGE.format("nvcr.io/nvidia/gpu-operator@sha256:0a1b"), ["OperatorOutOfMemory"]),
+        (IMAGE.format("registry.k8s.io/nfd/node-feature-discovery:v0.18.3"), ["ContainerOutOfMemory"]),
+        (IMAGE.format("localhost:5000/gpu-feature-discovery"), ["ContainerOutOfMemory"]),
+        (IMAGE.format("/dell-csm-operator:v1.5.0"), []),
+        (IMAGE.format("quay.io/prometheus-operator/prometheus-operator:v0.59.1"), []),
+        ("OOMKilled: pod gpu-operator/gpu-operator-84d9f557c8-lqp5z", ["OperatorOutOfMemory"]),
+        ("OOMKilled: pod nvidia-dcgm-exporter-x7k2p", ["ExporterOutOfMemory"]),
+        ("OOMKilled: pod monitoring/dcgm-exporter-6xn9b", ["ExporterOutOfMemory"]),
+        ("OOMKilled: pod gpu-operator-node-feature-discovery-gc-6dd8c5b44f-dnhh7", ["ContainerOutOfMemory"]),
+        ("OOMKilled: pod nvidia-device-plugin-daemonset-x7k2p", ["ContainerOutOfMemory"]),
+        ("OOMKilled: pod default/train-7w6fz", []),
+        ("OOMKilled: pod grafana-operator-7d8c5b9f4-x2x9q", []),
+    ],
+)
+def test_parts_of_descriptions_and_tables_name_who_was_killed_for_memory(line: str, codes: list[str]) -> None:
+    assert list(diagnosed.found(RULES, line)) == codes
 
 
 def test_the_kernel_names_a_process_that_was_killed_for_memory() -> None:

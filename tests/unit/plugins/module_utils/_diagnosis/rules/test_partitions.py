@@ -190,3 +190,11 @@ def test_what_the_device_plugin_says_of_mig_without_devices_follows_from_the_hos
     found = diagnosed.found(RULES, WORDS["MIGDevicesMissing"], hosts=facts)
     assert [each.code for each in found["MIGWithoutInstances"].consequences] == ["MIGDevicesMissing"]
     assert list(found) == ["MIGWithoutInstances"]
+
+
+def test_the_empty_table_of_nvidia_smi_shows_mig_without_devices() -> None:
+    # https://docs.nvidia.com/datacenter/tesla/mig-user-guide/
+    line = "|  No MIG devices found                                                                 |"
+    (finding,) = diagnosed.found(RULES, line).values()
+    assert (finding.code, finding.certainty) == ("MIGWithoutInstances", "likely")
+    assert diagnosed.found(RULES, "2022/08/11 06:57:10 No MIG devices found. Falling back to mig.strategy=none") == {}

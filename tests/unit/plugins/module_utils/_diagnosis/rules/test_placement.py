@@ -226,3 +226,12 @@ def test_a_restart_and_a_disagreement_say_how_to_tell_them_apart(code: str) -> N
         assert "systemctl status kubelet" in text
     elsewhere = diagnosed.found(RULES, lines[0], dataclasses.replace(lines[1], node="gpu-1"))
     assert elsewhere[code].tell_apart == ()
+
+
+def test_one_taint_beside_nodes_without_gpus_may_be_that_of_the_gpu_nodes() -> None:
+    # https://github.com/NVIDIA/gpu-operator/issues/156
+    text = "0/10 nodes are available: 1 node(s) had taint {workload: aiml}, that the pod didn't tolerate, 9 "
+    found = diagnosed.found(RULES, f"{text}Insufficient nvidia.com/gpu.")
+    assert {code: each.certainty for code, each in found.items()} == {"PodToleratesNoGPUNode": "possible"}
+    assert "workload: aiml" in found["PodToleratesNoGPUNode"].cause
+    assert diagnosed.found(RULES, f"{text}Insufficient cpu.") == {}

@@ -244,3 +244,14 @@ def test_missing_labels_and_missing_gpus_say_how_to_tell_them_apart() -> None:
         (text,) = each.tell_apart
         assert f"kubectl get nodes -L {KERNEL}" in text
     assert diagnosed.found(RULES, WORDS["NoGPUNodeFound"])["NoGPUNodeFound"].tell_apart == ()
+
+
+def test_an_unknown_field_is_read_where_a_terminal_has_wrapped_its_message() -> None:
+    # https://github.com/NVIDIA/gpu-operator/issues/347
+    lines = (
+        "        [ValidationError(ClusterPolicy.spec.devicePlugin): unknown field",
+        '        "securityContext" in com.nvidia.v1.ClusterPolicy.spec.devicePlugin,',
+    )
+    (finding,) = diagnosed.found(RULES, *lines).values()
+    assert finding.code == "CRDOlderThanChart" and "securityContext" in finding.cause
+    assert diagnosed.found(RULES, '"securityContext" in com.example.v1.Widget.spec, "x" in com.nvidia.v1') == {}

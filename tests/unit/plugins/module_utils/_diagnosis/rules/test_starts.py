@@ -41,6 +41,9 @@ PUBLISHED = {
         'failed to do request: Head "https://harbor.example.com/v2/nvidia/dcgm/manifests/4": tls: failed to verify '
         "certificate: x509: certificate signed by unknown authority"
     ),
+    # https://github.com/NVIDIA/gpu-operator/issues/1519
+    "CertificateUntrusted": "At helm install: `tls: failed to verify certificate: x509: certificate signed by unknown "
+    "authority`",
     "CertificateNotValidNow": pull(
         'failed to do request: Head "https://nvcr.io/v2/": tls: failed to verify certificate: x509: certificate has '
         "expired or is not yet valid: current time 2020-01-01T00:03:12Z is before 2026-05-02T00:00:00Z"
@@ -187,3 +190,14 @@ def test_a_proxy_that_wants_a_login_is_not_the_registry() -> None:
     assert list(diagnosed.found(RULES, diagnosed.event(pull("Proxy Authentication Required")))) == [
         "RegistryProxyFails"
     ]
+
+
+def test_a_server_whose_certificate_is_not_trusted_is_named() -> None:
+    text = (
+        'Internal error occurred: failed calling webhook "mutate.example.com": failed to call webhook: Post '
+        '"https://hook.policies.svc:443/mutate?timeout=10s": tls: failed to verify certificate: x509: certificate '
+        "signed by unknown authority"
+    )
+    (finding,) = diagnosed.found(RULES, diagnosed.event(text)).values()
+    assert finding.code == "CertificateUntrusted" and "certificate of hook.policies.svc:443." in finding.cause
+    assert diagnosed.found(RULES, diagnosed.log(text, "x", "y", "unit")) == {}

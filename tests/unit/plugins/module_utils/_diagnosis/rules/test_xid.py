@@ -93,6 +93,24 @@ def event(code: int, message: str, **more: t.Any) -> Json:
             "failure",
         ),
         (
+            # https://github.com/leptonai/gpud/pull/1174
+            (
+                "NVRM: Xid (PCI:0018:01:00): 145, RLW_SRC_TRACK Nonfatal XC0 i0 Link 13 (0x0409a0c2 0x00000008 "
+                "0x00000001 0x00000000 0x00100000 0x00000004)",
+            ),
+            "XidNvlinkNonfatal",
+            "warning",
+        ),
+        (
+            # https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1150
+            (
+                "kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=1818990, name=python3, Ch 00000001 caused by previous "
+                "Xid 149",
+            ),
+            "XidBehindCleanup",
+            "warning",
+        ),
+        (
             # https://github.com/leptonai/gpud/blob/main/components/accelerator/nvidia/sxid/kmsg.go
             ("nvidia-nvswitch0: SXid (PCI:0000:00:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",),
             "XidSwitch",
@@ -164,6 +182,28 @@ def test_a_cleanup_alone_is_nothing_on_a_host_without_nvswitches() -> None:
     assert list(found(RULES, hosts=host(**facts, fabric={"kind": "nvlink5"}))) == ["XidCheck"]
 
 
+CLEANUP = "NVRM: Xid (PCI:0000:dc:00): 45, pid=1818990, name=python3, Ch 00000001 caused by previous Xid {}"
+NETIR = (
+    "NVRM: Xid (PCI:0000:dc:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x00000000 0x00000000 "
+    "0x00000000 0x00000000 0x00000000)"
+)
+
+
+def test_a_cleanup_names_an_error_that_is_not_in_the_log() -> None:
+    findings = found(RULES, *kernel(CLEANUP.format(149), CLEANUP.format(145).replace("dc", "ed"), CLEANUP.format(149)))
+    (finding,) = findings.values()
+    assert finding.code == "XidBehindCleanup"
+
+
+def test_a_cleanup_whose_error_is_in_the_log_says_nothing_of_its_own() -> None:
+    assert list(found(RULES, *kernel(NETIR, CLEANUP.format(149)))) == ["XidNvlink"]
+    elsewhere = NETIR.replace("dc:00", "ba:00")
+    assert list(found(RULES, *kernel(elsewhere, CLEANUP.format(149)))) == ["XidNvlink"]
+    order = "NVRM: Xid (PCI:0000:dc:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"
+    assert list(found(RULES, *kernel(CLEANUP.format(149), order))) == ["XidReset"]
+    assert found(RULES, *kernel("NVRM: Xid (PCI:0000:dc:00): 43, pid=1, name=python3, Ch 1 after previous Xid")) == {}
+
+
 def test_a_gpu_off_the_bus_explains_what_its_node_lacks() -> None:
     nodes = stack(row(waiting_for={"device-plugin": "Init:0/1"}, ready=False))
     findings = found(RULES, *kernel(GONE), stack=nodes)
@@ -194,7 +234,7 @@ def test_a_flood_of_errors_hides_no_fault() -> None:
 
 
 def test_each_rule_has_sources_and_words() -> None:
-    assert len({rule.code for rule in RULES}) == len(RULES) == 11
+    assert len({rule.code for rule in RULES}) == len(RULES) == 13
     assert all(source.startswith("https://") for rule in RULES for source in rule.sources)
 
 

@@ -44,6 +44,20 @@ POD, CONTAINER = "nvidia-driver-daemonset-cs2sr", "nvidia-driver-ctr"
             "DriverToolkitMissing",
             "no image of the toolkit",
         ),
+        # https://github.com/NVIDIA/gpu-operator/issues/64
+        ("Error: Unable to find a match: elfutils-libelf-devel.x86_64", "EntitlementMissing", "no valid entitlement"),
+        # https://github.com/NVIDIA/gpu-operator/issues/970
+        (
+            "WARNING: broken driver toolkit detected, using entitlement-based fallback",
+            "DriverToolkitMissing",
+            "does not have their kernel",
+        ),
+        # https://github.com/NVIDIA/gpu-operator/issues/751
+        (
+            "ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol 'rcu_read_unlock_strict'",
+            "DriverBuildFailed",
+            "does not compile",
+        ),
         # https://github.com/NVIDIA/gpu-driver-container/blob/main/rhel9/nvidia-driver
         (
             "FATAL: failed to reach RHEL package repositories. Ensure that the cluster can access the proper networks.",
@@ -111,6 +125,9 @@ def test_published_lines(line: str, code: str, words: str) -> None:
     [
         # https://github.com/gridhead/nvidia-auto-installer-for-fedora-linux/issues/99
         "Error: Unable to find a match: kernel-headers kernel-devel",
+        "Error: Unable to find a match: htop elfutils-debuginfod",
+        "modpost: GPL-incompatible module wl.ko uses GPL-only symbol '__rcu_read_lock'",
+        "driver toolkit detected",
         # https://github.com/NVIDIA/cuda-repo-management/issues/14
         "  Temporary failure resolving 'security.ubuntu.com'",
         # https://github.com/NVIDIA/gpu-operator/issues/504

@@ -67,6 +67,13 @@ from tests.unit.diagnosed import NODE
         ),
         # https://github.com/NVIDIA/gdrcopy/issues/13
         ("gdrdrv: Unknown symbol nvidia_p2p_get_pages (err -22)", "GPUDirectModuleFails", "certain"),
+        # https://docs.nvidia.com/cuda/archive/13.2.1/cuda-features-archive/index.html
+        (
+            "[64689.125237] nvidia-uvm: uvm_pmm_gpu.c:3176 devmem_alloc_pagemap[pid:92821] request_free_mem_region() "
+            "err -34",
+            "CUDAWithoutAddresses",
+            "certain",
+        ),
         # https://github.com/NVIDIA/aicr/issues/1553
         ("Modules linked in: ... nvidia_uvm(OE-) nvidia(OE) ...", "ModuleStuckUnloading", "likely"),
     ],
@@ -82,6 +89,7 @@ def test_published_lines(line: str, code: str, certainty: str) -> None:
         # https://github.com/hhfeuer/nvhda/issues/8, https://github.com/OpenMPDK/KVSSD/issues/6
         "modprobe: ERROR: could not insert 'nvhda': Required key not available",
         "insmod: ERROR: could not insert module nvme-core.ko: Required key not available",
+        "request_free_mem_region() failed for nouveau",
         # Harmless: the kernel only notes it.
         "nvidia: module verification failed: signature and/or required key missing - tainting kernel",
         'The preflight looks for the message "requires use of the NVIDIA open kernel modules" in the log of the kernel',

@@ -80,6 +80,36 @@ NO_PLUGIN = 'plugin type="gke" failed (add): failed to find plugin "gke" in path
             "CDIDeviceUnknown",
             "certain",
         ),
+        # https://github.com/Project-HAMi/HAMi/issues/1903
+        (
+            "unresolvable CDI devices k8s.device-plugin.nvidia.com/gpu=MIG-4c0f3a50-17a4-52eb-8450-e29e24c80885'",
+            "CDIDeviceUnknown",
+            "certain",
+        ),
+        # https://github.com/NVIDIA/nvidia-container-toolkit/issues/885
+        (
+            'failed to inject devices: failed to stat CDI host device "/dev/dri/renderD129": no such file or directory',
+            "CDISpecificationStale",
+            "likely",
+        ),
+        # pkg/cdi/container-edits_unix.go of cncf-tags/container-device-interface
+        (
+            'failed to stat CDI host device \\"/dev/nvidia-uvm\\": no such file or directory: unknown',
+            "CDISpecificationStale",
+            "certain",
+        ),
+        # https://github.com/NVIDIA/nvidia-docker/issues/1017
+        (
+            "ERROR: inject NVIDIA hook: stat /usr/bin/nvidia-container-runtime-hook: no such file or directory",
+            "ToolkitProgramMissing",
+            "certain",
+        ),
+        # https://github.com/NVIDIA/nvidia-docker/issues/676, in the words of runc 1.1
+        (
+            'error running prestart hook #0: exec: "nvidia-container-cli": executable file not found in $PATH',
+            "ToolkitProgramMissing",
+            "certain",
+        ),
         # https://github.com/NVIDIA/k8s-device-plugin/issues/1400
         ("ldcache error: process /sbin/ldconfig terminated with signal 9", "ToolkitHookKilled", "likely"),
     ],
@@ -107,6 +137,12 @@ def test_published_lines(line: str, code: str, certainty: str) -> None:
         "permissive=0",
         # It would deny, if it were enforcing.
         'avc:  denied  { module_load } for  comm="modprobe" path="/x/nvidia.ko" permissive=1',
+        'failed to stat CDI host device "/dev/fb0": no such file or directory',
+        'failed to stat CDI host device "/dev/infiniband/uverbs0": no such file or directory',
+        # https://github.com/NVIDIA/gpu-operator/issues/1374: the driver's program, not the toolkit's
+        'exec: "nvidia-smi": executable file not found in $PATH: unknown',
+        "stat /etc/nvidia-container-runtime/config.toml: no such file or directory",
+        "Running nvidia-container-runtime-hook",
         "Failed to initialize NVML: Driver/library version mismatch",
         "failed to dial unix /run/containerd/containerd.sock: connect: no such file or directory",
     ],
