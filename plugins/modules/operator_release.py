@@ -128,10 +128,18 @@ adopts:
   type: bool
   sample: false
 downgrade:
-  description: Whether the chart is older than the release in the cluster. Its CRDs must then be applied after Helm.
+  description: Whether the chart is older than the release in the cluster.
   returned: success
   type: bool
   sample: false
+crds_first:
+  description:
+    - Whether the chart's CRDs must be applied before Helm.
+    - Those of an older chart are applied after Helm, because they lack fields that the newer ClusterPolicy uses, unless
+      the CRD in the cluster refuses the older ClusterPolicy.
+  returned: success
+  type: bool
+  sample: true
 restored:
   description: Objects of the release that were restored.
   returned: success

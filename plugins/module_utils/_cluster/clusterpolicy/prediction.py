@@ -67,12 +67,12 @@ def predict(cluster: Cluster, request: Request) -> tuple[Json, list[str]]:
 
 def explained(cluster: Cluster, error: GpuOpsError) -> GpuOpsError:
     """Return the API server's refusal of an apply in the user's terms, with suggestions from the CRD's schema."""
-    spec_schema = _spec_schema(cluster) if error.reason in ("Invalid", "ServerError") else None
-    return refusals.explain(error, spec_schema)
+    known = spec_schema(cluster) if error.reason in ("Invalid", "ServerError") else None
+    return refusals.explain(error, known)
 
 
-def _spec_schema(cluster: Cluster) -> Json | None:
-    """Return the CRD's schema of the spec, for suggestions; None if the user may not read it."""
+def spec_schema(cluster: Cluster) -> Json | None:
+    """Return the CRD's schema of the spec, or None if there is none or the user may not read it."""
     try:
         crd = cluster.get(CRD) or {}
     except GpuOpsError:

@@ -77,6 +77,27 @@ def _fits(value: t.Any, schema: Json) -> bool:
     return is_right and ("enum" not in schema or value in schema["enum"])
 
 
+def refused_nulls(value: t.Any, schema: Json, path: str) -> list[str]:
+    """Return the fields that are null and that the API server refuses: those without a default do not accept null."""
+    return [
+        field
+        for field, known in nulls(value, schema, path)
+        if known.get("type") and "default" not in known and not known.get("nullable")
+    ]
+
+
+def nulls(value: t.Any, schema: Json, path: str) -> t.Iterator[tuple[str, Json]]:
+    """Yield the fields that are null, each with what the schema says about it."""
+    if value is None:
+        yield path, schema
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from nulls(item, schema.get("items") or {}, f"{path}[{number}]")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from nulls(item, _of_key(schema, key) or {}, f"{path}.{key}")
+
+
 def keys_of(field: str) -> list[str]:
     """Return the keys on the way to a field. A field inside a list stands for the whole list."""
     return field.partition("[")[0].split(".")

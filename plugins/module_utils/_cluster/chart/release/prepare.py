@@ -18,6 +18,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
     handover,
     ownership,
     permission,
+    prediction,
+    schema,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -58,10 +60,12 @@ def ensure(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     warning = permission.permit(disrupted, options["allow_disruption"], cluster.check_mode)
     adopts = options["supports_deploy_cr"] and policy is not None and handover.is_in_release(policy)
     steps = _take(cluster, options, policy, lock, deployed)
+    downgrade = steps.owner == "handed_over" or _is_older(options["app_version"], deployed)
     return {
         "changed": bool(steps.described()),
         "adopts": adopts,
-        "downgrade": steps.owner == "handed_over" or _is_older(options["app_version"], deployed),
+        "downgrade": downgrade,
+        "crds_first": not downgrade or _needs_own_crd(cluster, options),
         "restored": [dataclasses.asdict(item) for item in steps.restored],
         "disruption": disrupted.as_result(),
         "warnings": [warning] if warning else [],
@@ -134,6 +138,17 @@ def _settle_owner(
 
     handover.write(cluster, _policy_path(options), policy, patch_of, handover.HELM)
     return "handed_over"
+
+
+def _needs_own_crd(cluster: Cluster, options: t.Mapping[str, t.Any]) -> bool:
+    """Return whether the installed CRD refuses the chart's ClusterPolicy.
+
+    Charts v25.10 render ``migManager.config.name`` as null, for which only their own CRD has a default.
+    """
+    rendered: Json = (options["clusterpolicy"] or {}).get("spec") or {}
+    if not any(schema.nulls(rendered, {}, "spec")):
+        return False
+    return bool(schema.refused_nulls(rendered, prediction.spec_schema(cluster) or {}, "spec"))
 
 
 def _is_older(app_version: str | None, deployed: record.Content | None) -> bool:

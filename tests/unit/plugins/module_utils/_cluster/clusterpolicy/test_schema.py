@@ -115,3 +115,17 @@ def test_fields_can_be_set_aside_and_put_back() -> None:
 )
 def test_defaults_are_filled_in(value: t.Any, filled: t.Any) -> None:
     assert schema.with_defaults(value, SPEC) == filled
+
+
+def test_a_null_needs_a_default_or_a_field_that_accepts_it() -> None:
+    text = {"type": "string"}
+    fields = {
+        "plain": text,
+        "filled": {**text, "default": "x"},
+        "nullable": {**text, "nullable": True},
+        "list": {"type": "array", "items": {"type": "object", "properties": {"name": text}}},
+    }
+    known = {"type": "object", "properties": fields}
+    value = {"plain": None, "filled": None, "nullable": None, "other": None, "list": [{"name": "a"}, {"name": None}]}
+    assert schema.refused_nulls(value, known, "spec") == ["spec.plain", "spec.list[1].name"]
+    assert schema.refused_nulls({"plain": "a"}, known, "spec") == schema.refused_nulls(value, {}, "spec") == []

@@ -100,6 +100,7 @@ def test_a_bare_cluster_needs_no_preparation() -> None:
         "changed": False,
         "adopts": False,
         "downgrade": False,
+        "crds_first": True,
         "restored": [],
         "disruption": HARMLESS,
         "warnings": [],
@@ -209,6 +210,27 @@ def test_a_policy_that_cannot_be_read_ends_the_run_before_any_change(release: di
 def test_an_older_chart_is_a_downgrade(release: dict[str, t.Any], version: str | None, expected: bool) -> None:
     release["deployed"] = DEPLOYED
     assert prepare.ensure(FakeCluster(), options(app_version=version))["downgrade"] is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "first"), [({"type": "string"}, True), ({"type": "string", "default": "default-mig-parted-config"}, False)]
+)
+def test_an_older_crd_comes_first_if_the_newer_one_refuses_the_older_policy(
+    release: dict[str, t.Any], name: dict[str, str], first: bool
+) -> None:
+    """NVIDIA's chart v25.10.1 renders this field as null, and its default has left the CRD with v26.3."""
+    release["deployed"] = DEPLOYED
+    config = {"type": "object", "properties": {"name": name, "default": {"type": "string"}}}
+    manager = {"type": "object", "properties": {"config": config}}
+    spec = {"type": "object", "properties": {"migManager": manager}}
+    versions = [{"schema": {"openAPIV3Schema": {"properties": {"spec": spec}}}}]
+    cluster = FakeCluster()
+    cluster.get = lambda path: {"spec": {"versions": versions}} if "customresource" in path else None  # type: ignore[method-assign]
+    rendered = {"spec": {"migManager": {"config": {"name": None, "default": "all-disabled"}}}}
+    result = prepare.ensure(cluster, options(app_version="v25.10.1", clusterpolicy=rendered))
+    assert (result["downgrade"], result["crds_first"]) == (True, first)
+    named = {"spec": {"migManager": {"config": {"name": "x", "default": "all-disabled"}}}}
+    assert not prepare.ensure(cluster, options(app_version="v25.10.1", clusterpolicy=named))["crds_first"]
 
 
 @pytest.mark.parametrize(("supports", "left"), [(True, ("ClusterPolicy",)), (False, ())])
