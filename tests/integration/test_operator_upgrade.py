@@ -110,6 +110,7 @@ def test_up_and_back_with_the_drivers_held(lab: Lab, ansible: Playbook, wanted: 
     succeeded(ansible.run(UPGRADE, operator_upgrade_state="restored", **wanted))
     assert operator_image(lab).endswith(OLD) and managers(lab) == {"helm"} and not knows_kubelet_root(lab)
     assert policy(lab)["spec"] == spec and (drivers(lab), uids(lab)) == running and held(lab) == []
+    assert not lab.kubectl("get", "nodes", "--selector=nvidia.com/gpu-driver-upgrade-state=upgrade-required", "-oname")
     assert kept(wanted)[1]["closed"] == "restored"
     once_more = succeeded(ansible.run(UPGRADE, operator_upgrade_state="restored", **wanted))
     assert once_more.changed == 0, once_more.output

@@ -116,7 +116,9 @@ def keep(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
         else:
             plan = plan_release(listed, outdated, options["everything"])
             _permit(cluster, options, [name for name in plan.release if name in outdated])
-            _patch(fleet, plan.release, marks.let_go_patch)
+            current = [name for name in plan.release if name not in outdated]
+            _patch(fleet, current, marks.free_patch)
+            _patch(fleet, [name for name in plan.release if name in outdated], marks.let_go_patch)
     return plan.as_result()
 
 

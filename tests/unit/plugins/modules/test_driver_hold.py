@@ -84,6 +84,16 @@ def test_a_node_with_an_old_driver_pod_is_let_go_only_if_asked(api: FakeApi, hol
     assert hold(state="absent", everything=True).result["released"] == ["gpu-0000"] and kept(api) == []
 
 
+def test_an_upgrade_that_a_way_back_has_made_needless_does_not_begin(api: FakeApi, hold: t.Callable) -> None:
+    """NVIDIA's operator would evict the GPU pods of such a node: it does not look at the driver again."""
+    hold()
+    for number in range(2):
+        labels(api, number)[STATE] = "upgrade-required"
+    render_anew(api, "gpu-0001")
+    assert hold(state="absent", everything=True, allow_disruption=True).result["released"] == BOTH
+    assert STATE not in labels(api) and labels(api, 1)[STATE] == "upgrade-required" and kept(api) == []
+
+
 def test_gpu_pods_on_a_node_that_is_let_go_need_permission(api: FakeApi, hold: t.Callable) -> None:
     hold()
     render_anew(api, "gpu-0000")

@@ -201,6 +201,19 @@ def let_go_patch(node: Json) -> Json | None:
     return _patch(node, {UPGRADE_SKIP: None} if skips_upgrades(node) else {}, None)
 
 
+def free_patch(node: Json) -> Json | None:
+    """Return the patch that lets a node go whose driver pod is current: our note and label go, and a due upgrade.
+
+    The operator never compares the driver of a node again that is to be upgraded. Without the label, it would evict GPU
+    pods for nothing (``ProcessUpgradeRequiredNodes`` in NVIDIA/k8s-operator-libs). For a node without a state, it
+    compares, and writes the right one.
+    """
+    patch = let_go_patch(node)
+    if patch is not None and upgrade_state(node) == UPGRADE_REQUIRED:
+        patch["metadata"]["labels"][UPGRADE_STATE] = None
+    return patch
+
+
 def paused_operands(node: Json) -> dict[str, str]:
     """Return the deploy labels that a driver upgrade has left paused, each with the value that it had before."""
     if upgrade_state(node) not in UPGRADE_ENDED:

@@ -183,6 +183,14 @@ def test_letting_go_removes_what_is_ours_only() -> None:
     assert marks.let_go_patch(node(skip=True)) is None
 
 
+def test_a_node_with_a_current_driver_is_let_go_without_an_upgrade_that_is_due() -> None:
+    held = "held 2026-01-01T00:00:00Z"
+    due = node("upgrade-required", note=held)
+    assert parts(marks.free_patch(due)) == ({SKIP: None, STATE: None}, None, "")
+    assert parts(marks.free_patch(node("upgrade-done", note=held))) == ({SKIP: None}, None, "")
+    assert marks.free_patch(node("upgrade-required", skip=True)) is None, "that is a user's"
+
+
 def test_operands_that_stayed_paused_get_their_value_back() -> None:
     key, plugin = "nvidia.com/gpu.deploy.dcgm", "nvidia.com/gpu.deploy.device-plugin"
     paused = node("upgrade-done")
