@@ -57,6 +57,13 @@ def test_an_answer_that_cannot_be_used_ends_the_run_at_once(
     assert "PLAY [Check the cluster]" not in output
 
 
+@pytest.mark.parametrize("version", ["", None])
+def test_a_chart_without_a_version_is_not_the_newest_one(tmp_path: Path, version: str | None) -> None:
+    """AWX gives a job an empty answer as a variable that hides the inventory's."""
+    status, output = run(tmp_path, SITE, operator_chart_version=version)
+    assert status != 0 and "operator_chart_version is empty" in output
+
+
 def test_empty_answers_that_mean_nothing_do_no_harm(tmp_path: Path) -> None:
     status, output = run(
         tmp_path, SITE, verify_junit_path=None, gpuops_context=None, gpuops_kubeconfig="", gpuops_control_host=None
