@@ -18,6 +18,10 @@ options:
     description: Whether a limit (C(--limit)) that leaves out the host is refused.
     type: bool
     default: true
+  or_hosts_of:
+    description: A group. A limit that leaves out the host is right if it has a host of this group.
+    type: str
+    default: ""
 """
 
 EXAMPLES = r"""
@@ -55,16 +59,18 @@ class LookupModule(LookupBase):
                 f"gpuops_control_host is {host}, and the inventory of this run has no such host. Correct the name, or "
                 "add the host. In AWX, do not slice a job that acts on a cluster."
             )
-        if kwargs.get("limited", True) and limit and not _is_within(host, limit, groups):
+        group = str(kwargs.get("or_hosts_of", ""))
+        if kwargs.get("limited", True) and limit and not _has_one({host, *groups.get(group, ())}, limit, groups):
+            others = f", and all hosts of {group}" if group else ""
             raise AnsibleLookupError(
-                f"The limit {limit} leaves out {host}, which talks to the cluster, so nothing would be done. "
-                f"Add it to the limit, or run without a limit."
+                f"The limit {limit} leaves out {host}, which talks to the cluster{others}, so nothing would be done. "
+                f"Correct the limit, or run without one."
             )
         return [host]
 
 
-def _is_within(host: str, limit: str, groups: t.Mapping[str, t.Sequence[str]]) -> bool:
-    """Return whether a limit has a host. A limit in a file (``@file``) is not read."""
+def _has_one(wanted: set[str], limit: str, groups: t.Mapping[str, t.Sequence[str]]) -> bool:
+    """Return whether a limit has one of the hosts. A limit in a file (``@file``) is not read."""
     if "@" in limit:
         return True
     inventory = InventoryManager(loader=t.cast(t.Any, None), parse=False)
@@ -73,4 +79,4 @@ def _is_within(host: str, limit: str, groups: t.Mapping[str, t.Sequence[str]]) -
         for name in hosts:
             inventory.add_host(name, group)
     inventory.reconcile_inventory()
-    return host in [found.name for found in inventory.get_hosts(pattern=limit)]
+    return not wanted.isdisjoint(found.name for found in inventory.get_hosts(pattern=limit))

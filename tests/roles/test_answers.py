@@ -15,8 +15,9 @@ import pytest
 
 from tests.support.ansible import ROOT, Playbook
 
-SITE = ROOT / "playbooks" / "site.yml"
-VERIFY = ROOT / "playbooks" / "verify.yml"
+PLAYBOOKS = ROOT / "playbooks"
+SITE = PLAYBOOKS / "site.yml"
+VERIFY = PLAYBOOKS / "verify.yml"
 
 
 def kubeconfig(path: Path, port: int) -> Path:
@@ -72,17 +73,25 @@ def test_empty_answers_that_mean_nothing_do_no_harm(tmp_path: Path) -> None:
     assert "port=9)" in output, "the kubeconfig of the environment was to be used"
 
 
+OUTSIDER = ("--inventory", "web-0,gpu-0,", "--limit", "web-0")
+NO_HOST = "meets no host of the group gpu_hosts"
+
+
 @pytest.mark.parametrize(
-    ("arguments", "answers", "said"),
+    ("playbook", "arguments", "answers", "said"),
     [
-        ((), {"gpuops_control_host": "bastion"}, "the inventory of this run has no such host"),
-        (("--inventory", "gpu-0,", "--limit", "gpu-0"), {}, "leaves out localhost, which talks to the cluster"),
+        (VERIFY, (), {"gpuops_control_host": "bastion"}, "the inventory of this run has no such host"),
+        (VERIFY, ("--inventory", "gpu-0,", "--limit", "gpu-0"), {}, "leaves out localhost, which talks to the cluster"),
+        (SITE, OUTSIDER, {}, "leaves out localhost, which talks to the cluster, and all hosts of gpu_hosts"),
+        (PLAYBOOKS / "uninstall.yml", OUTSIDER, {}, "leaves out localhost, which talks to the cluster, and all hosts"),
+        (PLAYBOOKS / "upgrade_kernel.yml", OUTSIDER, {}, "leaves out localhost, which talks to the cluster, and all"),
+        (PLAYBOOKS / "upgrade_kernel.yml", (), {"host_kernel_release": "latest"}, NO_HOST),
     ],
 )
 def test_a_run_that_addresses_nobody_is_not_green(
-    tmp_path: Path, arguments: tuple[str, ...], answers: dict[str, t.Any], said: str
+    tmp_path: Path, playbook: Path, arguments: tuple[str, ...], answers: dict[str, t.Any], said: str
 ) -> None:
-    status, output = run(tmp_path, VERIFY, *arguments, **answers)
+    status, output = run(tmp_path, playbook, *arguments, **answers)
     assert status != 0 and said in output
 
 
