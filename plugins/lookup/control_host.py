@@ -13,6 +13,7 @@ description:
   - Returns the variable C(gpuops_control_host), or V(localhost) if it is not set or empty.
   - A play whose host is not in the inventory, not in the job's slice or not within the limit is skipped, and the run
     ends as successful although nothing was done. This lookup ends such a run as failed before it begins.
+  - So does a slice of a job of AWX, since each slice would act on the whole cluster.
 options:
   limited:
     description: Whether a limit (C(--limit)) that leaves out the host is refused.
@@ -54,6 +55,7 @@ class LookupModule(LookupBase):
         known = variables or {}
         host, limit = str(known.get("gpuops_control_host") or "localhost"), str(known.get("ansible_limit") or "")
         groups: t.Mapping[str, t.Sequence[str]] = known.get("groups") or {}
+        _refuse_slices(known)
         if host != "localhost" and host not in groups.get("all", ()):
             raise AnsibleLookupError(
                 f"gpuops_control_host is {host}, and the inventory of this run has no such host. Correct the name, or "
@@ -67,6 +69,17 @@ class LookupModule(LookupBase):
                 f"Correct the limit, or run without one."
             )
         return [host]
+
+
+def _refuse_slices(known: t.Mapping[str, t.Any]) -> None:
+    """Refuse a slice of a job. AWX makes the slices jobs of a workflow that has the name of their template."""
+    template = known.get("awx_job_template_name")
+    if template and template == known.get("awx_workflow_job_name"):
+        raise AnsibleLookupError(
+            f"This job is a slice of {template}. Each slice would act on the whole cluster, and hosts would be changed "
+            "in as many batches at once. Set the template's number of slices to 1. If this is no slice, give the "
+            "workflow another name than the template's."
+        )
 
 
 def _has_one(wanted: set[str], limit: str, groups: t.Mapping[str, t.Sequence[str]]) -> bool:
