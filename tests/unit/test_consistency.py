@@ -11,6 +11,7 @@ import importlib
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import tomllib
 import typing as t
@@ -195,8 +196,8 @@ def test_what_people_leave_in_a_checkout_stays_out_of_the_archive(tmp_path: Path
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
     shutil.copy(ROOT / "galaxy.yml", tmp_path)
-    build = ["ansible-galaxy", "collection", "build", f"--output-path={tmp_path / 'build'}", tmp_path]
-    subprocess.run(build, check=True, capture_output=True)
+    build = [sys.executable, "-m", "ansible", "galaxy", "collection", "build", f"--output-path={tmp_path / 'build'}"]
+    subprocess.run([*build, tmp_path], check=True, capture_output=True)
     with tarfile.open(next((tmp_path / "build").glob("*.tar.gz"))) as archive:
         packed = {entry.name for entry in archive.getmembers() if entry.isfile()}
     assert packed == {*wanted, "MANIFEST.json", "FILES.json"} - {"galaxy.yml"}
