@@ -237,7 +237,7 @@ OPTIONS: dict[str, t.Any] = {
     "registry_password": {"type": "str", "no_log": True},
     "registry_ca_file": {"type": "path"},
     "chart_digest": {"type": "str"},
-    "chart_keyring": {"type": "path"},
+    "chart_keyring": {"type": "path", "no_log": False},
     "registry_plain_http": {"type": "bool", "default": False},
     **RENDER_OPTIONS,
 }
