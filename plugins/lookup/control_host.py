@@ -13,11 +13,16 @@ description:
   - Returns the variable C(gpuops_control_host), or V(localhost) if it is not set or empty.
   - A play whose host is not in the inventory, not in the job's slice or not within the limit is skipped, and the run
     ends as successful although nothing was done. This lookup ends such a run as failed before it begins.
+  - So does a slice of a job of AWX, since each slice would act on the whole cluster.
 options:
   limited:
     description: Whether a limit (C(--limit)) that leaves out the host is refused.
     type: bool
     default: true
+  or_hosts_of:
+    description: A group. A limit that leaves out the host is right if it has a host of this group.
+    type: str
+    default: ""
 """
 
 EXAMPLES = r"""
@@ -50,21 +55,35 @@ class LookupModule(LookupBase):
         known = variables or {}
         host, limit = str(known.get("gpuops_control_host") or "localhost"), str(known.get("ansible_limit") or "")
         groups: t.Mapping[str, t.Sequence[str]] = known.get("groups") or {}
+        _refuse_slices(known)
         if host != "localhost" and host not in groups.get("all", ()):
             raise AnsibleLookupError(
                 f"gpuops_control_host is {host}, and the inventory of this run has no such host. Correct the name, or "
                 "add the host. In AWX, do not slice a job that acts on a cluster."
             )
-        if kwargs.get("limited", True) and limit and not _is_within(host, limit, groups):
+        group = str(kwargs.get("or_hosts_of", ""))
+        if kwargs.get("limited", True) and limit and not _has_one({host, *groups.get(group, ())}, limit, groups):
+            others = f", and all hosts of {group}" if group else ""
             raise AnsibleLookupError(
-                f"The limit {limit} leaves out {host}, which talks to the cluster, so nothing would be done. "
-                f"Add it to the limit, or run without a limit."
+                f"The limit {limit} leaves out {host}, which talks to the cluster{others}, so nothing would be done. "
+                f"Correct the limit, or run without one."
             )
         return [host]
 
 
-def _is_within(host: str, limit: str, groups: t.Mapping[str, t.Sequence[str]]) -> bool:
-    """Return whether a limit has a host. A limit in a file (``@file``) is not read."""
+def _refuse_slices(known: t.Mapping[str, t.Any]) -> None:
+    """Refuse a slice of a job. AWX makes the slices jobs of a workflow that has the name of their template."""
+    template = known.get("awx_job_template_name")
+    if template and template == known.get("awx_workflow_job_name"):
+        raise AnsibleLookupError(
+            f"This job is a slice of {template}. Each slice would act on the whole cluster, and hosts would be changed "
+            "in as many batches at once. Set the template's number of slices to 1. If this is no slice, give the "
+            "workflow another name than the template's."
+        )
+
+
+def _has_one(wanted: set[str], limit: str, groups: t.Mapping[str, t.Sequence[str]]) -> bool:
+    """Return whether a limit has one of the hosts. A limit in a file (``@file``) is not read."""
     if "@" in limit:
         return True
     inventory = InventoryManager(loader=t.cast(t.Any, None), parse=False)
@@ -73,4 +92,4 @@ def _is_within(host: str, limit: str, groups: t.Mapping[str, t.Sequence[str]]) -
         for name in hosts:
             inventory.add_host(name, group)
     inventory.reconcile_inventory()
-    return host in [found.name for found in inventory.get_hosts(pattern=limit)]
+    return not wanted.isdisjoint(found.name for found in inventory.get_hosts(pattern=limit))

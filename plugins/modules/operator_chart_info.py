@@ -49,6 +49,13 @@ options:
         refused, whether it was fetched now or lay in O(dest).
       - Without it, the chart is whatever its source serves.
     type: str
+  chart_keyring:
+    description:
+      - File with the public keys of those who may sign the chart, as C(gpg --export) writes it. An archive is refused
+        unless its provenance file says that one of them signed it, whether it was fetched now or lay in O(dest).
+      - Not every publisher signs charts. O(chart_digest) needs no signature.
+    type: path
+    version_added: 0.1.0
   dest:
     description:
       - Folder to keep a remote chart in. It is created if it does not exist. If it already has an archive of exactly
@@ -230,6 +237,7 @@ OPTIONS: dict[str, t.Any] = {
     "registry_password": {"type": "str", "no_log": True},
     "registry_ca_file": {"type": "path"},
     "chart_digest": {"type": "str"},
+    "chart_keyring": {"type": "path", "no_log": False},
     "registry_plain_http": {"type": "bool", "default": False},
     **RENDER_OPTIONS,
 }

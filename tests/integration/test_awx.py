@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.awx import Awx, running_awx
+from tests.support.awx import Awx, RefusedError, check_answers, check_rule, check_survey, check_type, running_awx
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "awx"
@@ -87,6 +87,113 @@ def test_the_readme_sets_up_awx_and_a_second_run_changes_nothing(awx: Awx, fresh
     second = install(awx, fresh)
     assert second.returncode == 0 and " changed=0 " in second.stdout, second.stdout + second.stderr
     assert awx.changes == done
+
+
+def question(**changed: t.Any) -> dict[str, t.Any]:
+    """Return a question that AWX takes, with changes. What is changed to None is left out."""
+    whole = {"question_name": "q", "variable": "v", "type": "text", "required": False, **changed}
+    return {name: value for name, value in whole.items() if value is not None}
+
+
+def survey(*questions: dict[str, t.Any]) -> dict[str, t.Any]:
+    return {"name": "", "description": "", "spec": list(questions)}
+
+
+def kind(env: dict[str, str] | None = None, field: dict[str, t.Any] | None = None, **more: t.Any) -> dict[str, t.Any]:
+    """Return a type of credentials that AWX takes, with changes."""
+    fields = [{"id": "kubeconfig", "label": "Kubeconfig", "type": "string"}, *([field] if field else [])]
+    variables = env or {"K8S_AUTH_KUBECONFIG": "{{ tower.filename }}"}
+    injectors = {"file": {"template": "{{ kubeconfig }}"}, "env": variables}
+    return {"inputs": {"fields": fields}, "injectors": injectors | more}
+
+
+TICK = {"id": "b", "label": "b", "type": "boolean"}
+CHOICES = {"type": "multiplechoice", "choices": ["false", "true"]}
+MUST = question(required=True, **CHOICES)
+DAILY = "DTSTART:20260101T030000Z RRULE:FREQ=DAILY;INTERVAL=1"
+# What AWX 24.6.1 answered to each with the status 400 or 404, when its own server was asked.
+REFUSED: list[tuple[str, str, t.Any]] = [
+    ("survey", "'spec' doesn't contain any items.", survey()),
+    ("survey", "Field 'name' is missing from survey spec.", {"description": "", "spec": [question()]}),
+    ("survey", "'required' missing from survey question 0", survey(question(required=None))),
+    ("survey", "'required' in survey question 0 expected to be boolean.", survey(question(required="true"))),
+    ("survey", "'variable' 'v' duplicated in survey question 1.", survey(question(), question())),
+    ("survey", "'bool' in survey question 0 is not one of", survey(question(type="bool"))),
+    ("survey", "Default value 1 in survey question 0 expected to be string.", survey(question(default=1))),
+    ("survey", "The min limit in survey question 0 expected to be integer.", survey(question(min="1"))),
+    ("survey", "of type multiplechoice must specify choices.", survey(question(type="multiplechoice"))),
+    ("survey", "can only have one default value.", survey(question(default="false\ntrue", **CHOICES))),
+    ("survey", "Default choice must be answered from the choices listed.", survey(question(default="no", **CHOICES))),
+    ("answers", "'v' value missing", {}),
+    ("answers", "Value no for 'v' expected to be one of ['false', 'true'].", {"v": "no"}),
+    ("answers", "Value False for 'v' expected to be one of ['false', 'true'].", {"v": False}),
+    ("answers", "Variables w are not allowed on launch.", {"v": "true", "w": "x"}),
+    ("rule", "Valid DTSTART required in rrule.", "RRULE:FREQ=DAILY;INTERVAL=1"),
+    ("rule", "DTSTART cannot be a naive datetime.", DAILY.replace("Z ", " ")),
+    ("rule", "Multiple DTSTART is not supported.", f"DTSTART:20260101T030000Z {DAILY}"),
+    ("rule", "One or more rule required in rrule.", "DTSTART:20260101T030000Z"),
+    ("rule", "EXDATE not allowed in rrule.", f"{DAILY} EXDATE:20260102T030000Z"),
+    ("rule", "INTERVAL required in rrule", DAILY.replace(";INTERVAL=1", "")),
+    ("rule", "SECONDLY is not supported", DAILY.replace("DAILY", "SECONDLY")),
+    ("rule", "BYDAY with numeric prefix not supported", f"{DAILY.replace('DAILY', 'MONTHLY')};BYDAY=1MO"),
+    ("rule", "may not contain both COUNT and UNTIL", f"{DAILY};COUNT=2;UNTIL=20270101T000000Z"),
+    ("rule", "COUNT > 999 is unsupported", f"{DAILY};COUNT=1000"),
+    ("type", "Environment variable ANSIBLE_CONFIG may affect", kind({"ANSIBLE_CONFIG": "x"})),
+    ("type", "Environment variable PATH is not allowed", kind({"PATH": "x"})),
+    ("type", "TOKEN uses an undefined field ('token' is undefined)", kind({"TOKEN": "{{ token }}"})),
+    ("type", "Additional properties are not allowed ('files' was unexpected)", kind(files={})),
+    ("type", "field IDs must be unique (kubeconfig)", kind(field={"id": "kubeconfig", "label": "k"})),
+    ("type", "'label' is a required property", kind(field={"id": "other"})),
+    ("type", '"tower" is a reserved field name', kind(field={"id": "tower", "label": "t"})),
+    ("type", "secret not allowed for boolean", kind(field={**TICK, "secret": True})),
+    ("type", "a-b is an invalid variable name", kind(field={"id": "a-b", "label": "b"})),
+]
+CHECKS: dict[str, t.Callable[[t.Any], None]] = {
+    "survey": check_survey,
+    "rule": check_rule,
+    "answers": lambda answers: check_answers([MUST], answers),
+    "type": lambda both: check_type(both["inputs"], both["injectors"]),
+}
+
+
+@pytest.mark.parametrize(("what", "said", "data"), REFUSED, ids=[said for dummy, said, dummy in REFUSED])
+def test_what_awx_refuses_is_refused(what: str, said: str, data: t.Any) -> None:
+    with pytest.raises(RefusedError):
+        CHECKS[what](data)
+
+
+def test_what_these_refusals_change_is_taken_without_the_change() -> None:
+    check_survey(survey(question(default=""), question(variable="w", default="true", min=1, **CHOICES)))
+    check_rule(DAILY)
+    check_answers([MUST], {"v": "true"})
+    check_type(**kind())
+
+
+def test_awx_hides_nothing_of_the_inventory_behind_answers_that_nobody_gave() -> None:
+    """AWX gives a job the default of each question that nobody answered, even an empty one, as a variable of its own.
+
+    SurveyJobTemplateMixin._update_unified_job_kwargs in awx/main/models/mixins.py.
+    """
+    inventory = yaml.safe_load((EXAMPLE / "project" / "group_vars" / "all.yml").read_text())
+    questions = [each for item in (*TEMPLATES, DATA["awx_workflow"]) for each in item.get("survey", [])]
+    assert "operator_chart_version" in inventory.keys() & {each["variable"] for each in questions}
+    assert [each for each in questions if "default" in each and each["variable"] in inventory] == []
+    assert [each for each in questions if each.get("default") == ""] == []
+
+
+def test_an_answer_that_must_be_given_has_at_least_one_character() -> None:
+    """AWX takes an empty text as an answer, unless the question has a minimum."""
+    asked = [each for item in TEMPLATES for each in item.get("survey", []) if each["required"]]
+    assert {each["variable"]: each.get("min") for each in asked if each["type"] != "multiplechoice"} == dict.fromkeys(
+        ("explain_text", "report_path", "driver_container_version", "operator_chart_version", "host_kernel_release"), 1
+    )
+
+
+def test_awx_installs_the_collections_of_the_project(awx: Awx) -> None:
+    """It does so only for an organization with a credential for Galaxy: RunProjectUpdate in awx/main/tasks/jobs.py."""
+    (organization,) = awx.objects["organizations"].values()
+    held = awx.links[organization["id"], "galaxy_credentials"]
+    assert [awx.objects["credentials"][number]["name"] for number in held] == ["Ansible Galaxy"]
 
 
 def test_the_workflow_waits_for_an_approval_between_the_check_and_the_deployment(awx: Awx) -> None:

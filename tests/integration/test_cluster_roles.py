@@ -246,8 +246,11 @@ def test_verifying(own_lab: Lab) -> None:
     check(user)
 
 
-def test_reading(own_lab: Lab) -> None:
+def test_reading(own_lab: Lab, tmp_path: Path) -> None:
     user = User(own_lab, "diagnose")
+    for playbook in ("diagnose", "report"):
+        run = user.playbook.run(PLAYBOOKS / f"{playbook}.yml", report_path=str(tmp_path / "page.html"))
+        assert run.status == 0, run.output
     for module, options in (
         ("gpu_stack_info", {"allocated": True}),
         ("clusterpolicy_info", {"wait": False}),

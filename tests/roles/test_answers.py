@@ -15,8 +15,9 @@ import pytest
 
 from tests.support.ansible import ROOT, Playbook
 
-SITE = ROOT / "playbooks" / "site.yml"
-VERIFY = ROOT / "playbooks" / "verify.yml"
+PLAYBOOKS = ROOT / "playbooks"
+SITE = PLAYBOOKS / "site.yml"
+VERIFY = PLAYBOOKS / "verify.yml"
 
 
 def kubeconfig(path: Path, port: int) -> Path:
@@ -57,6 +58,13 @@ def test_an_answer_that_cannot_be_used_ends_the_run_at_once(
     assert "PLAY [Check the cluster]" not in output
 
 
+@pytest.mark.parametrize("version", ["", None])
+def test_a_chart_without_a_version_is_not_the_newest_one(tmp_path: Path, version: str | None) -> None:
+    """AWX gives a job an empty answer as a variable that hides the inventory's."""
+    status, output = run(tmp_path, SITE, operator_chart_version=version)
+    assert status != 0 and "operator_chart_version is empty" in output
+
+
 def test_empty_answers_that_mean_nothing_do_no_harm(tmp_path: Path) -> None:
     status, output = run(
         tmp_path, SITE, verify_junit_path=None, gpuops_context=None, gpuops_kubeconfig="", gpuops_control_host=None
@@ -65,17 +73,25 @@ def test_empty_answers_that_mean_nothing_do_no_harm(tmp_path: Path) -> None:
     assert "port=9)" in output, "the kubeconfig of the environment was to be used"
 
 
+OUTSIDER = ("--inventory", "web-0,gpu-0,", "--limit", "web-0")
+NO_HOST = "meets no host of the group gpu_hosts"
+
+
 @pytest.mark.parametrize(
-    ("arguments", "answers", "said"),
+    ("playbook", "arguments", "answers", "said"),
     [
-        ((), {"gpuops_control_host": "bastion"}, "the inventory of this run has no such host"),
-        (("--inventory", "gpu-0,", "--limit", "gpu-0"), {}, "leaves out localhost, which talks to the cluster"),
+        (VERIFY, (), {"gpuops_control_host": "bastion"}, "the inventory of this run has no such host"),
+        (VERIFY, ("--inventory", "gpu-0,", "--limit", "gpu-0"), {}, "leaves out localhost, which talks to the cluster"),
+        (SITE, OUTSIDER, {}, "leaves out localhost, which talks to the cluster, and all hosts of gpu_hosts"),
+        (PLAYBOOKS / "uninstall.yml", OUTSIDER, {}, "leaves out localhost, which talks to the cluster, and all hosts"),
+        (PLAYBOOKS / "upgrade_kernel.yml", OUTSIDER, {}, "leaves out localhost, which talks to the cluster, and all"),
+        (PLAYBOOKS / "upgrade_kernel.yml", (), {"host_kernel_release": "latest"}, NO_HOST),
     ],
 )
 def test_a_run_that_addresses_nobody_is_not_green(
-    tmp_path: Path, arguments: tuple[str, ...], answers: dict[str, t.Any], said: str
+    tmp_path: Path, playbook: Path, arguments: tuple[str, ...], answers: dict[str, t.Any], said: str
 ) -> None:
-    status, output = run(tmp_path, VERIFY, *arguments, **answers)
+    status, output = run(tmp_path, playbook, *arguments, **answers)
     assert status != 0 and said in output
 
 

@@ -4,9 +4,9 @@
 
 """The part of AWX's API that its collection needs to set up jobs, on loopback.
 
-It refuses what AWX refuses. The fields are those of awx/api/serializers.py, and the rules for surveys, schedules and
-types of credentials those of awx/api/views/__init__.py and awx/main/fields.py, at
-https://github.com/ansible/awx/tree/e21dd0a0933fd544d1fe2513c54fe41203775eb5 (AWX 24.6.1 and later).
+It refuses what AWX 24.6.1 refuses. The fields are those of awx/api/serializers.py, and the endpoints those of
+awx/api/urls. Each rule names its place in https://github.com/ansible/awx/tree/24.6.1. The rules were compared with the
+answers of AWX 24.6.1 itself, as ``REFUSED`` in tests/integration/test_awx.py has them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import typing as t
 from urllib.parse import parse_qsl, urlsplit
 
 import jinja2
+
+from tests.support.ansible import ROOT
 
 Json = dict[str, t.Any]
 
@@ -57,9 +59,29 @@ REFERENCES = {
     "workflow_job_template": "workflow_job_templates",
     "unified_job_template": "unified_job_templates",
 }
-UNIFIED = ("job_templates", "workflow_job_templates", "projects", "inventory_sources", "approvals")
+APPROVALS = "workflow_approval_templates"
+UNIFIED = ("job_templates", "workflow_job_templates", "projects", "inventory_sources", APPROVALS)
+LINKS = {
+    "organizations": {"galaxy_credentials": "credentials"},
+    "job_templates": {"credentials": "credentials"},
+    "workflow_job_template_nodes": {
+        "credentials": "credentials",
+        **dict.fromkeys(("success_nodes", "failure_nodes", "always_nodes"), "workflow_job_template_nodes"),
+    },
+}
+"""What objects can be linked to at each endpoint. An approval has no links: its node has."""
+WITH_SURVEY = ("job_templates", "workflow_job_templates")
+GALAXY = "Ansible Galaxy"
+"""The credential that each AWX has from the beginning (awx/main/management/commands/create_preload_data.py)."""
 ANSWERS = {"text": str, "textarea": str, "password": str, "multiplechoice": str, "integer": int, "float": float}
-FORBIDDEN = {"PATH", "PYTHONPATH", "VIRTUAL_ENV", "AWX_HOST", "JOB_ID", "CACHE"}
+FORBIDDEN = {
+    *("VIRTUAL_ENV", "PATH", "PYTHONPATH", "JOB_ID", "INVENTORY_ID", "INVENTORY_SOURCE_ID", "INVENTORY_UPDATE_ID"),
+    *("AD_HOC_COMMAND_ID", "REST_API_URL", "REST_API_TOKEN", "MAX_EVENT_RES", "CALLBACK_QUEUE", "CALLBACK_CONNECTION"),
+    *("CACHE", "JOB_CALLBACK_DEBUG", "INVENTORY_HOSTVARS", "AWX_HOST", "PROJECT_REVISION", "SUPERVISOR_CONFIG_PATH"),
+}
+"""ENV_BLOCKLIST in awx/main/constants.py."""
+PLAYBOOKS = {path.name for path in (ROOT / "examples" / "awx" / "project").glob("*.yml")}
+"""What AWX finds in the project."""
 
 
 class RefusedError(Exception):
@@ -71,7 +93,9 @@ class Awx:
 
     def __init__(self) -> None:
         self.url = ""
-        self.objects: dict[str, dict[int, Json]] = {endpoint: {} for endpoint in (*FIELDS, "approvals")}
+        self.objects: dict[str, dict[int, Json]] = {endpoint: {} for endpoint in (*FIELDS, APPROVALS)}
+        galaxy = {"id": 9001, "name": GALAXY, "type": "credential", "url": "/api/v2/credentials/9001/", "inputs": {}}
+        self.objects["credentials"][9001] = galaxy
         self.secrets: dict[str, Json] = {}
         self.surveys: dict[int, Json] = {}
         self.links: dict[tuple[int, str], list[int]] = {}
@@ -92,8 +116,9 @@ class Awx:
         number = int(parts[1])
         if len(parts) == 2:
             return self.of(parts[0])[number]
-        if parts[2] == "survey_spec":
+        if parts[2] == "survey_spec" and parts[0] in WITH_SURVEY:
             return self.surveys.get(number, {})
+        assert_linked(parts)
         linked = self.links.get((number, parts[2]), [])
         return {"count": len(linked), "next": None, "results": [{"id": each} for each in linked]}
 
@@ -101,18 +126,18 @@ class Awx:
         if len(parts) == 1:
             return 201, self.create(parts[0], body)
         number, what = int(parts[1]), parts[2]
-        if what == "survey_spec":
+        if what == "survey_spec" and parts[0] in WITH_SURVEY:
             check_survey(body)
             self.surveys[number] = body
             return 200, {}
         if what == "create_approval_template":
-            made = self.create("approvals", body)
+            made = self.create(APPROVALS, body)
             node = self.objects["workflow_job_template_nodes"][number]
             node["unified_job_template"] = made["id"]
             node["related"]["unified_job_template"] = made["url"]
             return 201, made
-        known = self.objects["credentials" if what == "credentials" else "workflow_job_template_nodes"]
-        if body["id"] not in known:
+        assert_linked(parts)
+        if body["id"] not in self.objects[LINKS[parts[0]][what]]:
             raise RefusedError(f"There is no {what} {body['id']}.")
         linked = self.links.setdefault((number, what), [])
         linked.remove(body["id"]) if body.get("disassociate") else linked.append(body["id"])
@@ -120,9 +145,10 @@ class Awx:
 
     def create(self, endpoint: str, body: Json) -> Json:
         self.check(endpoint, body)
-        number = sum(map(len, self.objects.values())) + 1
+        number = sum(map(len, self.objects.values()))
         url = f"/api/v2/{endpoint}/{number}/"
-        related = {what: f"{url}{what}/" for what in ("survey_spec", "credentials", "success_nodes")}
+        links = [*LINKS.get(endpoint, ()), *(["survey_spec"] if endpoint in WITH_SURVEY else [])]
+        related = {what: f"{url}{what}/" for what in links}
         item = {**body, "id": number, "url": url, "type": endpoint.removesuffix("s"), "related": related}
         if endpoint == "projects":  # As if it had been fetched already.
             item |= {"status": "successful", "scm_revision": "5be2788", "summary_fields": {}}
@@ -143,8 +169,16 @@ class Awx:
                 raise RefusedError(f"{field}: there is no object {body[field]!r}.")
         if endpoint == "schedules":
             check_rule(body["rrule"])
+            template = body["unified_job_template"]
+            asked = self.surveys.get(template, {}).get("spec", []) if self._has_survey(template) else []
+            check_answers(asked, body.get("extra_data", {}))
         if endpoint == "credential_types":
             check_type(body["inputs"], body["injectors"])
+        if endpoint == "job_templates" and body["playbook"] not in PLAYBOOKS:
+            raise RefusedError("Playbook not found for project.")
+
+    def _has_survey(self, template: int) -> bool:
+        return bool(self.of("unified_job_templates")[template].get("survey_enabled"))
 
     def sealed(self, item: Json) -> Json:
         """Return an object, and show no more of its secrets than AWX does."""
@@ -163,8 +197,13 @@ def _fits(item: Json, query: dict[str, str]) -> bool:
     return all(str(item.get(key)) == value for key, value in wanted.items() if key in item or key != "organization")
 
 
+def assert_linked(parts: list[str]) -> None:
+    """Answer 404 for what objects of this kind cannot be linked to, as a KeyError."""
+    LINKS[parts[0]][parts[2]]
+
+
 def check_survey(spec: Json) -> None:
-    """Refuse a survey as the view JobTemplateSurveySpec does."""
+    """Refuse a survey as JobTemplateSurveySpec._validate_spec_data in awx/api/views/__init__.py does."""
     if not (isinstance(spec.get("name"), str) and isinstance(spec.get("description"), str) and spec.get("spec")):
         raise RefusedError("A survey has a name, a description and questions.")
     asked: set[str] = set()
@@ -178,43 +217,98 @@ def check_survey(spec: Json) -> None:
         default = question.get("default", "")
         if default != "" and not isinstance(default, ANSWERS[question["type"]]):
             raise RefusedError(f"The default of {question} has another type.")
-        if question["type"] == "multiplechoice" and default not in question["choices"]:
-            raise RefusedError(f"The default of {question} is no choice.")
+        if any(question.get(limit) is not None and not isinstance(question[limit], int) for limit in ("min", "max")):
+            raise RefusedError(f"A limit of {question} is no integer.")
+        if question["type"] in ("multiplechoice", "multiselect"):
+            check_choices(question)
+
+
+def check_choices(question: Json) -> None:
+    """Refuse choices as the same view does: they are there, and the default is one of them, and only one."""
+    if "choices" not in question:
+        raise RefusedError(f"{question} has no choices.")
+    default = question.get("default", [])
+    chosen = default.splitlines() if isinstance(default, str) else default
+    if len(chosen) > 1 and question["type"] == "multiplechoice":
+        raise RefusedError(f"{question} has more than one default.")
+    if any(each not in question["choices"] for each in chosen):
+        raise RefusedError(f"The default of {question} is no choice.")
+
+
+def check_answers(questions: list[Json], answers: Json) -> None:
+    """Refuse answers of a schedule as SurveyJobTemplateMixin in awx/main/models/mixins.py does.
+
+    A question that must be answered has no answer without one, even if it has a default.
+    """
+    variables = [question["variable"] for question in questions]
+    if unknown := sorted(answers.keys() - set(variables)):
+        raise RefusedError(f"Variables {', '.join(unknown)} are not allowed on launch.")
+    for question in questions:
+        if question["variable"] not in answers:
+            if question["required"]:
+                raise RefusedError(f"{question['variable']!r} value missing")
+            continue
+        answer = answers[question["variable"]]
+        if not isinstance(answer, ANSWERS[question["type"]]):
+            raise RefusedError(f"The answer {answer!r} to {question['variable']} has another type.")
+        if question["type"] == "multiplechoice" and answer not in question["choices"]:
+            raise RefusedError(f"The answer {answer!r} to {question['variable']} is no choice.")
+        if isinstance(answer, str) and len(answer) < (question.get("min") or 0):
+            raise RefusedError(f"The answer {answer!r} to {question['variable']} is too short.")
 
 
 def check_rule(rule: str) -> None:
-    """Refuse a rule of a schedule as the serializer of schedules does."""
+    """Refuse a rule of a schedule as SchedulePreviewSerializer.validate_rrule in awx/api/serializers.py does."""
     begins = re.findall(r"DTSTART(?:;[^:]+)?:[0-9]+T[0-9]+Z?", rule)
-    if len(begins) != 1 or re.search(r"DTSTART:[0-9]+T[0-9]+ ", rule) or "RRULE:" not in rule or "INTERVAL" not in rule:
-        raise RefusedError(f"{rule} is not a rule with one DTSTART with a zone, and an INTERVAL.")
+    if len(begins) != 1 or re.search(r"DTSTART:[0-9]+T[0-9]+ ", rule):
+        raise RefusedError(f"{rule} has not one DTSTART with a zone.")
+    if "rrule:" not in rule.lower() or re.search(r"(?i)(exdate|rdate):", rule):
+        raise RefusedError(f"{rule} has no RRULE, or has EXDATE or RDATE.")
+    for each in re.findall(r"RULE:[^\s]*", rule):
+        counts_days = re.search(r"BYDAY[:=][0-9]+[a-zA-Z]{2}", each)
+        if "interval" not in each.lower() or "secondly" in each.lower() or counts_days:
+            raise RefusedError(f"{each} has no INTERVAL, repeats every second, or counts days.")
+        if ("COUNT" in each and "UNTIL" in each) or int((re.findall(r"COUNT=([0-9]+)", each) or ["0"])[0]) > 999:
+            raise RefusedError(f"{each} ends in a way that AWX does not know.")
+
+
+INPUT = {
+    *("type", "format", "choices", "id", "label", "help_text"),
+    *("multiline", "secret", "ask_at_runtime", "default"),
+}
+"""What a field of a type of credentials may have."""
 
 
 def check_type(inputs: Json, injectors: Json) -> None:
-    """Refuse a type of credentials as CredentialTypeInputField and CredentialTypeInjectorField do."""
-    fields = {field["id"]: field for field in inputs["fields"]}
-    allowed = {
-        "type",
-        "format",
-        "choices",
-        "id",
-        "label",
-        "help_text",
-        "multiline",
-        "secret",
-        "ask_at_runtime",
-        "default",
-    }
-    if any(field.keys() - allowed or "label" not in field for field in fields.values()):
+    """Refuse a type as CredentialTypeInputField and CredentialTypeInjectorField in awx/main/fields.py do."""
+    if inputs.keys() - {"fields", "required"} or injectors.keys() - {"file", "env", "extra_vars"}:
+        raise RefusedError("The type has something else than fields, required fields and injectors.")
+    names = [field.get("id", "") for field in inputs["fields"]]
+    if len(names) > len(set(names)) or not all(re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", name) for name in names):
+        raise RefusedError("A field has no name of its own that is one for a variable.")
+    if "tower" in names or any(field.keys() - INPUT or "label" not in field for field in inputs["fields"]):
         raise RefusedError("A field of the inputs is not known.")
-    if injectors.keys() - {"file", "env", "extra_vars"}:
-        raise RefusedError("An injector is not known.")
+    for field in inputs["fields"]:
+        if field.get("type", "string") not in ("string", "boolean") or (
+            field.get("type") == "boolean" and field.keys() & {"choices", "multiline", "format", "secret"}
+        ):
+            raise RefusedError(f"{field} has what its type cannot have.")
+    check_injectors(names, injectors)
+
+
+def check_injectors(names: list[str], injectors: Json) -> None:
+    """Refuse variables that AWX reserves, and templates that use what is not there."""
+    if not all(re.fullmatch(r"template(\.[a-zA-Z_]\w*)?", name) for name in injectors.get("file", {})):
+        raise RefusedError("A file of the injectors has another name than template.")
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=True)
+    tower = {"filename": "x"} if "template" in injectors.get("file", {}) else {}
     for name, template in (injectors.get("env", {}) | injectors.get("file", {})).items():
         if name.startswith("ANSIBLE_") or name in FORBIDDEN:
             raise RefusedError(f"The variable {name} is not allowed.")
-        values = {**dict.fromkeys(fields, "x"), "tower": {"filename": "x"}}
-        if environment.from_string(template).render(values) != "x":
-            raise RefusedError(f"{name} injects something else.")
+        try:
+            environment.from_string(template).render({**dict.fromkeys(names, "x"), "tower": tower})
+        except jinja2.TemplateError as e:
+            raise RefusedError(f"{name} uses an undefined field ({e})") from None
 
 
 def _handler(awx: Awx) -> type[http.server.BaseHTTPRequestHandler]:

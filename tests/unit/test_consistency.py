@@ -9,7 +9,10 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import shutil
 import subprocess
+import sys
+import tarfile
 import tomllib
 import typing as t
 from pathlib import Path
@@ -183,6 +186,21 @@ def test_the_archive_holds_the_collection_and_nothing_else() -> None:
         "examples",
     }
     assert shipped == texts | {"galaxy.yml", "meta", "plugins", "roles", "playbooks", "changelogs"}
+
+
+def test_what_people_leave_in_a_checkout_stays_out_of_the_archive(tmp_path: Path) -> None:
+    left = ["kubeconfig", "prod.kubeconfig", "inventory.yml", "inventory/hosts", "reports/gpus.xml", ".vault_pass"]
+    left += ["tls.key", "ca.pem", "site.retry", "artifacts/1/stdout", ".env", "group.vault", "venv/pyvenv.cfg"]
+    wanted = ["galaxy.yml", "README.md", "meta/runtime.yml", "plugins/inventory/a.py", "examples/on_prem/inventory.yml"]
+    for name in (*left, *wanted):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    shutil.copy(ROOT / "galaxy.yml", tmp_path)
+    build = [sys.executable, "-m", "ansible", "galaxy", "collection", "build", f"--output-path={tmp_path / 'build'}"]
+    subprocess.run([*build, tmp_path], check=True, capture_output=True)
+    with tarfile.open(next((tmp_path / "build").glob("*.tar.gz"))) as archive:
+        packed = {entry.name for entry in archive.getmembers() if entry.isfile()}
+    assert packed == {*wanted, "MANIFEST.json", "FILES.json"} - {"galaxy.yml"}
 
 
 def test_modules_that_wait_with_progress_have_an_action_of_the_same_name() -> None:

@@ -186,13 +186,9 @@ def _words(taken: str) -> str:
 def _headline(totals: Totals) -> str:
     if not totals.nodes:
         return "No GPU node was found."
-    every = "Both" if totals.nodes == 2 else "All"
+    every = "Both" if totals.nodes == 2 else f"All {totals.nodes:,}"
     if totals.serving == totals.nodes:
-        return (
-            "The GPU node is in service."
-            if totals.nodes == 1
-            else f"{every} {totals.nodes:,} GPU nodes are in service."
-        )
+        return "The GPU node is in service." if totals.nodes == 1 else f"{every} GPU nodes are in service."
     return f"{totals.serving:,} of {totals.nodes:,} GPU nodes are in service."
 
 

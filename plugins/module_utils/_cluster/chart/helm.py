@@ -31,6 +31,9 @@ PLAIN_HTTP_HELM = "3.13"
 _ORIGIN = ".source"
 """Ending of the file beside a fetched archive that names where the archive comes from."""
 
+_PROVENANCE = ".prov"
+"""Ending of the file beside an archive with its signature, as helm names it."""
+
 RENDER_OPTIONS: dict[str, t.Any] = {
     "values": {"type": "dict", "default": {}},
     "release_name": {"type": "str", "default": "gpu-operator"},
@@ -105,6 +108,7 @@ class Source:
     ca_file: str | None = None
     plain_http: bool = False
     digest: str | None = None
+    keyring: str | None = None
 
     @property
     def is_local(self) -> bool:
@@ -164,11 +168,11 @@ class Helm:
         _check_source(source)
         if source.is_local:
             path = local_chart(os.path.expanduser(source.ref))
-            _check_digest(source, path)
+            self._check(source, path)
             return path, True
         kept = _kept_archive(source, dest)
         if kept:
-            _check_digest(source, kept)
+            self._check(source, kept)
             return kept, True
         try:
             return self._fetch_to(source, dest or self._module.tmpdir, dest is not None), dest is not None
@@ -183,15 +187,35 @@ class Helm:
         os.makedirs(folder, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._module.tmpdir) as scratch:
             archive = self._pull(source, scratch)
-            _check_digest(source, archive)
+            self._check(source, archive)
             target = os.path.join(folder, os.path.basename(archive))
             if is_kept:
                 # Without its origin, the archive of another source must not stay beside a new note.
                 _remove(target)
                 with open(target + _ORIGIN, "w", encoding="utf-8") as file:
                     file.write(source.origin + "\n")
+            if source.keyring:
+                self._module.atomic_move(archive + _PROVENANCE, target + _PROVENANCE)
             self._module.atomic_move(archive, target)
         return target
+
+    def _check(self, source: Source, path: str) -> None:
+        """Raise unless the archive has the digest and the signature that the user asks for."""
+        _check_digest(source, path)
+        if source.keyring is None:
+            return
+        if os.path.isdir(path):
+            message = (
+                f"chart_keyring needs an archive, and {path} is a folder. Give the path of the chart's .tgz archive."
+            )
+            raise GpuOpsError(message, reason="Invalid")
+        rc, dummy, err = self._module.run_command([self._binary, "verify", path, "--keyring", source.keyring])
+        if rc != 0:
+            raise GpuOpsError(
+                f"The chart {source} is not signed by a key in {source.keyring}: {_verdict(err)}. Its provenance file "
+                "belongs beside the archive, with .prov after its name. Without a signature, use chart_digest.",
+                reason="ChartNotFound",
+            )
 
     def _pull(self, source: Source, scratch: str) -> str:
         """Pull a remote chart into a temporary folder, and return the path of its archive."""
@@ -241,6 +265,12 @@ class Helm:
         for version in options["api_versions"]:
             arguments += ["--api-versions", version]
         return self._run([*arguments, "--values", "-"], path, json.dumps(options["values"]))
+
+
+def _verdict(err: str) -> str:
+    """Return why helm finds a chart unsigned, from what it wrote."""
+    said = [line.removeprefix("Error: ") for line in err.splitlines() if line.strip()]
+    return one_line(said[-1] if said else "helm does not say why")
 
 
 def _check_names(options: t.Mapping[str, t.Any]) -> None:
@@ -323,6 +353,8 @@ def _pull_flags(source: Source) -> list[str]:
         flags += ["--ca-file", source.ca_file]
     if source.plain_http:
         flags.append("--plain-http")
+    if source.keyring:
+        flags.append("--prov")
     return flags
 
 

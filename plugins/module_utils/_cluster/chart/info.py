@@ -62,6 +62,7 @@ def _source(options: t.Mapping[str, t.Any]) -> Source:
         ca_file=options["registry_ca_file"],
         plain_http=options["registry_plain_http"],
         digest=options["chart_digest"],
+        keyring=options["chart_keyring"],
     )
 
 

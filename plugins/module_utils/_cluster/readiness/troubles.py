@@ -245,7 +245,7 @@ def _message(terminated: Json) -> str:
 
 def _unscheduled(status: Json) -> str:
     for condition in status.get("conditions") or []:
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return _short(condition.get("message") or "")
     return ""
 

@@ -162,7 +162,7 @@ def runs_containers(node: Json, spec: Json) -> bool:
 def is_ready(node: Json) -> bool:
     """Return whether the kubelet reports the node as Ready."""
     conditions = (node.get("status") or {}).get("conditions") or []
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+    return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
 
 
 def is_cordoned(node: Json) -> bool:

@@ -60,3 +60,26 @@ def test_a_limit_without_the_host(name: str, limit: str) -> None:
     with pytest.raises(AnsibleLookupError, match=rf"leaves out {name or 'localhost'}, which talks to the cluster"):
         control_host(name, limit)
     assert control_host(name, limit, limited=False) == (name or "localhost")
+
+
+@pytest.mark.parametrize("limit", ["gpu_hosts", "gpu-1", "localhost", "all"])
+def test_a_limit_with_a_host_that_is_enough(limit: str) -> None:
+    assert control_host("", limit, or_hosts_of="gpu_hosts") == "localhost"
+
+
+@pytest.mark.parametrize(("limit", "groups"), [("bastion", GROUPS), ("gpu_hosts", {"all": ["a"], "gpu_hosts": []})])
+def test_a_limit_that_leaves_out_the_host_and_the_group(limit: str, groups: t.Any) -> None:
+    with pytest.raises(AnsibleLookupError, match=r"leaves out localhost, .* and all hosts of gpu_hosts, so nothing"):
+        control_host("", limit, groups, or_hosts_of="gpu_hosts")
+
+
+def test_a_slice_is_refused() -> None:
+    """AWX makes slices jobs of a workflow with the name of their template: create_unified_job in models/jobs.py."""
+    job = {"awx_job_template_name": "GPU deploy", "awx_workflow_job_name": "GPU deploy"}
+    with pytest.raises(AnsibleLookupError, match="This job is a slice of GPU deploy"):
+        LookupModule().run([], job, limited=False)
+
+
+@pytest.mark.parametrize("workflow", [{}, {"awx_workflow_job_name": "GPU check, approve, deploy, verify"}])
+def test_a_job_and_a_step_of_a_workflow_are_no_slices(workflow: dict[str, str]) -> None:
+    assert LookupModule().run([], {"awx_job_template_name": "GPU deploy", **workflow}) == ["localhost"]

@@ -12,12 +12,12 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.modules import gpu_facts
+from ansible_collections.gpuops.nvidia.plugins.modules import gpu_facts, host_evidence_info
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lab.nvml import H100, plant
-from tests.unit.fakes.api import ALL_PODS, EVENTS, PODS, FakeApi
+from tests.unit.fakes.api import ALL_PODS, DEPLOYMENTS, EVENTS, PODS, FakeApi
 from tests.unit.fakes.host import FakeHost, recorded
 from tests.unit.fakes.stack import NAMESPACE, pod, ready, workload
 
@@ -106,19 +106,28 @@ def in_trouble() -> dict[str, list[dict[str, t.Any]]]:
     waiting = {"name": "driver", "ready": False, "state": {"waiting": {"reason": "ErrImagePull", "message": "denied"}}}
     broken = pod(driver, phase="Pending", message="no", reason="x", containerStatuses=[waiting])
     event = {"type": "Warning", "reason": "Failed", "message": "no", "involvedObject": {"kind": "Pod"}, "count": 3}
+    event["metadata"] = {"name": "a", "namespace": NAMESPACE}
     event["involvedObject"] |= {"name": broken["metadata"]["name"], "namespace": NAMESPACE}
     stack.nodes[0]["metadata"]["annotations"] = {
         "gpuops.nvidia/maintenance.reboot": "2026-11-21T09:30:00Z awx c64b5a73"
     }
     stack.nodes[1]["spec"] = {"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}], "unschedulable": True}
     api = FakeApi(stack)
+    for item in api.lists[DEPLOYMENTS]:
+        item["metadata"]["namespace"] = NAMESPACE
+        item["spec"]["template"]["spec"] = {"containers": []}
     return {**api.lists, PODS: [broken], EVENTS: [event], ALL_PODS: [broken, workload("train", 0)]}
 
 
 OBJECTS = in_trouble()
 PLACES = [place for place in places(OBJECTS) if len(place) > 2]
 CALLS: dict[str, dict[str, t.Any]] = {
+    "diagnose": {},
+    "driver_hold": {"_ansible_check_mode": True},
+    "gpu_access": {"quotas": [], "priority_classes": [], "_ansible_check_mode": True},
     "gpu_stack_info": {"allocated": True},
+    "host_nodes_info": {"hosts": [{"name": "gpu-0000"}, {"name": "gpu-0009"}]},
+    "node_taints": {"taints": [{"key": "a", "nodes": ["gpu-0001"]}], "_ansible_check_mode": True},
     "clusterpolicy_info": {},
     "gpu_preflight_info": {"skip": ["permissions", "role_grants"]},
     "node_maintenance": {"nodes": ["gpu-0001"], "purpose": "test", "timeout": 1, "_ansible_check_mode": True},
@@ -144,12 +153,18 @@ COMMANDS = {
 }
 
 FILES = ("/etc/os-release", "/proc/cmdline", "/proc/modules", "/etc/containerd/config.toml", "/etc/default/grub")
+ON_HOST = {"gpu_facts": gpu_facts, "host_evidence_info": host_evidence_info}
 
 
+@pytest.mark.parametrize("module", ON_HOST)
 @given(data=st.data())
 @QUICK
 def test_a_hostile_host(
-    run_module: Run, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+    run_module: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+    module: str,
+    data: st.DataObject,
 ) -> None:
     folder: Path = tmp_path_factory.mktemp("host")
     plant(folder, H100)
@@ -160,14 +175,19 @@ def test_a_hostile_host(
             lines[number] = lines[number][: data.draw(st.integers(0, 60))] + data.draw(HOSTILE)
         commands[name] = "\n".join(lines)
     host = FakeHost(folder, **commands)
-    for path in (
-        "/etc/os-release",
-        "/proc/cmdline",
-        "/proc/modules",
-        "/etc/containerd/config.toml",
-        "/etc/default/grub",
-    ):
+    for path in FILES:
         if data.draw(st.booleans()):
             host.put(path, data.draw(HOSTILE).replace("\0", ""))
-    monkeypatch.setattr(gpu_facts, "Host", lambda timeout_s: host)
-    check(run_module("gpu_facts"), 300_000)
+    monkeypatch.setattr(ON_HOST[module], "Host", lambda timeout_s: host)
+    check(run_module(module), 300_000)
+
+
+@given(data=st.data())
+@QUICK
+def test_a_hostile_text_to_explain(run_module: Run, data: st.DataObject) -> None:
+    """Texts that people paste come from clusters and hosts, too."""
+    lines = recorded(COMMANDS["journalctl"]).splitlines()
+    known = ["NVRM: Xid (PCI:0000:3b:00): 79, pid=1, ", "Error: ImagePullBackOff ", *lines[:20]]
+    pasted = [data.draw(st.sampled_from(known)) + data.draw(HOSTILE) for dummy in range(data.draw(st.integers(1, 12)))]
+    text = "\n".join(pasted)
+    check(run_module("explain", text=text), 60_000 + 5 * len(text))

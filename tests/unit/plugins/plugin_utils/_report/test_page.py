@@ -23,7 +23,7 @@ def made(*rows: dict[str, t.Any], former: t.Any = None, **changes: t.Any) -> pag
     [
         ([], "No GPU node was found."),
         ([row("a", H100, part(8, 0))], "The GPU node is in service."),
-        ([row("a", H100, part(8, 0)), row("b", H100, part(8, 0))], "Both 2 GPU nodes are in service."),
+        ([row("a", H100, part(8, 0)), row("b", H100, part(8, 0))], "Both GPU nodes are in service."),
         ([row(str(n), H100, part(8, 0)) for n in range(1200)], "All 1,200 GPU nodes are in service."),
         ([row("a", H100, part(8, 0)), row("b", H100)], "1 of 2 GPU nodes are in service."),
     ],

@@ -31,8 +31,11 @@ case "$1" in
     [ -n "$FAIL" ] && { echo "Error: $FAIL" >&2; exit 1; }
     while [ "$1" != --destination ]; do shift; done
     [ -n "$EMPTY" ] || echo archive > "$2/gpu-operator-v26.7.0.tgz"
+    [ -n "$SIGNED" ] && echo "$SIGNED" > "$2/gpu-operator-v26.7.0.tgz.prov"
     for name in registry.json repositories.yaml; do [ -f "$2/$name" ] && cp "$2/$name" "$CALLS.$name"; done
     true;;
+  verify)
+    grep --quiet "good" "$2.prov" 2> /dev/null || { echo "Error: signature made by unknown entity" >&2; exit 1; };;
   template) cat > "$CALLS.stdin"; echo "rendered";;
 esac
 """
@@ -379,6 +382,34 @@ def test_a_folder_has_no_digest(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "Chart.yaml").write_text("name: x")
     with pytest.raises(GpuOpsError, match="chart_digest needs an archive"):
         bench.helm.fetch(Source(str(tmp_path), digest=NEW), None)
+
+
+def test_a_chart_that_the_right_people_signed_is_kept_with_its_signature(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGNED", "good")
+    source = Source("gpu-operator", "https://example.com", "v26.7.0", keyring="/keys.gpg")
+    first = bench.helm.fetch(source, str(tmp_path / "kept"))
+    assert first == (str(tmp_path / "kept" / "gpu-operator-v26.7.0.tgz"), True)
+    assert bench.calls[0].endswith("--prov --repo https://example.com")
+    assert bench.helm.fetch(source, str(tmp_path / "kept")) == first
+    assert [call.split()[0] for call in bench.calls] == ["pull", "verify", "verify"]
+    assert bench.calls[-1] == f"verify {first[0]} --keyring /keys.gpg"
+
+
+@pytest.mark.parametrize("signed", ["", "bad"])
+def test_a_chart_that_others_or_nobody_signed_is_refused(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signed: str
+) -> None:
+    monkeypatch.setenv("SIGNED", signed)
+    dest = tmp_path / "kept"
+    source = Source("gpu-operator", "https://example.com", "v26.7.0", keyring="/keys.gpg")
+    with pytest.raises(GpuOpsError, match=r"is not signed by a key in /keys.gpg: signature made by unknown entity\. "):
+        bench.helm.fetch(source, str(dest))
+    assert list(dest.iterdir()) == []
+    (tmp_path / "Chart.yaml").write_text("name: x")
+    with pytest.raises(GpuOpsError, match="chart_keyring needs an archive"):
+        bench.helm.fetch(Source(str(tmp_path), keyring="/keys.gpg"), None)
 
 
 @pytest.mark.parametrize("digest", ["", "abc", "sha256:abc", "sha256:" + "g" * 64, "md5:" + "0" * 64])

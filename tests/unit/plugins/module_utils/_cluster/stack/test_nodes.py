@@ -335,6 +335,10 @@ def test_a_node_without_a_status_can_be_slimmed() -> None:
     assert not nodes.is_ready(slim) and nodes.gpu_quantities(slim, "capacity") == {} and slim["spec"] == {}
 
 
+def test_a_condition_without_a_type_is_not_readiness() -> None:
+    assert not nodes.is_ready({"status": {"conditions": [{"status": "True"}, {"type": "Ready"}]}})
+
+
 def test_equal_texts_of_slim_nodes_are_one() -> None:
     slim = nodes.Slimmer()
     first, second = (slim(json.loads(json.dumps(node(number)))) for number in range(2))
