@@ -16,6 +16,7 @@ import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab import payloads
 from lab.cluster import Lab
 
 ROOT = Path(__file__).parents[2]
@@ -61,7 +62,7 @@ class Playbook:
         inherited = {
             name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "K8S_AUTH_", "KUBE"))
         }
-        self.environment = inherited | {
+        own = {
             "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
             "ANSIBLE_COLLECTIONS_PATH": str(Path(sys.prefix) / "share"),
             "ANSIBLE_NOCOLOR": "true",
@@ -73,6 +74,7 @@ class Playbook:
             # The environment with the oldest dependencies has a helm of its own.
             "PATH": f"{Path(sys.executable).parent}:{helm.parent}:{os.environ['PATH']}",
         }
+        self.environment = inherited | payloads.environment() | own
 
     def set_up(self, state: str) -> None:
         """Run the target setup_<state>, which brings the cluster to a state."""

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from lab import payloads
 from lab.errors import LabError, UnavailableError
 from lab.hosts import packages
 from lab.hosts.containers import images
@@ -148,5 +149,5 @@ class ContainerHosts:
         options += ["--systemd=always", "--restart=always", "--annotation=gpuops.machine=1"]
         options += [f"--label=gpuops.hosts={self.name}", f"--label=gpuops.flavour={host.flavour}"]
         options += [f"--env=MACHINE={json.dumps(asdict(machine))}"]
-        host.podman("run", "--detach", *options, images.name(host.flavour))
+        host.podman("run", "--detach", *options, *payloads.options(), images.name(host.flavour))
         host.wait()

@@ -100,8 +100,9 @@ def test_a_slow_build_runs_and_is_not_ready_until_it_is_done(fleet: Fleet) -> No
     assert pod["status"]["phase"] == "Running"
     assert pod["spec"]["containers"][0]["startupProbe"]["failureThreshold"] == 120
     assert fleet.label("gpu-0001", STATE) == "pod-restart-required"
-    events = fleet.api.list("/api/v1/namespaces/gpu-operator/events", fieldSelector="reason=Unhealthy")
-    assert {event["message"] for event in events} == {"Startup probe failed: "}
+    unhealthy = {"fieldSelector": "reason=Unhealthy"}
+    events = "/api/v1/namespaces/gpu-operator/events"
+    sees(lambda: {each["message"] for each in fleet.api.list(events, **unhealthy)} == {"Startup probe failed: "})
     sees(lambda: fleet.upgraded("600.1"))
 
 

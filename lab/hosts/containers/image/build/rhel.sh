@@ -26,12 +26,13 @@ echo "Rocky Linux release 9.4 (Blue Onyx)" | tee /etc/redhat-release > /etc/rock
 ln -sf redhat-release /etc/system-release
 
 # EL's dracut builds an image for the host at hand, with its graphics drivers and /etc/modprobe.d, and names it
-# initramfs-*.img. To save time, this image has no user space.
+# initramfs-*.img. To save time, this image has no user space and is hardly compressed.
 mkdir -p /etc/yum.repos.d /usr/lib/dracut/dracut.conf.d
 cat > /usr/lib/dracut/dracut.conf.d/01-el.conf << 'END'
 hostonly="yes"
 dracutmodules="base kernel-modules"
 add_drivers+=" nouveau "
+compress="gzip -1"
 END
 sed -i 's,/boot/initrd.img-${\(kernel\|KERNEL_VERSION\)},/boot/initramfs-${\1}.img,' /usr/bin/dracut /usr/bin/lsinitrd
 dracut --quiet --force --kver "$release"
