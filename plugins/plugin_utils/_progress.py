@@ -103,6 +103,9 @@ def _watched(path: str) -> t.Iterator[None]:
 
 
 def _watch(path: str, finished: threading.Event, parent: int) -> None:
+    # At Ctrl-C, ansible-playbook sends its workers SIGINT and SIGTERM, one right after the other. A thread that takes
+    # both leaves the main thread waiting for its module.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
     lines = Lines(Display().display)
     while not finished.wait(LOOK_S):
         if os.getppid() != parent and os.getpgrp() == os.getpid():

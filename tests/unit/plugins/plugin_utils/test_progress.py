@@ -7,12 +7,15 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import sys
 import threading
 import time
 import types
 import typing as t
+from pathlib import Path
 
 import pytest
 from ansible.errors import AnsibleActionFail
@@ -119,6 +122,19 @@ def test_a_call_whose_lines_cannot_be_read_is_passed_on_as_given(watch: t.Callab
     done = watch([], state="drained", **how)
     given = {"state": "drained", **{key: value for key, value in how.items() if key == "progress_path"}}
     assert done.calls == [(DRAIN, given)] and done.lines == []
+
+
+def test_ctrl_c_interrupts_the_wait_for_the_module(tmp_path: Path) -> None:
+    """Of two signals in a row, a thread that may take them takes both, about every third time."""
+    with _progress._watched(str(tmp_path / "progress")):
+        (watcher,) = (thread for thread in threading.enumerate() if thread.name == "progress")
+        status = Path(f"/proc/self/task/{watcher.native_id}/status")
+        for dummy in range(100):
+            blocked = int(re.findall(r"^SigBlk:\s*(\w+)$", status.read_text(), re.MULTILINE)[0], 16)
+            if blocked:
+                break
+            time.sleep(0.05)
+    assert all(blocked & 1 << number - 1 for number in (signal.SIGINT, signal.SIGTERM))
 
 
 def test_the_controller_does_not_import_the_kubernetes_client() -> None:
