@@ -24,7 +24,7 @@ from pathlib import Path
 import yaml
 
 from benchmarks import broken
-from lab.cluster import Lab, Options
+from lab.cluster import Lab, Options, faults
 from lab.cluster.nodes import bulk
 from lab.hosts import ContainerHosts, Machine, UnavailableError
 from lab.nvml import H100, build, machine, plant, state
@@ -365,12 +365,14 @@ def driver_upgrade(nodes: int, at_once: int, tick_s: float) -> dict[str, t.Any]:
 def driver_watch(nodes: int, at_once: int, tick_s: float, watched_s: float) -> dict[str, t.Any]:
     """Compare what it costs to pace and watch an upgrade with reading the same objects once a tick.
 
-    The operator looks at the nodes every ``tick_s`` seconds, as NVIDIA's does. A call is ended after a minute, and
-    another after ``watched_s`` more, so that the difference is without the start. All are seconds of a core.
+    The operator looks at the nodes every ``tick_s`` seconds, as NVIDIA's does, and the new drivers take an hour to
+    build. A call is ended after a minute, and another after ``watched_s`` more, so that the difference is without the
+    start. All are seconds of a core.
     """
     begin_s = 60.0
     options = Options(nodes=nodes, pods="instant", upgrade_tick=tick_s)
     with deployed(f"bench-watch-{nodes}", options, timeout=600) as lab:
+        faults.driver(lab, "slow-build", seconds=3600)
         given = {"kubeconfig": str(lab.kubeconfig), "registry": {"mode": "offline"}, "max_unavailable": str(at_once)}
         given |= {"allow_disruption": True, "force_conflicts": True}
 

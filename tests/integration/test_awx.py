@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.ansible import quicker
 from tests.support.awx import Awx, RefusedError, check_answers, check_rule, check_survey, check_type, running_awx
 
 ROOT = Path(__file__).parents[2]
@@ -66,11 +67,12 @@ def install(awx: Awx, folder: Path, *arguments: str, **environment: str) -> subp
     kubeconfigs = {name: str(folder.parent / Path(value).name) for name, value in exported.items() if "KUBEC" in name}
     chosen = exported | kubeconfigs | {"CONTROLLER_HOST": awx.url, "CONTROLLER_OAUTH_TOKEN": "t0ken"} | environment
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "K8S_AUTH_"))}
+    own = {"ANSIBLE_COLLECTIONS_PATH": str(SHARE), "HOME": str(folder.parent), "NO_COLOR": "1"}
     (command,) = (line for line in commands("3. Set up AWX") if line.startswith("ansible-playbook"))
     return subprocess.run(
         [*command.split(), *arguments],
         cwd=folder,
-        env=inherited | {"ANSIBLE_COLLECTIONS_PATH": str(SHARE), "HOME": str(folder.parent), "NO_COLOR": "1", **chosen},
+        env={**inherited, **quicker(), **own, **chosen},
         capture_output=True,
         text=True,
         check=False,

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,6 +17,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.ansible import quicker
+
+Json = dict[str, t.Any]
 ROOT = Path(__file__).parents[2]
 ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
 SITE = ROOT / "playbooks" / "site.yml"
@@ -255,24 +259,21 @@ def test_the_facts_read_the_files_that_the_roles_write() -> None:
     assert ROLE_FILES["imex_nodes"] == driver["__host_driver_imex_path"]
 
 
-@pytest.mark.parametrize(
-    ("gpu", "serves"),
-    [({"persistence_mode": True}, True), ({"persistence_mode": False}, False), ({"persistence_mode": None}, False)],
-)
-def test_services_need_no_second_look_if_the_check_has_seen_them_serve(
-    tmp_path: Path, gpu: dict[str, t.Any], serves: bool
-) -> None:
-    known = {
-        "__host_driver_found": {"gpus": [{"pci_address": "0000:18:00.0", **gpu}]},
-        "__host_driver_services": {"start": ["nvidia-persistenced.service"]},
-    }
+def test_services_need_no_second_look_if_the_check_has_seen_them_serve(tmp_path: Path) -> None:
     task = {
-        "ansible.builtin.assert": {"that": [f"__host_driver_serves | bool == {serves}"]},
-        "vars": {"__host_driver_settled": True},
+        "ansible.builtin.assert": {"that": ["__host_driver_serves | bool == serves"]},
+        "vars": {"__host_driver_settled": True, "__host_driver_services": {"start": ["nvidia-persistenced.service"]}},
     }
     files = [str(ROOT / "roles" / "host_driver" / "vars" / "main.yml")]
-    play = {"hosts": "gpu-1", "gather_facts": False, "vars": known, "vars_files": files, "tasks": [task]}
-    run = play_site(tmp_path, [play])
+    play = {"hosts": "gpu_hosts", "gather_facts": False, "vars_files": files, "tasks": [task]}
+    hosts = {
+        f"persistence-{mode}": {
+            "__host_driver_found": {"gpus": [{"pci_address": "0000:18:00.0", "persistence_mode": mode}]},
+            "serves": mode is True,
+        }
+        for mode in (True, False, None)
+    }
+    run = play_site(tmp_path, [play], hosts)
     assert run.returncode == 0, run.stdout
 
 
@@ -301,10 +302,15 @@ def test_the_defaults_of_variables_without_a_role_are_those_of_their_specs() -> 
     }
 
 
-def play_site(tmp_path: Path, plays: list[dict[str, t.Any]], **host_vars: t.Any) -> subprocess.CompletedProcess[str]:
-    """Run plays with three GPU hosts, all of which are this machine."""
+def play_site(
+    tmp_path: Path,
+    plays: list[dict[str, t.Any]],
+    hosts: t.Mapping[str, dict[str, t.Any]] | None = None,
+    **host_vars: t.Any,
+) -> subprocess.CompletedProcess[str]:
+    """Run plays with GPU hosts, three unless ``hosts`` has their variables. All of them are this machine."""
     tmp_path.mkdir(exist_ok=True)
-    hosts: dict[str, t.Any] = {"gpu-1": {}, "gpu-2": {}, "gpu-3": {}}
+    hosts = dict(hosts or {"gpu-1": {}, "gpu-2": {}, "gpu-3": {}})
     variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, **host_vars}
     (tmp_path / "inventory.yml").write_text(yaml.safe_dump({"gpu_hosts": {"hosts": hosts, "vars": variables}}))
     folder = tmp_path / "playbooks"
@@ -313,7 +319,7 @@ def play_site(tmp_path: Path, plays: list[dict[str, t.Any]], **host_vars: t.Any)
     (tmp_path / "roles").symlink_to(SITE.parents[1] / "roles")
     (folder / "plays.yml").write_text(yaml.safe_dump(plays, sort_keys=False))
     command = [ANSIBLE, "--inventory", tmp_path / "inventory.yml", folder / "plays.yml"]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, env={**os.environ, **quicker()}, capture_output=True, text=True, check=False)
 
 
 def test_hosts_are_interrupted_only_batch_by_batch() -> None:
@@ -410,44 +416,47 @@ def test_a_wrong_source_of_the_driver_is_one_error_before_anything_else(tmp_path
 PROVED = ["deploy", "verify", "workload", "metrics"]
 
 
-@pytest.mark.parametrize(
-    ("variables", "operations"),
-    [
+def test_the_preflight_asks_for_what_the_inventory_will_do(tmp_path: Path) -> None:
+    cases: list[tuple[Json, list[str]]] = [
         ({}, PROVED),
         ({"verify_workload": "false", "verify_metrics": False}, ["deploy", "verify"]),
         ({"operator_preset": "gke"}, [*PROVED, "quota"]),
         ({"operator_state": "absent", "host_change_allowed": True}, ["remove"]),
         ({"operator_critical_pods": "100", "host_change_allowed": True}, [*PROVED, "quota", "drain"]),
         ({"host_change_allowed": True, "host_change_drain": False}, PROVED),
-    ],
-)
-def test_the_preflight_asks_for_what_the_inventory_will_do(
-    tmp_path: Path, variables: dict[str, t.Any], operations: list[str]
-) -> None:
-    assert of_the_preflight(tmp_path, "__preflight_operations", variables) == operations
+    ]
+    # What is asked for depends on all hosts of an inventory, so each case has its own.
+    for number, (given, operations) in enumerate(cases):
+        hosts: dict[str, Json] = {"gpu-1": {}}
+        found = _shown(tmp_path / str(number), "preflight", "__preflight_operations", hosts, **given)
+        assert found == [operations], given
 
 
-def of_the_preflight(folder: Path, name: str, variables: t.Mapping[str, t.Any]) -> t.Any:
-    return of_the_role(folder, "preflight", name, variables)
+def of_the_role(folder: Path, role: str, name: str, cases: t.Sequence[Json]) -> list[t.Any]:
+    """Return a variable of a role on one host for each case, which has the variables of the case."""
+    hosts = {f"case-{number}": case for number, case in enumerate(cases)}
+    return _shown(folder, role, name, hosts)
 
 
-def of_the_role(folder: Path, role: str, name: str, variables: t.Mapping[str, t.Any]) -> t.Any:
-    """Return a variable of a role."""
-    show = {"ansible.builtin.copy": {"content": f"{{{{ {name} | to_json }}}}", "dest": str(folder / "shown")}}
-    read = {"ansible.builtin.include_vars": str(ROOT / "roles" / role / "vars" / "main.yml")}
-    plays = [{"hosts": "gpu-1", "gather_facts": False, "tasks": [read, show]}]
-    run = play_site(folder, plays, **variables)
+def _shown(folder: Path, role: str, name: str, hosts: dict[str, Json], **variables: t.Any) -> list[t.Any]:
+    values = f"{{{{ {list(hosts)} | map('extract', hostvars, 'shown') | list | to_json }}}}"
+    tasks = [
+        {"ansible.builtin.include_vars": str(ROOT / "roles" / role / "vars" / "main.yml")},
+        {"ansible.builtin.set_fact": {"shown": f"{{{{ {name} }}}}"}},
+        {"ansible.builtin.copy": {"content": values, "dest": str(folder / "shown")}, "run_once": True},
+    ]
+    run = play_site(folder, [{"hosts": list(hosts), "gather_facts": False, "tasks": tasks}], hosts, **variables)
     assert run.returncode == 0, run.stdout
-    return json.loads((folder / "shown").read_text())
+    return list(json.loads((folder / "shown").read_text()))
 
 
 OWN = {"loaded": True, "version": "580.95.05", "origin": "nvidia"}
 CONTAINER = OWN | {"origin": "container"}
 
 
-@pytest.mark.parametrize(
-    ("before", "stage", "variables", "proves"),
-    [
+def test_a_host_is_proved_to_have_the_driver_that_it_had_before_the_change(tmp_path: Path) -> None:
+    """A driver that was there before a reboot, and is not afterward, would otherwise be missed."""
+    cases: list[tuple[Json | None, str, Json, str]] = [
         (OWN, "proof", {}, "host"),
         (OWN, "proof", {"gpuops_driver": "container"}, "host"),
         (OWN, "proof", {"host_driver_remove": True}, "container"),
@@ -458,23 +467,21 @@ CONTAINER = OWN | {"origin": "container"}
         (OWN | {"origin": None}, "proof", {}, "host"),
         (None, "proof", {}, "container"),
         (None, "proof", {"gpuops_driver": "host"}, "host"),
-    ],
-)
-def test_a_host_is_proved_to_have_the_driver_that_it_had_before_the_change(
-    tmp_path: Path, before: t.Any, stage: str, variables: dict[str, t.Any], proves: str
-) -> None:
-    """A driver that was there before a reboot, and is not afterward, would otherwise be missed."""
-    kept = {"stage": stage, "proof": None if before is None else {"driver": before, "gpus": [], "nvswitches": 0}}
-    given = {"__host_change_kept": kept, **variables}
-    assert of_the_role(tmp_path, "host_change", "__host_change_proves", given) == proves
+    ]
+    proofs = [None if before is None else {"driver": before, "gpus": [], "nvswitches": 0} for before, *dummy in cases]
+    given = [
+        {"__host_change_kept": {"stage": stage, "proof": proof}, **variables}
+        for proof, (dummy, stage, variables, dummy2) in zip(proofs, cases)
+    ]
+    found = of_the_role(tmp_path, "host_change", "__host_change_proves", given)
+    assert found == [proves for *dummy, proves in cases]
 
 
 LOADED = {"loaded": True, "module_installed": True, "installed_version": "580.95.05"}
 
 
-@pytest.mark.parametrize(
-    ("driver", "gpus", "source", "reasons"),
-    [
+def test_a_driver_of_the_host_that_is_not_loaded_needs_a_reboot(tmp_path: Path) -> None:
+    cases: list[tuple[Json, int, str, list[str]]] = [
         (LOADED, 1, "host", []),
         (LOADED | {"loaded": False}, 1, "host", ["The driver 580.95.05 is installed and not loaded"]),
         (LOADED | {"loaded": False}, 1, "container", []),
@@ -486,14 +493,13 @@ LOADED = {"loaded": True, "module_installed": True, "installed_version": "580.95
             "host",
             ["The driver of this host is installed and not loaded"],
         ),
-    ],
-)
-def test_a_driver_of_the_host_that_is_not_loaded_needs_a_reboot(
-    tmp_path: Path, driver: dict[str, t.Any], gpus: int, source: str, reasons: list[str]
-) -> None:
-    facts = {"driver": driver, "gpus": [{}] * gpus}
-    given = {"__host_change_gathered": {"ansible_facts": {"gpuops": facts}}, "gpuops_driver": source}
-    assert of_the_role(tmp_path, "host_change", "__host_change_unloaded", given) == reasons
+    ]
+    given = []
+    for driver, gpus, source, _reasons in cases:
+        facts = {"driver": driver, "gpus": [{}] * gpus}
+        given.append({"__host_change_gathered": {"ansible_facts": {"gpuops": facts}}, "gpuops_driver": source})
+    found = of_the_role(tmp_path, "host_change", "__host_change_unloaded", given)
+    assert found == [reasons for *dummy, reasons in cases]
 
 
 def test_a_check_predicts_the_reboot_that_settings_and_driver_will_need(tmp_path: Path) -> None:
@@ -501,28 +507,25 @@ def test_a_check_predicts_the_reboot_that_settings_and_driver_will_need(tmp_path
         "host_prep_reboot_reasons": ["The kernel runs without iommu=pt"],
         "host_driver_plan": {"reboot_reasons": ["nouveau is loaded"]},
     }
-    name = "__host_change_predicted"
-    assert of_the_role(tmp_path / "container", "host_change", name, given) == given["host_prep_reboot_reasons"]
-    both = of_the_role(tmp_path / "host", "host_change", name, given | {"gpuops_driver": "host"})
-    assert both == ["The kernel runs without iommu=pt", "nouveau is loaded"]
-    assert of_the_role(tmp_path / "none", "host_change", name, {}) == []
+    cases = [given, given | {"gpuops_driver": "host"}, {}]
+    assert of_the_role(tmp_path, "host_change", "__host_change_predicted", cases) == [
+        ["The kernel runs without iommu=pt"],
+        ["The kernel runs without iommu=pt", "nouveau is loaded"],
+        [],
+    ]
 
 
-@pytest.mark.parametrize(
-    ("changes", "guarded"),
-    [
+def test_a_password_is_sent_for_a_key_only_to_the_server_of_its_repository(tmp_path: Path) -> None:
+    cases: list[tuple[Json, bool]] = [
         ({}, False),
         ({"username": "me", "password": "secret"}, True),
         ({"username": "me", "password": "secret", "key": "https://example.com/key.asc"}, False),
         ({"username": "me", "password": "secret", "url": "https://example.org:8443/debian"}, False),
-    ],
-)
-def test_a_password_is_sent_for_a_key_only_to_the_server_of_its_repository(
-    tmp_path: Path, changes: dict[str, str], guarded: bool
-) -> None:
-    repository = {"name": "nvidia", "url": "https://example.org/debian", "key": "https://example.org/key.asc"} | changes
-    name = "__host_driver_key_is_guarded | bool"
-    assert of_the_role(tmp_path, "host_driver", name, {"__host_driver_repository": repository}) is guarded
+    ]
+    repository = {"name": "nvidia", "url": "https://example.org/debian", "key": "https://example.org/key.asc"}
+    given = [{"__host_driver_repository": repository | changes} for changes, dummy in cases]
+    found = of_the_role(tmp_path, "host_driver", "__host_driver_key_is_guarded | bool", given)
+    assert found == [guarded for dummy, guarded in cases]
 
 
 def test_the_toolkits_of_host_and_operator_are_refused_side_by_side(tmp_path: Path) -> None:
@@ -530,7 +533,8 @@ def test_the_toolkits_of_host_and_operator_are_refused_side_by_side(tmp_path: Pa
 
     def found(**changes: t.Any) -> t.Any:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
-        return of_the_preflight(folder, "__preflight_toolkit_findings", {**given, **changes})
+        hosts: dict[str, Json] = {"gpu-1": {}, "gpu-2": {}, "gpu-3": {}}
+        return _shown(folder, "preflight", "__preflight_toolkit_findings", hosts, **{**given, **changes})[0]
 
     assert found() == [
         {

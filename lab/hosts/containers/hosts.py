@@ -13,12 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lab import payloads
+from lab import bytecode
 from lab.errors import LabError, UnavailableError
 from lab.hosts import packages
 from lab.hosts.containers import images
 from lab.hosts.containers.image.machine.spec import Machine
 from lab.hosts.containers.podman import Podman
+
+PYTHON_PATH = "/usr/local/lib"
+"""Where the images have the simulated machine (image/Containerfile)."""
 
 Say = t.Callable[[str], None]
 
@@ -149,5 +152,5 @@ class ContainerHosts:
         options += ["--systemd=always", "--restart=always", "--annotation=gpuops.machine=1"]
         options += [f"--label=gpuops.hosts={self.name}", f"--label=gpuops.flavour={host.flavour}"]
         options += [f"--env=MACHINE={json.dumps(asdict(machine))}"]
-        host.podman("run", "--detach", *options, *payloads.options(), images.name(host.flavour))
+        host.podman("run", "--detach", *options, *bytecode.podman_options(PYTHON_PATH), images.name(host.flavour))
         host.wait()

@@ -4,7 +4,7 @@
 
 """Let runs of ansible-playbook share the zip files of modules, in the folder that GPUOPS_PAYLOADS names.
 
-Ansible loads every vars plugin before the first task, and otherwise keeps the zip files in a folder of the run.
+Otherwise, each run collects the files of each module again. Ansible loads every vars plugin before the first task.
 """
 
 from __future__ import annotations
