@@ -12,6 +12,7 @@ by entropy, which would hide digests and the UUIDs of GPUs, and they would have 
 
 from __future__ import annotations
 
+import functools
 import re
 import typing as t
 from urllib.parse import unquote
@@ -101,6 +102,9 @@ _PLAIN_VARIABLE = re.compile(
 )
 """Environment variables of the stack. The values of all others are nobody's business in a bundle of evidence."""
 
+_SHORT = 200
+"""Up to how many characters the result of masking a text is kept."""
+
 _COPIES = ("kubectl.kubernetes.io/last-applied-configuration",)
 """Annotations that repeat a whole object as text."""
 
@@ -121,6 +125,16 @@ def mask(value: t.Any) -> t.Any:
 def mask_text(text: str) -> str:
     """Return a text of any length without what looks like a secret. It keeps its number of lines."""
     text = _CREDENTIALS.sub(MASK, text) if "://" in text else text
+    return _short_masked(text) if len(text) <= _SHORT else _masked_text(text)
+
+
+@functools.lru_cache(maxsize=4096)
+def _short_masked(text: str) -> str:
+    """Mask a short text. A fleet says the same few of them thousands of times."""
+    return _masked_text(text)
+
+
+def _masked_text(text: str) -> str:
     lowered = text.lower()
     for word, expression in _IN_TEXT:
         if word in lowered:
@@ -170,12 +184,18 @@ def _masked(value: t.Any) -> t.Any:
 
 def _secret_keys(entry: Json) -> set[str]:
     """Return the keys of a mapping whose values are secret as a whole."""
-    keys = {key for key, item in entry.items() if item and isinstance(item, str) and _SECRET_KEY.search(str(key))}
+    keys = {key for key, item in entry.items() if item and isinstance(item, str) and _is_secret_key(str(key))}
     if _is_secret_variable(entry):
         keys.add("value")
     if entry.get("kind") == "Secret":
         keys |= {key for key in ("data", "stringData") if entry.get(key)}
     return keys
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_secret_key(key: str) -> bool:
+    """Return whether the value of a key is secret. The objects of a fleet have few keys, and each very often."""
+    return bool(_SECRET_KEY.search(key))
 
 
 def _is_secret_variable(entry: Json) -> bool:

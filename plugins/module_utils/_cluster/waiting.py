@@ -31,8 +31,8 @@ POLL_MAX_S = 60.0
 POLL_FACTOR = 10
 """How many times as long as a look the pause after it is: a large fleet is read less often than a small one."""
 
-ROLLOUT_POLL_S = 0.2
-"""How long a rollout waits between two looks at the nodes. A look listens for changes for a second."""
+ROLLOUT_PERIOD_S = 1.0
+"""How often a rollout looks at the nodes, at most. A look that listens for changes takes that long."""
 
 OUTAGE_S = 60.0
 """How long the API server may be away during a wait: the upgrade of a control plane restarts it for some seconds."""
@@ -81,16 +81,17 @@ def until(
     timeout_s: float = math.inf,
     *,
     poll_s: float | t.Callable[[], float] | None = None,
+    period_s: float | None = None,
     patience: Patience | None = None,
     patience_ends: t.Callable[[], float] = lambda: math.inf,
     on_outage: t.Callable[[GpuOpsError], None] = lambda error: None,
 ) -> T | None:
     """Call ``look`` until it returns something other than None, and return that, or None when ``timeout_s`` has passed.
 
-    The pause between two looks is ``poll_s``, or else depends on how long the look took (see `POLL_FACTOR`). A look may
-    fail while the API server is away: the wait then calls ``on_outage`` and goes on for as long as ``patience`` allows,
-    at most until ``patience_ends()`` (monotonic seconds) and ``timeout_s``. The error that ends it says how old the
-    last answer is.
+    The pause between two looks is ``poll_s``, or what a look leaves of ``period_s``, or else depends on how long the
+    look took (see `POLL_FACTOR`). A look may fail while the API server is away: the wait then calls ``on_outage`` and
+    goes on for as long as ``patience`` allows, at most until ``patience_ends()`` (monotonic seconds) and ``timeout_s``.
+    The error that ends it says how old the last answer is.
     """
     patience = patience or Patience()
     deadline = time.monotonic() + timeout_s
@@ -107,7 +108,8 @@ def until(
                 return found
             if time.monotonic() >= deadline:
                 return None
-            pause_s = _pause(time.monotonic() - began, poll_s)
+            look_s = time.monotonic() - began
+            pause_s = _pause(look_s, poll_s) if period_s is None else period_s - look_s
         time.sleep(max(0.0, min(pause_s, deadline - time.monotonic())))
 
 

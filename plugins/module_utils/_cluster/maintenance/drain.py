@@ -173,7 +173,7 @@ class Drains:
         """Look at the pods on a node, and at the node itself now and then, and before its drain ends."""
         pods = self._fleet.pods_on(drain.name, expects_none=not drain.pods)
         try:
-            if not pods or time.monotonic() >= drain.check_at:
+            if time.monotonic() >= drain.check_at or not (pods or self._is_seen_held(drain)):
                 self._keep(drain)
         except GpuOpsError as e:
             if e.reason not in ("NodeDeleted", "NodeReleased"):
@@ -182,6 +182,12 @@ class Drains:
         given_up = {full_name(pod): self._why_given_up(drain, pod) for pod in pods}
         drain.result.left = {name: why for name, why in given_up.items() if why}
         drain.pods = [pod for pod in pods if not given_up[full_name(pod)]]
+
+    def _is_seen_held(self, drain: Drain) -> bool:
+        """Return whether a look at all nodes that was after the last one at this node has seen it held and cordoned."""
+        seen = self._fleet.seen_after(drain.node) if drain.node else None
+        held = hold.hold_of(seen) if seen else None
+        return held is not None and held.unschedulable and drain.change.claim.purpose in held.purposes
 
     def _keep(self, drain: Drain) -> None:
         """Cordon a node again if somebody else has uncordoned it, and renew its lease.

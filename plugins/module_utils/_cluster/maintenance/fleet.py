@@ -18,7 +18,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, hold, marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import MakePatch
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import Slimmer
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of, version_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuClaims, requested_gpus
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -80,6 +80,11 @@ class Fleet:
         nodes, dummy = self._cluster.large_list(NODES, Slimmer(), resourceVersion="")
         self.seen = {name_of(node): node for node in nodes}
         return nodes
+
+    def seen_after(self, node: Json) -> Json | None:
+        """Return a node as the last look at all of them saw it, or None if that was before ``node`` was read."""
+        seen = self.seen.get(name_of(node))
+        return seen if seen and version_of(seen) >= version_of(node) else None
 
     def node(self, name: str) -> Json | None:
         """Return one node, or None."""

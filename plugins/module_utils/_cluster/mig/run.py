@@ -33,8 +33,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.action 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan import NodePlan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.read import Reader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.result import Row
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import MIG_PURPOSE, Sight, version_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import MIG_PURPOSE, Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_DISABLED
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import version_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Standing, Window
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
@@ -93,7 +94,7 @@ class Run:
         """Change the nodes. After a failure or a signal, put back those on which nothing has been changed yet."""
         self._begin_without_drain()
         try:
-            waiting.until(self._tick, poll_s=waiting.ROLLOUT_POLL_S, on_outage=lambda error: self._say(error.msg))
+            waiting.until(self._tick, period_s=waiting.ROLLOUT_PERIOD_S, on_outage=lambda error: self._say(error.msg))
         finally:
             self._fleet.interruption.disregard()
             self._put_back()

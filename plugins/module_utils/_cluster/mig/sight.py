@@ -139,8 +139,3 @@ def resumed(value: str) -> str:
     """Return the value of a deploy label without the pause. What a user had set stays in front of the pause."""
     kept = value.replace(names.MIG_PAUSED, "").strip("_")
     return kept or "true"
-
-
-def version_of(node: Json) -> int:
-    """Return a node's version as a number, or 0. The API server counts all changes upwards."""
-    return whole_number(node["metadata"].get("resourceVersion")) or 0

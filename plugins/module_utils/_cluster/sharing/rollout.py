@@ -136,7 +136,7 @@ class Rollout:
         """Bring all nodes to their configurations. Return why some were not begun, or an empty string."""
         is_over = False
         try:
-            waiting.until(self._tick, poll_s=waiting.ROLLOUT_POLL_S, on_outage=lambda error: self._say(error.msg))
+            waiting.until(self._tick, period_s=waiting.ROLLOUT_PERIOD_S, on_outage=lambda error: self._say(error.msg))
             is_over = True
         finally:
             if not is_over:

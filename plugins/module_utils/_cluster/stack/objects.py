@@ -14,6 +14,7 @@ import re
 import typing as t
 from datetime import datetime
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
@@ -36,6 +37,11 @@ def labels_of(item: Json) -> dict[str, str]:
 def annotations_of(item: Json) -> dict[str, str]:
     """Return an object's annotations."""
     return item["metadata"].get("annotations") or {}
+
+
+def version_of(item: Json) -> int:
+    """Return an object's version as a number, or 0. The API server counts all changes upwards."""
+    return whole_number(item["metadata"].get("resourceVersion")) or 0
 
 
 def last_write(item: Json, part: str = "spec") -> float:

@@ -44,7 +44,7 @@ def share(run_module: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch)
     """The module with quick waits, on two nodes with eight GPUs each whose device plugin acts at once."""
     for name, seconds in {"LATE_PODS_S": 0.02, "EVICTION_RETRY_S": 0.02}.items():
         monkeypatch.setattr(drain, name, seconds)
-    for name in ("ROLLOUT_POLL_S", "POLL_S"):
+    for name in ("ROLLOUT_PERIOD_S", "POLL_S"):
         monkeypatch.setattr(waiting, name, 0.01)
     monkeypatch.setattr(waiting, "OUTAGE_S", 0.5)
     for name in ("DOCTOR_S", "SETTLE_S"):

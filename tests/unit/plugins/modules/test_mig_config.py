@@ -42,7 +42,7 @@ def configure(run_module: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPa
     for module, name, seconds in (
         (drain, "LATE_PODS_S", 0.02),
         (drain, "EVICTION_RETRY_S", 0.02),
-        (waiting, "ROLLOUT_POLL_S", 0.01),
+        (waiting, "ROLLOUT_PERIOD_S", 0.01),
         (_run, "MANAGERS_S", 0.05),
         (repair, "RESET_S", 0.05),
         (repair, "LOST_S", 0.3),
@@ -94,7 +94,7 @@ def test_nodes_get_their_layout_and_are_put_back(configure: t.Callable, api: Fak
     assert row(again)["action"] == "nothing" and again.result["diff"] == {"before": {}, "after": {}}
 
 
-def test_a_change_takes_five_requests_for_each_node(
+def test_a_change_takes_four_requests_for_each_node(
     configure: t.Callable, api: FakeApi, fleet: MigFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drain, "LATE_PODS_S", 0.0)  # so that one look at the pods is enough
@@ -107,8 +107,8 @@ def test_a_change_takes_five_requests_for_each_node(
     for name in BOTH["nodes"]:
         assert [(method, what) for method, what in of_nodes if what.endswith(name)] == [
             ("PATCH", f"{NODES}/{name}"),  # the cordon, for the version that the last look has seen
-            ("GET", f"spec.nodeName={name}"),  # nobody is there
-            ("GET", f"{NODES}/{name}"),  # and the node is still held and cordoned
+            # Nobody is there, and the look at all nodes has seen that the node is still held and cordoned.
+            ("GET", f"spec.nodeName={name}"),
             ("PATCH", f"{NODES}/{name}"),  # the layout
             ("PATCH", f"{NODES}/{name}"),  # the end of the hold
         ]

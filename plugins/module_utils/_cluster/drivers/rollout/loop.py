@@ -38,9 +38,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import (
     wishes_of,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import version_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, version_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import stages
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import windows as calendar

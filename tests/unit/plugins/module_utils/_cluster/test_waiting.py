@@ -67,6 +67,18 @@ def test_the_pause_may_differ_from_poll_to_poll(clock: Clock) -> None:
     assert clock.slept == [0, 0.5]
 
 
+def test_looks_may_begin_at_regular_times_however_long_they_take(clock: Clock) -> None:
+    takes = iter([0.2, 1.0, 3.0])
+
+    def look() -> str | None:
+        length = next(takes, None)
+        clock.now_s += length or 0
+        return None if length else "found"
+
+    assert waiting.until(look, 10, period_s=1.0) == "found"
+    assert clock.slept == [pytest.approx(0.8), 0, 0]
+
+
 @pytest.mark.parametrize("reason", AWAY)
 def test_the_wait_survives_a_short_outage(clock: Clock, reason: Reason) -> None:
     told: list[str] = []

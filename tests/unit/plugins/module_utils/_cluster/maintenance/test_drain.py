@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain, eviction
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import plan
@@ -50,3 +52,45 @@ def test_a_node_can_be_drained_while_another_one_still_is(clock: Clock) -> None:
     ended = drains.look()
     assert [one.name for one in ended] == ["gpu-0000", "gpu-0001"] and not drains.active
     assert [one.result.evicted for one in ended] == [["default/a"], ["default/b"]]
+
+
+@pytest.mark.parametrize(
+    ("seen", "looks"),
+    [
+        ({}, 1),
+        ({"gpu-0000": "as it is"}, 0),
+        ({"gpu-0000": "uncordoned"}, 1),
+        ({"gpu-0000": "released"}, 1),
+    ],
+)
+def test_before_a_drain_ends_the_node_is_read_unless_a_look_at_all_has_just_seen_it_held(
+    clock: Clock, seen: dict[str, str], looks: int
+) -> None:
+    fleet = FakeFleet()
+    fleet.all_pods["gpu-0000"] = []
+    drains = drain.Drains(fleet)  # type: ignore[arg-type]
+    drains.begin(cordoned(fleet, "gpu-0000"))
+    for name, how in seen.items():
+        fleet.seen[name] = now = copy.deepcopy(fleet.node(name))
+        if how == "uncordoned":
+            del now["spec"]["unschedulable"]
+        if how == "released":
+            del now["metadata"]["annotations"]
+    reads: list[str] = []
+    fleet.patch = lambda name, make_patch: (reads.append(name) or fleet.node(name), False)  # type: ignore[method-assign]
+    clock.now_s += 1.0
+    assert [one.name for one in drains.look()] == ["gpu-0000"] and len(reads) == looks
+
+
+def test_a_node_is_read_now_and_then_whatever_a_look_at_all_has_seen(clock: Clock) -> None:
+    fleet = FakeFleet()
+    fleet.refusal = "not now"
+    drains = drain.Drains(fleet)  # type: ignore[arg-type]
+    drains.begin(cordoned(fleet, "gpu-0000"))
+    fleet.seen["gpu-0000"] = fleet.node("gpu-0000")
+    reads: list[str] = []
+    fleet.patch = lambda name, make_patch: (reads.append(name) or fleet.node(name), False)  # type: ignore[method-assign]
+    for dummy in range(3):
+        assert drains.look() == []
+        clock.now_s += drain.HOLD_CHECK_S
+    assert len(reads) == 2

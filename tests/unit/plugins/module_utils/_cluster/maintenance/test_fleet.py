@@ -273,6 +273,19 @@ def test_a_node_that_was_seen_with_nothing_to_do_is_read_anew() -> None:
     assert made.patch("gpu-0000", cordon)[1] is True and cluster.read == ["gpu-0000"]
 
 
+def test_only_a_look_that_was_late_enough_tells_about_a_node() -> None:
+    made = seen_by(Versioned())
+    mine = copy.deepcopy(made.seen["gpu-0000"])
+    seen: list[dict | None] = []
+    for version in ("6", "7", "8"):
+        made.seen["gpu-0000"]["metadata"]["resourceVersion"] = version
+        mine["metadata"]["resourceVersion"] = "7"
+        seen.append(made.seen_after(mine))
+    assert seen == [None, made.seen["gpu-0000"], made.seen["gpu-0000"]]
+    del made.seen["gpu-0000"]
+    assert made.seen_after(mine) is None
+
+
 def test_whoever_was_in_the_way_may_be_gone() -> None:
     cluster = Versioned()
     made = seen_by(cluster)

@@ -44,12 +44,17 @@ class FakeFleet:
         self.can_appear_elsewhere = False
         self.elsewhere: dict[str, tuple[Holder, ...]] = {}
         self.looks_elsewhere = 0
+        self.seen: dict[str, Json] = {}
+        """What a look at all nodes has seen that was later than all else."""
 
     def each(self, ask: t.Callable[[t.Any], t.Any], items: t.Iterable[t.Any]) -> list[t.Any]:
         return [ask(item) for item in items]
 
     def node(self, name: str) -> Json:
         return self.all_nodes[name]
+
+    def seen_after(self, node: Json) -> Json | None:
+        return self.seen.get(node["metadata"]["name"])
 
     def pods_on(self, name: str, expects_none: bool = False) -> list[Json]:
         self.look()

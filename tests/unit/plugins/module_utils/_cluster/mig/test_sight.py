@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import Sight, resumed, version_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import Slimmer
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import Sight, resumed
 
 from tests.unit.fakes.mig_nodes import held, mig_node, mig_sight
 
@@ -47,9 +46,3 @@ def test_progress_is_a_change_of_labels_devices_readiness_or_cordon() -> None:
         Sight(held(mig_node())).marks,
     }
     assert len(marks) == 4 and mig_sight().marks == mig_sight(other="label").marks
-
-
-def test_the_slim_node_keeps_its_version() -> None:
-    made = mig_node()
-    made["metadata"]["resourceVersion"] = "17"
-    assert version_of(Slimmer()(made)) == 17 and version_of(mig_node()) == 0

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import version_of
 
 from lab.cluster import conformance as recordings
 from tests.unit.fakes.stack import cpu_node, node
@@ -393,3 +394,11 @@ def affinity(*terms: Json) -> Json:
 def test_a_nodeaffinity_selects_as_in_kubernetes(given: Json, fits: bool) -> None:
     item = {"metadata": {"name": "gpu-0000", "labels": {"pool": "a", "gpus": "8"}}}
     assert nodes.fits_affinity(given, item) is fits
+
+
+def test_a_slim_node_keeps_its_version() -> None:
+    made = node()
+    made["metadata"]["resourceVersion"] = "17"
+    assert version_of(nodes.Slimmer()(made)) == 17
+    del made["metadata"]["resourceVersion"]
+    assert version_of(nodes.Slimmer()(made)) == 0
