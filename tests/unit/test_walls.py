@@ -257,9 +257,10 @@ def test_nothing_that_always_runs_imports_the_kubernetes_client() -> None:
         assert room in own_files(KUBERNETES_DOOR)
 
 
-def test_action_plugins_do_not_load_the_kubernetes_client() -> None:
-    """Ansible loads them in every run, on the controller."""
+def test_action_plugins_and_filters_leave_the_cluster_to_modules() -> None:
+    """All but one: a report is made where it is written, if it can be."""
     waiting, seen = python_files(PLUGINS / "action", PLUGINS / "plugin_utils", PLUGINS / "filter"), set[Path]()
+    waiting.remove(PLUGINS / "action" / "fleet_report.py")
     while waiting:
         path = waiting.pop()
         if path not in seen:
