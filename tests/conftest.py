@@ -27,6 +27,15 @@ HOSTS = ("tests/roles/", "tests/lab/hosts/", "tests/deep/")
 """The folders whose tests run hosts. The other folders with slow tests run labs."""
 
 
+LONGEST = (
+    "tests/integration/test_targets.py",
+    "tests/integration/test_waits.py",
+    "tests/roles/test_host_change.py",
+    "tests/integration/test_cluster_roles.py",
+)
+"""The files that take longest. They begin first, so that none of them runs alone at the end."""
+
+
 class HostsBesideLabs(LoadFileScheduling):
     """Run a test file of hosts beside a test file of labs as long as there are files of both kinds.
 
@@ -46,13 +55,18 @@ class HostsBesideLabs(LoadFileScheduling):
         return [next(reversed(files)) for other, files in self.assigned_work.items() if other is not node and files]
 
 
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
 def _has_hosts(file: str) -> bool:
     return file.startswith(HOSTS)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests of the deep tier, among them every test with a virtual machine, unless GPUOPS_DEEP is set."""
+    """Put the longest files first, and skip the deep tier, with all virtual machines, unless GPUOPS_DEEP is set."""
+    items.sort(key=lambda item: LONGEST.index(_file(item)) if _file(item) in LONGEST else len(LONGEST))
     for item in items:
         if "vm_host" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.deep)
