@@ -37,12 +37,13 @@ ExecStartPost=touch /run/gpus-booted
 WantedBy=multi-user.target
 """
 HOLDER = "holder.service"
-# A program that has all GPUs in use as long as it runs.
+# A program without work on the GPUs that holds them open, as DCGM does, so that the driver cannot reset them.
 HOLDS = f"""
 [Service]
-ExecStart=sleep infinity
-ExecStartPost=sed --in-place "/^\\[gpu\\]/a processes=$MAINPID:64" {STATE}
-ExecStopPost=sed --in-place "/^processes=/d" {STATE}
+ExecStartPre=touch /dev/nvidia0 /dev/nvidia1
+ExecStartPre=sed --in-place "/^\\[gpu\\]/a mig_reset_required=1" {STATE}
+ExecStart=sh -c "exec sleep infinity 3< /dev/nvidia0 4< /dev/nvidia1"
+ExecStopPost=sed --in-place "/^mig_reset_required=/d" {STATE}
 """
 LAYOUT = [
     {"gpus": ["0"], "instances": {"1g.10gb": 2, "1c.3g.40gb": 3}},
