@@ -133,7 +133,7 @@ integration: setup lab-tools ## Run the tests on the lab
 # modules, the molecule scenarios on hosts, kills in the middle of changes that take minutes. Downloads are kept in
 # ~/.cache/gpuops-hosts/downloads.
 test-deep: export GPUOPS_DEEP := 1
-test-deep: setup lab-tools host-tools ## Run the deep tier: virtual machines, real packages, module builds (30 to 60 minutes)
+test-deep: setup lab-tools host-tools ## Run the deep tier: virtual machines, real packages, module builds (about an hour)
 	$(BIN)/pytest -m deep --durations=0 --numprocesses=3 --dist=loadfile --no-loadscope-reorder \
 	  tests/integration tests/deep tests/roles tests/lab
 	$(BIN)/molecule test --scenario-name host-vm
