@@ -137,9 +137,10 @@ def test_ctrl_c_interrupts_the_wait_for_the_module(tmp_path: Path) -> None:
     assert all(blocked & 1 << number - 1 for number in (signal.SIGINT, signal.SIGTERM))
 
 
-def test_the_controller_does_not_import_the_kubernetes_client() -> None:
+@pytest.mark.parametrize("name", ["plugin_utils._progress", "action.fleet_report"])
+def test_the_controller_does_not_import_the_kubernetes_client(name: str) -> None:
     """Otherwise every run would start half a second later."""
-    module = "ansible_collections.gpuops.nvidia.plugins.plugin_utils._progress"
+    module = f"ansible_collections.gpuops.nvidia.plugins.{name}"
     imports = f"import sys, {module}; sys.exit('kubernetes' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", imports], env=environment, check=False).returncode == 0
