@@ -33,6 +33,7 @@ Reason = t.Literal[
     "ChartNotFound",
     "ChecksFailed",
     "ClaimsUnreadable",
+    "ClusterPolicyPresent",
     "Disruption",
     "GPUClusterPresent",
     "HeldElsewhere",

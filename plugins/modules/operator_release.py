@@ -13,8 +13,8 @@ version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Runs right before C(helm), and reads the cluster itself, because a mistake would remove the drivers of all nodes.
-  - Refuses to install a second operator beside one that the Operator Lifecycle Manager installed, and a change that
-    evicts GPU pods without permission.
+  - Refuses to install a second operator beside one that the Operator Lifecycle Manager installed, a GPUCluster beside a
+    ClusterPolicy or the other way round, and a change that evicts GPU pods without permission.
   - Settles who owns the ClusterPolicy. If the chart can leave it to its user, a ClusterPolicy of Helm is kept when the
     release no longer contains it. If the chart insists on its own, the ClusterPolicy is handed over to Helm.
   - Restores the objects of the release that somebody deleted or edited. Helm does not look at them while the chart and
@@ -58,6 +58,11 @@ options:
       - The ClusterPolicy that the chart and the values result in. It is compared with the one in the cluster to find
         changes that replace driver pods.
       - Usually RV(gpuops.nvidia.operator_chart_info#module:clusterpolicy).
+    type: dict
+  gpucluster:
+    description:
+      - The GPUCluster that the chart and the values result in.
+      - Usually RV(gpuops.nvidia.operator_chart_info#module:gpucluster).
     type: dict
   nvidiadrivers:
     description:
@@ -109,6 +114,7 @@ EXAMPLES = r"""
   gpuops.nvidia.operator_release:
     supports_deploy_cr: "{{ chart.supports_deploy_cr }}"
     clusterpolicy: "{{ chart.clusterpolicy }}"
+    gpucluster: "{{ chart.gpucluster }}"
     nvidiadrivers: "{{ chart.nvidiadrivers }}"
     operator_image: "{{ chart.operator_image }}"
   register: prepared
@@ -188,6 +194,7 @@ OPTIONS: dict[str, t.Any] = {
     "policy_name": {"type": "str", "default": "cluster-policy"},
     "supports_deploy_cr": {"type": "bool", "default": True},
     "clusterpolicy": {"type": "dict"},
+    "gpucluster": {"type": "dict"},
     "nvidiadrivers": {"type": "list", "elements": "dict", "default": []},
     "operator_image": {"type": "str"},
     "app_version": {"type": "str"},
@@ -200,7 +207,9 @@ OPTIONS: dict[str, t.Any] = {
 
 def main() -> t.NoReturn:
     module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    module.no_log_values.update(secrets_in([module.params["clusterpolicy"], module.params["nvidiadrivers"]]))
+    module.no_log_values.update(
+        secrets_in([module.params[name] for name in ("clusterpolicy", "gpucluster", "nvidiadrivers")])
+    )
     if not HAS_YAML:
         module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
     try:

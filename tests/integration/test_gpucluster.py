@@ -56,7 +56,8 @@ def released(lab: Lab) -> t.Iterator[None]:
     lab.kubectl("delete", "pod,resourceclaim", "--all", "--namespace=default", "--grace-period=0")
 
 
-def test_a_gpucluster_comes_and_goes(lab: Lab, ansible: Playbook, released: None) -> None:
+@pytest.mark.usefixtures("clean", "released")
+def test_a_gpucluster_comes_and_goes(lab: Lab, ansible: Playbook) -> None:
     runs = [ansible.run(OPERATOR, *check, operator_values=VALUES) for check in (["--check"], [], [])]
     assert [run.status for run in runs] == [0, 0, 0], "\n".join(run.output for run in runs)
     assert runs[0].changed == runs[1].changed > 0 and runs[2].changed == 0, runs[0].output + runs[1].output
@@ -66,6 +67,9 @@ def test_a_gpucluster_comes_and_goes(lab: Lab, ansible: Playbook, released: None
     for item in (CLAIM, POD):
         lab.kubectl("create", "--filename=-", "--namespace=default", stdin=json.dumps(item))
     lab.kubectl("wait", "--for=condition=Ready", "pod/claims-a-gpu", "--namespace=default", "--timeout=60s")
+    refused = [ansible.run(OPERATOR, *check) for check in (["--check"], [])]
+    assert [run.status for run in refused] == [2, 2] and not any(run.changed for run in refused), refused[1].output
+    assert "GPUCluster gpu-cluster exists, and these values bring a ClusterPolicy" in refused[1].message
     newer = {**VALUES, "driver": {**VALUES["driver"], "version": "595.58.03"}}
     refused = ansible.run(OPERATOR, operator_values=newer)
     told = "Changing NVIDIADriver default version interrupts 1 GPU pod (default/claims-a-gpu) on 1 node"

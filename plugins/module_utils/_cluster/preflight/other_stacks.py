@@ -135,10 +135,10 @@ def _other_owners(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
         yield _failure(message, "Delete the others.")
     if snapshot.gpuclusters and not wants_gpucluster:
         message = "There is a GPUCluster, and the operator serves either a GPUCluster or a ClusterPolicy, not both."
-        yield _failure(message, "Delete the GPUCluster.")
+        yield _failure(message, "Remove the stack first (operator_state: absent), or set gpuCluster.deployCR to true.")
     if policies and wants_gpucluster:
         message = "There is a ClusterPolicy, and the operator serves either a ClusterPolicy or a GPUCluster, not both."
-        yield _failure(message, "Set gpuCluster.deployCR to false.")
+        yield _failure(message, "Remove the stack first (operator_state: absent), or set gpuCluster.deployCR to false.")
 
 
 def _other_daemonsets(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
-"""What must not happen when Helm runs: a second operator, or a lock broken in use."""
+"""What must not happen when Helm runs: a second operator or stack, or a lock broken in use."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release.record import Revision
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -52,6 +53,28 @@ def refuse_olm(cluster: Cluster, deployments: t.Iterable[Json], removes: bool = 
             f"The Operator Lifecycle Manager installs the GPU Operator here ({', '.join(found)}), "
             f"{_UNDER_OLM if removes else _BESIDE_OLM}",
             reason="OperatorOfOLM",
+        )
+
+
+def refuse_other_stack(cluster: Cluster, policy: Json | None, gpucluster: Json | None) -> None:
+    """Raise if the cluster would have a ClusterPolicy and a GPUCluster, of which the operator serves neither then.
+
+    ``policy`` and ``gpucluster`` are what the chart brings. NVIDIA supports no move from the one to the other in place.
+    """
+    if gpucluster:
+        found = cluster.list_readable(observe.CLUSTERPOLICIES_PATH).items
+        kind, wanted, value, reason = "ClusterPolicy", "GPUCluster", "gpuCluster.deployCR", "ClusterPolicyPresent"
+    elif policy:
+        found = cluster.list_readable(observe.GPUCLUSTERS_PATH).items
+        kind, wanted, value, reason = "GPUCluster", "ClusterPolicy", "clusterPolicy.deployCR", "GPUClusterPresent"
+    else:
+        return
+    if found:
+        raise GpuOpsError(
+            f"{kind} {objects.name_of(found[0])} exists, and these values bring a {wanted}. The operator serves "
+            f"neither while both exist. Set {value} to false, or remove the stack first (operator_state: absent in the "
+            "role operator).",
+            reason=reason,
         )
 
 

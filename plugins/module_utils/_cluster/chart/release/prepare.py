@@ -50,6 +50,7 @@ def ensure(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     guards.refuse_other_store(os.environ)
     policy = cluster.get(_policy_path(options))
     guards.refuse_olm(cluster, guards.operators(cluster))
+    guards.refuse_other_stack(cluster, options["clusterpolicy"], options["gpucluster"])
     found = record.revisions(cluster, options["release_name"], options["release_namespace"])
     timeout_s = record.seconds(options["helm_timeout"])
     lock = guards.stale_lock(found, cluster.now(), timeout_s, options["break_lock"])

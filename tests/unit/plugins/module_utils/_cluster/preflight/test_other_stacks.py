@@ -100,6 +100,18 @@ def test_other_operators(changes: dict, values: dict, words: str) -> None:
     assert finding.level == "failure" and words in finding.message
 
 
+@pytest.mark.parametrize(
+    ("changes", "wants", "remedy"),
+    [
+        ({"gpuclusters": [named("a")]}, False, "set gpuCluster.deployCR to true."),
+        ({"clusterpolicies": [named("a")]}, True, "set gpuCluster.deployCR to false."),
+    ],
+)
+def test_one_kind_of_stack_goes_before_the_other_comes(changes: dict, wants: bool, remedy: str) -> None:
+    finding = only("other_stacks", snapshot(**changes), intent(gpuCluster={"deployCR": wants}))
+    assert finding.remedy == f"Remove the stack first (operator_state: absent), or {remedy}"
+
+
 @pytest.mark.parametrize("namespace", ["gpu-operator", "nvidia-gpu-operator"])
 def test_an_operator_of_olm_is_left_to_it(namespace: str) -> None:
     item = deployment(namespace)

@@ -77,6 +77,52 @@ def test_an_operator_of_olm_is_left_to_it(cluster: FakeCluster, deployments: lis
     assert words in e.value.msg and e.value.reason == "OperatorOfOLM"
 
 
+class Stacks:
+    """A cluster with the custom resources of a stack."""
+
+    def __init__(self, **found: list[str]) -> None:
+        self.found = found
+
+    def list_readable(self, path: str) -> Listed:
+        names = self.found.get(path.rpartition("/")[2], [])
+        return Listed([{"metadata": {"name": name}} for name in names])
+
+
+BOTH = Stacks(clusterpolicies=["cluster-policy"], gpuclusters=["gpu-cluster"])
+
+
+@pytest.mark.parametrize(
+    ("cluster", "policy", "gpucluster"),
+    [
+        (Stacks(), {"spec": {}}, None),
+        (Stacks(), None, {"spec": {}}),
+        (Stacks(clusterpolicies=["cluster-policy"]), {"spec": {}}, None),
+        (Stacks(gpuclusters=["gpu-cluster"]), None, {"spec": {}}),
+        (BOTH, None, None),
+    ],
+)
+def test_a_stack_of_the_same_kind_may_come(cluster: Stacks, policy: dict | None, gpucluster: dict | None) -> None:
+    guards.refuse_other_stack(cluster, policy, gpucluster)
+
+
+@pytest.mark.parametrize(
+    ("policy", "gpucluster", "reason", "there", "wanted", "value"),
+    [
+        ({}, {"spec": {}}, "ClusterPolicyPresent", "ClusterPolicy cluster-policy", "GPUCluster", "gpuCluster"),
+        ({"spec": {}}, {}, "GPUClusterPresent", "GPUCluster gpu-cluster", "ClusterPolicy", "clusterPolicy"),
+    ],
+)
+def test_a_stack_of_the_other_kind_goes_first(
+    policy: dict, gpucluster: dict, reason: str, there: str, wanted: str, value: str
+) -> None:
+    with pytest.raises(GpuOpsError) as e:
+        guards.refuse_other_stack(BOTH, policy, gpucluster)
+    assert e.value.reason == reason and e.value.msg == (
+        f"{there} exists, and these values bring a {wanted}. The operator serves neither while both exist. "
+        f"Set {value}.deployCR to false, or remove the stack first (operator_state: absent in the role operator)."
+    )
+
+
 PENDING = [Revision("s2", 2, "pending-upgrade", 1000.0), Revision("s1", 1, "deployed", 0.0)]
 
 
