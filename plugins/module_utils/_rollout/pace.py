@@ -10,19 +10,25 @@ from __future__ import annotations
 
 import time
 
-SHARE = 0.01
+SHARE = 0.005
 """The share of a core that watching may take in the long run."""
 CREDIT_S = 3.0
 """How many seconds of a core it may take beyond that: news come together, and are then seen at once."""
+QUIET = 0.25
+"""How long a pause may be, as a part of the time since the last news, while there is credit."""
 MAX_S = 10.0
 """The longest pause."""
 
 
 class Pace:
-    """Counts what looks cost, and says how long to wait after each."""
+    """Counts what looks cost, and says how long to wait after each.
+
+    After news, the next look follows at once. As long as there are none, the pauses grow, so that the credit is not
+    spent on looks at nothing.
+    """
 
     def __init__(self) -> None:
-        self._since = time.monotonic()
+        self._since = self._news = time.monotonic()
         self._began = time.process_time()
         self._last_s = self._spent_s = 0.0
 
@@ -30,12 +36,16 @@ class Pace:
         """Note the beginning of a look."""
         self._began = time.process_time()
 
-    def end(self) -> None:
-        """Note the end of a look."""
+    def end(self, has_news: bool) -> None:
+        """Note the end of a look, and whether anything was different from the look before."""
         self._last_s = time.process_time() - self._began
         self._spent_s += self._last_s
+        if has_news:
+            self._news = time.monotonic()
 
     def pause_s(self) -> float:
         """Return how many seconds to wait after the last look."""
-        earned_s = CREDIT_S + SHARE * (time.monotonic() - self._since)
-        return 0.0 if self._spent_s < earned_s else min(self._last_s / SHARE, MAX_S)
+        now = time.monotonic()
+        longest_s = min(self._last_s / SHARE, MAX_S)
+        has_credit = self._spent_s < CREDIT_S + SHARE * (now - self._since)
+        return min(longest_s, QUIET * (now - self._news)) if has_credit else longest_s

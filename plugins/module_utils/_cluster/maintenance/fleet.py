@@ -124,6 +124,10 @@ class Fleet:
         """Return the other maintainers that have marked a node, with other objects as of the last look."""
         return marks.holders(node, self._elsewhere)
 
+    def holders_elsewhere(self, name: str) -> tuple[marks.Holder, ...]:
+        """Return the maintainers that have marked a node in other objects, as of the last look at these."""
+        return self._elsewhere.get(name, ())
+
     def others_at_work(self, node: Json) -> list[str]:
         """Return the maintainers whose work on a node must end first: none with the permission, or once we hold it."""
         if self.options["allow_shared"] or self.options["purpose"] in hold.hold_of(node).purposes:

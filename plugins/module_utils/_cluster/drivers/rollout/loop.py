@@ -88,6 +88,8 @@ class Run:
         """Nodes that wait for something that this call does not wait for: a window, or whoever has paused them."""
         self._line = ""
         self._pace = Pace()
+        self._told: list[tuple[t.Any, ...]] = []
+        """What the last look has found of each node."""
         self._stop = ""
 
     @property
@@ -149,15 +151,15 @@ class Run:
             row = self.rows[name] = Row(name)
             row.describe(sight)
             row.before = row.after
-            lacks = sight.lacks(now)
-            if marks.is_of_a_user(sight.node) and lacks and not sight.is_begun:
+            is_proved = sight.is_proved(now)
+            if marks.is_of_a_user(sight.node) and not is_proved and not sight.is_begun:
                 row.leave_out(OF_A_USER)
             elif sight.pod is None and nodes.is_ready(sight.node) and sight.driver.kept_away_by(sight.node):
                 taints = first_few(sight.driver.kept_away_by(sight.node))
                 row.leave_out(f"The taint {taints} keeps the driver's pod away from it.")
             elif only is not None and name not in only:
                 row.leave_out("This call is not about it.")
-            elif not lacks:
+            elif is_proved:
                 row.action = "nothing"
         members = [name for name, row in self.rows.items() if row.step != "left out"]
         self._keep_back(members, starts=True)
@@ -222,7 +224,9 @@ class Run:
         under_way = [name for name, row in self.rows.items() if row.step in ("waiting", "upgrade")]
         self._waker.look(self._sights, under_way, now)
         self._say(result.progress(self.rows.values(), now))
-        self._pace.end()
+        told = [(row.step, row.state, row.since) for row in self.rows.values()]
+        self._pace.end(has_news=told != self._told)
+        self._told = told
         return True if self._is_over else None
 
     @property
@@ -258,7 +262,7 @@ class Run:
         if sight.version < self._versions.get(name, 0):
             return
         row.describe(sight)
-        if row.step == "waiting" and marks.is_of_a_user(sight.node) and not sight.is_begun and sight.lacks(now):
+        if row.step == "waiting" and marks.is_of_a_user(sight.node) and not (sight.is_begun or sight.is_proved(now)):
             row.leave_out(OF_A_USER)
         elif row.step == "waiting" and sight.is_begun:
             self._resume(name, row, sight, now)
@@ -266,7 +270,7 @@ class Run:
             self._in_upgrade(name, row, sight, now)
         elif row.step == "done":
             self._after(name, row, sight, now)
-        elif not sight.lacks(now) and not sight.is_begun:
+        elif not sight.is_begun and sight.is_proved(now):
             self._done(name, row, sight, now)
 
     def _resume(self, name: str, row: Row, sight: Sight, now: float) -> None:

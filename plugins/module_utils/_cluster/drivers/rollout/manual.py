@@ -110,12 +110,12 @@ class Hands:
 
     def end(self, sight: Sight) -> bool:
         """Put a node back that has its driver. Return whether there was anything to do."""
-        return self._release([sight.name]) if DRIVER_PURPOSE in hold.hold_of(sight.node).purposes else False
+        return self._release([sight.name]) if DRIVER_PURPOSE in sight.purposes else False
 
     def fail(self, sight: Sight, reason: str) -> tuple[str, Json | None]:
         """Put a node back whose driver was not touched. Return what was done with it."""
         if self._sights.pop(sight.name, None) is None:
-            return (STAYS, None) if DRIVER_PURPOSE in hold.hold_of(sight.node).purposes else ("", None)
+            return (STAYS, None) if DRIVER_PURPOSE in sight.purposes else ("", None)
         self._release([sight.name])
         return "It serves with the driver before.", self._fleet.node(sight.name)
 

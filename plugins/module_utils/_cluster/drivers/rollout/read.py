@@ -34,6 +34,9 @@ DRIVERS = f"{names.COMPONENT}={names.DRIVER_COMPONENT}"
 """The label of the driver's pods and DaemonSets, of the ClusterPolicy and of NVIDIADrivers alike."""
 VALIDATORS = "app=nvidia-operator-validator"
 
+_Parts = tuple[t.Any, ...]
+"""What a sight is made of."""
+
 POLICY_S = 30.0
 """How often the ClusterPolicy and the NVIDIADrivers are read again."""
 
@@ -65,7 +68,7 @@ class Reader:
         self._revisions: dict[str, str] = {}
         self._revisions_of: t.Any = None
         self._sets: dict[str, DriverSet] = {}
-        self._sights: dict[str, Sight] = {}
+        self._seen: dict[str, tuple[_Parts, Sight]] = {}
         self._has_acted = False
 
     def _read_policy(self) -> None:
@@ -115,16 +118,15 @@ class Reader:
             if driver is not None:
                 parts = (node, driver, own[0] if own else None, validators_of.get(name, ()), stack)
                 wanted = self._wanted.images.get(name, ""), self._wanted.sources.get(name, "")
-                made = Sight(*parts, *wanted, blocked.get(driver.name, ""), self._has_acted, self.namespace)
-                found[name] = self._same(name, made)
-        self._sights = found
-        return found
+                state = blocked.get(driver.name, ""), self._has_acted, self.namespace
+                found[name] = self._sight_of(name, (*parts, *wanted, *state))
+        self._seen = found
+        return {name: sight for name, (dummy, sight) in found.items()}
 
-    def _same(self, name: str, made: Sight) -> Sight:
-        """Return the sight of the last look if nothing has changed."""
-        before = self._sights.get(name)
-        parts = [(getattr(made, field.name), getattr(before, field.name, None)) for field in dataclasses.fields(made)]
-        return before if before and all(new is old or new == old for new, old in parts) else made
+    def _sight_of(self, name: str, parts: _Parts) -> tuple[_Parts, Sight]:
+        """Return a sight with its parts: that of the last look if nothing has changed."""
+        before = self._seen.get(name)
+        return before if before and before[0] == parts else (parts, Sight(*parts))
 
     def _set_of(self, node: Json, pods: t.Sequence[PodView], is_wanted: bool) -> DriverSet | None:
         """Return the DaemonSet that the node's driver comes from, or None for a node without a driver container.

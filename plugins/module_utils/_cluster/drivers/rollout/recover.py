@@ -141,7 +141,7 @@ def _finding(sight: Sight, fleet: Fleet, causes: Causes, now: float) -> Finding 
     found = find(sight, "", needs)
     if found is None or not found.failed:
         return found
-    cause = "" if not sight.lacks(now) else causes.standing(sight, now)
+    cause = "" if sight.is_proved(now) else causes.standing(sight, now)
     return dataclasses.replace(found, cause=cause)
 
 
@@ -181,7 +181,7 @@ def pause(cluster: Cluster, options: Options, warn: Warn) -> Json:
         fleet = fleet_of(cluster, options, interruption)
         reader = Reader(cluster, Wanted(options["namespace"], options["policy_name"]))
         sights, now = reader.look(fleet), reader.now
-        due = [name for name, sight in sights.items() if sight.lacks(now) and not sight.is_begun]
+        due = [name for name, sight in sights.items() if not (sight.is_begun or sight.is_proved(now))]
         done, errors = fleet.patch_all(dict.fromkeys(due, lambda node: marks.pause_patch(node, now)))
         fleet.finish()
     for error in errors.values():

@@ -24,6 +24,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rol
     reported_version,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import marks as others
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import Holder
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -47,7 +49,11 @@ class Stack:
 
 @dataclasses.dataclass(frozen=True)
 class Sight:
-    """A node and its pods at one look."""
+    """A node and its pods at one look.
+
+    A node on which nothing has changed keeps its sight, and with it what was found out about it. In a fleet, that is
+    nearly every node at every look.
+    """
 
     node: Json
     driver: DriverSet
@@ -70,7 +76,7 @@ class Sight:
         """The node's name."""
         return objects.name_of(self.node)
 
-    @property
+    @functools.cached_property
     def state(self) -> str:
         """The operator's state of the node's upgrade."""
         return nodes.upgrade_state(self.node)
@@ -101,12 +107,20 @@ class Sight:
         is_handed_over = bool(objects.labels_of(self.node).get(names.DRIVER_OWNER))
         return is_handed_over and pod is not None and not pod.owner and not pod.is_ending
 
-    @property
+    @functools.cached_property
+    def purposes(self) -> tuple[str, ...]:
+        """What the node is held for by maintenance of ours."""
+        return tuple(hold.hold_of(self.node).purposes)
+
+    @functools.cached_property
+    def holders(self) -> list[Holder]:
+        """The other maintainers whose marks are on the node itself."""
+        return others.holders(self.node, {})
+
+    @functools.cached_property
     def is_begun(self) -> bool:
         """Whether the node is in its upgrade, by the operator or by a run of ours."""
-        if self.driver.automatic:
-            return marks.is_begun(self.node)
-        return DRIVER_PURPOSE in hold.hold_of(self.node).purposes
+        return marks.is_begun(self.node) if self.driver.automatic else DRIVER_PURPOSE in self.purposes
 
     @property
     def keeps_old_driver(self) -> bool:
@@ -115,7 +129,7 @@ class Sight:
         is_old = pod is not None and not self.is_current and pod.is_ready and not pod.is_ending
         return is_old and self.state in early
 
-    @property
+    @functools.cached_property
     def awaits_look(self) -> bool:
         """Whether the operator takes the next step with the node as soon as it looks at it."""
         pod, state = self.pod, self.state
@@ -147,8 +161,17 @@ class Sight:
 
     def lacks(self, now: float) -> list[str]:
         """Return what the node waits for before its driver is proved, in the order in which it comes; empty if done."""
-        found = (*self._declared(), *self._replaced(now), *self._finished(), *self._serving(now))
-        return [each for each in found if each]
+        return [each for each in self._missing(now) if each]
+
+    def is_proved(self, now: float) -> bool:
+        """Return whether the node waits for nothing any more. It takes much less than to name all that is missing."""
+        return not any(self._missing(now))
+
+    def _missing(self, now: float) -> t.Iterator[str]:
+        yield from self._declared()
+        yield from self._replaced(now)
+        yield from self._finished()
+        yield from self._serving(now)
 
     def _declared(self) -> t.Iterator[str]:
         driver, note = self.driver, self.note

@@ -17,7 +17,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rol
     TICK_TEXT,
     Sight,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -47,10 +46,11 @@ def obstacle(sight: Sight, fleet: Fleet, allow_shared: bool) -> str:
         return f"the operator, which upgrades no node while {sight.blocked}"
     if sight.driver.automatic and sight.state not in (names.UPGRADE_REQUIRED, names.UPGRADE_FAILED):
         return f"the operator to notice that its driver is outdated ({TICK_TEXT})"
-    others = [purpose for purpose in hold.hold_of(sight.node).purposes if purpose != DRIVER_PURPOSE]
+    others = [purpose for purpose in sight.purposes if purpose != DRIVER_PURPOSE]
     if others:
         return f"its maintenance for {first_few(others)} to end"
-    at_work = [each for each in fleet.holders_of(sight.node) if each.at_work and each.owner != names.OPERATOR]
+    holders = (*sight.holders, *fleet.holders_elsewhere(sight.name))
+    at_work = [each for each in holders if each.at_work and each.owner != names.OPERATOR]
     if at_work and not allow_shared:
         return f"{first_few(list(map(str, at_work)))} to finish its work on the node"
     return ""

@@ -28,20 +28,30 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
     return made
 
 
-def look(paced: pace.Pace, clocks: Clocks, cost_s: float) -> float:
+def look(paced: pace.Pace, clocks: Clocks, cost_s: float, has_news: bool = True) -> float:
     paced.begin()
     clocks.spent += cost_s
-    paced.end()
+    paced.end(has_news)
     return paced.pause_s()
 
 
-def test_a_look_is_followed_by_the_next_one_at_once_until_the_credit_is_spent(clocks: Clocks) -> None:
+def test_news_are_followed_by_the_next_look_at_once_until_the_credit_is_spent(clocks: Clocks) -> None:
     paced = pace.Pace()
     assert look(paced, clocks, 2.9) == 0.0
     assert look(paced, clocks, 0.1) == pytest.approx(10.0)
     clocks.now += 10
-    assert look(paced, clocks, 0.05) == 0.0, "a pause has earned it"
-    assert look(paced, clocks, 0.06) == pytest.approx(6.0)
+    assert look(paced, clocks, 0.04) == 0.0, "a pause has earned it"
+    assert look(paced, clocks, 0.03) == pytest.approx(6.0)
+
+
+def test_pauses_grow_while_there_are_no_news(clocks: Clocks) -> None:
+    paced, pauses = pace.Pace(), []
+    for dummy in range(5):
+        clocks.now += 4
+        pauses.append(look(paced, clocks, 0.02, has_news=False))
+        clocks.now += pauses[-1]
+    assert pauses == pytest.approx([1.0, 2.25, 3.8125, 4.0, 4.0])
+    assert look(paced, clocks, 0.02) == 0.0
 
 
 def test_a_costly_look_is_not_followed_by_an_endless_pause(clocks: Clocks) -> None:
@@ -54,8 +64,9 @@ def test_what_is_done_between_two_looks_does_not_count(clocks: Clocks) -> None:
     assert look(paced, clocks, 1) == 0.0
 
 
-def test_in_the_long_run_watching_takes_its_share_only(clocks: Clocks) -> None:
+@pytest.mark.parametrize("has_news", [True, False])
+def test_in_the_long_run_watching_takes_its_share_only(clocks: Clocks, has_news: bool) -> None:
     paced, spent = pace.Pace(), clocks.spent
     for dummy in range(2000):
-        clocks.now += 1 + look(paced, clocks, 0.06)
+        clocks.now += 1 + look(paced, clocks, 0.06, has_news)
     assert clocks.spent - spent < pace.CREDIT_S + 1.1 * pace.SHARE * (clocks.now - 100)
