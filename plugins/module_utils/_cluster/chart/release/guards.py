@@ -13,7 +13,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release.record import Revision
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError, Reason
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 LOCK_MARGIN_S = 30.0
@@ -61,6 +61,7 @@ def refuse_other_stack(cluster: Cluster, policy: Json | None, gpucluster: Json |
 
     ``policy`` and ``gpucluster`` are what the chart brings. NVIDIA supports no move from the one to the other in place.
     """
+    reason: Reason
     if gpucluster:
         found = cluster.list_readable(observe.CLUSTERPOLICIES_PATH).items
         kind, wanted, value, reason = "ClusterPolicy", "GPUCluster", "gpuCluster.deployCR", "ClusterPolicyPresent"
