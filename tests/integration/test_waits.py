@@ -182,6 +182,7 @@ def test_an_operand_that_can_never_start(lab: Lab, ansible: Playbook) -> None:
 def test_a_timeout_states_what_the_pod_was_doing(ansible: Playbook) -> None:
     run = ansible.run(OPERATOR, operator_values=broken("hang-init"), operator_wait_timeout=20)
     not_ready(run, "not ready after 20 s", "Init:0/1")
+    assert set(re.findall(r"not ready after (\d+) s", run.output)) == {"20"}, "The line [ERROR] is of one look only."
     assert re.search(r"^  \[00:\d\d\] .*operands ready", run.output, re.MULTILINE), "No progress was shown."
 
 

@@ -115,10 +115,10 @@ def keep(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
             _patch(fleet, plan.hold, lambda node: marks.hold_patch(node, now))
         else:
             plan = plan_release(listed, outdated, options["everything"])
-            _permit(cluster, options, [name for name in plan.release if name in outdated])
-            current = [name for name in plan.release if name not in outdated]
-            _patch(fleet, current, marks.free_patch)
-            _patch(fleet, [name for name in plan.release if name in outdated], marks.let_go_patch)
+            due = [name for name in plan.release if name in outdated]
+            _permit(cluster, options, due)
+            _patch(fleet, [name for name in plan.release if name not in outdated], marks.free_patch)
+            _patch(fleet, due, marks.let_go_patch)
     return plan.as_result()
 
 
