@@ -23,7 +23,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.support.ansible import ROOT
+from tests.support.ansible import ROOT, quicker
 
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
 NAMES = [f"gpu-{number:02}" for number in range(1, 17)]
@@ -131,6 +131,7 @@ class Fleet:
             command,
             cwd=self.folder,
             env={name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+            | quicker()
             | {
                 "ANSIBLE_COLLECTIONS_PATH": str(Path(sys.prefix) / "share"),
                 "ANSIBLE_ROLES_PATH": str(self.folder / "playbooks" / "roles"),
@@ -146,7 +147,7 @@ class Fleet:
     def run(self, *arguments: str) -> tuple[int, str]:
         """Run site.yml and return its exit status and output."""
         process = self.start(*arguments)
-        output = process.communicate(timeout=120)[0]
+        output = process.communicate(timeout=300)[0]
         assert "Traceback" not in output and "WARNING" not in output, output
         return process.returncode, output
 
