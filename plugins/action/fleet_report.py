@@ -14,10 +14,10 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.parameters import remove_values
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils import _gate
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import picture
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import all_printable, message
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report import store
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report.page import Page, page_of
@@ -61,11 +61,11 @@ class ActionModule(ActionBase):
 
     def _here(self) -> Json:
         """Return the picture, or the failure that the module would report."""
-        valid, options = t.cast(t.Any, self).validate_argument_spec(argument_spec(**picture.OPTIONS))
+        valid, options = t.cast(t.Any, self).validate_argument_spec(**CONNECTION.including(picture.SPEC).arguments)
         try:
-            return {"changed": False, "picture": all_printable(picture.picture(options))}
+            return {"changed": False, "picture": _gate.shown(picture.picture(options))}
         except GpuOpsError as e:
-            failure = {"failed": True, "msg": message(e.msg), **all_printable(e.details)}
+            failure = {"failed": True, "msg": _gate.sentence(e.msg), **_gate.shown(e.details)}
             return t.cast(Json, remove_values(failure, valid._no_log_values))
 
     def _there(self, task_vars: Json) -> Json:

@@ -11,7 +11,7 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   force:
-    description: Also evict pods without a controller. Nothing starts them again.
+    description: Also evict pods without a controller. They are then gone for good.
     type: bool
     default: false
   delete_emptydir_data:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Options of modules that examine a cluster; specs in module_utils/_diagnosis/collect/call.py."""
+    """Options of modules that examine a cluster; specs in module_utils/_diagnosis/collect/diagnose.py."""
 
     DOCUMENTATION = r"""
 options:
@@ -19,7 +19,7 @@ options:
   exporters:
     description:
       - Also ask the DCGM exporter of each node for its metrics, through the API server's port forwarding. A pod is
-        ready even if its exporter serves nothing.
+        ready even if its exporter serves an empty page.
       - This takes one request per node, and the verbs C(get) and C(create) on C(pods/portforward) in the operator's
         namespace.
     type: bool
@@ -36,8 +36,8 @@ options:
     default: {}
   pinned:
     description:
-      - The values that machines must have, by GPU model. The first entry whose O(pinned[].product) fits counts. Without
-        it, machines that should be equal are compared with each other.
+      - The values that machines must have, by GPU model. The first entry whose O(pinned[].product) fits applies.
+        Without it, machines that should be equal are compared with each other.
     type: list
     elements: dict
     default: []
@@ -86,7 +86,7 @@ options:
         description: Whether MIG is on (V(true) or V(false)).
         type: str
   max_pods:
-    description: How many pods in trouble are read with their logs, some of each operand and status.
+    description: How many failing pods are read with their logs, some of each operand and status.
     type: int
     default: 60
 """

@@ -16,5 +16,5 @@ attributes:
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: none
-    details: This module changes nothing.
+    details: This module only reads.
 """

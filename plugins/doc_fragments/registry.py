@@ -17,14 +17,15 @@ options:
     suboptions:
       mode:
         description:
-          - With V(strict), an image that could not be asked for is a failure, as one that does not exist is. With
-            V(lenient), only the latter is. With V(offline), nobody is asked.
+          - V(strict) asks, and fails for an image that does not exist or could not be asked for. V(lenient) asks, and
+            fails for an image that does not exist. V(offline) asks no registry.
         type: str
         choices: [strict, lenient, offline]
         default: strict
       mirrors:
         description:
-          - Mirrors that the nodes pull from, by registry, or by registry and folder. They are asked instead.
+          - Mirrors that the nodes pull from, by registry, or by registry and folder. The module asks these mirrors
+            instead.
           - "For example V({nvcr.io/nvidia: registry.example.com/mirror})."
         type: dict
         default: {}
@@ -35,17 +36,16 @@ options:
         default: []
       username:
         description:
-          - User of the registries that ask for one. It takes the place of the pull secrets in the cluster, which are
-            read otherwise.
+          - User of the registries that ask for one. Without it, the module reads the pull secrets in the cluster.
         type: str
       password:
         description: Password of that user.
         type: str
       ca_path:
-        description: File with the certificates of the authorities that registries' certificates come from.
+        description: File with the certificates of the authorities that have issued the registries' certificates.
         type: path
       timeout:
-        description: For how many seconds a registry may leave a question unanswered.
+        description: Seconds that a registry may take to answer.
         type: int
         default: 10
 """

@@ -11,7 +11,7 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   name:
-    description: Name of the ClusterPolicy. If it is empty, the oldest one is meant, which the operator serves.
+    description: Name of the ClusterPolicy. If it is empty, the module takes the oldest one, which the operator serves.
     type: str
     default: ""
   namespace:

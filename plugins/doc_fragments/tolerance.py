@@ -12,14 +12,14 @@ class ModuleDocFragment:
 options:
   node_selector:
     description:
-      - Label selector of Kubernetes, for example C(pool=a,zone in (x,y),!spot). Only GPU nodes that it selects are
-        judged. If it is empty, all are.
+      - Label selector of Kubernetes, for example C(pool=a,zone in (x,y),!spot). The module judges only the GPU nodes
+        that it selects. If it is empty, it judges all of them.
       - A node that is switched off with the label C(nvidia.com/gpu.deploy.operands=false), or that is for virtual
-        machines, is never judged. The verdict names all nodes that are left out.
+        machines, is always left out. The verdict names all nodes that are left out.
     type: str
     default: ""
   exclude_nodes:
-    description: Names of nodes that are not judged, for example because they are under repair.
+    description: Names of nodes to leave out, for example because they are under repair.
     type: list
     elements: str
     default: []

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: change_plan
-short_description: Decide what has to interrupt the work on a host, and whether it may
+short_description: >-
+  Plumbing of the role host_change: decide what has to interrupt the work on a host, and whether it may
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Decides for one host, from what was found there and in the cluster, whether a change or a reboot is due, whether
-    it is permitted, and whether a node must be drained for it. The role C(host_change) acts on the result.
+  - Decides for one host, from what was found there and in the cluster, whether it needs a change or a reboot, whether
+    that is permitted, and whether a node must be drained for it. The role C(host_change) acts on the result.
 options:
   _input:
     description:
@@ -22,14 +23,14 @@ options:
     type: dict
     required: true
   allowed:
-    description: The permission, true or false. Without it, what is due is refused.
+    description: The permission, true or false. Without it, a needed change is refused.
     type: bool
   drain:
-    description: Whether the host's node is to be drained.
+    description: Whether to drain the host's node.
     type: bool
     default: true
   take_over:
-    description: Whether the change of another run, which may still be at work on the host, is resumed.
+    description: Whether to resume the change of another run, which may still be active.
     type: bool
     default: false
 """
@@ -54,10 +55,10 @@ _value:
       description: V(none), V(due), V(postponed) or V(refused).
       type: str
     reason:
-      description: Why it is refused or postponed, or an empty string.
+      description: Why the change is refused or postponed, or an empty string.
       type: str
     reasons:
-      description: Why something is due.
+      description: Why the host needs a change.
       type: list
       elements: str
     change:
@@ -67,10 +68,10 @@ _value:
       description: Whether the host gets another kernel.
       type: bool
     finish:
-      description: Whether only the proof is left, and the node is to be put back.
+      description: Whether only the proof and the return of the node are left to do.
       type: bool
     back:
-      description: Whether an earlier run was on its way back to the former driver.
+      description: Whether an earlier run was restoring the former driver.
       type: bool
     stage:
       description: How far an earlier run came, or an empty string.
@@ -79,7 +80,7 @@ _value:
       description: The node of the host, or null.
       type: str
     undrained:
-      description: Why no node is drained, or an empty string.
+      description: Why the host is changed without a drain, or an empty string.
       type: str
     run:
       description: This run for the record on the host, with its C(machine) and its C(process) there.
@@ -110,9 +111,9 @@ _LEFT_BACK = "An earlier run was on its way back to the former driver"
 
 
 def change_plan(found: Json, allowed: bool | None = None, drain: bool = True, take_over: bool = False) -> Json:
-    """Return what is due on a host, and whether it may be done."""
+    """Return what a host needs, and whether it is permitted."""
     row, unknown = _node(found, drain)
-    # A host that was installed anew has lost its record. Its node is still held.
+    # A reinstalled host has lost its record. Its node is still held.
     stage = (found.get("record") or {}).get("stage") or ("drain" if _is_held(row) else "")
     reasons = _reasons(found, stage)
     plan: Json = {
@@ -128,7 +129,7 @@ def change_plan(found: Json, allowed: bool | None = None, drain: bool = True, ta
         "undrained": _undrained(row, drain),
         "run": _runs.this_run(),
     }
-    # What is found on a host in mid-change is about to be different, so not even a proof makes sense.
+    # A host in the middle of a change is about to be different, so even a proof is too early.
     other = _runs.refusal(found["host"], found.get("record") or {}, take_over)
     if other:
         return {**plan, "state": "refused", "reason": other}
@@ -143,7 +144,8 @@ def change_plan(found: Json, allowed: bool | None = None, drain: bool = True, ta
 def _interruptions(found: Json, stage: str) -> list[str]:
     """Return why the driver, its services or the runtimes change here.
 
-    Packages that interrupt nothing are not changed here, unless an earlier run has left the host without them.
+    Packages whose change interrupts no work are left to the caller, unless an earlier run has left the host without
+    them.
     """
     driver = found.get("driver") or {}
     if driver.get("interrupts"):
@@ -202,7 +204,7 @@ def _refusal(found: Json, plan: Json, allowed: bool | None, row: Json) -> str:
         return _refused(found)
     if allowed is not None or plan["finish"]:
         return ""
-    remedy = "Set host_change_allowed to true to let it happen, or to false to go on without it."
+    remedy = "Set host_change_allowed to true to allow the interruption, or to false to skip the change."
     return f"{_needs(found, plan)}{_left(plan, row)} {remedy}"
 
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: fabric_plan
-short_description: Decide which services of the driver run on a host, from its hardware and the source of its driver
+short_description: "Plumbing of the role host_driver: decide which services of the driver run on a host"
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - A host with NVSwitches needs the fabric manager, which starts the NVLink subnet manager on a host with NVLink 5. A
     compute tray of an NVL72 needs IMEX, from the host or from compute domains. A driver container has its own services.
-  - Services of the host are stopped only if no driver of the host is loaded.
+  - Services of the host keep running while a driver of the host is loaded.
 options:
   _input:
     description: Facts of M(gpuops.nvidia.gpu_facts), C(ansible_facts.gpuops), with the subsets C(min) and C(services).
@@ -41,6 +41,9 @@ options:
     type: list
     elements: str
     default: []
+seealso:
+  - plugin: gpuops.nvidia.service_gaps
+    plugin_type: filter
 """
 
 EXAMPLES = r"""
@@ -53,14 +56,15 @@ RETURN = r"""
 _value:
   description:
     - C(fabric) is the kind of fabric (C(none), C(nvswitch), C(nvlink5) or C(nvl72)).
-    - C(run) lists the units that are enabled, and C(start) those of them that can start now. The others start when the
-      driver that belongs to them is loaded, after a reboot.
-    - C(mask) lists the units that are stopped and masked, because something else does their work. C(disable) lists
+    - C(run) lists the units that are enabled, and C(start) those of them that can start now. The others start after a
+      reboot, when their driver is loaded.
+    - C(mask) lists the units that are stopped and masked, because another program does their work. C(disable) lists
       those that are stopped and disabled.
     - C(lacking) lists the services that the fabric needs and that are not installed.
-    - C(settled) is whether all of this holds already, so that there is nothing to do. What is not known counts as no.
+    - C(marks) is the folder in which a unit has a mark from the change of a file until the unit has read it.
+    - C(settled) is whether the host is already like this. An unknown value counts as no.
     - C(interrupts) says what would interrupt GPU workloads, one sentence each.
-    - C(failure) says why nothing can be done, or is an empty string.
+    - C(failure) says why the plan is impossible, or is an empty string.
   type: dict
 """
 
@@ -68,6 +72,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.fabric import fabric_kind
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import SERVICES
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.restarts import RESTART_MARKS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _NEEDED = {"none": (), "nvswitch": ("fabric_manager",), "nvlink5": ("fabric_manager", "nvlsm"), "nvl72": ("imex",)}
@@ -88,17 +93,23 @@ def fabric_plan(
 ) -> Json:
     """Return what the services need."""
     plan: Json = {"fabric": fabric_kind(facts), "run": [], "start": [], "mask": [], "disable": []}
-    plan.update({"lacking": [], "interrupts": [], "failure": ""})
+    plan.update({"lacking": [], "interrupts": [], "failure": "", "marks": RESTART_MARKS})
     if driver == "container" or facts["driver"]["containerised"]:
         plan.update(_left_to_container(facts, masked))
     else:
         plan.update(_of_host(facts, plan["fabric"], list(imex_nodes), imex_list, persistence))
     listed = SERVICES["imex"].unit not in plan["run"] or imex_list.split() == list(imex_nodes)
-    return {**plan, "settled": listed and not masked and _holds(plan, facts["services"])}
+    read = not set(_owed(facts)) & set(plan["start"])
+    return {**plan, "settled": listed and read and not masked and _holds(plan, facts["services"])}
+
+
+def _owed(facts: Json) -> list[str]:
+    """Return the units that have not read a file of theirs, since an earlier run was killed before their restart."""
+    return list((facts.get("files") or {}).get("restarts") or [])
 
 
 def _holds(plan: Json, services: Json) -> bool:
-    """Return whether the units are as the plan wants them. What is masked needs its record, so it never counts."""
+    """Return whether the units are as the plan wants them. A masked unit needs its record, so it does not count."""
     states = {SERVICES[name].unit: service for name, service in services.items()}
     return (
         not (plan["failure"] or plan["lacking"] or plan["mask"])
@@ -141,13 +152,13 @@ def _of_host(facts: Json, fabric: str, imex_nodes: list[str], imex_list: str, pe
         "mask": _units(mask),
         "disable": _units(_installed(services, ["persistenced"] * (not persistence))),
         "lacking": _without(_installed(services, needed), needed),
-        "interrupts": _interrupts(services["imex"], mask, imex_nodes, imex_list),
+        "interrupts": _interrupts(services["imex"], mask, imex_nodes, imex_list, _owed(facts)),
         "failure": "" if pending else _unlike(services, unlike, facts["driver"]["version"]),
     }
 
 
 def _is_pending(driver: Json) -> bool:
-    """Return whether the driver takes effect at the next boot. Nothing answers before that."""
+    """Return whether the driver takes effect at the next boot. Before that, they do not answer."""
     installed = driver.get("installed_version") or driver["version"]
     return not driver["loaded"] or installed != driver["version"] or driver.get("matches") is False
 
@@ -164,7 +175,7 @@ def _installed(services: Json, names: t.Iterable[str]) -> list[str]:
     return [name for name in names if services[name]["package"]]
 
 
-def _interrupts(imex: Json, mask: list[str], nodes: list[str], listed: str) -> list[str]:
+def _interrupts(imex: Json, mask: list[str], nodes: list[str], listed: str, owed: list[str]) -> list[str]:
     """Return what interrupts workloads that use memory of other trays."""
     if not imex["active"]:
         return []
@@ -172,6 +183,8 @@ def _interrupts(imex: Json, mask: list[str], nodes: list[str], listed: str) -> l
         return ["nvidia-imex.service is stopped, because IMEX is left to compute domains."]
     if nodes and listed.split() != nodes:
         return ["nvidia-imex.service is restarted, because the list of trays changes."]
+    if nodes and SERVICES["imex"].unit in owed:
+        return ["nvidia-imex.service is restarted, because it has not read its list of trays."]
     return []
 
 

@@ -11,9 +11,9 @@ version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Local tasks run in the folder of the playbook. For a playbook of a collection, that is the installed collection,
-    where nobody expects a report or looks for a kubeconfig.
+    which is the wrong place for a report or a kubeconfig.
   - Only a path below the folder in which Ansible was started changes. An absolute path, a path that begins with
-    C(~), text of several lines and anything that is no string stay as they are.
+    C(~), text of several lines and values of other types stay as they are.
 options:
   _input:
     description: A path, or what a variable may have instead of one, such as the content of a kubeconfig.

@@ -12,7 +12,11 @@ author: gpuops.nvidia contributors (@gpuops)
 description:
   - Shows the nodes that M(gpuops.nvidia.gpu_stack_info) returns, one line for each, and a line of totals.
   - The column SHARING has the MIG layout (with its state, unless that is V(success)), and how many pods share a device.
-  - MIG devices are counted by their profile, whichever resource they are requested as.
+  - The column IN USE has, for each resource, how many devices pods hold and how many they can get together. If nobody
+    has counted what pods hold, the column is called OFFERS and has what they can get. Resources are named if the fleet
+    has several.
+  - The table fits a terminal of 80 columns. If it is too wide, a driver that all nodes have moves to the last line, and
+    then the names of nodes get lines of their own.
 positional: limit
 options:
   _input:
@@ -38,11 +42,14 @@ EXAMPLES = r"""
 - name: Show the table
   ansible.builtin.debug:
     msg: "{{ (stack.nodes | gpuops.nvidia.gpu_table).splitlines() }}"
-# NODE      PRODUCT                DRIVER     SHARING                IN USE  STATE
-# gpu-0000  NVIDIA-H100-80GB-HBM3  595.91.07  -                         2/8  Ready
-# gpu-0001  NVIDIA-H100-80GB-HBM3  595.91.07  all-1g.10gb      1g.10gb 7/56  Ready
-# t4-0000   Tesla-T4-SHARED        595.91.07  time-slicing x4          0/16  cordoned
-# 3 nodes, 2 of 24 nvidia.com/gpu in use, 7 of 56 1g.10gb in use
+# NODE      PRODUCT         SHARING                    IN USE  STATE
+# gpu-0000  H100-80GB-HBM3  -                         gpu 2/8  Ready
+# gpu-0001  H100-80GB-HBM3  all-1g.10gb      mig-1g.10gb 7/56  Ready
+# t4-0000   Tesla-T4        time-slicing x4   gpu.shared 0/16  cordoned
+# 3 nodes, driver 595.91.07
+#   2 of 8 nvidia.com/gpu in use
+#   0 of 16 nvidia.com/gpu.shared in use
+#   7 of 56 nvidia.com/mig-1g.10gb in use
 """
 
 RETURN = r"""
@@ -51,15 +58,35 @@ _value:
   type: str
 """
 
+import itertools
+import textwrap
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import GPU_RESOURCE, UPGRADE_FINISHED
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import UPGRADE_FINISHED
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from ansible_collections.gpuops.nvidia.plugins.plugin_utils import _devices
+from ansible_collections.gpuops.nvidia.plugins.plugin_utils._devices import Devices
 
 _TITLES = ("NODE", "PRODUCT", "DRIVER", "SHARING", "IN USE", "STATE")
-_RIGHT_ALIGNED = frozenset({"IN USE"})
+_NODE = 0
+_DRIVER = 2
+_USE = 4
+_OFFERS = "OFFERS"
+"""The title of the numbers if nobody has counted what pods hold."""
+
+_WIDTH = 69
+"""What a terminal of 80 columns leaves to a line: Ansible puts 8 spaces, quotation marks and a comma around it."""
+
+_STATE_WIDTH = 20
+
+_WHOLE_WORDS: dict[str, t.Any] = {"break_long_words": False, "break_on_hyphens": False}
+
 _HEALTHY = "Ready"
+_VENDOR = "NVIDIA-"
+
+_Cells = list[list[str]]
+"""The cells of a node, each with its lines."""
 
 
 def gpu_table(nodes: t.Any, limit: int = 0) -> str:
@@ -68,45 +95,74 @@ def gpu_table(nodes: t.Any, limit: int = 0) -> str:
         raise AnsibleFilterError("gpuops.nvidia.gpu_table needs the list of nodes that gpu_stack_info returns.")
     if not nodes:
         return "There are no GPU nodes.\n"
-    shown = sorted(nodes, key=lambda node: _state(node) == _HEALTHY)[:limit] if 0 < limit < len(nodes) else nodes
-    lines = _aligned([_TITLES, *map(_cells, shown)])
+    shown = sorted(nodes, key=lambda node: _state(node) == [_HEALTHY])[:limit] if 0 < limit < len(nodes) else nodes
+    lines, everywhere = _laid_out(shown, _devices.totals(nodes))
     if len(shown) < len(nodes):
         lines.append(f"... and {len(nodes) - len(shown)} more")
-    return "\n".join([*lines, _totals(nodes)]) + "\n"
+    return "\n".join([*lines, *_totals(nodes, everywhere)]) + "\n"
 
 
 def _is_node(node: t.Any) -> bool:
     return isinstance(node, dict) and bool(node.get("name"))
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    """Return the rows as lines with aligned columns."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return ["  ".join(map(_padded, row, _TITLES, widths)).rstrip() for row in rows]
+def _laid_out(nodes: list[Json], totals: list[Devices]) -> tuple[list[str], str]:
+    """Return the lines of the table, and what holds for all of its nodes instead of in a column.
+
+    Where the table is too wide, a driver that all nodes have leaves its column, and then names get lines of their own.
+    """
+    titles = [[_OFFERS if title == "IN USE" and not _is_counted(totals) else title] for title in _TITLES]
+    rows, everywhere = [titles, *(_cells(node, len(totals) > 1) for node in nodes)], ""
+    if _width(rows) > _WIDTH and len({row[_DRIVER][0] for row in rows[1:]}) == 1:
+        everywhere = f"driver {rows[1][_DRIVER][0]}"
+        rows = [row[:_DRIVER] + row[_DRIVER + 1 :] for row in rows]
+    use = len(titles) - 2 - bool(everywhere)
+    if _width(rows) <= _WIDTH:
+        return [line for row in rows for line in _aligned(row, _widths(rows), use)], everywhere
+    names, rest = [row[_NODE][0] for row in rows], [[[""], *row[_NODE + 1 :]] for row in rows]
+    blocks = ([name, *_aligned(row, _widths(rest), use)] for name, row in zip(names, rest))
+    return [line for block in blocks for line in block], everywhere
 
 
-def _cells(node: Json) -> tuple[str, ...]:
-    return (
-        node["name"],
-        node.get("product") or "-",
-        node.get("driver") or "-",
+def _widths(rows: list[_Cells]) -> list[int]:
+    return [max(len(line) for cell in column for line in cell) for column in zip(*rows)]
+
+
+def _width(rows: list[_Cells]) -> int:
+    widths = _widths(rows)
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _aligned(row: _Cells, widths: list[int], use: int) -> list[str]:
+    """Return the lines of a row with aligned columns. Numbers stand on the right."""
+    lines = itertools.zip_longest(*row, fillvalue="")
+    return [
+        "  ".join(
+            cell.rjust(width) if place == use else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(line, widths))
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def _cells(node: Json, names_devices: bool) -> _Cells:
+    return [
+        [node["name"]],
+        [(node.get("product") or "-").removeprefix(_VENDOR)],
+        [node.get("driver") or "-"],
         _sharing(node),
-        _in_use(node),
+        _in_use(node, names_devices),
         _state(node),
-    )
+    ]
 
 
-def _padded(cell: str, title: str, width: int) -> str:
-    return cell.rjust(width) if title in _RIGHT_ALIGNED else cell.ljust(width)
-
-
-def _sharing(node: Json) -> str:
+def _sharing(node: Json) -> list[str]:
     """Return the MIG layout, and how devices are shared."""
     shared = [part["replicas"] for part in node.get("slices") or [] if (part["replicas"] or 0) > 1]
     strategy = (node.get("sharing") or {}).get("strategy")
     how = strategy if strategy not in (None, "", "none") else "shared"
     parts = [_mig(node), f"{how} x{max(shared)}" if shared else ""]
-    return ", ".join(filter(None, parts)) or "-"
+    return list(filter(None, parts)) or ["-"]
 
 
 def _mig(node: Json) -> str:
@@ -117,25 +173,21 @@ def _mig(node: Json) -> str:
     return str(config) if mig.get("state") == "success" else f"{config} ({mig.get('state') or 'unknown'})"
 
 
-def _in_use(node: Json) -> str:
-    parts = node.get("slices") or []
-    cells = [(_kind(part), f"{_held(part)}/{part['allocatable']}") for part in parts]
-    if [kind for kind, dummy in cells] == [GPU_RESOURCE]:
-        return cells[0][1]
-    return ", ".join(f"{kind.removeprefix('nvidia.com/')} {use}" for kind, use in cells) or "0/0"
+def _in_use(node: Json, names_devices: bool) -> list[str]:
+    """Return what pods hold of what they can get, for each resource."""
+    found = _devices.of_node(node)
+    return [f"{each.short} {_numbers(each)}" if names_devices else _numbers(each) for each in found] or ["0"]
 
 
-def _held(part: Json) -> str:
-    """Return how many pods hold, or a dash if nobody has counted."""
-    return "-" if part["allocated"] is None else str(part["allocated"])
+def _numbers(each: Devices) -> str:
+    return str(each.offered) if each.held is None else f"{each.held}/{each.offered}"
 
 
-def _kind(part: Json) -> str:
-    """Return what the devices are called: their MIG profile, or the resource of whole GPUs."""
-    return str(part["profile"] or part["resource"])
+def _is_counted(totals: list[Devices]) -> bool:
+    return any(each.held is not None for each in totals) or not totals
 
 
-def _state(node: Json) -> str:
+def _state(node: Json) -> list[str]:
     upgrade = node.get("upgrade_state") or ""
     waiting_for = node.get("waiting_for") or {}
     allocatable = node.get("allocatable") or {}
@@ -146,26 +198,19 @@ def _state(node: Json) -> str:
         *(f"{operand} {status}" for operand, status in sorted(waiting_for.items())),
         *(["no GPU"] if not any(allocatable.values()) else []),
     ]
-    return ", ".join(states) or _HEALTHY
+    return [line for text in states for line in textwrap.wrap(text, _STATE_WIDTH, **_WHOLE_WORDS)] or [_HEALTHY]
 
 
-def _totals(nodes: list[Json]) -> str:
-    totals: dict[str, list[int]] = {}
-    parts = [part for node in nodes for part in node.get("slices") or []]
-    for part in parts:
-        found = totals.setdefault(_kind(part), [0, 0])
-        found[0] += part["allocated"] or 0
-        found[1] += part["allocatable"]
-    is_counted = all(part["allocated"] is not None for part in parts)
+def _totals(nodes: list[Json], everywhere: str) -> list[str]:
     counts = [
-        f"{held} of {offered} {kind} in use" if is_counted else f"{offered} {kind}"
-        for kind, (held, offered) in sorted(totals.items(), key=_whole_first)
+        f"{each.offered} {each.resource}"
+        if each.held is None
+        else f"{each.held} of {each.offered} {each.resource} in use"
+        for each in _devices.totals(nodes)
     ]
-    return ", ".join([f"{len(nodes)} node{'s' if len(nodes) > 1 else ''}", *counts])
-
-
-def _whole_first(item: tuple[str, list[int]]) -> tuple[bool, str]:
-    return item[0] != GPU_RESOURCE, item[0]
+    about = ", ".join(filter(None, [f"{len(nodes)} node{'s' if len(nodes) > 1 else ''}", everywhere]))
+    line = ", ".join([about, *counts])
+    return [line] if len(line) <= _WIDTH else [about, *(f"  {count}" for count in counts)]
 
 
 class FilterModule:

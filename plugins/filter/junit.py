@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: junit
-short_description: Render check results as JUnit XML
+short_description: "Plumbing of the role verify: render check results as JUnit XML"
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
@@ -53,6 +53,11 @@ options:
     description: Name of the test suite.
     type: str
     default: gpuops.nvidia
+seealso:
+  - plugin: gpuops.nvidia.verification
+    plugin_type: filter
+  - plugin: gpuops.nvidia.verification_report
+    plugin_type: filter
 """
 
 EXAMPLES = r"""

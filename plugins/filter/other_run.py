@@ -6,14 +6,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: other_run
-short_description: Say which other run changes a host
+short_description: "Plumbing of the role preflight: say which other run changes a host"
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - The role C(host_change) keeps a record on a host from before the drain until the node is back. The record names the
     run, by its machine and its process there.
-  - A run on this machine is at work as long as its process exists. A run on another machine counts as being at work if
-    it has written the record in the last hour.
+  - A run on this machine is active as long as its process exists. A run on another machine is assumed active for an
+    hour after its last write.
 positional: _input, host
 options:
   _input:
@@ -41,7 +41,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: A sentence with the run and what to do, or an empty string if no other run is at work.
+  description: A sentence with the run and what to do, or an empty string without another active run.
   type: str
   sample: >-
     Another run changes gpu1: process 4711 on controller-1, which was last seen at 2026-03-01T12:00:00Z (stage reboot).

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rollout_plan
-short_description: Plan the batches in which hosts change
+short_description: "Plumbing of the playbooks that change hosts: plan the batches in which hosts change"
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - The first batch is the canary. Hosts that a former run left halfway come next, then all others, then those that
+  - The first batch is the canary. Hosts in the middle of a change come next, then all others, then those that
     failed in the former run.
 options:
   _input:
@@ -20,14 +20,14 @@ options:
     required: true
   sizes:
     description: >-
-      Number of hosts in a batch, as a number, a percentage, or a list of both, whose last value holds for all further
+      Number of hosts in a batch, as a number, a percentage, or a list of both, whose last value applies to all further
       batches. A percentage is one of the hosts that change, or of those in the same group.
     type: raw
     default: 1
   canary:
     description: >-
-      Hosts of the first batch, as a number, a percentage, or a list of names. The canaries of a former run that is not
-      finished are not repeated once nothing is due on them.
+      Hosts of the first batch, as a number, a percentage, or a list of names. Canaries of an unfinished former run are
+      skipped if they need no change.
     type: raw
     default: 0
   groups:
@@ -38,10 +38,13 @@ options:
     type: dict
     default: {}
   resuming:
-    description: Names of hosts that are halfway according to themselves.
+    description: Names of hosts whose own record says that they are in the middle of a change.
     type: list
     elements: str
     default: []
+seealso:
+  - plugin: gpuops.nvidia.rollout_report
+    plugin_type: filter
 """
 
 EXAMPLES = r"""
@@ -67,8 +70,8 @@ _value:
       elements: str
     waves:
       description: >-
-        How many hosts each run of consecutive batches has. As C(serial) of a play, it keeps a batch that is lost as a
-        whole from ending the run.
+        How many hosts each run of consecutive batches has. As C(serial) of a play, it lets the run continue after the
+        loss of a whole batch.
       type: list
       elements: int
 """
@@ -77,9 +80,9 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import batches
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import former as former_run
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import plan
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import Wishes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.rollout_request import RolloutRequest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _NAMES = {"sizes": "gpuops_serial", "canary": "gpuops_canary", "groups": "gpuops_batch_by"}
@@ -95,17 +98,17 @@ def rollout_plan(
 ) -> Json:
     """Return the batches in which the hosts change."""
     try:
-        wishes = Wishes(sizes, canary, groups, names=_NAMES)
-        batches = plan.plan(list(hosts), wishes, former_run.parse(former), frozenset(resuming))
+        wishes = RolloutRequest(sizes, canary, groups, names=_NAMES)
+        planned = batches.plan(list(hosts), wishes, former_run.parse(former), frozenset(resuming))
     except GpuOpsError as error:
         raise AnsibleFilterError(error.msg) from error
     return {
         "batches": [
             {"number": each.number, "hosts": list(each.members), "canary": each.canary, "group": each.group}
-            for each in batches
+            for each in planned
         ],
-        "order": [member for each in batches for member in each.members],
-        "waves": plan.waves(batches),
+        "order": [member for each in planned for member in each.members],
+        "waves": batches.waves(planned),
     }
 
 

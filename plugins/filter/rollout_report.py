@@ -6,18 +6,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rollout_report
-short_description: Report how far the hosts of a rollout are, and whether it may go on
+short_description: >-
+  Plumbing of the playbooks that change hosts: report how far the hosts of a rollout are, and whether it may continue
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Judges all hosts of a run by what each of them has passed. A host that says nothing, although its turn is over, was
+  - Judges all hosts of a run by the stages that each of them has passed. A host without a report after its batch was
     lost in the middle of the run.
 options:
   _input:
     description: >-
       The hosts of the run. One that has changed has C(passed=change). One that was left out says at which stage
-      (C(left_out_at), one of C(check), C(prepare), C(plan) and C(change)) and why (C(reason)). One that may not change
-      now says why in C(postponed).
+      (C(left_out_at), one of C(check), C(prepare), C(plan) and C(change)) and why (C(reason)). One whose change is
+      postponed says why in C(postponed).
     type: dict
     required: true
   over:
@@ -26,7 +27,7 @@ options:
     choices: ["", check, prepare, plan]
     default: ""
   alive:
-    description: Names of the hosts that were still there when that stage was over.
+    description: Names of the hosts that were still reachable when that stage was over.
     type: list
     elements: str
     default: []
@@ -36,7 +37,7 @@ options:
     elements: dict
     default: []
   begun:
-    description: Number of the last batch that has begun.
+    description: Number of the last batch that has started.
     type: int
     default: 0
   ended:
@@ -52,7 +53,7 @@ options:
     type: raw
     default: 1
   canary:
-    description: As in P(gpuops.nvidia.rollout_plan#filter). None of the canaries may fail or be left out.
+    description: As in P(gpuops.nvidia.rollout_plan#filter). All canaries must succeed.
     type: raw
     default: 0
   former:
@@ -60,9 +61,12 @@ options:
     type: dict
     default: {}
   predicted:
-    description: Whether this is a check, in which no host is changed.
+    description: Whether this is a check, which leaves the hosts as they are.
     type: bool
     default: false
+seealso:
+  - plugin: gpuops.nvidia.rollout_plan
+    plugin_type: filter
 """
 
 EXAMPLES = r"""
@@ -78,7 +82,7 @@ _value:
   type: dict
   contains:
     stop:
-      description: The sentences with which the run must stop. Empty if it may go on.
+      description: The sentences with which the run must stop. Empty if it may continue.
       type: str
     lines:
       description: The report for people, a table of the hosts that are out or still wait, and the totals.
@@ -98,8 +102,8 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import former as former_run
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import progress
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.plan import Batch
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import Wishes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.batches import Batch
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.rollout_request import RolloutRequest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _NAMES = {"sizes": "gpuops_serial", "canary": "gpuops_canary", "max_out": "gpuops_max_failed", "members": "hosts"}
@@ -119,10 +123,10 @@ def rollout_report(
     predicted: bool = False,
 ) -> Json:
     """Return how far the hosts are."""
-    fleet = {name: progress.Evidence(**evidence) for name, evidence in hosts.items()}
+    fleet = {name: progress.MemberEvidence(**evidence) for name, evidence in hosts.items()}
     there = frozenset(alive)
     planned = [Batch(each["number"], tuple(each["hosts"]), each["canary"], each["group"]) for each in batches]
-    wishes = Wishes(sizes, canary, None, max_failed, _NAMES)
+    wishes = RolloutRequest(sizes, canary, None, max_failed, _NAMES)
     try:
         wishes.check(fleet)
         before = former_run.parse(former)

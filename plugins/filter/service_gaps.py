@@ -6,13 +6,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: service_gaps
-short_description: Say what the driver's services have not achieved yet on a host
+short_description: "Plumbing of the role host_driver: say which of the driver's services on a host are not ready yet"
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - The fabric of a GPU is complete if the driver reports the state Completed, the status Success and no bad health.
-    A100 and older GPUs report no fabric, so there the fabric manager must run.
-  - What is not known is not achieved.
+  - The fabric of a GPU is complete if the driver reports the state Completed, the status Success and good health. A100
+    and older GPUs do not report a fabric, so there the fabric manager must run.
+  - An unknown value counts as missing.
 options:
   _input:
     description: Facts of M(gpuops.nvidia.gpu_facts) with the subsets C(min), C(gpus) and C(services).
@@ -23,6 +23,9 @@ options:
     type: list
     elements: str
     required: true
+seealso:
+  - plugin: gpuops.nvidia.fabric_plan
+    plugin_type: filter
 """
 
 EXAMPLES = r"""

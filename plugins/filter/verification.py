@@ -6,13 +6,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: verification
-short_description: Turn the results about a GPU stack into one list of checks
+short_description: "Plumbing of the role verify: turn the results about a GPU stack into one list of checks"
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Combines the results of M(gpuops.nvidia.gpu_stack_info), M(gpuops.nvidia.gpu_smoke_test) and
     M(gpuops.nvidia.dcgm_exporter_info) into a list of checks. Each GPU node has one of each kind (C(gpus), C(smoke),
-    C(dcgm)), which is passed, failed, or skipped with the reason.
+    C(dcgm)), which is passed, failed, or skipped with a reason.
   - A check that fails on a node that C(left_out) of M(gpuops.nvidia.gpu_stack_info) names counts as skipped.
   - P(gpuops.nvidia.junit#filter) and P(gpuops.nvidia.verification_report#filter) accept the list.
 positional: smoke, dcgm, expected_gpus, min_nodes
@@ -37,9 +37,14 @@ options:
     type: dict
     default: {}
   min_nodes:
-    description: Minimum number of GPU nodes that are not left out.
+    description: Minimum number of GPU nodes to verify.
     type: int
     default: 1
+seealso:
+  - plugin: gpuops.nvidia.verification_report
+    plugin_type: filter
+  - plugin: gpuops.nvidia.junit
+    plugin_type: filter
 """
 
 EXAMPLES = r"""
@@ -203,7 +208,7 @@ def _whole_gpus(resources: dict[str, int]) -> int:
 
 
 def _workloads(smoke: Json, left_out: dict[str, str]) -> t.Iterator[Check]:
-    """Yield one check for each node: its result, or why there is none. Nothing if the test was not asked for."""
+    """Yield one check for each node: its result, or why it is missing. Empty if the test was not asked for."""
     if not smoke.get("msg") and "results" not in smoke:
         return
     yield from _could_not_start("smoke", "workload", smoke)
@@ -237,7 +242,7 @@ def _exporters(dcgm: Json, left_out: dict[str, str], is_off: bool) -> t.Iterator
 
 
 def _by_node(classname: str, checks: dict[str, Check], excuses: dict[str, str], missing: str) -> t.Iterator[Check]:
-    """Yield one check for each node: its result, or why there is none."""
+    """Yield one check for each node: its result, or why it is missing."""
     for name in sorted({*checks, *excuses}):
         excuse = excuses.get(name, "")
         yield _excused(checks[name], excuse) if name in checks else _check(classname, name, skipped=excuse or missing)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: verification_report
-short_description: Render checks as lines that a person reads
+short_description: "Plumbing of the role verify: render checks as lines that a person reads"
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
@@ -18,6 +18,11 @@ options:
     type: list
     elements: dict
     required: true
+seealso:
+  - plugin: gpuops.nvidia.verification
+    plugin_type: filter
+  - plugin: gpuops.nvidia.junit
+    plugin_type: filter
 """
 
 EXAMPLES = r"""

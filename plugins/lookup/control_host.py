@@ -65,7 +65,7 @@ class LookupModule(LookupBase):
         if kwargs.get("limited", True) and limit and not _has_one({host, *groups.get(group, ())}, limit, groups):
             others = f", and all hosts of {group}" if group else ""
             raise AnsibleLookupError(
-                f"The limit {limit} leaves out {host}, which talks to the cluster{others}, so nothing would be done. "
+                f"The limit {limit} leaves out {host}, which talks to the cluster{others}, so the run would be empty. "
                 f"Correct the limit, or run without one."
             )
         return [host]

@@ -51,6 +51,7 @@ Reason = t.Literal[
     "NotReady",
     "NotTolerated",
     "OperatorOfOLM",
+    "OperatorOfOthers",
     "PluginMissing",
     "PodsInTheWay",
     "PortForwardFailed",

@@ -18,7 +18,7 @@ _ORDER: tuple[Level, ...] = ("failure", "warning", "ok")
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
+class CheckFinding:
     """A finding of one check."""
 
     check: str
@@ -27,7 +27,7 @@ class Finding:
     remedy: str = ""
 
 
-AnyFinding = t.TypeVar("AnyFinding", bound=Finding)
+AnyFinding = t.TypeVar("AnyFinding", bound=CheckFinding)
 
 
 def worst_first(findings: t.Iterable[AnyFinding]) -> list[AnyFinding]:
@@ -35,7 +35,7 @@ def worst_first(findings: t.Iterable[AnyFinding]) -> list[AnyFinding]:
     return sorted(findings, key=lambda finding: _ORDER.index(finding.level))
 
 
-def as_result(findings: t.Sequence[Finding]) -> dict[str, t.Any]:
+def as_result(findings: t.Sequence[CheckFinding]) -> dict[str, t.Any]:
     """Return the findings and their number at each level, as a module's result."""
     levels = collections.Counter(finding.level for finding in findings)
     return {

@@ -22,8 +22,12 @@ def first_few(names: t.Sequence[str], count: int = EXAMPLES, separator: str = ",
     return separator.join(names[:count]) + more
 
 
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What moves a cursor, changes colours or directions, or is no text: all control characters but tab and newline."""
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e007f]"
+)
+"""What moves a cursor, changes colours or directions, is invisible or no text: all control and format characters but
+tab and newline."""
 
 
 def printable(text: str) -> str:
@@ -60,6 +64,10 @@ def one_line(error: object) -> str:
     return printable(" ".join(str(error).split())).rstrip(".")
 
 
+MOST_DIGITS = 20
+"""The digits of the largest number of 64 bits. Python refuses to read thousands."""
+
+
 def whole_number(text: str | None) -> int | None:
-    """Return the text as a whole number, or None if it contains anything but digits."""
-    return int(text) if text and text.isdecimal() else None
+    """Return the text as a whole number, or None if it contains anything but digits, or too many of them."""
+    return int(text) if text and text.isdecimal() and len(text) <= MOST_DIGITS else None

@@ -13,8 +13,8 @@ version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Writes the ClusterPolicy with server-side apply and strict field validation, so that a misspelled field is an error
-    instead of a setting that silently does nothing. Only the given fields are changed. All others stay as they are,
-    whoever has set them, unless O(purge=true).
+    instead of a setting without effect. It changes only the given fields. All others stay as they are, whoever has set
+    them, unless O(purge=true).
   - Recognises a change that interrupts GPU workloads, because it makes the operator replace the driver, evict pods or
     restart container runtimes. Such a change needs O(allow_disruption=true) if GPU pods run on the nodes concerned.
   - Refuses settings that the API server accepts but the operator ignores or fails on, and names the right field.
@@ -27,19 +27,21 @@ attributes:
     support: full
     details:
       - The prediction comes from the API server (a dry run). Before the CRD is installed, it is the given spec.
-      - A change that interrupts GPU workloads is a warning, and RV(disruption) names it.
+      - A change that interrupts GPU workloads without permission fails, unless O(check_refusal=warn). With permission
+        it is a warning. RV(disruption) names it.
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: full
     details:
-      - Shows the spec, the labels, the annotations and the fields that this collection owns, never the status.
+      - Shows the spec, the labels, the annotations and the fields that this collection owns, without the status.
       - Secrets in environment variables and credentials in URLs are hidden.
   idempotent:
-    description: A second run with the same options changes nothing.
+    description: A second run with the same options reports no change.
     support: full
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.check_refusal
   - gpuops.nvidia.progress
   - gpuops.nvidia.tolerance
 options:
@@ -60,7 +62,7 @@ options:
   spec:
     description:
       - Fields of the spec in the API's spelling, for everything that has no option in this module.
-      - They are merged with the options. A null gives up a field that was given before; it goes back to its default.
+      - They are merged with the options. A null resets a field that was given before to its default.
     type: dict
     default: {}
   labels:
@@ -232,17 +234,17 @@ options:
         type: dict
   purge:
     description:
-      - Reset every field, label and annotation that this collection has set before and that is not given now.
+      - Reset every field, label and annotation that this collection has set before and that the task leaves out.
       - Use it where one task describes the whole ClusterPolicy. Fields that others have set stay as they are.
       - A field that another manager owns too cannot be reset. A warning names the field and the manager.
     type: bool
     default: false
   adopt:
     description:
-      - Take the ClusterPolicy over from Helm. The fields that Helm owns become this collection's own, so that those
-        that are not given later leave the object, and Helm's marks on the object are removed.
+      - Take the ClusterPolicy over from Helm. This moves the ownership of Helm's fields to this collection, so that
+        fields that a later task leaves out are removed, and deletes Helm's marks on the object.
       - Use it after the Helm release no longer contains the ClusterPolicy (C(clusterPolicy.deployCR=false)). It acts
-        only once, and never on the fields of other managers.
+        only once, and only on Helm's fields.
     type: bool
     default: false
   schema:
@@ -253,7 +255,7 @@ options:
     type: dict
   operator_version:
     description:
-      - Version of the operator that will act on the change, if it is not the one that runs now. An operator older than
+      - Version of the operator that will act on the change, if it differs from the running one. An operator older than
         v26.7 evicts GPU pods for changes that a newer one makes in place.
     type: str
   force:
@@ -271,13 +273,13 @@ options:
   allow_disruption:
     description:
       - Allow a change that interrupts running GPU pods, or the deletion of the ClusterPolicy while pods use GPUs.
-      - Nodes without GPU pods need no permission.
+      - Only changes on nodes with GPU pods need it.
     type: bool
     default: false
   assume_held:
     description:
-      - In check mode, judge as if all nodes kept their driver, as M(gpuops.nvidia.driver_hold) sees to in a real run.
-      - It has no effect outside of check mode, in which the labels of the nodes count.
+      - In check mode, judge as if all nodes kept their driver, as M(gpuops.nvidia.driver_hold) ensures in a real run.
+      - It only has an effect in check mode. In a real run, the labels of the nodes decide.
     type: bool
     default: false
 seealso:
@@ -317,7 +319,7 @@ EXAMPLES = r"""
     spec: "{{ chart.clusterpolicy.spec }}"
     purge: true
 
-- name: Give a field up, so that it goes back to its default
+- name: Reset a field to its default
   gpuops.nvidia.clusterpolicy:
     spec:
       dcgmExporter:
@@ -407,44 +409,41 @@ gpu_pods:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._check_refusal import CHECK_REFUSAL
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import apply, spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
-from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import secrets_in
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "name": {"type": "str", "default": "cluster-policy"},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "namespace": {"type": "str", "default": "gpu-operator"},
-    "spec": {"type": "dict", "default": {}},
-    "labels": {"type": "dict", "default": {}},
-    "annotations": {"type": "dict", "default": {}},
-    **spec.BLOCK_OPTIONS,
-    "purge": {"type": "bool", "default": False},
-    "adopt": {"type": "bool", "default": False},
-    "schema": {"type": "dict"},
-    "operator_version": {"type": "str"},
-    "force": {"type": "bool", "default": False},
-    "wait": {"type": "bool", "default": True},
-    "wait_timeout": {"type": "int", "default": 1800},
-    **PROGRESS,
-    "allow_disruption": {"type": "bool", "default": False},
-    "assume_held": {"type": "bool", "default": False},
-    **tolerance.OPTIONS,
-}
+SPEC = ArgumentSpec(
+    {
+        "name": {"type": "str", "default": "cluster-policy"},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "namespace": {"type": "str", "default": "gpu-operator"},
+        "spec": {"type": "dict", "default": {}},
+        "labels": {"type": "dict", "default": {}},
+        "annotations": {"type": "dict", "default": {}},
+        "purge": {"type": "bool", "default": False},
+        "adopt": {"type": "bool", "default": False},
+        "schema": {"type": "dict"},
+        "operator_version": {"type": "str"},
+        "force": {"type": "bool", "default": False},
+        "wait": {"type": "bool", "default": True},
+        "wait_timeout": {"type": "int", "default": 1800},
+        "allow_disruption": {"type": "bool", "default": False},
+        "assume_held": {"type": "bool", "default": False},
+    },
+).including(CONNECTION, CHECK_REFUSAL, spec.BLOCK_OPTIONS, PROGRESS, tolerance.SPEC)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    module.no_log_values.update(secrets_in(module.params))
-    try:
-        result = apply.ensure(Cluster(module.params, module.check_mode), module.params, module.warn)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(**result)
+    run(
+        SPEC,
+        lambda module: apply.ensure(Cluster(module.params, module.check_mode), module.params, module.warn),
+        secrets=SPEC.options,
+    )
 
 
 if __name__ == "__main__":

@@ -126,30 +126,25 @@ verdict:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import report
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import policy_info
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "name": {"type": "str", "default": ""},
-    "namespace": {"type": "str", "default": ""},
-    "wait": {"type": "bool", "default": False},
-    "wait_timeout": {"type": "int", "default": 1800},
-    **PROGRESS,
-    **tolerance.OPTIONS,
-}
+SPEC = ArgumentSpec(
+    {
+        "name": {"type": "str", "default": ""},
+        "namespace": {"type": "str", "default": ""},
+        "wait": {"type": "bool", "default": False},
+        "wait_timeout": {"type": "int", "default": 1800},
+    },
+).including(CONNECTION, PROGRESS, tolerance.SPEC)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    try:
-        result = report.clusterpolicy_info(Cluster(module.params, module.check_mode), module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(changed=False, **result)
+    run(SPEC, lambda module: policy_info.clusterpolicy_info(Cluster(module.params, module.check_mode), module.params))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Runs C(nvidia-ctk runtime configure) if the configuration, with all files that it imports, lacks NVIDIA's runtime.
-  - Does not restart the container runtime, which must read its configuration again.
+  - Leaves the restart of the container runtime, which applies the new configuration, to its caller. A mark in
+    C(/var/lib/gpuops/restarts) stays until the caller removes it, so that a later run finds a restart that was cut
+    off.
 attributes:
   check_mode:
     description:
@@ -35,6 +37,9 @@ options:
     default: false
 requirements:
   - NVIDIA Container Toolkit on the host
+seealso:
+  - module: gpuops.nvidia.driver_packages
+  - module: gpuops.nvidia.gpu_facts
 """
 
 EXAMPLES = r"""
@@ -47,32 +52,39 @@ EXAMPLES = r"""
   ansible.builtin.systemd_service:
     name: containerd.service
     state: restarted
-  when: containerd is changed
+  when: containerd.restart
+
+- name: Forget that containerd had to be restarted
+  ansible.builtin.file:
+    path: /var/lib/gpuops/restarts/containerd.service
+    state: absent
 """
 
 RETURN = r"""
+restart:
+  description: Whether the container runtime has to be restarted, for this change or for one of a run that was killed.
+  returned: success
+  type: bool
+  sample: true
 """
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.container_runtime import configure
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "name": {"type": "str", "choices": ["containerd", "crio", "docker"], "required": True},
-    "default": {"type": "bool", "default": False},
-}
+SPEC = ArgumentSpec(
+    {
+        "name": {"type": "str", "choices": ["containerd", "crio", "docker"], "required": True},
+        "default": {"type": "bool", "default": False},
+    },
+)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=OPTIONS, supports_check_mode=True)
-    try:
-        result = configure(Host(), module.params, module.check_mode)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(**result)
+    run(SPEC, lambda module: configure(Host(), module.params, module.check_mode))
 
 
 if __name__ == "__main__":

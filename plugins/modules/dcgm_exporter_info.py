@@ -13,7 +13,7 @@ version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Fetches C(/metrics) from the DCGM exporter pod of every GPU node through the API server's port forwarding. This
-    works from outside the cluster and needs no Service, no Prometheus, and no network path to the pods.
+    works from outside the cluster, without a Service, Prometheus, or a network path to the pods.
   - Compares the number of GPUs that the exporter reports with the number of GPUs that the node has.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -126,29 +126,26 @@ summary:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.metrics import exporter_info
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "namespace": {"type": "str", "default": "gpu-operator"},
-    "label_selector": {"type": "str", "default": "app=nvidia-dcgm-exporter"},
-    "port": {"type": "int", "default": 9400},
-    "nodes": {"type": "list", "elements": "str"},
-    "metrics": {"type": "list", "elements": "str", "default": []},
-    "parallel": {"type": "int", "default": 10},
-    "timeout": {"type": "int", "default": 15},
-}
+SPEC = ArgumentSpec(
+    {
+        "namespace": {"type": "str", "default": "gpu-operator"},
+        "label_selector": {"type": "str", "default": "app=nvidia-dcgm-exporter"},
+        "port": {"type": "int", "default": 9400},
+        "nodes": {"type": "list", "elements": "str"},
+        "metrics": {"type": "list", "elements": "str", "default": []},
+        "parallel": {"type": "int", "default": 10},
+        "timeout": {"type": "int", "default": 15},
+    },
+).including(CONNECTION)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    try:
-        result = exporter_info(Cluster(module.params), module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(changed=False, **result)
+    run(SPEC, lambda module: exporter_info(Cluster(module.params), module.params))
 
 
 if __name__ == "__main__":

@@ -12,13 +12,14 @@ short_description: Name the causes of what is wrong with a GPU stack, with their
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Reads the cluster once. That is the verdict on the stack, the preflight checks, the pods in trouble with their logs
-    and events, and the pods that wait for a GPU. Joins what the GPU hosts say, if O(hosts) is given. Compares all of
-    it with the published failures of NVIDIA's stack, and names the causes. What follows from a cause is listed with it.
-  - The same cause on many nodes is one finding. Findings of the last run tell which ones are new and which are gone.
-  - What could not be seen is a gap, for example a kind of object that this user may not read. The rest is reported all
-    the same. The module fails only if the cluster does not answer and no hosts are given. It never fails because of a
-    finding.
+  - Reads the cluster once. That is the verdict on the stack, the preflight checks, the failing pods with their logs and
+    events, and the pods that wait for a GPU. Adds the facts of the GPU hosts, if O(hosts) is given. Compares all of it
+    with the published failures of NVIDIA's stack, and names the causes, each with its consequences.
+  - The same cause on many nodes is one finding. With the findings of the last run, the module says which ones are new
+    and which are gone.
+  - What it could not see is a gap, for example a kind of object that this user may not read. It reports everything
+    else. The module fails only if the cluster does not answer and O(hosts) is empty. Findings alone do not make it
+    fail.
   - Secrets are masked in everything that is returned.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -34,25 +35,25 @@ options:
     elements: dict
   last_path:
     description:
-      - A JSON file with the findings of the last run, or with the whole result. It is only read. Without such a file,
-        nothing is compared.
+      - A JSON file with the findings of the last run, or with the whole result. The module only reads it. Without such
+        a file, it leaves out the comparison.
     type: path
   evidence_path:
     description:
-      - A bundle of evidence that O(bundle_path) has written, as an archive or as the folder in it. Its evidence is
-        examined in place of the cluster and of O(hosts), which are not asked.
+      - A bundle of evidence that O(bundle_path) has written, as an archive or as the folder in it. The module examines
+        this evidence instead of the cluster and of O(hosts).
       - M(gpuops.nvidia.explain) reads bundles, too, and does not compare them with the last run.
     type: path
     default: ""
   bundle_path:
     description:
       - A file to write the evidence and the findings to, as one archive that may be sent to a vendor. Its folder must
-        exist. Only the user who runs the module can read it, and it holds no secrets.
+        exist. Only the user who runs the module can read it, and secrets are masked.
       - Writing it does not count as a change. In check mode, it is not written.
     type: path
     default: ""
   bundle_max_mib:
-    description: Limit of what is in the archive, in MiB. What findings quote is left out last.
+    description: Maximum size of the archive's content, in MiB. Evidence that findings quote is kept longest.
     type: int
     default: 50
 seealso:
@@ -83,12 +84,12 @@ bundle:
   sample: /srv/tickets/gpu-cluster.tar.gz
 findings:
   description:
-    - The causes, the most severe first. Empty if nothing is wrong with what could be seen.
+    - The causes, the most severe first. Empty if the module found no problem.
     - C(code) names the cause, and C(url) leads to the page that explains it. C(severity) is V(failure), V(warning) or
-      V(ok), which is a note. C(certainty) is V(certain) (nothing else makes this evidence), V(likely) (other causes are
-      rare) or V(possible) (other causes are as common).
-    - C(quotes) are the first pieces of evidence. C(consequences) are what follows from the cause. C(tell_apart) says
-      how to tell the cause from others that the same evidence supports.
+      V(ok), which is a note. C(certainty) is V(certain) (only this cause leaves this evidence), V(likely) (other causes
+      are rare) or V(possible) (other causes are as common).
+    - C(quotes) are the first pieces of evidence. C(consequences) are the findings that follow from the cause.
+      C(tell_apart) says how to tell the cause from others that the same evidence supports.
   returned: success
   type: list
   elements: dict
@@ -108,10 +109,10 @@ findings:
       consequences:
         - {code: OperandWaiting, title: An operand is not ready, nodes: [gpu-0003]}
       tell_apart: []
-      url: https://github.com/gpuops/gpuops.nvidia/blob/main/docs/reference/findings.md#nouveauholdsgpu
+      url: https://gpuops.github.io/gpuops.nvidia/main/reference/findings.html#nouveauholdsgpu
 changes:
   description:
-    - What differs from the last run, or null if there is none to compare with. C(new) and C(gone) are titles of
+    - What differs from the last run, or null without a last run. C(new) and C(gone) are titles of
       findings, and C(known) is the number of the others.
   returned: success
   type: dict
@@ -147,37 +148,33 @@ text:
        Seen:   nouveau.loaded: true [facts of the host on gpu-0003]
        Do:     Run playbooks/site.yml: its role host_prep keeps the kernel's own drivers from loading, and
                the host reboots if host_change_allowed permits it.
-       Sure:   certain: nothing else makes this evidence
+       Sure:   certain: only this cause leaves this evidence
        Effect: An operand is not ready (gpu-0003)
-       Page:   https://github.com/gpuops/gpuops.nvidia/blob/main/docs/reference/findings.md#nouveauholdsgpu
+       Page:   https://gpuops.github.io/gpuops.nvidia/main/reference/findings.html#nouveauholdsgpu
 
     1 failure, 0 warnings, 0 gaps.
 """
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import argument_spec
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import call
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import diagnose
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    **call.OPTIONS,
-    "last": {"type": "list", "elements": "dict"},
-    "last_path": {"type": "path"},
-    "evidence_path": {"type": "path", "default": ""},
-    "bundle_path": {"type": "path", "default": ""},
-    "bundle_max_mib": {"type": "int", "default": 50},
-}
+SPEC = ArgumentSpec(
+    {
+        "last": {"type": "list", "elements": "dict"},
+        "last_path": {"type": "path"},
+        "evidence_path": {"type": "path", "default": ""},
+        "bundle_path": {"type": "path", "default": ""},
+        "bundle_max_mib": {"type": "int", "default": 50},
+    },
+).including(CONNECTION, diagnose.SPEC)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    try:
-        result = call.diagnose(module.params, module.check_mode)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(changed=False, **result)
+    run(SPEC, lambda module: diagnose.diagnose(module.params, module.check_mode))
 
 
 if __name__ == "__main__":

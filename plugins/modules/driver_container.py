@@ -13,46 +13,48 @@ version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Writes a driver's settings to the ClusterPolicy or, for pools of nodes with different systems or drivers, to
-    NVIDIADriver objects. It touches nothing else of them. What is not given stays as it is.
+    NVIDIADriver objects. All other settings of these objects stay as they are.
   - Checks before it writes. It works out the exact image of each operating system and kernel, and asks its registry
     whether it exists. It compares the driver with the GPUs, the kernel modules and the kernels of the nodes, and names
-    what will stand in the way, such as pods that cannot be evicted, nodes that are out, and missing operands.
-    O(skip) leaves checks out.
+    what will block the change, such as pods that cannot be evicted, nodes that are out of service, and missing
+    operands. O(skip) leaves checks out.
   - Moves drivers from the ClusterPolicy to NVIDIADrivers, with all of their settings, and back. Driver pods stay until
-    it is their node's turn.
-  - Then gives the nodes their turns, canaries and waves first, and proves the new driver on each of them. A run that
-    was killed goes on in the next one. All of its state is on the nodes.
+    their node is upgraded.
+  - Then upgrades the nodes, canaries and waves first, and proves the new driver on each of them. All state is kept on
+    the nodes, so the next run continues one that was killed.
   - A change that interrupts GPU pods needs O(allow_disruption=true). In check mode, the result says which nodes replace
-    or restart their driver, and which GPU pods would go.
+    or restart their driver, and which GPU pods would be evicted.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
     support: full
     details:
       - The prediction comes from the API server (a dry run). Registries are asked as in a run.
-      - A finding that would stop a run, and a permission that is missing, are warnings.
+      - A finding that would stop a run, or a missing permission, fails, unless O(check_refusal=warn).
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: full
     details:
       - Shows the specs of the objects and the fields that this module owns. Secrets are hidden.
   idempotent:
-    description: A second run with the same options changes nothing.
+    description: A second run with the same options reports no change.
     support: full
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.check_refusal
   - gpuops.nvidia.driver_rollout
   - gpuops.nvidia.progress
   - gpuops.nvidia.registry
 options:
   state:
     description:
-      - V(present) declares the drivers and rolls them out. If the declaration is unchanged, it goes on with a rollout
-        that was interrupted or paused.
-      - V(paused) lets no further node begin. A call that is at work ends after the nodes that have begun.
-      - V(recovered) names the cause of each failed upgrade, sets back what upgrades have left behind (paused operands,
-        cordons, notes about cordons), and tries failed nodes again once their cause is gone. It declares nothing.
+      - V(present) declares the drivers and rolls them out. If the declaration is unchanged, it continues a rollout that
+        was interrupted or paused.
+      - V(paused) stops starting nodes. An active call ends after the nodes that have started.
+      - V(recovered) names the cause of each failed upgrade, cleans up what upgrades have left behind (paused operands,
+        cordons, notes about cordons), and tries failed nodes again once their cause is gone. The declaration stays as
+        it is.
     type: str
     choices: [present, paused, recovered]
     default: present
@@ -60,7 +62,7 @@ options:
     description:
       - The kind of object that has the driver's settings. The default is V(NVIDIADriver) with O(pools), and otherwise
         the kind that has them now.
-      - Another kind than now moves the drivers, which needs an operator from v26.7 on.
+      - Another kind moves the drivers, which needs an operator from v26.7 on.
     type: str
     choices: [ClusterPolicy, NVIDIADriver]
   version:
@@ -172,7 +174,7 @@ options:
         type: str
   upgrade_policy: &upgrade_policy
     description:
-      - How the operator replaces driver pods. It goes along with the pace that this module sets.
+      - How the operator replaces driver pods. It applies together with the pace that this module sets.
       - With O(upgrade_policy.auto_upgrade=true) in a ClusterPolicy, also set O(upgrade_policy.wait_for_completion),
         O(upgrade_policy.pod_deletion) and O(upgrade_policy.drain). Without them, an upgrade stops with a node cordoned.
     type: dict
@@ -204,11 +206,11 @@ options:
     type: dict
   pools:
     description:
-      - Pools of nodes, each with an NVIDIADriver of its own. They have the options above for all of their settings that
-        they do not give.
+      - Pools of nodes, each with an NVIDIADriver of its own. The options above are the defaults of each pool's
+        settings.
       - Each GPU node must belong to exactly one pool. The operator stops all NVIDIADrivers as soon as two of them
         select the same node, or two are the default.
-      - NVIDIADrivers that are not named stay as they are, unless O(purge=true).
+      - Other NVIDIADrivers stay as they are, unless O(purge=true).
     type: list
     elements: dict
     suboptions:
@@ -217,7 +219,8 @@ options:
         type: str
         required: true
       default:
-        description: Whether the pool has the nodes that no other pool selects. It has no O(pools[].node_selector) then.
+        description: Whether the pool has the nodes that are left over by the others. It must then leave out
+          O(pools[].node_selector).
         type: bool
       node_selector:
         description: Labels of the pool's nodes. Without them, a pool that is not the default has all GPU nodes.
@@ -250,8 +253,8 @@ options:
       spec: *spec
   purge:
     description:
-      - Delete the NVIDIADrivers that O(pools) does not name. Their driver pods go at once; the nodes get those of their
-        new pool.
+      - Delete the NVIDIADrivers that O(pools) does not name. Their driver pods are removed at once, and the nodes get
+        those of their new pool.
     type: bool
     default: false
   skip:
@@ -270,17 +273,20 @@ options:
       - upgrade_policy
       - gpu_pods
       - nodes
+      - limits
       - operands
       - validators
     default: []
   force_conflicts:
     description:
       - Take over fields that another manager, such as Helm or kubectl, has set to another value. Fields that the role
-        P(gpuops.nvidia.operator#role) has set are taken over in any case, with a warning.
+        P(gpuops.nvidia.operator#role) has set are always taken over.
     type: bool
     default: false
   allow_disruption:
-    description: Allow a change that interrupts running GPU pods. Nodes without GPU pods need no permission.
+    description:
+      - Allow a change that interrupts running GPU pods. Only changes on nodes with GPU pods need it.
+      - Nodes that an earlier call has left without their driver need it, too, until their upgrade has begun.
     type: bool
     default: false
   policy_name:
@@ -293,10 +299,9 @@ options:
     default: ""
 notes:
   - The fields have a field manager of their own (V(gpuops.nvidia-driver)), so that M(gpuops.nvidia.clusterpolicy) and
-    the role P(gpuops.nvidia.operator#role) do not reset them. They fail with a conflict instead if they declare another
-    value, so declare the same one there.
-  - Registries are asked from the machine that runs the module. Credentials are sent to nobody but the registry and the
-    token service that it names, and never appear in a result.
+    the role P(gpuops.nvidia.operator#role) leave them as they are, whatever value they have for them.
+  - Registries are asked from the machine that runs the module. Credentials are sent only to the registry and the token
+    service that it names. Results leave them out.
 seealso:
   - module: gpuops.nvidia.clusterpolicy
   - module: gpuops.nvidia.gpu_stack_info
@@ -308,7 +313,7 @@ EXAMPLES = r"""
     version: 595.91.07
     allow_disruption: true
 
-- name: Show which nodes would replace their driver, and which GPU pods would go
+- name: Show which nodes would replace their driver, and which GPU pods would be evicted
   gpuops.nvidia.driver_container:
     version: 595.91.07
   check_mode: true
@@ -385,7 +390,7 @@ pools:
   description:
     - The pools of nodes that need the same image. A precompiled driver has a pool for each kernel.
     - C(images) are the images that were asked for, at the registry or its mirror, and C(exists), C(missing),
-      C(refused), C(unreachable) or C(unasked). It is empty if there was nothing to change.
+      C(refused), C(unreachable) or C(unasked). It is empty if the declaration was unchanged.
   returned: with O(state=present)
   type: list
   elements: dict
@@ -401,7 +406,7 @@ pools:
           asked: nvcr.io/nvidia/driver:595.91.07-ubuntu24.04
           state: exists
 findings:
-  description: The findings of all checks, failures first. It is empty if there was nothing to change.
+  description: The findings of all checks, failures first. It is empty if the declaration was unchanged.
   returned: with O(state=present)
   type: list
   elements: dict
@@ -437,8 +442,8 @@ disruption:
 plan:
   description:
     - What the declaration does to each node with a driver container.
-    - C(action) is C(replace) (another driver is loaded), C(restart) (only the pod starts again), C(remove) (the node
-      loses its driver) or C(nothing). C(pods) are the GPU pods that go.
+    - C(action) is C(replace) (another driver is loaded), C(restart) (only the pod restarts), C(remove) (the node loses
+      its driver) or C(nothing). C(pods) are the GPU pods that are evicted.
   returned: with O(state=present)
   type: list
   elements: dict
@@ -451,10 +456,11 @@ plan:
       pods: [ml/train-0]
 nodes:
   description:
-    - The rollout on each node. C(step) is C(waiting), C(upgrade), C(done), C(failed) or C(left out), C(state) is that
+    - The rollout on each node; in check mode, how it would begin.
+    - C(step) is C(waiting), C(upgrade), C(done), C(failed) or C(left out), C(state) is that
       of the operator's upgrade, and C(waits_for) is what the node waits for, since C(since).
     - C(before) and C(after) are the driver's versions that GPU Feature Discovery reported.
-  returned: with O(wait=true) and O(state=present) or O(state=recovered), not in check mode
+  returned: with O(wait=true) and O(state=present), or with O(state=recovered) outside of check mode
   type: list
   elements: dict
   sample:
@@ -478,17 +484,17 @@ nodes:
       seconds: 312.4
 summary:
   description: How many nodes there are, how many were upgraded, failed, wait, and so on.
-  returned: with O(wait=true) and O(state=present) or O(state=recovered), not in check mode
+  returned: with O(wait=true) and O(state=present), or with O(state=recovered) outside of check mode
   type: dict
   sample:
     {nodes: 2, upgraded: 2, current: 0, failed: 0, waiting: 0, upgrading: 0, left_out: 0, cordoned: 0, kept_back: 0}
 finished:
-  description: Whether every node has its driver. If not, the same call goes on later.
-  returned: with O(wait=true), not in check mode
+  description: Whether every node has its driver. If not, make the same call again later.
+  returned: with O(wait=true)
   type: bool
   sample: true
 recovered:
-  description: What upgrades had left behind on each node, and what was set back.
+  description: What upgrades had left behind on each node, and what was cleaned up.
   returned: with O(state=recovered)
   type: list
   elements: dict
@@ -498,13 +504,13 @@ recovered:
       cause: ""
       repairs: ["nvidia.com/gpu.deploy.device-plugin was set to true"]
 paused:
-  description: The nodes that are kept from their upgrade.
+  description: The nodes that are held back from their upgrade.
   returned: with O(state=paused)
   type: list
   elements: str
   sample: [gpu-0002, gpu-0003]
 upgrading:
-  description: The nodes whose upgrade had begun already, and goes on.
+  description: The nodes whose upgrade had already started, and continues.
   returned: with O(state=paused)
   type: list
   elements: str
@@ -513,32 +519,32 @@ upgrading:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import call
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.options import DECLARATION
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.options import OPTIONS as ROLLOUT
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
-from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import secrets_in
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._check_refusal import CHECK_REFUSAL
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import declare
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.declared_options import (
+    DECLARATION,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.rollout_options import (
+    SPEC as ROLLOUT,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import GOES_ON, run
 
-OPTIONS: dict[str, t.Any] = {
-    "state": {"type": "str", "choices": ["present", "paused", "recovered"], "default": "present"},
-    **DECLARATION,
-    **ROLLOUT,
-}
+SPEC = ArgumentSpec(
+    {
+        "state": {"type": "str", "choices": ["present", "paused", "recovered"], "default": "present"},
+    },
+).including(CONNECTION, CHECK_REFUSAL, DECLARATION, ROLLOUT)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    module.no_log_values.update(secrets_in(module.params))
-    try:
-        result = call.declare(Cluster(module.params, module.check_mode), module.params, module.warn)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    except KeyboardInterrupt:
-        message = "The call was interrupted. Run it again; it does not repeat what is done."
-        module.fail_json(msg=message, reason="Interrupted")
-    module.exit_json(**result)
+    run(
+        SPEC,
+        lambda module: declare.declare(Cluster(module.params, module.check_mode), module.params, module.warn),
+        secrets=SPEC.options,
+        interrupted=GOES_ON,
+    )
 
 
 if __name__ == "__main__":

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: driver_image_info
-short_description: Find out whether nodes would get a driver container with another kernel
+short_description: >-
+  Plumbing of the playbook upgrade_kernel: find out whether nodes would get a driver container with another kernel
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - A precompiled driver container has an image for each kernel. This works out, from the ClusterPolicy or the
+  - A precompiled driver container has an image for each kernel. This module works out, from the ClusterPolicy or the
     NVIDIADrivers in the cluster, which image a node would pull with another kernel, and asks its registry for it.
   - An image that is not precompiled serves every kernel of its system. It builds the driver with the kernel's headers.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
     support: full
-    details: This module changes nothing.
+    details: This module only reads.
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: none
   idempotent:
-    description: A second run with the same options changes nothing.
+    description: A second run with the same options reports no change.
     support: full
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -57,7 +58,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 nodes:
-  description: What holds for each node.
+  description: The image of each node.
   returned: success
   type: dict
   contains:
@@ -82,29 +83,24 @@ nodes:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import kernels
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.options import REGISTRY
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
-from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.declared_options import REGISTRY
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "kernels": {"type": "dict", "required": True},
-    "registry": {"type": "dict", "default": {}, "options": REGISTRY, "apply_defaults": True},
-    "policy_name": {"type": "str", "default": ""},
-    "namespace": {"type": "str", "default": ""},
-}
+SPEC = ArgumentSpec(
+    {
+        "kernels": {"type": "dict", "required": True},
+        "registry": REGISTRY.as_dict(default={}, apply_defaults=True),
+        "policy_name": {"type": "str", "default": ""},
+        "namespace": {"type": "str", "default": ""},
+    },
+).including(CONNECTION)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    try:
-        refuse_below(module.params["registry"], timeout=1)
-        result = kernels.look(Cluster(module.params), module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(**result)
+    run(SPEC, lambda module: kernels.look(Cluster(module.params), module.params))
 
 
 if __name__ == "__main__":

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: driver_packages
-short_description: Install, change, remove or restore the packages of NVIDIA's driver on a host
+short_description: >-
+  Plumbing of the role host_driver: install, change, remove or restore the packages of NVIDIA's driver on a host
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Brings the driver, the fabric manager, NVLSM, IMEX and the container toolkit to one version in one transaction of
     apt or dnf.
-  - Keeps a driver that is already there, wherever it comes from, unless something else is asked for and O(replace)
-    allows the change. What is asked for is everything but the companions (O(fabric), O(imex), O(toolkit),
-    O(persistence)), which are installed in the version of the driver.
+  - Keeps an installed driver, wherever it comes from, unless the options ask for another one and O(replace) allows the
+    change. Its companions (O(fabric), O(imex), O(toolkit), O(persistence)) are installed in the version of the driver.
   - Names packages as the repository does that offers them (Debian, Ubuntu's archive with signed modules, NVIDIA's
     repositories before and after branch 590, with module streams on the Red Hat family).
-  - Does not reboot. The result says whether the change interrupts what uses the GPUs, and why a reboot is due.
+  - Leaves the reboot to its caller. The result says whether the change interrupts the users of the GPUs, and why the
+    host needs a reboot.
 attributes:
   check_mode:
-    description: Returns what a run would do. The lists of packages are brought up to date, which are a cache.
+    description: Returns what a run would do. Updates the lists of packages, which are a cache.
     support: full
   diff_mode:
     description: Returns no diff. RV(transaction) has every change.
@@ -38,14 +39,14 @@ options:
   origin:
     description:
       - Whose packages to install. V(auto) prefers those of the distribution that come with signed modules or in the
-        branch, then the ones of NVIDIA's repository.
+        branch, then those of NVIDIA's repository.
     type: str
     choices: [auto, distribution, nvidia]
     default: auto
   branch:
     description:
       - Branch of the driver, for example V(580). Pins keep the host in the branch.
-      - If neither a branch nor a version is given, a host without a driver gets branch 580, or the newest that the
+      - Without a branch and a version, a host without a driver gets branch 580, or the newest branch that the
         repositories offer and the GPUs support.
     type: str
     default: ""
@@ -64,7 +65,7 @@ options:
     elements: dict
     default: []
   packages:
-    description: Names of the driver's packages, if they differ from those that the module knows.
+    description: Names of the driver's packages, if they differ from the module's own names.
     type: list
     elements: str
     default: []
@@ -101,7 +102,7 @@ options:
     description: With O(state=restored), RV(former) of an earlier result.
     type: dict
   load:
-    description: Load the driver after its installation if nothing holds the GPUs.
+    description: Load the driver after its installation if the GPUs are free.
     type: bool
     default: true
   lock_timeout:
@@ -109,9 +110,13 @@ options:
     type: int
     default: 600
 notes:
-  - Before a change the former packages are downloaded to C(/var/cache/gpuops/packages), so that the way back does not
-    depend on what the repositories offer then.
+  - Before a change the former packages are downloaded to C(/var/cache/gpuops/packages), so that O(state=restored) works
+    without the repositories.
   - Packages on hold are released for the transaction and held again afterwards.
+seealso:
+  - module: gpuops.nvidia.kernel_packages
+  - module: gpuops.nvidia.package_hold
+  - module: gpuops.nvidia.gpu_facts
 """
 
 EXAMPLES = r"""
@@ -138,18 +143,18 @@ EXAMPLES = r"""
 RETURN = r"""
 action:
   description:
-    - What was done, or in check mode would be. C(none) and C(adopt) leave the packages as they are. C(complete) goes on
-      with an installation that was cut off, as by a power failure.
+    - What was done, or in check mode would be. C(none) and C(adopt) leave the packages as they are. C(complete)
+      finishes an installation that was interrupted, for example by a power failure.
   returned: always
   type: str
   sample: change
 refused:
-  description: Why it must not be done, or null. Without check mode the module fails with this sentence.
+  description: Why the module refuses the change, or null. Without check mode the module fails with this sentence.
   returned: always
   type: str
 former:
   description:
-    - The driver before. C(origin) is C(nvidia), C(ubuntu), C(ubuntu-signed), C(debian), C(distribution), C(runfile),
+    - The former driver. C(origin) is C(nvidia), C(ubuntu), C(ubuntu-signed), C(debian), C(distribution), C(runfile),
       C(container), C(unknown) or null.
   returned: always
   type: dict
@@ -165,7 +170,7 @@ former:
     uninstaller: null
     described: the driver 570.133.20 of Ubuntu's archive with signed modules
 wanted:
-  description: The driver afterwards, or null if there is none. C(packages) are those that were asked for.
+  description: The wanted driver, or null. C(packages) are those of the options.
   returned: always
   type: dict
 transaction:
@@ -175,18 +180,18 @@ transaction:
   returned: success
   type: dict
 interrupts:
-  description: Whether the change interrupts what uses the GPUs.
+  description: Whether the change interrupts the users of the GPUs.
   returned: success
   type: bool
 interrupt_reasons:
-  description: Why it does.
+  description: Why the change interrupts them.
   returned: success
   type: list
   elements: str
 way_back:
   description:
-    - Whether O(state=restored) could bring the present packages back, and C(missing), those that no repository offers
-      and no file has.
+    - Whether O(state=restored) could reinstall the present packages. C(missing) lists packages that repositories and
+      kept files lack.
   returned: success
   type: dict
   sample: {possible: true, missing: []}
@@ -195,17 +200,17 @@ loaded:
   returned: success
   type: bool
 reboot_required:
-  description: Whether the driver takes effect at the next boot only.
+  description: Whether the driver takes effect only at the next boot.
   returned: success
   type: bool
 reboot_reasons:
-  description: Why a reboot is due.
+  description: Why the host needs a reboot.
   returned: success
   type: list
   elements: str
   sample: ["The driver 580.95.05 is installed, and 570.133.20 is loaded"]
 messages:
-  description: What the user should know, such as kernel headers that cannot be had.
+  description: What the user should know, such as kernel headers that are unavailable.
   returned: success
   type: list
   elements: str
@@ -213,39 +218,36 @@ messages:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.driver_packages import manage
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "state": {"type": "str", "choices": ["present", "absent", "restored"], "default": "present"},
-    "origin": {"type": "str", "choices": ["auto", "distribution", "nvidia"], "default": "auto"},
-    "branch": {"type": "str", "default": ""},
-    "version": {"type": "str", "default": ""},
-    "flavour": {"type": "str", "choices": ["auto", "open", "proprietary"], "default": "auto"},
-    "gpus": {"type": "list", "elements": "dict", "default": []},
-    "packages": {"type": "list", "elements": "str", "default": []},
-    "fabric": {"type": "str", "choices": ["none", "nvswitch", "nvlink5", "nvl72"], "default": "none"},
-    "imex": {"type": "bool", "default": False},
-    "toolkit": {"type": "bool", "default": False},
-    "persistence": {"type": "bool", "default": False},
-    "kernels": {"type": "list", "elements": "str", "default": []},
-    "replace": {"type": "bool", "default": False},
-    "former": {"type": "dict"},
-    "load": {"type": "bool", "default": True},
-    "lock_timeout": {"type": "int", "default": 600},
-}
-RELATIONS: dict[str, t.Any] = {"required_if": [("state", "restored", ["former"])]}
+SPEC = ArgumentSpec(
+    {
+        "state": {"type": "str", "choices": ["present", "absent", "restored"], "default": "present"},
+        "origin": {"type": "str", "choices": ["auto", "distribution", "nvidia"], "default": "auto"},
+        "branch": {"type": "str", "default": ""},
+        "version": {"type": "str", "default": ""},
+        "flavour": {"type": "str", "choices": ["auto", "open", "proprietary"], "default": "auto"},
+        "gpus": {"type": "list", "elements": "dict", "default": []},
+        "packages": {"type": "list", "elements": "str", "default": []},
+        "fabric": {"type": "str", "choices": ["none", "nvswitch", "nvlink5", "nvl72"], "default": "none"},
+        "imex": {"type": "bool", "default": False},
+        "toolkit": {"type": "bool", "default": False},
+        "persistence": {"type": "bool", "default": False},
+        "kernels": {"type": "list", "elements": "str", "default": []},
+        "replace": {"type": "bool", "default": False},
+        "former": {"type": "dict"},
+        "load": {"type": "bool", "default": True},
+        "lock_timeout": {"type": "int", "default": 600},
+    },
+    required_if=[("state", "restored", ["former"])],
+)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=OPTIONS, **RELATIONS, supports_check_mode=True)
-    try:
-        result = manage(Host(), module.params, module.check_mode)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(**result)
+    run(SPEC, lambda module: manage(Host(), module.params, module.check_mode))
 
 
 if __name__ == "__main__":

@@ -12,24 +12,24 @@ short_description: Name the cause in a log, a description, a ticket or a must-ga
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Applies the rules of the diagnosis to what somebody has saved or pasted. It needs neither a cluster nor a host.
+  - Applies the rules of the diagnosis to a saved or pasted text, without a cluster or a host.
   - It reads kernel logs (C(dmesg), C(journalctl)), logs of pods, C(kubectl describe), C(kubectl get pods) and
     C(kubectl get events), objects in YAML or JSON, C(nvidia-smi -q), C(nvidia-bug-report.log.gz), tickets in Markdown,
     folders and archives of C(oc adm must-gather) and of the operator's C(must-gather.sh), and bundles of evidence.
-  - Files that may hold secrets are not opened, links are not followed, and nothing is unpacked to disk.
+  - Skips links and files that may contain secrets, and reads archives in memory.
   - It runs on the controller. If the text is on another host, fetch it first.
 extends_documentation_fragment:
   - gpuops.nvidia.read_only
 options:
   path:
-    description: A file, a folder or an archive (C(tar), C(gz), C(bz2) or C(xz)) on the controller.
+    description: A file, a folder or an archive (C(tar), C(zip), C(gz), C(bz2) or C(xz)) on the controller.
     type: path
   text:
     description: The text itself, instead of O(path) or with it.
     type: str
   limit_mib:
     description:
-      - How much is read of each file. Of a longer one, the first and the last half of this are read.
+      - How much is read of each file. Of a longer file, the beginning and the end are read, half of this size each.
       - In all, 16 times as much is read, and at most 5000 files.
     type: int
     default: 64
@@ -55,10 +55,10 @@ EXAMPLES = r"""
 RETURN = r"""
 findings:
   description:
-    - The causes, the most severe first. It is empty if no rule knows what is wrong.
-    - C(certainty) is V(certain) if nothing else makes this evidence, V(likely) if other causes are rare, and
-      V(possible) if they are as common. C(quotes) are the very lines, C(consequences) what follows from the cause, and
-      C(tell_apart) what would tell it from other causes of the same evidence.
+    - The causes, the most severe first. It is empty if no rule matches.
+    - C(certainty) is V(certain) if only this cause leaves this evidence, V(likely) if other causes are rare, and
+      V(possible) if they are as common. C(quotes) are the lines themselves, C(consequences) the findings that follow
+      from the cause, and C(tell_apart) says how to tell it from other causes of the same evidence.
   returned: success
   type: list
   elements: dict
@@ -77,7 +77,7 @@ findings:
           node: gpu-0001
       consequences: []
       tell_apart: []
-      url: https://github.com/gpuops/gpuops.nvidia/blob/main/docs/reference/findings.md#nouveauholdsgpu
+      url: https://gpuops.github.io/gpuops.nvidia/main/reference/findings.html#nouveauholdsgpu
 text:
   description: The causes, what to do, and what was not read, in words for a terminal.
   returned: success
@@ -124,27 +124,22 @@ taken:
 import typing as t
 
 from ansible.module_utils.common.yaml import HAS_YAML
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.loose.call import explain
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_input.explain import explain
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "path": {"type": "path"},
-    "text": {"type": "str"},
-    "limit_mib": {"type": "int", "default": 64},
-}
-RELATIONS: dict[str, t.Any] = {"required_one_of": [("path", "text")]}
+SPEC = ArgumentSpec(
+    {
+        "path": {"type": "path"},
+        "text": {"type": "str"},
+        "limit_mib": {"type": "int", "default": 64},
+    },
+    required_one_of=[("path", "text")],
+)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=OPTIONS, supports_check_mode=True, **RELATIONS)
-    if not HAS_YAML:
-        module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
-    try:
-        result = explain(module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(changed=False, **result)
+    run(SPEC, lambda module: explain(module.params), libraries={"PyYAML": HAS_YAML})
 
 
 if __name__ == "__main__":

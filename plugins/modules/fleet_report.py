@@ -15,11 +15,11 @@ description:
   - Reads the cluster once, as M(gpuops.nvidia.diagnose) does, and writes one HTML page. It shows every GPU node by its
     state, its GPUs with their MIG instances and shares, who holds them, what is wrong and what to do, versions and
     drift, and what has changed since the page was last written.
-  - The page is a single file that asks no server for anything. It can be read offline, by keyboard, with a screen
+  - The page is a single file that contains everything it needs. It can be read offline, by keyboard, with a screen
     reader and on paper, and has a light and a dark theme.
-  - The page is written by the controller, and not by the host that talks to the cluster. Only its path and its totals
-    are returned.
-  - Names of nodes, namespaces and pods, lines of logs and versions stand in the page, but no secrets.
+  - The controller writes the page, even if another host talks to the cluster. The result has only its path and its
+    totals.
+  - The page contains names of nodes, namespaces and pods, lines of logs, and versions. Secrets are masked.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
@@ -41,7 +41,7 @@ options:
   path:
     description:
       - The file on the controller. It is replaced in one step. Its folder is created if it does not exist.
-      - If it has a page of this module already, the new page says what has changed since.
+      - If it already has a page of this module, the new page says what has changed since.
     type: path
     required: true
   title:
@@ -94,19 +94,19 @@ summary:
     gaps: 1
 changes:
   description:
-    - What differs from the last page, in words, at most 60 sentences. If nothing but the time differs, the changes that
-      the last page has shown.
+    - What differs from the last page, in words, at most 60 sentences. If only the time differs, the changes that the
+      last page has shown.
   returned: success
   type: list
   elements: str
   sample: ["gpu-0003: state In service \u2192 Failing."]
 since:
-  description: When the page was made with which this one compares itself, or null for the first one.
+  description: When the last page was made, or null for the first page.
   returned: success
   type: str
   sample: "2026-11-22T12:00:00Z"
 changed:
-  description: Whether anything but the time differs from the last page.
+  description: Whether the page differs from the last one in more than the time.
   returned: always
   type: bool
   sample: true
@@ -114,22 +114,16 @@ changed:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import picture
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS = picture.OPTIONS
+SPEC = CONNECTION.including(picture.SPEC)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    try:
-        # The action plugin of this name takes it out of the result, and writes the page.
-        result = picture.picture(module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(changed=False, picture=result)
+    # The action plugin of this name takes it out of the result, and writes the page.
+    run(SPEC, lambda module: {"picture": picture.picture(module.params)})
 
 
 if __name__ == "__main__":

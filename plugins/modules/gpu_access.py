@@ -14,7 +14,7 @@ author: gpuops.nvidia contributors (@gpuops)
 description:
   - Keeps ResourceQuotas for whole GPUs, shared GPUs and MIG devices, and PriorityClasses.
   - Writes the names of resources in the only form that a quota counts. Kubernetes accepts C(nvidia.com/gpu) and
-    C(limits.nvidia.com/gpu) in a quota as well, and then never counts anything.
+    C(limits.nvidia.com/gpu) in a quota as well, but without an effect.
   - Changes and removes only what it has made itself.
 attributes:
   check_mode:
@@ -36,7 +36,7 @@ options:
     elements: dict
     suboptions:
       namespace:
-        description: The namespace. It must exist.
+        description: The namespace. It must exist, unless O(create_namespaces=true).
         type: str
         required: true
       name:
@@ -49,8 +49,8 @@ options:
             How many of each resource the pods of the namespace may request together, for example
             C({nvidia.com/gpu: 4, nvidia.com/mig-1g.10gb: 7}).
           - >-
-            A resource that is not listed is not limited. V(0) forbids it. A team that may use slices only needs
-            C(nvidia.com/gpu: 0) beside its slices.
+            The quota limits only the listed resources. V(0) forbids a resource. A team that may only use slices needs
+            C(nvidia.com/gpu: 0) in addition to its slices.
           - With the MIG strategy V(single), and with sharing that does not rename, slices and shares are requested as
             C(nvidia.com/gpu) and count as such.
         type: dict
@@ -72,7 +72,7 @@ options:
         required: true
       preemption_policy:
         description:
-          - Whether a pod that finds no room displaces pods of lower priority. V(Never) only puts it ahead in the queue.
+          - Whether a pod that does not fit displaces pods of lower priority. V(Never) only puts it ahead in the queue.
         type: str
         choices: [Never, PreemptLowerPriority]
         default: Never
@@ -80,13 +80,21 @@ options:
         description: What the class is for.
         type: str
         default: ""
+  create_namespaces:
+    description:
+      - Make the namespaces of O(quotas) that do not exist yet. They stay when their quota is removed, since a
+        team may work in them.
+    type: bool
+    default: false
 notes:
   - The module needs permission to get, list, create, patch and delete C(resourcequotas) in all namespaces and
-    C(priorityclasses.scheduling.k8s.io).
+    C(priorityclasses.scheduling.k8s.io), and with O(create_namespaces=true) to create C(namespaces).
+  - Everything is sent to the API server as a dry run before the first change, so one wrong entry leaves the cluster as
+    it was.
   - The objects have the labels C(app.kubernetes.io/name=gpu-access) and C(app.kubernetes.io/managed-by=gpuops.nvidia).
-  - A quota limits what pods request, and so acts only on new pods. Those that run stay.
-  - The value and the preemption policy of a PriorityClass cannot be changed, so the class is removed and made again.
-    Pods that exist keep their priority.
+  - A quota limits what pods request, so it only affects new pods. Running pods stay.
+  - The value and the preemption policy of a PriorityClass cannot be changed, so the module deletes the class and
+    creates it again. Existing pods keep their priority.
 seealso:
   - module: gpuops.nvidia.node_taints
   - module: kubernetes.core.k8s
@@ -119,6 +127,12 @@ objects:
   sample:
     - {object: PriorityClass gpu-training, changed: true, value: 100, preemptionPolicy: Never, description: ""}
     - {object: ResourceQuota research/gpus, changed: false, spec: {hard: {requests.nvidia.com/gpu: "16"}}}
+namespaces:
+  description: The namespaces that the call has made.
+  returned: success
+  type: list
+  elements: str
+  sample: [notebooks]
 removed:
   description: The quotas and priority classes that the call has removed.
   returned: success
@@ -129,43 +143,37 @@ removed:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.scheduling.keep_access import keep
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run, with_warnings
 
-OPTIONS: dict[str, t.Any] = {
-    "quotas": {
-        "type": "list",
-        "elements": "dict",
-        "options": {
-            "namespace": {"type": "str", "required": True},
-            "name": {"type": "str", "default": "gpus"},
-            "gpus": {"type": "dict", "required": True},
-        },
+_QUOTA = ArgumentSpec(
+    {
+        "namespace": {"type": "str", "required": True},
+        "name": {"type": "str", "default": "gpus"},
+        "gpus": {"type": "dict", "required": True},
+    }
+)
+_PRIORITY_CLASS = ArgumentSpec(
+    {
+        "name": {"type": "str", "required": True},
+        "value": {"type": "int", "required": True},
+        "preemption_policy": {"type": "str", "choices": ["Never", "PreemptLowerPriority"], "default": "Never"},
+        "description": {"type": "str", "default": ""},
+    }
+)
+SPEC = ArgumentSpec(
+    {
+        "quotas": _QUOTA.as_list(),
+        "priority_classes": _PRIORITY_CLASS.as_list(),
+        "create_namespaces": {"type": "bool", "default": False},
     },
-    "priority_classes": {
-        "type": "list",
-        "elements": "dict",
-        "options": {
-            "name": {"type": "str", "required": True},
-            "value": {"type": "int", "required": True},
-            "preemption_policy": {"type": "str", "choices": ["Never", "PreemptLowerPriority"], "default": "Never"},
-            "description": {"type": "str", "default": ""},
-        },
-    },
-}
+).including(CONNECTION)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    try:
-        result, warnings = keep(Cluster(module.params, module.check_mode), module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    for warning in warnings:
-        module.warn(warning)
-    module.exit_json(**result)
+    run(SPEC, lambda module: with_warnings(*keep(Cluster(module.params, module.check_mode), module.params)))
 
 
 if __name__ == "__main__":

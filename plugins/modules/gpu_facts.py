@@ -12,14 +12,14 @@ short_description: Gather facts about the GPUs of a Linux host, with or without 
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Gathers a host's GPUs, NVSwitches, driver, kernel, IOMMU, services, container runtimes and errors, and whether a
-    reboot is due. The facts are in C(ansible_facts.gpuops).
+  - Gathers a host's GPUs, NVSwitches, driver, kernel, IOMMU, services, container runtimes and errors, and whether the
+    host needs a reboot. The facts are in C(ansible_facts.gpuops).
   - Reads sysfs, procfs and the table of PCI ids. Also asks NVML if its library and the Python package C(nvidia-ml-py)
-    are installed, and C(nvidia-smi) otherwise; MIG is asked of NVML even then. If the driver is in a driver container,
-    the container's library or C(nvidia-smi) is used.
-  - A source that is missing, fails or hangs never makes the task fail. Its facts are null, and C(sources) has the
-    source of every fact or the reason why it is null.
-  - Runs with the host's own Python, and needs no package on the host. Facts that only root can read are null for other
+    are installed, and C(nvidia-smi) otherwise. The facts about MIG always come from NVML. If the driver is in a driver
+    container, the container's library or C(nvidia-smi) is used.
+  - If a source is missing, fails or hangs, the task still succeeds. The facts of the source are null, and C(sources)
+    has the source of every fact or the reason why it is null.
+  - Runs with the host's own Python, without further packages. Facts that only root can read are null for other
     users.
 attributes:
   facts:
@@ -37,7 +37,7 @@ options:
       - Which facts to gather, as in M(ansible.builtin.setup). V(all), V(min), or any of V(system), V(pci), V(gpus),
         V(nics), V(driver), V(nouveau), V(kernel), V(secure_boot), V(iommu), V(acs), V(services), V(runtimes), V(xid),
         V(hugepages), V(numa), V(node), V(files), V(reboot) and V(initramfs), each with a V(!) before it to exclude it.
-      - V(min) is V(system), V(pci), V(driver), V(nouveau) and V(kernel). It is always gathered, unless V(!all) and
+      - V(min) is V(system), V(pci), V(driver), V(nouveau) and V(kernel). It is part of every subset, unless V(!all) and
         V(!min) exclude it.
       - V(pci) is what sysfs shows of the GPUs. V(gpus) also asks the driver.
       - V(initramfs) reads the whole initramfs of the next boot, which takes seconds. It must be named, because V(all)
@@ -71,7 +71,7 @@ EXAMPLES = r"""
       - ansible_facts.gpuops.gpus | selectattr('remapped_rows.failure', 'defined') | selectattr('remapped_rows.failure')
         | length == 0
 
-- name: Find out whether a reboot is due, and why
+- name: Find out whether the host needs a reboot, and why
   gpuops.nvidia.gpu_facts:
     gather_subset: ['!all', '!min', reboot]
 """
@@ -98,13 +98,13 @@ ansible_facts:
             V(reason) says why the driver's part of a GPU's facts is missing. V(name) is the name in the PCI table,
             V(product) the driver's. V(pcie.generation_host) is what the GPU and its slot can do together, and
             V(pcie.degraded) whether the link has fewer lanes than it could have. V(bar1_mib) is the size of the window
-            through which the PCI bus reaches the GPU's memory. V(clocks) are in MHz; those of applications are null
-            where the driver has given them up. V(recovery_action) is what the driver
-            recommends, in NVML's words, from V(NONE) to V(SYSTEM_REBOOT). V(fabric.health) is V(Healthy),
-            V(Unhealthy), V(Limited Capacity) or null, and V(fabric.problems) says why. V(retired_pages) exist on GPUs
-            before Ampere, which later ones replace with remapped rows. V(mig.pending) is the mode after a reset,
-            V(mig.instances) are the MIG devices that processes use, and V(mig.gpu_instances) the GPU instances with
-            their places in memory slices. V(mig.gpu_instances) is null for users other than root.
+            through which the PCI bus reaches the GPU's memory. V(clocks) are in MHz; those of applications are null if
+            the driver no longer has them. V(recovery_action) is what the driver recommends, in NVML's words, from
+            V(NONE) to V(SYSTEM_REBOOT). V(fabric.health) is V(Healthy), V(Unhealthy), V(Limited Capacity) or null, and
+            V(fabric.problems) says why. V(retired_pages) exist on GPUs before Ampere, which later ones replace with
+            remapped rows. V(mig.pending) is the mode after a reset, V(mig.instances) are the MIG devices that processes
+            use, and V(mig.gpu_instances) the GPU instances with their places in memory slices. V(mig.gpu_instances) is
+            null for users other than root.
           type: list
           elements: dict
           sample:
@@ -224,7 +224,7 @@ ansible_facts:
             loaded: false
             blacklisted: true
             in_initramfs: null
-            files: [/etc/modprobe.d/gpuops.conf]
+            files: [/etc/modprobe.d/zz-gpuops.conf]
             modules:
               nouveau: {loaded: false, blacklisted: true}
               nova_core: {loaded: false, blacklisted: true}
@@ -233,7 +233,7 @@ ansible_facts:
           description:
             - Kernel, arguments and boot loader. V(next_boot) is the version that the next boot uses,
               V(cmdline_configured) are its arguments, and V(cmdline_source) is the file that they come from. They are
-              null if they are not known.
+              null if they are unknown.
             - V(cmdline_fallback) are the arguments of a second try, which Ubuntu's cloud images make if a boot without
               an initramfs fails. V(cmdline_defaults) are the arguments in GRUB's defaults, from which the boot loader's
               file is generated.
@@ -280,14 +280,19 @@ ansible_facts:
             imex: {package: null, version: null, active: false, enabled: false, matches_driver: null}
             persistenced: {package: null, version: null, active: true, enabled: true, matches_driver: null}
         runtimes:
-          description: Container runtimes, each with the configuration file that its Kubernetes distribution uses.
+          description:
+            - Container runtimes, each with the configuration file that its Kubernetes distribution uses.
+            - C(nvidia_runtime) says whether the handler C(nvidia) is in the section that the runtime reads, and its
+              program C(nvidia_program) can be run. C(cri) is false for a containerd whose C(disabled_plugins) has CRI.
           type: list
           elements: dict
           sample:
             - name: containerd
               distribution: null
               config: /etc/containerd/config.toml
+              cri: true
               nvidia_runtime: true
+              nvidia_program: /usr/bin/nvidia-container-runtime
               default_runtime: runc
               active: true
               version: 2.1.4
@@ -337,20 +342,22 @@ ansible_facts:
           description: >-
             The texts of files from which the roles of this collection tell what they have set up. V(change) is how far
             a change by the role C(host_change) has come, V(masked_units) are the units that C(host_driver) has masked,
-            V(persistenced_unit) and V(persistenced_dropin) the unit of the persistence daemon and what C(host_driver)
-            adds to it, and V(imex_nodes) the trays of the IMEX domain. A file that does not exist, or that only root
-            can read, is null.
+            V(persistenced_needs) is the drop-in with which the unit of the persistence daemon turns persistence mode on
+            (empty if it does so itself), V(persistenced_dropin) the one that C(host_driver) has written, and
+            V(imex_nodes) are the trays of the IMEX domain. A file that does not exist, or that only root can read, is
+            null. V(restarts) are the services that have not been restarted since such a file has changed.
           type: dict
           sample:
             change: null
             masked_units: null
-            persistenced_unit: null
+            persistenced_needs: null
             persistenced_dropin: null
             imex_nodes: "10.0.0.1\n10.0.0.2\n"
+            restarts: []
         reboot:
           description:
-            - Whether a reboot is due, because what runs differs from what the next boot would run.
-            - V(notes) are differences that were there when this boot began, so that a reboot would not remove them.
+            - Whether the host needs a reboot, because the next boot would run something else than the present one.
+            - V(notes) are differences that existed when this boot started, so that a reboot would not remove them.
           type: dict
           sample: {required: true, reasons: ["The kernel runs without the configured arguments iommu=pt"], notes: []}
         sources:
@@ -363,27 +370,34 @@ ansible_facts:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import gather
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "gather_subset": {"type": "list", "elements": "str", "default": ["all"]},
-    "gather_timeout": {"type": "int", "default": 10},
-    "driver_root": {"type": "path", "default": "/run/nvidia/driver"},
-}
+SPEC = ArgumentSpec(
+    {
+        "gather_subset": {"type": "list", "elements": "str", "default": ["all"]},
+        "gather_timeout": {"type": "int", "default": 10},
+        "driver_root": {"type": "path", "default": "/run/nvidia/driver"},
+    },
+)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=OPTIONS, supports_check_mode=True)
-    timeout_s = module.params["gather_timeout"]
-    try:
-        host, subsets = Host(timeout_s=timeout_s), module.params["gather_subset"]
-        facts = gather.gather(host, subsets, timeout_s, module.params["driver_root"])
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(changed=False, ansible_facts={"gpuops": facts})
+    run(
+        SPEC,
+        lambda module: {
+            "ansible_facts": {
+                "gpuops": gather.gather(
+                    Host(timeout_s=module.params["gather_timeout"]),
+                    module.params["gather_subset"],
+                    module.params["gather_timeout"],
+                    module.params["driver_root"],
+                )
+            }
+        },
+    )
 
 
 if __name__ == "__main__":

@@ -14,14 +14,14 @@ author: gpuops.nvidia contributors (@gpuops)
 description:
   - Reads the cluster with a few list requests. Reports what would prevent the GPU Operator from working, what could
     disturb it, and the remedy for each problem.
-  - The module never fails because of a finding. Use RV(summary.failures) to decide.
+  - Findings alone do not make the module fail. Use RV(summary.failures) to decide.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
   - gpuops.nvidia.read_only
 options:
   namespace:
-    description: Namespace that the operator is, or will be, installed in.
+    description: Present or future namespace of the operator.
     type: str
     default: gpu-operator
   release_name:
@@ -36,7 +36,7 @@ options:
     type: str
   values:
     description:
-      - Helm values that the operator is, or will be, installed with.
+      - Helm values of the operator's present or future release.
       - Some findings depend on them. For example, a pre-installed driver lifts the limits on operating systems.
     type: dict
     default: {}
@@ -95,6 +95,7 @@ options:
       - workload
       - sharing
       - scheduling
+      - namespaces
       - diagnose
     default: [deploy, verify]
   skip:
@@ -118,8 +119,8 @@ options:
     default: []
   wait_timeout:
     description:
-      - Seconds to wait until Node Feature Discovery has labelled the nodes on which its workers run, for a look right
-        after its installation. If it runs nowhere, or is not ready in time, the module looks at the nodes as they are.
+      - Seconds to wait until Node Feature Discovery has labelled the nodes on which its workers run, for a check right
+        after its installation. If it is missing, or not ready in time, the module takes the nodes as they are.
     type: int
     default: 0
 seealso:
@@ -222,7 +223,7 @@ facts:
     gpu_nodes:
       description:
         - Names of the nodes that carry an NVIDIA GPU according to the labels of Node Feature Discovery.
-        - Null if Node Feature Discovery has not run yet.
+        - Null if the labels of Node Feature Discovery are missing.
       type: list
       elements: str
       sample: [gpu-0000, gpu-0001]
@@ -265,42 +266,42 @@ facts:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grants import KINDS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import CHECKS, preflight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.permissions import OPERATIONS
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
-from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
-from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import secrets_in
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-RBAC_ROLE: dict[str, t.Any] = {
-    "kind": {"type": "str", "choices": list(KINDS), "required": True},
-    "name": {"type": "str", "required": True},
-    "namespace": {"type": "str"},
-    "rules": {"type": "list", "elements": "dict", "default": []},
-}
-OPTIONS: dict[str, t.Any] = {
-    "namespace": {"type": "str", "default": "gpu-operator"},
-    "release_name": {"type": "str", "default": "gpu-operator"},
-    "operator_version": {"type": "str"},
-    "values": {"type": "dict", "default": {}},
-    "roles": {"type": "list", "elements": "dict", "default": [], "options": RBAC_ROLE},
-    "wait_timeout": {"type": "int", "default": 0},
-    "operations": {"type": "list", "elements": "str", "choices": list(OPERATIONS), "default": ["deploy", "verify"]},
-    "skip": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": []},
-}
+RBAC_ROLE = ArgumentSpec(
+    {
+        "kind": {"type": "str", "choices": list(KINDS), "required": True},
+        "name": {"type": "str", "required": True},
+        "namespace": {"type": "str"},
+        "rules": {"type": "list", "elements": "dict", "default": []},
+    }
+)
+SPEC = ArgumentSpec(
+    {
+        "namespace": {"type": "str", "default": "gpu-operator"},
+        "release_name": {"type": "str", "default": "gpu-operator"},
+        "operator_version": {"type": "str"},
+        "values": {"type": "dict", "default": {}},
+        "roles": RBAC_ROLE.as_list(default=[]),
+        "wait_timeout": {"type": "int", "default": 0},
+        "operations": {"type": "list", "elements": "str", "choices": list(OPERATIONS), "default": ["deploy", "verify"]},
+        "skip": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": []},
+    },
+).including(CONNECTION)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    module.no_log_values.update(secrets_in(module.params["values"]))
-    try:
-        refuse_below(module.params, wait_timeout=0)
-        result = preflight(Cluster(module.params), module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(changed=False, **result)
+    run(
+        SPEC,
+        lambda module: preflight(Cluster(module.params), module.params),
+        secrets=["values"],
+        minimums={"wait_timeout": 0},
+    )
 
 
 if __name__ == "__main__":

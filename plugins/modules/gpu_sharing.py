@@ -14,42 +14,44 @@ author: gpuops.nvidia contributors (@gpuops)
 description:
   - Publishes configurations for NVIDIA's device plugin, gives them to nodes by name or label, and waits until each node
     offers what its configuration says. One call serves the whole fleet.
-  - Checks every field first. The device plugin itself ignores what it does not know, so a misspelt C(timeSlicing) would
-    leave sharing off without a word.
+  - Checks every field first. The device plugin itself ignores unknown fields, so a misspelt C(timeSlicing) would
+    silently leave sharing off.
   - Publishes each configuration under a key that contains a digest of its text, in one ConfigMap. So a change always
-    takes effect. An edited key would not, because C(config-manager) looks at the node's label only.
+    takes effect. An edited key would not, because C(config-manager) reads only the node's label.
   - Proves each node by the labels of GPU Feature Discovery (C(nvidia.com/gpu.replicas),
     C(nvidia.com/gpu.sharing-strategy) and the product) and by what pods can allocate.
-  - Deletes pods in which C(config-manager) fails for a reason that a new pod cures, and names the cause of every other
+  - Deletes pods in which C(config-manager) fails for a reason that a new pod fixes, and names the cause of every other
     failure.
-  - Removes keys that no node uses any more. Keys, labels and ConfigMaps of others stay as they are.
+  - Removes unused keys. Keys, labels and ConfigMaps of others stay as they are. Which labels are its own is noted in
+    an annotation beside the label, C(gpuops.nvidia/sharing).
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would do.
     support: full
-    details: The module sends every write as a dry run, and returns the pods that would have to go.
+    details: The module sends every write as a dry run, and returns the pods that would be evicted.
   diff_mode:
     description: Returns the keys of the ConfigMap, the labels of the nodes, and the ClusterPolicy's reference.
     support: full
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.check_refusal
   - gpuops.nvidia.eviction
   - gpuops.nvidia.node_rollout
   - gpuops.nvidia.progress
 options:
   state:
     description:
-      - V(present) publishes O(configs) and gives them to their nodes. Nodes that have one of them, and that it does not
-        choose any more, get plain GPUs.
+      - V(present) publishes O(configs) and gives them to their nodes. Nodes that have one of them, and are no longer
+        chosen, get plain GPUs.
       - V(absent) gives the nodes of the configurations named in O(configs) plain GPUs, and removes the configurations.
-        Without O(configs), it does so for all configurations of this module. With the last one, the ConfigMap and the
-        ClusterPolicy's reference to it go too.
+        Without O(configs), it does so for all configurations of this module. With the last one, it also removes the
+        ConfigMap and the ClusterPolicy's reference to it.
     type: str
     choices: [present, absent]
     default: present
   configs:
-    description: The configurations, each with the nodes that shall have it. No node may have two.
+    description: The configurations, each with its nodes. A node may have only one.
     type: list
     elements: dict
     suboptions:
@@ -68,7 +70,7 @@ options:
         type: dict
       strategy:
         description:
-          - V(time-slicing) lets the pods on a GPU take turns. They share its memory without any limit.
+          - V(time-slicing) lets the pods on a GPU take turns. They share its memory without a limit.
           - V(mps) lets them run at the same time, through a daemon for the Multi-Process Service (MPS), which gives
             each an equal part of the memory and of the threads. It can neither share MIG devices nor work with the MIG
             strategy C(mixed), and serves at most 48 pods on a GPU (16 below compute capability 7.5).
@@ -99,27 +101,28 @@ options:
         default: false
       fail_requests_greater_than_one:
         description:
-          - Refuse pods that request more than one share. More shares give a pod no larger part of a GPU.
+          - Refuse pods that request more than one share. A pod with more shares would still get the same part of a GPU.
           - Without this option, the device plugin refuses them with MPS, and accepts them with time-slicing. Before
-            v0.20.0, it refuses them with MPS in any case.
+            v0.20.0, it always refuses them with MPS.
         type: bool
       config:
         description:
           - The content of the configuration in the device plugin's own words (version V(v1)), instead of the options
             from O(configs[].strategy) to O(configs[].fail_requests_greater_than_one).
-          - It is checked as strictly. What the operator overrides is refused, such as C(flags.migStrategy), for which
-            the operator sets E(MIG_STRATEGY) from C(mig.strategy) of the ClusterPolicy.
+          - The module checks it as strictly. It refuses fields that the operator overrides, such as
+            C(flags.migStrategy), for which the operator sets E(MIG_STRATEGY) from C(mig.strategy) of the ClusterPolicy.
         type: dict
   purge:
     description:
-      - Regard O(configs) as all configurations of this module. Nodes with another one of its configurations get plain
-        GPUs, and that configuration is removed.
+      - Regard O(configs) as all configurations of this module. Nodes with another of its configurations get plain GPUs,
+        and the module removes that configuration.
     type: bool
     default: false
   config_map:
     description:
       - Name of the ConfigMap in the operator's namespace.
-      - If the ClusterPolicy names one already (C(devicePlugin.config.name)), name it here. Its other keys stay.
+      - If the ClusterPolicy already names a ConfigMap (C(devicePlugin.config.name)), set its name here. Its other keys
+        stay.
     type: str
     default: gpuops-sharing
   policy_name:
@@ -140,37 +143,47 @@ options:
         C(nvidia.com/device-plugin.config).
     type: bool
     default: false
+  keep_unused:
+    description:
+      - Keep the keys that no node uses. Set it if nodes get their label from a template, such as those of a node pool
+        that has no nodes at the moment. A node whose label names a missing key offers no GPUs.
+    type: bool
+    default: false
   allow_disruption:
     description:
       - Drain nodes on which the change interrupts pods, and put them back when the change is proven.
-      - A change interrupts pods if it begins, changes or ends MPS on the GPUs that they use, or if they hold more of a
-        resource than the node offers afterwards. Without this permission, the module then changes nothing, and names
-        the pods.
-      - All other changes leave pods alone. The device plugin restarts, and pods keep their devices.
+      - A change interrupts pods if it starts, changes or ends MPS on the GPUs that they use, or if they hold more of a
+        resource than the node offers afterwards. Without this permission, the module then fails before its first
+        change, and names the pods.
+      - During all other changes, the device plugin restarts, and pods keep running with their devices.
     type: bool
     default: false
   max_unavailable:
     description:
       - How many of the nodes that must be drained change at once, as a number or a percentage.
-      - Nodes on which nothing is interrupted change at the same time, after the canary.
+      - Nodes whose pods keep running change at the same time, after the canary.
     type: str
     default: "1"
   wait:
     description:
-      - Wait until the nodes are as asked. Without it, nothing is proven, and old keys stay.
-      - Nodes that must be drained need it.
+      - Wait until the nodes have their configurations. Without it, the module leaves out the proof, and old keys stay.
+      - Required for nodes that must be drained.
     type: bool
     default: true
   timeout:
-    description: Seconds without any progress after which a node has failed.
+    description: Seconds without progress after which a node has failed.
     type: int
     default: 600
 notes:
+  - A node that was drained and whose change failed stays cordoned, with the reason in its annotation
+    C(gpuops.nvidia/failed.sharing), unless it is proved that nothing on it changed. The same call continues with it,
+    and puts it back once it is proved. M(gpuops.nvidia.node_maintenance) with C(state=restored) and C(purpose=sharing)
+    puts it back as it is.
   - The module needs permission to list and patch nodes, to list ClusterPolicies and pods in all namespaces, to patch
     the ClusterPolicy, and in the operator's namespace to get, create, patch and delete ConfigMaps and to list
     DaemonSets and pods. To explain failures it reads logs and events there, and to repair them it deletes pods. To
     drain, it needs what M(gpuops.nvidia.node_maintenance) needs. The ClusterRoles C(gpuops-sharing) have all of it.
-  - Sharing isolates nothing. Pods with time-slices of a GPU can use up its memory, and a fault of one can end the
+  - Sharing does not isolate pods. Pods with time-slices of a GPU can use up its memory, and a fault of one can end the
     others.
   - A pod that had a whole GPU before the change keeps it, but has to share it from then on. The module warns of such
     pods.
@@ -225,7 +238,7 @@ published:
   elements: str
   sample: [t4-3e5f0c8a]
 pruned:
-  description: The keys that the call has removed from the ConfigMap, because no node uses them.
+  description: The keys that the call has removed from the ConfigMap, because they are unused.
   returned: success
   type: list
   elements: str
@@ -238,7 +251,7 @@ reference:
 nodes:
   description:
     - The result for each node. In check mode, the result that a run would have.
-    - The list is absent if the call fails before it has planned anything.
+    - The list is absent if the call fails before it has a plan.
   returned: unless the call fails before it has planned anything
   type: list
   elements: dict
@@ -265,20 +278,32 @@ nodes:
       sample: true
     state:
       description:
-        - V(unchanged) if it was as asked, V(done) if that is proven, V(failed), V(changing) if the call has ended
-          before the proof, or V(pending) if the node was not begun, or would be in check mode.
+        - V(unchanged) if the node already had its configuration, V(done) if the configuration is proven, V(failed) also
+          if the call has ended before the proof, or V(pending) if the node has not started, or would start outside of
+          check mode.
+        - V(degraded) if the node has had its label for longer than O(timeout) and does not offer all that it should,
+          for example because a GPU is unhealthy. Nothing is to be changed on it. So it is neither a canary nor a
+          failure, and the module warns of it.
       type: str
       sample: done
+    wave:
+      description: The number of the node's wave. The canaries are a wave, too. V(0) if the node has nothing to change.
+      type: int
+      sample: 1
     waits_for:
-      description: What the node lacks, or an empty string.
+      description: What the node lacks or waits for, or an empty string.
       type: str
       sample: ""
     failed:
       description: Whether the node could not be brought to its configuration.
       type: bool
       sample: false
+    degraded:
+      description: What a degraded node lacks, or an empty string.
+      type: str
+      sample: ""
     reason:
-      description: Why the node failed, or an empty string.
+      description: Why the node failed, and whether it stays cordoned, or an empty string.
       type: str
       sample: ""
     interrupts:
@@ -296,7 +321,16 @@ nodes:
       elements: str
       sample: []
     repaired:
-      description: The pods of operands that were deleted, because a new pod cures them.
+      description: The pods of operands that were deleted, because a new pod fixes them.
+      type: list
+      elements: str
+      sample: []
+    unschedulable:
+      description: Whether the node is cordoned now.
+      type: bool
+      sample: false
+    purposes:
+      description: What the node is held for now.
       type: list
       elements: str
       sample: []
@@ -322,65 +356,65 @@ summary:
   returned: unless the call fails before it has planned anything
   type: dict
   sample: {nodes: 5, changed: 5, failed: 0, evicted: 0}
+finished:
+  description: Whether every node had its turn. It is false if nodes wait for the next of O(windows).
+  returned: success
+  type: bool
+  sample: true
 """
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._check_refusal import CHECK_REFUSAL
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import EVICTION, NODE_ROLLOUT
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.run import ensure
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.share_gpus import ensure
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import GOES_ON, run
 
-OPTIONS: dict[str, t.Any] = {
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "configs": {
-        "type": "list",
-        "elements": "dict",
-        "options": {
-            "name": {"type": "str", "required": True},
-            "nodes": {"type": "list", "elements": "str"},
-            "node_selector": {"type": "dict"},
-            "strategy": {"type": "str", "choices": ["time-slicing", "mps", "none"]},
-            "replicas": {"type": "int"},
-            "resources": {
-                "type": "list",
-                "elements": "dict",
-                "options": {
-                    "name": {"type": "str", "required": True},
-                    "replicas": {"type": "int", "required": True},
-                },
-            },
-            "rename_by_default": {"type": "bool", "default": False},
-            "fail_requests_greater_than_one": {"type": "bool"},
-            "config": {"type": "dict"},
-        },
+_RESOURCE = ArgumentSpec(
+    {
+        "name": {"type": "str", "required": True},
+        "replicas": {"type": "int", "required": True},
+    }
+)
+_CONFIG = ArgumentSpec(
+    {
+        "name": {"type": "str", "required": True},
+        "nodes": {"type": "list", "elements": "str"},
+        "node_selector": {"type": "dict"},
+        "strategy": {"type": "str", "choices": ["time-slicing", "mps", "none"]},
+        "replicas": {"type": "int"},
+        "resources": _RESOURCE.as_list(),
+        "rename_by_default": {"type": "bool", "default": False},
+        "fail_requests_greater_than_one": {"type": "bool"},
+        "config": {"type": "dict"},
+    }
+)
+SPEC = ArgumentSpec(
+    {
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "configs": _CONFIG.as_list(),
+        "purge": {"type": "bool", "default": False},
+        "config_map": {"type": "str", "default": "gpuops-sharing"},
+        "policy_name": {"type": "str", "default": ""},
+        "namespace": {"type": "str", "default": ""},
+        "replace_labels": {"type": "bool", "default": False},
+        "keep_unused": {"type": "bool", "default": False},
+        "allow_disruption": {"type": "bool", "default": False},
+        "wait": {"type": "bool", "default": True},
+        "timeout": {"type": "int", "default": 600},
     },
-    "purge": {"type": "bool", "default": False},
-    "config_map": {"type": "str", "default": "gpuops-sharing"},
-    "policy_name": {"type": "str", "default": ""},
-    "namespace": {"type": "str", "default": ""},
-    "replace_labels": {"type": "bool", "default": False},
-    "allow_disruption": {"type": "bool", "default": False},
-    "wait": {"type": "bool", "default": True},
-    "timeout": {"type": "int", "default": 600},
-    **EVICTION,
-    **NODE_ROLLOUT,
-    **PROGRESS,
-}
+).including(CONNECTION, CHECK_REFUSAL, EVICTION, NODE_ROLLOUT, PROGRESS)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    try:
-        result = ensure(Cluster(module.params, module.check_mode), module.params, module.warn)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    except KeyboardInterrupt:
-        message = "The call was interrupted. Run it again; it does not repeat what is done."
-        module.fail_json(msg=message, reason="Interrupted")
-    module.exit_json(**result)
+    run(
+        SPEC,
+        lambda module: ensure(Cluster(module.params, module.check_mode), module.params, module.warn),
+        interrupted=GOES_ON,
+    )
 
 
 if __name__ == "__main__":

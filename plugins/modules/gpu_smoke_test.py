@@ -13,13 +13,13 @@ version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Runs a small GPU workload on each chosen node, on up to O(parallel) nodes at once. Each node gets one verdict,
-    which is passed, failed, or skipped with the reason.
+    which is passed, failed, or skipped with a reason.
   - Skips nodes that are cordoned, whose GPUs are all in use or for virtual machines, or that the label
     C(nvidia.com/gpu.deploy.operands=false) keeps the operands away from. O(min_tested) limits how many may be skipped.
   - The scheduler and the device plugin allocate the GPU as they do for any workload, so a pass means that a pod can
     get a GPU on that node and compute with it.
-  - The test displaces no workload. Its pods have the lowest priority and never preempt others, by a PriorityClass that
-    exists only while the test runs.
+  - Other workloads keep their GPUs. The test's pods have the lowest priority and wait for free GPUs, by a PriorityClass
+    that exists only while the test runs.
   - The test deletes every object that it creates, even if the task is interrupted. If a run is killed, the next run in
     the same namespace deletes the remaining objects, and the pods end by themselves after O(timeout).
 attributes:
@@ -30,7 +30,7 @@ attributes:
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: none
-    details: The test leaves nothing behind.
+    details: The test removes its objects at the end.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
@@ -83,10 +83,10 @@ options:
     default: []
   min_tested:
     description:
-      - How many nodes must be tested, as a number or a percentage (V(50%)). Otherwise RV(passed) is V(false), so that
-        a fleet whose nodes are all busy does not pass. V(0) lets it pass.
-      - Nodes for virtual machines and nodes without operands do not count. If there are fewer other nodes than this
-        number, all of these must be tested.
+      - How many nodes must be tested, as a number or a percentage (V(50%)). With fewer, RV(passed) is V(false), for
+        example for a fleet whose nodes are all busy. V(0) lets such a fleet pass.
+      - Nodes for virtual machines and nodes without operands are left out of the count. If fewer other nodes than this
+        number exist, all of them must be tested.
     type: str
     default: "1"
   resource:
@@ -126,11 +126,11 @@ options:
   priority_class_name:
     description:
       - PriorityClass of the pods, for users who may not create one. Its C(preemptionPolicy) must be V(Never).
-      - By default the test creates a class of its own, and deletes it at the end. If this user may not, the test runs
-        without a class, but only if no pod can have a lower priority than its own.
+      - By default the test creates a class of its own, and deletes it at the end. If this user may not create it, the
+        test runs without a class, but only if all PriorityClasses have at least the priority of its own pods.
     type: str
   service_account_name:
-    description: Service account of the pods. They get no token of it.
+    description: Service account of the pods. Its token is not mounted.
     type: str
   security_context:
     description:
@@ -180,7 +180,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 passed:
-  description: V(true) if no node failed and O(min_tested) nodes were tested. Absent in check mode.
+  description: V(true) if O(min_tested) nodes were tested and all of them passed. Absent in check mode.
   returned: when the test ran
   type: bool
   sample: true
@@ -216,16 +216,16 @@ results:
     code:
       description:
         - Why the node was skipped, in one word, or an empty string. V(Cordoned), V(Busy) (other pods hold the GPUs),
-          V(Displaced) (the test's pod made way for another), V(OperandsSwitchedOff), V(VirtualMachineNodes),
+          V(Displaced) (another pod preempted the test's pod), V(OperandsSwitchedOff), V(VirtualMachineNodes),
           V(ResourceClaims) (Dynamic Resource Allocation), or V(OtherResource).
       type: str
       sample: ""
     resource:
-      description: The resource that the workload requested, or null if there was none.
+      description: The resource that the workload requested, or null without a workload.
       type: str
       sample: nvidia.com/gpu
     phase:
-      description: Last phase of the pod, or null if none was created.
+      description: Last phase of the pod, or null without a pod.
       type: str
       sample: Failed
     exit_code:
@@ -241,7 +241,7 @@ results:
       type: str
       sample: "[Vector addition of 50000 elements]\nTest PASSED\nDone\n"
     pod:
-      description: Name of the pod, or null if none was created.
+      description: Name of the pod, or null without a pod.
       type: str
       sample: gpu-smoke-test-7x2vq
     seconds:
@@ -257,52 +257,47 @@ summary:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.smoke_test import failure, smoke_test
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.smoke_test import prove
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "namespace": {"type": "str", "default": "gpu-operator"},
-    "image": {"type": "str", "default": "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04"},
-    "image_pull_policy": {"type": "str", "choices": ["Always", "IfNotPresent", "Never"], "default": "IfNotPresent"},
-    "image_pull_secrets": {"type": "list", "elements": "str", "default": [], "no_log": False},
-    "command": {"type": "list", "elements": "str"},
-    "args": {"type": "list", "elements": "str"},
-    "kind": {"type": "str", "choices": ["Pod", "Job"], "default": "Pod"},
-    "nodes": {"type": "list", "elements": "str"},
-    "node_selector": {"type": "str"},
-    "exclude_nodes": {"type": "list", "elements": "str", "default": []},
-    "min_tested": {"type": "str", "default": "1"},
-    "resource": {"type": "str"},
-    "count": {"type": "int", "default": 1},
-    "skip_busy": {"type": "bool", "default": True},
-    "parallel": {"type": "int", "default": 20},
-    "timeout": {"type": "int", "default": 300},
-    "tolerations": {"type": "list", "elements": "dict", "default": [{"operator": "Exists"}]},
-    "runtime_class_name": {"type": "str"},
-    "priority_class_name": {"type": "str"},
-    "service_account_name": {"type": "str"},
-    "security_context": {"type": "dict"},
-    "log_lines": {"type": "int", "default": 20},
-    "require_pass": {"type": "bool", "default": True, "no_log": False},
-}
-RELATIONS: dict[str, t.Any] = {"mutually_exclusive": [("nodes", "node_selector")]}
+SPEC = ArgumentSpec(
+    {
+        "namespace": {"type": "str", "default": "gpu-operator"},
+        "image": {"type": "str", "default": "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04"},
+        "image_pull_policy": {"type": "str", "choices": ["Always", "IfNotPresent", "Never"], "default": "IfNotPresent"},
+        "image_pull_secrets": {"type": "list", "elements": "str", "default": [], "no_log": False},
+        "command": {"type": "list", "elements": "str"},
+        "args": {"type": "list", "elements": "str"},
+        "kind": {"type": "str", "choices": ["Pod", "Job"], "default": "Pod"},
+        "nodes": {"type": "list", "elements": "str"},
+        "node_selector": {"type": "str"},
+        "exclude_nodes": {"type": "list", "elements": "str", "default": []},
+        "min_tested": {"type": "str", "default": "1"},
+        "resource": {"type": "str"},
+        "count": {"type": "int", "default": 1},
+        "skip_busy": {"type": "bool", "default": True},
+        "parallel": {"type": "int", "default": 20},
+        "timeout": {"type": "int", "default": 300},
+        "tolerations": {"type": "list", "elements": "dict", "default": [{"operator": "Exists"}]},
+        "runtime_class_name": {"type": "str"},
+        "priority_class_name": {"type": "str"},
+        "service_account_name": {"type": "str"},
+        "security_context": {"type": "dict"},
+        "log_lines": {"type": "int", "default": 20},
+        "require_pass": {"type": "bool", "default": True, "no_log": False},
+    },
+    mutually_exclusive=[("nodes", "node_selector")],
+).including(CONNECTION)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True, **RELATIONS)
-    try:
-        result = smoke_test(Cluster(module.params, module.check_mode), module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    except KeyboardInterrupt:
-        module.fail_json(
-            msg="The GPU smoke test was interrupted. Its pods are deleted; run it again.", reason="Interrupted"
-        )
-    if module.params["require_pass"] and not result.get("passed", True):
-        module.fail_json(msg=failure(result), **result)
-    module.exit_json(changed=False, **result)
+    run(
+        SPEC,
+        lambda module: prove(Cluster(module.params, module.check_mode), module.params),
+        interrupted="The GPU smoke test was interrupted. Its pods are deleted; run it again.",
+    )
 
 
 if __name__ == "__main__":

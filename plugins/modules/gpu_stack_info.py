@@ -56,7 +56,7 @@ nodes:
       V(mps)) and the key of the device plugin's configuration.
     - C(slices) has an entry for whole GPUs and for each MIG profile, also with the MIG strategy V(single), which offers
       MIG devices as C(nvidia.com/gpu). C(devices) and C(replicas) are what GPU Feature Discovery has counted,
-      C(expected) is what pods should be able to get by that, C(allocatable) what they can get, and C(allocated) what
+      C(expected) is what pods should therefore be able to get, C(allocatable) what they can get, and C(allocated) what
       they hold, or null without O(allocated). Shares under a name of their own (C(nvidia.com/gpu.shared)) are counted
       under the name without it.
     - A value that the stack has not reported yet is null.
@@ -141,26 +141,22 @@ verdict:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import fleet, tolerance
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import node_rows, tolerance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "name": {"type": "str", "default": ""},
-    "namespace": {"type": "str", "default": ""},
-    "allocated": {"type": "bool", "default": True},
-    **tolerance.OPTIONS,
-}
+SPEC = ArgumentSpec(
+    {
+        "name": {"type": "str", "default": ""},
+        "namespace": {"type": "str", "default": ""},
+        "allocated": {"type": "bool", "default": True},
+    },
+).including(CONNECTION, tolerance.SPEC)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    try:
-        result = fleet.fleet_info(Cluster(module.params), module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(changed=False, **result)
+    run(SPEC, lambda module: node_rows.fleet_info(Cluster(module.params), module.params))
 
 
 if __name__ == "__main__":

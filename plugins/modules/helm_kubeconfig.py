@@ -8,15 +8,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: helm_kubeconfig
-short_description: Write a temporary kubeconfig that leads Helm to the cluster of the modules
+short_description: >-
+  Plumbing of the role operator: write a temporary kubeconfig that leads Helm to the cluster of the modules
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - The modules and Helm find their cluster by different rules. In a pod with a service account and E(KUBECONFIG), they
-    act on different clusters. Helm does not know client certificates, impersonation and proxies in C(K8S_AUTH_*).
+    act on different clusters. Helm ignores client certificates, impersonation and proxies in C(K8S_AUTH_*).
   - This module resolves the connection as the other modules do, and writes it into a new file for
-    M(kubernetes.core.helm). Only the user who runs the module can read the file.
-  - The file holds credentials. A token of an exec plugin or of a service account is in it as it is now. Delete the file
+    Helm. Only the user who runs the module can read the file.
+  - The file contains credentials, such as the present token of an exec plugin or of a service account. Delete the file
     after Helm has run, also if it fails.
 attributes:
   check_mode:
@@ -26,7 +27,7 @@ attributes:
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: none
-    details: This module changes nothing in the cluster.
+    details: This module leaves the cluster as it is.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
@@ -44,12 +45,16 @@ EXAMPLES = r"""
       register: connection
 
     - name: Install the chart
-      kubernetes.core.helm:
-        release_name: gpu-operator
-        release_namespace: gpu-operator
-        chart_ref: /srv/charts/gpu-operator.tgz
-        kubeconfig: "{{ connection.kubeconfig }}"
-        context: "{{ connection.context }}"
+      ansible.builtin.command:
+        argv:
+          - helm
+          - upgrade
+          - --install
+          - gpu-operator
+          - /srv/charts/gpu-operator.tgz
+          - --namespace=gpu-operator
+          - "--kubeconfig={{ connection.kubeconfig }}"
+      changed_when: true
   always:
     - name: Delete the connection
       ansible.builtin.file:
@@ -70,30 +75,19 @@ context:
   returned: success
   type: str
   sample: gpuops
-server:
-  description: URL of the API server.
-  returned: success
-  type: str
-  sample: https://10.0.0.10:6443
 """
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import kubeconfig
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {}
+SPEC = CONNECTION
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    try:
-        result = kubeconfig.write(Cluster(module.params), module.params["context"])
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(**result)
+    run(SPEC, lambda module: kubeconfig.write(Cluster(module.params), module.params["context"]))
 
 
 if __name__ == "__main__":

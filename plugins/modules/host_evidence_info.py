@@ -8,23 +8,26 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_evidence_info
-short_description: Collect from a GPU host what a diagnosis needs beyond its facts
+short_description: "Plumbing of the role diagnose: collect from a GPU host what a diagnosis needs beyond its facts"
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Reads the lines of the kernel log and of the journals of services that matter for GPUs, and how services, container
-    runtimes and processes are. The results go into O(gpuops.nvidia.diagnose#module:hosts).
-  - Ends within a few times O(timeout) even if the driver hangs, and never asks the driver itself.
-  - Changes nothing, needs no package on the host, and hides secrets. Run it as root; other users do not see all of it.
+  - Reads the lines of the kernel log and of the journals of services that matter for GPUs, and the state of services,
+    container runtimes and processes. The results go into O(gpuops.nvidia.diagnose#module:hosts).
+  - Ends within a few times O(timeout) even if the driver hangs, because it leaves the driver alone.
+  - Only reads, works with the host's own Python without further packages, and hides secrets. Run it as root, because
+    other users cannot see all of the evidence.
 extends_documentation_fragment:
   - gpuops.nvidia.read_only
 options:
   timeout:
-    description: Seconds that each command may take. What does not answer is null, and C(state.sources) says why.
+    description: Seconds that each command may take. The field of a command that does not answer is null, and
+      C(state.sources) says why.
     type: int
     default: 5
   max_lines:
-    description: How many lines to return of the kernel log, and of the journal of each service. The newest count.
+    description: How many lines to return of the kernel log, and of the journal of each service. The newest lines are
+      kept.
     type: int
     default: 200
 seealso:
@@ -47,14 +50,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 state:
-  description: The state of the host. A field is null if nobody could tell.
+  description: The state of the host. A field is null if it is unknown.
   returned: success
   type: dict
   contains:
     stuck:
       description: >-
         The processes that did not leave the kernel for a second. V(nvidia) is whether the driver holds them, as their
-        kernel stack says, or else their open files.
+        kernel stack says, or if their open files say so.
       type: list
       elements: dict
       sample:
@@ -78,7 +81,7 @@ state:
       description: >-
         The configuration files of container runtimes. V(nvidia_from) are the files that define the handler nvidia,
         V(not_imported) those that define it and are not read, and V(fixed_templates) the templates of k3s or RKE2
-        without any expression.
+        without expressions.
       type: list
       elements: dict
       sample:
@@ -116,7 +119,7 @@ state:
       sample: {dkms: dkms is not installed}
 lines:
   description: >-
-    Lines of logs, the oldest of each source first. Of kernel lines that differ only in numbers, the newest few.
+    Lines of logs, the oldest of each source first. Of kernel lines that differ only in numbers, only the newest few.
   returned: success
   type: list
   elements: dict
@@ -128,27 +131,27 @@ lines:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.evidence import collect
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
-from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "timeout": {"type": "int", "default": 5},
-    "max_lines": {"type": "int", "default": 200},
-}
+SPEC = ArgumentSpec(
+    {
+        "timeout": {"type": "int", "default": 5},
+        "max_lines": {"type": "int", "default": 200},
+    },
+)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=OPTIONS, supports_check_mode=True)
-    timeout_s = module.params["timeout"]
-    try:
-        refuse_below(module.params, timeout=1, max_lines=1)
-        result = collect.collect(Host(timeout_s=timeout_s), timeout_s, module.params["max_lines"])
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(changed=False, **result)
+    run(
+        SPEC,
+        lambda module: collect.collect(
+            Host(timeout_s=module.params["timeout"]), module.params["timeout"], module.params["max_lines"]
+        ),
+        minimums={"timeout": 1, "max_lines": 1},
+    )
 
 
 if __name__ == "__main__":

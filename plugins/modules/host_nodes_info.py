@@ -8,18 +8,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_nodes_info
-short_description: Find the cluster's nodes of hosts, whatever their names
+short_description: "Plumbing of the role host_change: find the cluster's nodes of hosts, whatever their names"
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Finds the node of each host by machine ID, system UUID, addresses and names, which M(gpuops.nvidia.gpu_facts)
     reports in its subset V(node) and the kubelet reports about its node. One call serves the whole fleet.
-  - No single identity decides. Each one that agrees speaks for a node, and each one that is known on both sides and
-    differs speaks against it; names count half. So cloned machine IDs, reused names and reinstalled hosts do not lead
-    to the wrong node.
-  - A host with a kubelet that no node fits gets a failure that names the nodes that come near. A host without a kubelet
-    that no node fits is no node.
-  - If no cluster is configured at all, a host without a kubelet is no node, and one with a kubelet gets a failure. If a
+  - Weighs all identities together. Matching identities count for a node, and those that are known on both sides and
+    differ count against it. Names count half. So the module finds the right node in spite of cloned machine IDs, reused
+    names and reinstalled hosts.
+  - A host with a kubelet that fits no node gets a failure that names similar nodes. A host without a kubelet that fits
+    no node is not a node.
+  - Without a configured cluster, a host without a kubelet is not a node, and a host with a kubelet gets a failure. If a
     cluster is configured and does not answer, the module fails.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -37,7 +37,7 @@ options:
         type: str
         required: true
       node:
-        description: Name of its node, if it is known. Then nothing is compared.
+        description: Name of its node, if it is known. The module then skips the comparison.
         type: str
       machine_id:
         description: Its machine ID.
@@ -66,7 +66,7 @@ options:
   wait_timeout:
     description:
       - For how many seconds to wait until all of these nodes are Ready. V(0) does not wait.
-      - The API server may be away for as long.
+      - The API server may be unreachable during this time.
     type: int
     default: 0
 notes:
@@ -114,7 +114,7 @@ nodes:
       elements: str
       sample: [machine ID, system UUID, address]
     failure:
-      description: Why the node of the host is not known, or an empty string.
+      description: Why the node of the host is unknown, or an empty string.
       type: str
       sample: ""
     ready:
@@ -130,7 +130,7 @@ nodes:
       type: bool
       sample: false
     purposes:
-      description: For what M(gpuops.nvidia.node_maintenance) holds the node.
+      description: The purposes for which M(gpuops.nvidia.node_maintenance) holds the node.
       type: list
       elements: str
       sample: []
@@ -147,36 +147,33 @@ nodes:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.host_nodes import find
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
-from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-HOST: dict[str, t.Any] = {
-    "name": {"type": "str", "required": True},
-    "node": {"type": "str"},
-    "machine_id": {"type": "str"},
-    "system_uuid": {"type": "str"},
-    "addresses": {"type": "list", "elements": "str", "default": []},
-    "names": {"type": "list", "elements": "str", "default": []},
-    "kubelet": {"type": "dict"},
-    "former_boot_id": {"type": "str"},
-}
-OPTIONS: dict[str, t.Any] = {
-    "hosts": {"type": "list", "elements": "dict", "required": True, "options": HOST},
-    "wait_timeout": {"type": "int", "default": 0},
-}
+HOST = ArgumentSpec(
+    {
+        "name": {"type": "str", "required": True},
+        "node": {"type": "str"},
+        "machine_id": {"type": "str"},
+        "system_uuid": {"type": "str"},
+        "addresses": {"type": "list", "elements": "str", "default": []},
+        "names": {"type": "list", "elements": "str", "default": []},
+        "kubelet": {"type": "dict"},
+        "former_boot_id": {"type": "str"},
+    }
+)
+SPEC = ArgumentSpec(
+    {
+        "hosts": HOST.as_list(required=True),
+        "wait_timeout": {"type": "int", "default": 0},
+    },
+).including(CONNECTION)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    try:
-        refuse_below(module.params, wait_timeout=0)
-        result = find(module.params, lambda: Cluster(module.params))
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(changed=False, **result)
+    run(SPEC, lambda module: find(module.params, lambda: Cluster(module.params)), minimums={"wait_timeout": 0})
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ author: gpuops.nvidia contributors (@gpuops)
 description:
   - Checks the facts of M(gpuops.nvidia.gpu_facts) and a few more properties of the host. Returns every problem with its
     remedy.
-  - Changes nothing, and needs no package on the host.
+  - Only reads, and works with the host's own Python without further packages.
 extends_documentation_fragment:
   - gpuops.nvidia.read_only
 options:
@@ -104,28 +104,25 @@ summary:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import preflight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "facts": {"type": "dict", "required": True},
-    "driver": {"type": "str", "choices": ["container", "host"], "default": "container"},
-    "precompiled": {"type": "bool", "default": False},
-    "operator_version": {"type": "str"},
-    "remove_host_driver": {"type": "bool", "default": False},
-    "skip": {"type": "list", "elements": "str", "choices": list(preflight.CHECKS), "default": []},
-}
+SPEC = ArgumentSpec(
+    {
+        "facts": {"type": "dict", "required": True},
+        "driver": {"type": "str", "choices": ["container", "host"], "default": "container"},
+        "precompiled": {"type": "bool", "default": False},
+        "operator_version": {"type": "str"},
+        "remove_host_driver": {"type": "bool", "default": False},
+        "skip": {"type": "list", "elements": "str", "choices": list(preflight.CHECKS), "default": []},
+    },
+)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=OPTIONS, supports_check_mode=True)
-    try:
-        result = preflight.check(Host(), module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(changed=False, **result)
+    run(SPEC, lambda module: preflight.check(Host(), module.params))
 
 
 if __name__ == "__main__":

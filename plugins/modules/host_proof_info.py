@@ -14,9 +14,9 @@ author: gpuops.nvidia contributors (@gpuops)
 description:
   - Judges the facts of M(gpuops.nvidia.gpu_facts), compares them with those of before a change and with what the host
     should have, and says whether the host can take its workloads back.
-  - A reading that is missing is not a good one. The result V(unknown) keeps a host from being proved, and says why the
-    reading is missing.
-  - Changes nothing, and asks neither the host nor the cluster.
+  - A missing reading counts against the host. The proof then fails with the result V(unknown), and says why the reading
+    is missing.
+  - Works only on the given facts.
 extends_documentation_fragment:
   - gpuops.nvidia.read_only
 options:
@@ -27,8 +27,8 @@ options:
   driver:
     description:
       - V(host) if the host must have a loaded driver of its own now. With V(container), the driver container loads it
-        when the node is back, and with V(none) there is to be none. Then only the PCI bus and the kernel log are
-        judged.
+        when the node is back, and V(none) is for a host without a driver. In both cases, the module judges only the PCI
+        bus and the kernel log.
     type: str
     choices: [host, container, none]
     default: host
@@ -37,7 +37,7 @@ options:
     type: dict
     default: {}
   expected:
-    description: What the host should have. It is stronger than O(before).
+    description: What the host should have. It takes precedence over O(before).
     type: dict
     default: {}
     suboptions:
@@ -48,7 +48,8 @@ options:
         description: Number of GPUs. Those of O(expected.exclude) are counted among them.
         type: int
       model:
-        description: A part of every GPU's name in the PCI table or in the driver, such as V(H100), in any case.
+        description: A part of every GPU's name in the PCI table or in the driver, such as V(H100), in upper or lower
+          case.
         type: str
       nvswitches:
         description: Number of NVSwitches.
@@ -60,7 +61,7 @@ options:
         description: The oldest PCIe generation that every GPU and its slot must be able to use together.
         type: int
       exclude:
-        description: GPUs that are known to be broken, by PCI address, UUID or serial number. They are not judged.
+        description: GPUs that are known to be broken, by PCI address, UUID or serial number. The proof leaves them out.
         type: list
         elements: str
   skip:
@@ -104,7 +105,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 proved:
-  description: Whether nothing has failed and nothing is unknown.
+  description: Whether all checks have passed or were skipped.
   returned: success
   type: bool
   sample: false
@@ -116,7 +117,7 @@ reason:
     GPU 0000:3a:00.0 has a PCIe link of 8 lanes instead of 16. Turn the host off and on, and reseat the GPU or its
     riser.
 findings:
-  description: The findings of all checks. What has failed comes first, then what is unknown.
+  description: The findings of all checks. Failed checks come first, then those with an unknown result.
   returned: success
   type: list
   elements: dict
@@ -161,36 +162,35 @@ record:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof import proof
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-EXPECTED: dict[str, t.Any] = {
-    "version": {"type": "str"},
-    "gpus": {"type": "int"},
-    "model": {"type": "str"},
-    "nvswitches": {"type": "int"},
-    "persistence": {"type": "bool"},
-    "pcie_generation": {"type": "int"},
-    "exclude": {"type": "list", "elements": "str"},
-}
+EXPECTED = ArgumentSpec(
+    {
+        "version": {"type": "str"},
+        "gpus": {"type": "int"},
+        "model": {"type": "str"},
+        "nvswitches": {"type": "int"},
+        "persistence": {"type": "bool"},
+        "pcie_generation": {"type": "int"},
+        "exclude": {"type": "list", "elements": "str"},
+    }
+)
 
-OPTIONS: dict[str, t.Any] = {
-    "facts": {"type": "dict", "required": True},
-    "driver": {"type": "str", "choices": ["host", "container", "none"], "default": "host"},
-    "before": {"type": "dict", "default": {}},
-    "expected": {"type": "dict", "default": {}, "options": EXPECTED},
-    "skip": {"type": "list", "elements": "str", "choices": list(proof.CHECKS), "default": []},
-}
+SPEC = ArgumentSpec(
+    {
+        "facts": {"type": "dict", "required": True},
+        "driver": {"type": "str", "choices": ["host", "container", "none"], "default": "host"},
+        "before": {"type": "dict", "default": {}},
+        "expected": EXPECTED.as_dict(default={}),
+        "skip": {"type": "list", "elements": "str", "choices": list(proof.CHECKS), "default": []},
+    },
+)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=OPTIONS, supports_check_mode=True)
-    try:
-        result = proof.prove(module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(changed=False, **result)
+    run(SPEC, lambda module: proof.prove(module.params))
 
 
 if __name__ == "__main__":

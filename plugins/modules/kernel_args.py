@@ -8,19 +8,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kernel_args
-short_description: Set an owner's kernel arguments without touching anybody else's
+short_description: Set an owner's kernel arguments, and leave those of others as they are
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Sets arguments for all installed kernels of a host and for kernels that are installed later. They take effect at the
-    next boot. The module does not reboot the host; RV(reboot_required) says whether a reboot is due.
+    next boot. The module leaves the reboot to its caller. RV(reboot_required) says whether the host needs one.
   - Arguments belong to an O(owner). Arguments that the owner no longer lists are removed. Those of others stay.
   - Refuses arguments that the kernel would ignore (a wrong value, C(amd_iommu=on)) or that would keep the host from
     booting.
   - Arguments whose value is a list (C(modprobe.blacklist), C(rd.driver.blacklist), C(module_blacklist)) are shared.
-    The owner adds its items, and takes back only those that nobody else has set.
-  - Changes nothing if C(/boot) is not writable, and restores the former state if the boot loader fails. If a run was
-    killed, the next one completes it.
+    The owner adds its items, and removes only items that it alone has set.
+  - Fails before its first change if C(/boot) is not writable, and restores the former state if the boot loader fails.
+    If a run was killed, the next one completes it.
 attributes:
   check_mode:
     description: Can run in check mode and returns what a run would change.
@@ -60,8 +60,11 @@ notes:
   - On Debian and Ubuntu the arguments are in C(/etc/default/grub.d/zz-<owner>.cfg), and C(update-grub) runs.
   - On the Red Hat family C(grubby) sets them on every boot entry, and C(/etc/gpuops/kernel_args/<owner>.json) records
     what the owner has set and which arguments it has replaced. The replaced arguments come back with O(state=absent).
-    Since C(grubby) keeps one value for each name, a C(console) beside somebody else's is refused.
-  - A host that boots with systemd-boot is refused, unless there is nothing to set.
+    Since C(grubby) keeps one value for each name, the module refuses a second C(console).
+  - It refuses a host that boots with systemd-boot, unless the host already has its settings.
+seealso:
+  - module: gpuops.nvidia.kernel_modules
+  - module: gpuops.nvidia.kernel_sysctls
 """
 
 EXAMPLES = r"""
@@ -78,7 +81,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 configured:
-  description: The arguments of the next boot, or null if it is not known which entry the boot loader chooses.
+  description: The arguments of the next boot, or null if the boot loader's choice is unknown.
   returned: success
   type: list
   elements: str
@@ -123,33 +126,24 @@ bootloader:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.kernel_args import set_arguments
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "owner": {"type": "str", "default": "gpuops"},
-    "args": {"type": "list", "elements": "str", "default": []},
-    "iommu": {"type": "str", "choices": ["enabled", "passthrough"]},
-    "hugepages": {"type": "dict", "default": {}},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-}
+SPEC = ArgumentSpec(
+    {
+        "owner": {"type": "str", "default": "gpuops"},
+        "args": {"type": "list", "elements": "str", "default": []},
+        "iommu": {"type": "str", "choices": ["enabled", "passthrough"]},
+        "hugepages": {"type": "dict", "default": {}},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    },
+)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=OPTIONS, supports_check_mode=True)
-    try:
-        result = set_arguments(Host(), module.params, module.check_mode)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    if result["elsewhere"]:
-        others = " ".join(result["elsewhere"])
-        module.warn(f"{others} is also set elsewhere. The kernel uses the last value, which is the one set here.")
-    if result["entries_without"]:
-        titles = ", ".join(result["entries_without"])
-        module.warn(f"The boot entries {titles} were written by hand and lack the arguments. Add them there.")
-    module.exit_json(**result)
+    run(SPEC, lambda module: set_arguments(Host(), module.params, module.check_mode))
 
 
 if __name__ == "__main__":

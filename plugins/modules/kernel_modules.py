@@ -13,11 +13,11 @@ version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Writes one file in C(/etc/modprobe.d) and one in C(/etc/modules-load.d) for each O(owner), and leaves all other
-    files alone.
-  - If the host's initramfs images do not contain the owner's current file, all of them are rebuilt, and the file in
-    each of them is compared with the host's. A second run rebuilds nothing.
-  - An image that cannot be built (a full disk, a failing hook) never replaces the old one. The files are restored, and
-    the module fails. If a run was killed, the next one completes it.
+    files as they are.
+  - If an initramfs image of the host lacks the owner's current file, the module rebuilds all images, and compares the
+    file in each of them with the host's. A second run leaves the images as they are.
+  - If an image cannot be built (a full disk, a failing hook), the module keeps the old one, restores the files, and
+    fails. If a run was killed, the next one completes it.
 attributes:
   check_mode:
     description: Can run in check mode and returns what a run would change.
@@ -42,8 +42,8 @@ options:
     elements: str
     default: []
   load_now:
-    description: Also load the modules of O(load) now. This has no effect if the kernel shows no modules, as in some
-      containers.
+    description: Also load the modules of O(load) now. This only has an effect if the kernel shows its modules, which it
+      hides in some containers.
     type: bool
     default: true
   options:
@@ -59,8 +59,14 @@ notes:
   - Supports initramfs-tools and dracut, with images in C(/boot). With dracut, a file in C(/etc/dracut.conf.d) also
     keeps the blacklisted modules out of the images. On Debian and Ubuntu, the package that owns C(update-initramfs)
     tells which of the two builds the images.
-  - Unified kernel images and the images of systemd-boot are refused. There, blacklist modules with kernel arguments.
+  - The module refuses unified kernel images and the images of systemd-boot. For these, blacklist modules with kernel
+    arguments.
   - If another run is changing the host, the module waits for it, at most 20 minutes.
+seealso:
+  - module: gpuops.nvidia.kernel_args
+  - module: gpuops.nvidia.kernel_sysctls
+  - module: community.general.kernel_blacklist
+  - module: community.general.modprobe
 """
 
 EXAMPLES = r"""
@@ -89,7 +95,7 @@ files:
   returned: success
   type: list
   elements: str
-  sample: [/etc/modprobe.d/gpuops.conf]
+  sample: [/etc/modprobe.d/zz-gpuops.conf]
 initramfs:
   description: The tool, whether images were rebuilt (or in check mode would be), and the images of installed kernels.
   returned: success
@@ -102,42 +108,45 @@ loaded:
   elements: str
   sample: [vfio-pci]
 reboot_required:
-  description: Whether some settings take effect at the next boot only.
+  description: Whether some settings take effect only at the next boot.
   returned: success
   type: bool
   sample: true
 reboot_reasons:
-  description: The settings that take effect at the next boot only.
+  description: The settings that take effect only at the next boot.
   returned: success
   type: list
   elements: str
   sample: [nouveau is loaded although it is blacklisted]
+overridden:
+  description: Options that another file sets to another value. modprobe reads that file later, so its value counts.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{module: nvidia, name: NVreg_EnableGpuFirmware, value: "1", file: /etc/modprobe.d/zzz.conf}]
 """
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.kernel_modules import set_modules
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "owner": {"type": "str", "default": "gpuops"},
-    "blacklist": {"type": "list", "elements": "str", "default": []},
-    "load": {"type": "list", "elements": "str", "default": []},
-    "load_now": {"type": "bool", "default": True},
-    "options": {"type": "dict", "default": {}},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-}
+SPEC = ArgumentSpec(
+    {
+        "owner": {"type": "str", "default": "gpuops"},
+        "blacklist": {"type": "list", "elements": "str", "default": []},
+        "load": {"type": "list", "elements": "str", "default": []},
+        "load_now": {"type": "bool", "default": True},
+        "options": {"type": "dict", "default": {}},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    },
+)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=OPTIONS, supports_check_mode=True)
-    try:
-        result = set_modules(Host(), module.params, module.check_mode)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(**result)
+    run(SPEC, lambda module: set_modules(Host(), module.params, module.check_mode))
 
 
 if __name__ == "__main__":

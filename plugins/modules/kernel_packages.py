@@ -8,27 +8,28 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kernel_packages
-short_description: Install a kernel for which there is a driver, and make it the one of the next boot
+short_description: >-
+  Plumbing of the role host_kernel: install a kernel for which there is a driver, and make it the one of the next boot
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Installs a kernel of the distribution with the host's package manager, and makes it the kernel of the next boot. It
-    does not reboot.
-  - Refuses a kernel that no repository offers, one without the headers that the driver is built with, and one for which
-    the packages with the driver's built modules are missing that the running kernel has.
+    leaves the reboot to its caller.
+  - Refuses a kernel that repositories do not offer, or whose headers for the build of the driver are missing. If the
+    running kernel uses packages with built driver modules, the new kernel must have them too.
   - Installs for the new kernel the packages that the running one has, such as its extra modules.
-  - The running kernel stays installed. To go back to it, give its release. That needs no repository.
+  - The running kernel stays installed. To go back to it, give its release. That works without a repository.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
     support: full
-    details: A kernel that is refused is no failure in check mode. See RV(refused).
+    details: In check mode, RV(refused) says why a kernel is refused, instead of a failure.
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: full
     details: Lists the packages and the kernel of the next boot.
   idempotent:
-    description: A second run with the same options changes nothing.
+    description: A second run with the same options reports no change.
     support: full
   platform:
     description: Where the module works.
@@ -38,14 +39,15 @@ options:
   release:
     description:
       - Release of the kernel, as C(uname -r) prints it, for example V(6.8.0-60-generic).
-      - V(latest) is the newest one of the flavour that runs.
+      - V(latest) is the release that the host's metapackage resolves to by apt's own policy. Without a metapackage, it
+        is the newest release of the series and the flavour that run. Another series needs its release.
     type: str
     required: true
   headers:
     description:
       - What must be true of the kernel's headers.
-      - V(installed) installs them, for a driver that the host builds. V(offered) only wants a repository to offer them,
-        for a driver container, which installs them itself. V(ignored) is for a driver with built modules.
+      - V(installed) installs them, for a driver that the host builds. V(offered) only checks that a repository offers
+        them, for a driver container, which installs them itself. V(ignored) is for a driver with built modules.
     type: str
     choices: [installed, offered, ignored]
     default: installed
@@ -54,7 +56,7 @@ options:
     type: int
     default: 600
 notes:
-  - systemd-boot and unified kernel images are not supported. A kernel that their next boot uses already is no change.
+  - systemd-boot and unified kernel images are not supported, except for a kernel that their next boot already uses.
 seealso:
   - module: gpuops.nvidia.package_hold
   - module: gpuops.nvidia.driver_packages
@@ -79,12 +81,12 @@ release:
   type: str
   sample: 6.8.0-60-generic
 running:
-  description: Release of the kernel that runs.
+  description: Release of the running kernel.
   returned: success
   type: str
   sample: 6.8.0-51-generic
 next_boot:
-  description: The kernel of the next boot, or in check mode the one that it would be. Null if it is not known.
+  description: The kernel of the next boot, or in check mode the one that it would be. Null if it is unknown.
   returned: success
   type: str
   sample: 6.8.0-60-generic
@@ -118,27 +120,22 @@ refused:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.kernel.run import ensure
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
-from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.kernel.change_kernel import ensure
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "release": {"type": "str", "required": True},
-    "headers": {"type": "str", "choices": ["installed", "offered", "ignored"], "default": "installed"},
-    "lock_timeout": {"type": "int", "default": 600},
-}
+SPEC = ArgumentSpec(
+    {
+        "release": {"type": "str", "required": True},
+        "headers": {"type": "str", "choices": ["installed", "offered", "ignored"], "default": "installed"},
+        "lock_timeout": {"type": "int", "default": 600},
+    },
+)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=OPTIONS, supports_check_mode=True)
-    try:
-        refuse_below(module.params, lock_timeout=0)
-        result = ensure(Host(), module.params, module.check_mode)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(**result)
+    run(SPEC, lambda module: ensure(Host(), module.params, module.check_mode), minimums={"lock_timeout": 0})
 
 
 if __name__ == "__main__":

@@ -50,7 +50,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 pending:
-  description: Sysctls that take effect at the next boot only, because they cannot be set now, as in a container.
+  description: Sysctls that take effect only at the next boot, because they cannot be set now, for example in a
+    container.
   returned: success
   type: list
   elements: str
@@ -65,31 +66,22 @@ overridden:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.sysctls import set_sysctls
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "owner": {"type": "str", "default": "gpuops"},
-    "values": {"type": "dict", "default": {}},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-}
+SPEC = ArgumentSpec(
+    {
+        "owner": {"type": "str", "default": "gpuops"},
+        "values": {"type": "dict", "default": {}},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    },
+)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=OPTIONS, supports_check_mode=True)
-    try:
-        result = set_sysctls(Host(), module.params, module.check_mode)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    if result["pending"]:
-        pending = ", ".join(result["pending"])
-        module.warn(f"{pending} cannot be set in the running kernel from here. The next boot sets it.")
-    for other in result["overridden"]:
-        name, value, path = other["name"], other["value"], other["file"]
-        module.warn(f"{path} sets {name} to {value} at the next boot, because it is read last. Remove the line there.")
-    module.exit_json(**result)
+    run(SPEC, lambda module: set_sysctls(Host(), module.params, module.check_mode))
 
 
 if __name__ == "__main__":

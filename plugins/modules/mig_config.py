@@ -14,25 +14,26 @@ author: gpuops.nvidia contributors (@gpuops)
 description:
   - Divides the GPUs of nodes into MIG devices, or makes them whole again. One call serves a whole fleet, with one
     layout or with one for each of several groups of nodes. The GPU Operator's MIG manager does the work on the GPUs.
-  - Before anything changes, the module checks that every node can have its layout (its MIG manager knows the name, the
+  - Before its first change, the module checks that every node can have its layout (its MIG manager knows the name, the
     profiles fit on its GPUs, the device plugin offers them), and that the pods on the nodes may be evicted.
   - Then it takes the nodes one after the other. It cordons a node and evicts the pods that hold GPUs, sets the label
     C(nvidia.com/mig.config) and clears the old state, waits for the MIG manager, proves that the node offers what its
     layout says, and puts the node back as it was.
-  - It ends the known ways in which such a change gets stuck for ever, and says so (RV(nodes[].repaired)).
-  - A node that has its layout is not touched. So the same call can resume a run that failed or was killed. The nodes
-    themselves say how far they are.
+  - It repairs the known ways in which such a change gets stuck forever, and says so (RV(nodes[].repaired)).
+  - A node that already has its layout stays in service. So the same call can resume a run that failed or was killed. It
+    reads from the nodes how far they are.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would do.
     support: full
-    details: It returns the plan for each node, with the pods that a run would evict, and changes nothing.
+    details: It returns the plan for each node, with the pods that a run would evict.
   diff_mode:
     description: Returns the layout, the resources and the pods of each node that changes.
     support: full
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.check_refusal
   - gpuops.nvidia.eviction
   - gpuops.nvidia.node_rollout
   - gpuops.nvidia.progress
@@ -41,7 +42,9 @@ options:
     description:
       - V(present) gives the nodes their layouts.
       - V(absent) makes their GPUs whole again (layout C(all-disabled)), and removes the label, unless the operator
-        would set it again (C(migManager.config.default) in the ClusterPolicy).
+        would set it again (C(migManager.config.default) in the ClusterPolicy). Of nodes that a selector chooses, it
+        leaves alone those whose layout somebody else has set, and warns. The annotation C(gpuops.nvidia/mig) of a node
+        says which layout this collection has set.
     type: str
     choices: [present, absent]
     default: present
@@ -69,7 +72,7 @@ options:
         If the ClusterPolicy names a ConfigMap (C(migManager.config.name)), only its layouts exist.
     type: str
   nodes:
-    description: Names of the nodes. With an empty list, the module does nothing.
+    description: Names of the nodes. With an empty list, the module changes no node.
     type: list
     elements: str
   node_selector:
@@ -77,9 +80,9 @@ options:
     type: dict
   allow_disruption:
     description:
-      - Evict the pods that hold GPUs of a node that changes. Without this permission, the module fails and lists them
-        before it changes anything.
-      - The MIG manager neither evicts pods nor waits for them. It fails if a process uses a GPU.
+      - Evict the pods that hold GPUs of a node that changes. Without this permission, the module fails before its first
+        change and lists them.
+      - The MIG manager itself ignores running pods, and fails if a process uses a GPU.
     type: bool
     default: false
   allow_reboot:
@@ -95,16 +98,15 @@ options:
     default: gpu
   timeout:
     description:
-      - For how many seconds a node may make no progress. Then the module starts the MIG manager again on that node, and
-        if that does not help either, the node has failed.
+      - Seconds without progress after which the module restarts the MIG manager on the node. If that does not help, the
+        node has failed.
       - The MIG manager itself waits up to 300 seconds for each operand to end.
     type: int
     default: 600
   repair:
     description:
-      - End the ways in which a change gets stuck. The MIG manager is started again if it does not react or has given
-        up, the label is removed and set again if the manager has overlooked it, and operands that were left paused are
-        set back.
+      - Repair a change that is stuck. The module restarts the MIG manager if it does not react or has given up, removes
+        the label and sets it again if the manager has overlooked it, and restarts operands that were left paused.
     type: bool
     default: true
   verify:
@@ -141,10 +143,17 @@ options:
         type: int
         default: 300
       tolerations:
-        description: Tolerations of the pods. The cordon is tolerated in any case.
+        description: Tolerations of the pods, in addition to that of the cordon.
         type: list
         elements: dict
         default: [{operator: Exists}]
+  content:
+    description:
+      - The content that the ConfigMap of the layouts is going to have, as M(gpuops.nvidia.mig_layout) returns it. Check
+        mode then plans with layouts that are not published yet.
+      - Outside of check mode, it must be empty.
+    type: str
+    default: ""
   policy_name:
     description: Name of the ClusterPolicy. Without it, the only one.
     type: str
@@ -154,6 +163,8 @@ options:
     type: str
     default: ""
 notes:
+  - A node whose change failed stays cordoned, with the reason in its annotation C(gpuops.nvidia/failed.mig), unless it
+    is proved that nothing on it changed. The same call continues with it, and puts it back once it is proved.
   - The ClusterRole C(gpuops-mig) that ships with the role preflight has the permissions that the module needs.
   - The nodes are held for the purpose C(mig). M(gpuops.nvidia.node_maintenance) with C(state=restored) and this purpose
     puts back nodes that a killed run has left behind.
@@ -176,7 +187,7 @@ EXAMPLES = r"""
     allow_disruption: true
     max_unavailable: 2
 
-- name: Give a whole fleet its layouts, one canary first, then a tenth of the nodes at a time
+- name: Give a whole fleet its layouts at night, one canary first, then in waves, a tenth of the nodes at a time
   gpuops.nvidia.mig_config:
     layouts:
       - layout: all-1g.10gb
@@ -187,8 +198,12 @@ EXAMPLES = r"""
         node_selector: {pool: training}
     allow_disruption: true
     canary: 1
+    soak: 600
+    waves: [10%, 50%]
     max_unavailable: 10%
     max_failed: 2
+    windows: ['22:00-04:00']
+    time_zone: Europe/Berlin
     verify: true
 
 - name: Show what would happen, with the pods that would be evicted
@@ -217,19 +232,24 @@ nodes:
       type: str
       sample: gpu-0001
     layout:
-      description: The layout that the node shall have.
+      description: The wanted layout of the node.
       type: str
       sample: all-1g.10gb
     action:
       description:
-        - What was to be done according to the plan. V(nothing) means that the node has its layout.
-        - V(change) sets the layout. V(resume) goes on with a change that has begun. V(repair) only sets back paused
+        - What the plan does with the node. V(nothing) means that the node has its layout.
+        - V(change) sets the layout. V(resume) continues a change that has started. V(repair) only restarts paused
           operands. V(prove) only waits until the node offers what its layout says, and removes the label with
-          O(state=absent). V(wait) means that another maintainer was at work on the node.
+          O(state=absent). V(wait) means that the node had another active maintainer.
+        - V(degraded) means that the node has its layout and does not offer all of it, for example because a device is
+          unhealthy, or that no label proves the layout. Nothing is to be changed on it. So it is neither a canary nor a
+          failure, and the module warns of it.
+        - V(left) means that no pod of the MIG manager runs on the node, as it does on others. The module leaves it out,
+          and warns of it.
       type: str
       sample: change
     why:
-      description: Why this is to be done, or an empty string.
+      description: Why the plan does this, or an empty string.
       type: str
       sample: its layout is all-disabled
     changed:
@@ -242,10 +262,14 @@ nodes:
       sample: success
     step:
       description: >-
-        How far the node is: V(waiting) (not begun), V(drain), V(set), V(reset), V(watch), V(prove), V(done) or
+        How far the node is: V(waiting) (not started), V(drain), V(set), V(reset), V(watch), V(prove), V(done) or
         V(failed).
       type: str
       sample: done
+    wave:
+      description: The number of the node's wave. The canaries are a wave, too. V(0) if the node has nothing to change.
+      type: int
+      sample: 1
     waits_for:
       description: What the node was waiting for at the end of the call, or an empty string.
       type: str
@@ -296,6 +320,10 @@ nodes:
       description: Whether the node did not get its layout.
       type: bool
       sample: false
+    degraded:
+      description: What a degraded node lacks, or what no label tells, or an empty string.
+      type: str
+      sample: ""
     reason:
       description: Why the node failed, and whether it stays cordoned, or an empty string.
       type: str
@@ -305,70 +333,74 @@ nodes:
       type: float
       sample: 71.5
 summary:
-  description: How many nodes there are, how many changed, failed, were not begun and were repaired, and evicted pods.
+  description: How many nodes exist, changed, failed, have not started and were repaired, and how many pods were
+    evicted.
   returned: unless the call fails before it changes a node
   type: dict
   sample: {nodes: 2, changed: 2, failed: 0, waiting: 0, evicted: 5, repaired: 0}
+finished:
+  description:
+    - Whether every node had its turn. It is false if nodes wait for the next of O(windows), or for a pod of the MIG
+      manager.
+  returned: success
+  type: bool
+  sample: true
 """
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._check_refusal import CHECK_REFUSAL
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import EVICTION, NODE_ROLLOUT
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.call import configure
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import GOES_ON, run, with_warnings
 
-WORKLOAD: dict[str, t.Any] = {
-    "image": {"type": "str", "default": "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04"},
-    "image_pull_secrets": {"type": "list", "elements": "str", "default": [], "no_log": False},
-    "command": {"type": "list", "elements": "str"},
-    "namespace": {"type": "str", "default": "gpu-operator"},
-    "runtime_class_name": {"type": "str"},
-    "timeout": {"type": "int", "default": 300},
-    "tolerations": {"type": "list", "elements": "dict", "default": [{"operator": "Exists"}]},
-}
-CHOICE: dict[str, t.Any] = {
-    "layout": {"type": "str"},
-    "nodes": {"type": "list", "elements": "str"},
-    "node_selector": {"type": "dict"},
-}
-OPTIONS: dict[str, t.Any] = {
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "layouts": {"type": "list", "elements": "dict", "options": CHOICE},
-    **CHOICE,
-    "allow_disruption": {"type": "bool", "default": False},
-    "allow_reboot": {"type": "bool", "default": False},
-    "evict": {"type": "str", "choices": ["gpu", "all"], "default": "gpu"},
-    "timeout": {"type": "int", "default": 600},
-    "repair": {"type": "bool", "default": True},
-    "verify": {"type": "bool", "default": False},
-    "workload": {"type": "dict", "default": {}, "options": WORKLOAD, "apply_defaults": True},
-    "policy_name": {"type": "str", "default": ""},
-    "namespace": {"type": "str", "default": ""},
-    **EVICTION,
-    **NODE_ROLLOUT,
-    **PROGRESS,
-}
-RELATIONS: dict[str, t.Any] = {
-    "mutually_exclusive": [("layouts", "layout"), ("layouts", "nodes", "node_selector")],
-    "required_one_of": [("layouts", "nodes", "node_selector")],
-}
+WORKLOAD = ArgumentSpec(
+    {
+        "image": {"type": "str", "default": "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04"},
+        "image_pull_secrets": {"type": "list", "elements": "str", "default": [], "no_log": False},
+        "command": {"type": "list", "elements": "str"},
+        "namespace": {"type": "str", "default": "gpu-operator"},
+        "runtime_class_name": {"type": "str"},
+        "timeout": {"type": "int", "default": 300},
+        "tolerations": {"type": "list", "elements": "dict", "default": [{"operator": "Exists"}]},
+    }
+)
+CHOICE = ArgumentSpec(
+    {
+        "layout": {"type": "str"},
+        "nodes": {"type": "list", "elements": "str"},
+        "node_selector": {"type": "dict"},
+    }
+)
+SPEC = ArgumentSpec(
+    {
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "layouts": CHOICE.as_list(),
+        "allow_disruption": {"type": "bool", "default": False},
+        "allow_reboot": {"type": "bool", "default": False},
+        "evict": {"type": "str", "choices": ["gpu", "all"], "default": "gpu"},
+        "timeout": {"type": "int", "default": 600},
+        "repair": {"type": "bool", "default": True},
+        "verify": {"type": "bool", "default": False},
+        "workload": WORKLOAD.as_dict(default={}, apply_defaults=True),
+        "content": {"type": "str", "default": ""},
+        "policy_name": {"type": "str", "default": ""},
+        "namespace": {"type": "str", "default": ""},
+    },
+    mutually_exclusive=[("layouts", "layout"), ("layouts", "nodes", "node_selector")],
+    required_one_of=[("layouts", "nodes", "node_selector")],
+).including(CONNECTION, CHECK_REFUSAL, CHOICE, EVICTION, NODE_ROLLOUT, PROGRESS)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True, **RELATIONS)
-    try:
-        result, warnings = configure(Cluster(module.params, module.check_mode), module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    except KeyboardInterrupt:
-        message = "The call was interrupted. Run it again; it does not repeat what is done."
-        module.fail_json(msg=message, reason="Interrupted")
-    for warning in warnings:
-        module.warn(warning)
-    module.exit_json(**result)
+    run(
+        SPEC,
+        lambda module: with_warnings(*configure(Cluster(module.params, module.check_mode), module.params)),
+        interrupted=GOES_ON,
+    )
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ description:
   - Builds and checks MIG layouts, publishes them as a ConfigMap, and makes the ClusterPolicy use it
     (C(migManager.config.name)). M(gpuops.nvidia.mig_config) then gives them to nodes.
   - Checks each layout on the nodes for which it is meant, as their labels describe them. The profiles must exist on the
-    GPUs, the instances must find a place there (their sum is not enough), the indices must exist, and each filter must
-    be readable. NVIDIA's own check (C(nvidia-mig-parted assert --valid-config)) does none of that.
+    GPUs, the instances must fit there with their places, the indices must exist, and each filter must be valid.
+    NVIDIA's own check (C(nvidia-mig-parted assert --valid-config)) leaves all of that out.
   - Works out targets such as "as many V(2g.20gb) as fit" for each GPU model.
-  - The ConfigMap also contains NVIDIA's own layouts, because the MIG manager reads no other file as soon as the
-    ClusterPolicy names one. A layout that a node's label names is neither removed nor changed in its meaning.
+  - The ConfigMap also contains NVIDIA's own layouts, because the MIG manager reads only this file as soon as the
+    ClusterPolicy names it. A layout that a node's label names keeps its place and its meaning.
   - The field of the ClusterPolicy has a field manager of its own (V(gpuops.nvidia-mig)), so that
     M(gpuops.nvidia.clusterpolicy) and the role P(gpuops.nvidia.operator#role) leave it alone.
 attributes:
@@ -36,8 +36,8 @@ options:
   state:
     description:
       - V(present) publishes O(layouts).
-      - V(absent) removes O(layouts). Without O(layouts), or after the last one, it removes the ConfigMap, and gives the
-        field of the ClusterPolicy back.
+      - V(absent) removes O(layouts). Without O(layouts), or after the last one, it removes the ConfigMap, and resets
+        the field of the ClusterPolicy.
     type: str
     choices: [present, absent]
     default: present
@@ -61,8 +61,18 @@ options:
     default: false
   allow_unchecked:
     description:
-      - Publish a layout also if it cannot be checked. No node may be there yet, the profiles of a GPU model may be
-        unknown, or no label may tell how many GPUs a node has.
+      - Publish a layout even if it cannot be checked, because its nodes do not exist yet, the profiles of a GPU model
+        are unknown, or the labels do not say how many GPUs a node has.
+    type: bool
+    default: false
+  allow_unattended:
+    description:
+      - Publish also if MIG managers then divide the GPUs of nodes that are in service, which interrupts their pods.
+      - When the ClusterPolicy names another ConfigMap, all MIG managers start again, and each applies the label of its
+        node unless it has done so successfully. So the module refuses a publication as long as a node with a label that
+        was never applied, or that failed, has pods on its GPUs or is not cordoned.
+      - With check mode, it returns such nodes in RV(unattended), so that they can be drained first. The role
+        P(gpuops.nvidia.mig#role) does so.
     type: bool
     default: false
   config_map:
@@ -70,7 +80,7 @@ options:
     type: str
     default: gpuops-mig-layouts
   policy_name:
-    description: Name of the ClusterPolicy. If it is empty, the oldest one is meant, which the operator serves.
+    description: Name of the ClusterPolicy. If it is empty, the module takes the oldest one, which the operator serves.
     type: str
     default: ""
   namespace:
@@ -79,10 +89,10 @@ options:
     type: str
     default: ""
 notes:
-  - The kubelet shows an edited ConfigMap to the MIG manager within about a minute. A new layout that is given to a node
-    before that fails there.
-  - When the ClusterPolicy begins to name a ConfigMap, the operator replaces the pods of the MIG manager. GPU pods go
-    on.
+  - The kubelet shows an edited ConfigMap to the MIG manager within about a minute. A node that gets a new layout before
+    that fails.
+  - When the ClusterPolicy first names a ConfigMap, the operator replaces the pods of the MIG manager. GPU pods keep
+    running on all nodes whose label has the state C(success).
 seealso:
   - module: gpuops.nvidia.mig_config
   - module: gpuops.nvidia.clusterpolicy
@@ -143,14 +153,27 @@ layouts:
           - mig_devices: {1g.10gb: 4, 3g.40gb: 1}
             drawn: "|1g.10gb|1g.10gb|1g.10gb|1g.10gb|            3g.40gb            |"
             addable: {}
+content:
+  description: The content of the ConfigMap, as O(gpuops.nvidia.mig_config#module:content) takes it.
+  returned: success
+  type: str
+  sample: |
+    version: v1
+    mig-configs: {}
+unattended:
+  description: The nodes whose GPUs MIG managers divide because of this call.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 nodes:
-  description: The nodes whose layout would be gone or changed.
+  description: The nodes whose layout would disappear or change, or that have to be drained first.
   returned: if that is why the module failed
   type: list
   elements: str
   sample: [gpu-0000]
 problems:
-  description: What is wrong with a layout, each problem with its place and nodes.
+  description: What is wrong with a layout, each problem with its entry and nodes.
   returned: if that is why the module failed
   type: list
   elements: str
@@ -173,30 +196,28 @@ conflicts:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish.run import publish
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish.publish_layouts import publish
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "layouts": {"type": "dict"},
-    "purge": {"type": "bool", "default": False},
-    "allow_unchecked": {"type": "bool", "default": False},
-    "config_map": {"type": "str", "default": "gpuops-mig-layouts"},
-    "policy_name": {"type": "str", "default": ""},
-    "namespace": {"type": "str", "default": ""},
-}
-RELATIONS: dict[str, t.Any] = {"required_if": [("state", "present", ("layouts",))]}
+SPEC = ArgumentSpec(
+    {
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "layouts": {"type": "dict"},
+        "purge": {"type": "bool", "default": False},
+        "allow_unchecked": {"type": "bool", "default": False},
+        "allow_unattended": {"type": "bool", "default": False},
+        "config_map": {"type": "str", "default": "gpuops-mig-layouts"},
+        "policy_name": {"type": "str", "default": ""},
+        "namespace": {"type": "str", "default": ""},
+    },
+    required_if=[("state", "present", ("layouts",))],
+).including(CONNECTION)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True, **RELATIONS)
-    try:
-        result = publish(Cluster(module.params, module.check_mode), module.params, module.warn)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(**result)
+    run(SPEC, lambda module: publish(Cluster(module.params, module.check_mode), module.params, module.warn))
 
 
 if __name__ == "__main__":

@@ -14,13 +14,13 @@ author: gpuops.nvidia contributors (@gpuops)
 description:
   - Sets the MIG mode of GPUs, and creates GPU instances and compute instances, on hosts without Kubernetes or before
     they join a cluster. In a cluster with the GPU Operator, its MIG manager does this.
-  - Compares the layout with what exists. Instances that fit the layout stay untouched, and so do the processes in them.
-    Only the difference is destroyed and created, in an order that always fits.
-  - If processes use what the layout removes, the task fails, names them and changes nothing. If the driver refuses a
-    step, the steps before it are undone.
+  - Compares the layout with what exists. Instances that fit the layout stay, with the processes in them. The module
+    destroys and creates only the difference, in an order that always fits.
+  - If processes use an instance that the layout removes, the task fails before its first change, and names them. If the
+    driver refuses a step, the steps before it are undone.
   - A reboot removes the instances, and the mode too from Hopper on. A systemd unit restores them at boot, before
     container runtimes and the kubelet start.
-  - Asks the driver's own library, so the host needs no package besides the driver and its own Python.
+  - Asks the driver's own library, so the host only needs the driver and its own Python.
 attributes:
   check_mode:
     description: Can run in check mode and returns what a run would change.
@@ -31,7 +31,7 @@ attributes:
 options:
   layout:
     description:
-      - What each GPU is to be. GPUs that no entry names stay as they are.
+      - The layout of each GPU. GPUs outside of the entries stay as they are.
     type: list
     elements: dict
     required: true
@@ -39,7 +39,7 @@ options:
       gpus:
         description:
           - The GPUs of this entry, each by index, UUID or PCI address.
-          - V(all) means every GPU that no other entry names.
+          - V(all) means all GPUs that the other entries leave out.
         type: list
         elements: str
         default: [all]
@@ -76,7 +76,7 @@ options:
     description:
       - Restore the layout at every boot with the systemd unit C(gpuops-mig-partition.service), which runs
         C(nvidia-smi).
-      - V(false) takes the GPUs of O(layout) out of the unit. A unit that restores nothing is removed.
+      - V(false) takes the GPUs of O(layout) out of the unit. The module removes an empty unit.
     type: bool
     default: true
   allow_kubernetes_node:
@@ -86,7 +86,7 @@ options:
     type: bool
     default: false
   driver_root:
-    description: Where the file system of a driver container would be. The module refuses such a driver.
+    description: Path to the file system of a driver container. The module refuses such a driver.
     type: path
     default: /run/nvidia/driver
   timeout:
@@ -94,10 +94,10 @@ options:
     type: int
     default: 300
 notes:
-  - An Ampere GPU takes a new mode with a reset, for which nothing may hold it. If something does, such as DCGM, the
+  - An Ampere GPU takes a new mode with a reset, for which it must be free. While a process such as DCGM holds it, the
     mode stays pending, RV(pending) names the processes, and the unit creates the instances at the next boot. Later GPUs
     take the mode at once.
-  - Instances have no peer-to-peer traffic with other GPUs, neither through NVLink nor through PCIe.
+  - MIG turns off peer-to-peer traffic with other GPUs, through NVLink and through PCIe.
 seealso:
   - module: gpuops.nvidia.gpu_facts
 """
@@ -162,8 +162,8 @@ steps:
   sample: ["GPU 0: turn MIG on", "GPU 0: create 3g.40gb at 4"]
 pending:
   description: >-
-    GPUs whose mode takes effect only with a reset, why it did not take effect at once, and the processes that hold
-    them. V(text) is all of this as a sentence. Stop those processes and run the task again, or reboot.
+    GPUs whose mode takes effect only with a reset, why, and the processes that hold them. V(text) is all of this as a
+    sentence. Stop those processes and run the task again, or reboot.
   returned: success
   type: list
   elements: dict
@@ -181,7 +181,7 @@ reboot_required:
   type: bool
   sample: false
 processes:
-  description: The processes in the way.
+  description: The processes that block the change.
   returned: when the reason of the failure is InUse
   type: list
   elements: dict
@@ -190,44 +190,40 @@ processes:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.partition import partition
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-_PLACEMENT: dict[str, t.Any] = {
-    "profile": {"type": "str", "required": True},
-    "start": {"type": "int", "required": True},
-    "compute_instances": {"type": "list", "elements": "str"},
-}
-_ENTRY: dict[str, t.Any] = {
-    "gpus": {"type": "list", "elements": "str", "default": ["all"]},
-    "mode": {"type": "str", "choices": ["enabled", "disabled"], "default": "enabled"},
-    "instances": {"type": "dict"},
-    "placements": {"type": "list", "elements": "dict", "options": _PLACEMENT},
-}
-OPTIONS: dict[str, t.Any] = {
-    "layout": {
-        "type": "list",
-        "elements": "dict",
-        "required": True,
-        "options": _ENTRY,
-        "mutually_exclusive": [("instances", "placements")],
+_PLACEMENT = ArgumentSpec(
+    {
+        "profile": {"type": "str", "required": True},
+        "start": {"type": "int", "required": True},
+        "compute_instances": {"type": "list", "elements": "str"},
+    }
+)
+_ENTRY = ArgumentSpec(
+    {
+        "gpus": {"type": "list", "elements": "str", "default": ["all"]},
+        "mode": {"type": "str", "choices": ["enabled", "disabled"], "default": "enabled"},
+        "instances": {"type": "dict"},
+        "placements": _PLACEMENT.as_list(),
     },
-    "persistent": {"type": "bool", "default": True},
-    "allow_kubernetes_node": {"type": "bool", "default": False},
-    "driver_root": {"type": "path", "default": "/run/nvidia/driver"},
-    "timeout": {"type": "int", "default": 300},
-}
+    mutually_exclusive=[("instances", "placements")],
+)
+SPEC = ArgumentSpec(
+    {
+        "layout": _ENTRY.as_list(required=True),
+        "persistent": {"type": "bool", "default": True},
+        "allow_kubernetes_node": {"type": "bool", "default": False},
+        "driver_root": {"type": "path", "default": "/run/nvidia/driver"},
+        "timeout": {"type": "int", "default": 300},
+    },
+)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=OPTIONS, supports_check_mode=True)
-    try:
-        result = partition(Host(), module.params, module.check_mode)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(**result)
+    run(SPEC, lambda module: partition(Host(), module.params, module.check_mode))
 
 
 if __name__ == "__main__":

@@ -16,13 +16,13 @@ description:
     later puts the nodes back as they were. One call serves many nodes.
   - If a PodDisruptionBudget forbids an eviction, the module requests it again until O(timeout). Then the module fails
     and names the PodDisruptionBudget.
-  - The module does not evict pods of DaemonSets, mirror pods of the kubelet, or finished pods.
+  - Pods of DaemonSets, mirror pods of the kubelet and finished pods stay.
   - A node that was cordoned before the maintenance remains cordoned afterwards. So does a node that another maintainer
     has taken out of service in the meantime, such as NVSentinel, kured or the GPU Operator's driver upgrade.
-  - The module looks for pods that must not be evicted without permission (pods without a controller, or with emptyDir
-    data) on all nodes before it changes the first one.
+  - Before its first change, the module searches all nodes for pods whose eviction needs a permission (pods without a
+    controller, or with emptyDir data).
   - If the call fails or is interrupted, it puts back the nodes that it has cordoned, unless
-    O(restore_on_failure=false). Evicted pods stay where their controllers have started them again.
+    O(restore_on_failure=false). Evicted pods stay where their controllers have restarted them.
   - All state is stored in annotations of the nodes. So the same call can resume a run that was killed, and anyone can
     undo it with O(state=restored).
 attributes:
@@ -43,15 +43,15 @@ options:
     description:
       - V(cordoned) keeps new pods away. V(drained) also evicts pods and waits until they are gone.
       - V(restored) ends the maintenance for O(purpose). If it was the last purpose, the node is uncordoned, unless it
-        was cordoned before the maintenance began or another maintainer needs the cordon.
+        was already cordoned before the maintenance, or another maintainer needs the cordon.
       - V(restored) also uncordons nodes whose cordon an earlier call has left for another maintainer that has finished
-        since, and that does not uncordon the node itself. Named nodes that do not exist are reported and skipped.
+        since and leaves the node cordoned. Named nodes that do not exist are reported and skipped.
     type: str
     choices: [cordoned, drained, restored]
     required: true
   nodes:
     description:
-      - Names of the nodes. With an empty list, the module does nothing.
+      - Names of the nodes. With an empty list, the module changes no node.
       - Either this option or O(node_selector) is required, except with O(state=restored). Without either of them,
         O(state=restored) restores every node that is held for O(purpose).
     type: list
@@ -62,15 +62,15 @@ options:
   purpose:
     description:
       - What the maintenance is for, in lower-case letters, digits and dashes.
-      - A node can be held for several purposes, and returns to service with the last one. So two jobs that need the
-        same node do not disturb each other. Calls with the same purpose resume and undo each other.
-      - Calls with the same purpose from two machines do not resume each other before O(lease) is over, because the
-        first one may still be at work.
+      - A node can be held for several purposes, and returns to service with the last one. So two jobs can use the same
+        node. Calls with the same purpose resume and undo each other.
+      - A call resumes a call of another machine with the same purpose only after O(lease) is over, because the other
+        call may still be active.
     type: str
     default: manual
   allow_shared:
     description:
-      - Also take nodes on which another maintainer is at work, such as a driver upgrade, a reboot by kured, or the
+      - Also take nodes with another active maintainer, such as a driver upgrade, a reboot by kured, or the
         removal of the node by an autoscaler. Some of them uncordon the node when they have finished.
       - Nodes in quarantine, and nodes that somebody has cordoned, are taken without this permission.
     type: bool
@@ -78,7 +78,7 @@ options:
   lease:
     description:
       - For how many seconds a hold by another machine, for the same purpose, is respected. The time counts from the
-        beginning of the hold. A drain renews it. O(state=restored) ends such a hold in any case.
+        beginning of the hold. A drain renews it. O(state=restored) always ends such a hold.
     type: int
     default: 3600
   take_over:
@@ -88,7 +88,7 @@ options:
   pause_nvsentinel:
     description:
       - Set the label C(k8saas.nvidia.com/ManagedByNVSentinel=false) on the nodes while they are held. NVSentinel
-        otherwise takes a GPU whose driver is away for a fault.
+        otherwise reports a GPU without a driver as a fault.
       - The label gets its former value back when the last purpose ends, also after a run that was killed.
     type: bool
     default: false
@@ -98,8 +98,8 @@ options:
         even if somebody uncordons a node.
       - The taint is C(gpuops.nvidia/failed.<purpose>) with the effect C(NoSchedule), and its value has the beginning of
         the reason. The annotation of the same name has the whole reason.
-      - O(state=restored) for the same purpose removes both, and leaves all other taints alone. A call without this
-        option leaves an earlier reason as it is.
+      - O(state=restored) for the same purpose removes both, and leaves all other taints as they are. A call without
+        this option leaves an earlier reason as it is.
     type: str
   evict:
     description:
@@ -111,8 +111,8 @@ options:
     default: gpu
   skip_wait_for_delete_timeout:
     description:
-      - Give up pods on a node that is not Ready, if they still exist this many seconds after their grace period.
-        Without a kubelet, a pod that was evicted never ends, and a drain can only time out.
+      - Stop waiting for pods on a node that is not Ready, if they still exist this many seconds after their grace
+        period. Without a kubelet, evicted pods stay, and the drain times out.
       - These pods are returned in RV(nodes[].left). They may still run. They end when the kubelet is back, or when the
         node gets the taint C(node.kubernetes.io/out-of-service), which you may set once its host is powered off.
       - Without this option, the module waits for every pod.
@@ -124,14 +124,14 @@ options:
   parallel:
     description:
       - How many nodes to drain at a time.
-      - All nodes are cordoned first, so that no pod moves to a node that is drained later.
+      - All nodes are cordoned first, so that evicted pods move to nodes that stay in service.
     type: int
     default: 10
   max_in_maintenance:
     description:
       - How many nodes of the cluster may be in maintenance at once, for all purposes together. A call that would exceed
-        this limit fails before it changes anything.
-      - Calls that start at the same time do not see each other's nodes.
+        this limit fails before its first change.
+      - Calls that start at the same time count only their own nodes.
     type: int
   restore_on_failure:
     description:
@@ -144,22 +144,22 @@ notes:
   - The module needs permission to get, list and patch nodes. To drain, it also needs permission to list pods in all
     namespaces, to create C(pods/eviction) and, if pods have resource claims, to list C(resourceclaims).
   - O(evict=gpu) is enough for work that needs an idle GPU driver. Use O(evict=all) before a reboot.
-  - O(evict=gpu) does not see pods that use GPUs without requesting them (privileged pods, or pods with
+  - O(evict=gpu) misses pods that use GPUs without requesting them (privileged pods, or pods with
     E(NVIDIA_VISIBLE_DEVICES)).
   - To know about kured and NVIDIA's maintenance operator, the module lists DaemonSets in all namespaces, and
-    NodeMaintenances of C(maintenance.nvidia.com). Without these permissions, it warns and does not consider them.
+    NodeMaintenances of C(maintenance.nvidia.com). Without these permissions, it warns and leaves them out.
   - A node that waits for its driver upgrade has the label C(nvidia.com/gpu-driver-upgrade.skip=true) while it is held,
     because the operator would otherwise upgrade a cordoned node before all others.
-  - During a drain, the module looks every few seconds whether somebody has uncordoned the node, and cordons it again.
-    Between two calls nobody looks; the next call reports that the node was uncordoned.
+  - During a drain, the module checks every few seconds whether somebody has uncordoned the node, and cordons it again.
+    If somebody uncordons it between two calls, the next call says so.
   - The module recognises the marks of the GPU Operator, k8s-driver-manager, NVSentinel, NodeWright, kured, medik8s,
-    NVIDIA's maintenance operator, AMD's GPU operator, Karpenter and the cluster autoscaler. A cordon that somebody adds
-    to a node that is already cordoned leaves no trace, and so is not recognised.
+    NVIDIA's maintenance operator, AMD's GPU operator, Karpenter and the cluster autoscaler. A second cordon of a node
+    leaves no trace, so the module cannot recognise it.
   - The annotations are C(gpuops.nvidia/maintenance.<purpose>) (since when, from which machine and by which run) and
     C(gpuops.nvidia/initial-state.unschedulable) (whether the node was cordoned before). The other annotations
-    C(gpuops.nvidia/initial-state.*) say which labels to set back, and C(gpuops.nvidia/left-cordoned) for whom a cordon
-    was left. To undo the maintenance by hand, remove them and run C(kubectl uncordon), unless the second one is
-    V(true). A taint is removed with C(kubectl taint node gpu-0000 gpuops.nvidia/failed.change-).
+    C(gpuops.nvidia/initial-state.*) say which labels to restore, and C(gpuops.nvidia/left-cordoned) names the
+    maintainer for whom a cordon was left. To undo the maintenance by hand, remove them and run C(kubectl uncordon),
+    unless the second one is V(true). Remove a taint with C(kubectl taint node gpu-0000 gpuops.nvidia/failed.change-).
 seealso:
   - module: kubernetes.core.k8s_drain
   - module: gpuops.nvidia.gpu_stack_info
@@ -230,7 +230,7 @@ nodes:
       sample: [reboot]
     held_by:
       description:
-        - The other maintainers of the node according to their marks, and whether they are at work on it.
+        - The other maintainers of the node according to their marks, and whether they are active.
         - V(unknown) is somebody who has cordoned the node without a mark.
       type: list
       elements: dict
@@ -250,9 +250,9 @@ nodes:
       sample: [default/training-0]
     left:
       description:
-        - The pods that did not leave the node, and why. If the node has not failed, these pods were given up as
-          O(skip_wait_for_delete_timeout) permits.
-        - In check mode, the pods whose eviction is forbidden at present. A run would request it again until O(timeout).
+        - The pods that did not leave the node, and why. If the node has not failed, the module stopped waiting for
+          these pods, as O(skip_wait_for_delete_timeout) permits.
+        - In check mode, the pods whose eviction is currently forbidden. A run would request it again until O(timeout).
       type: dict
       sample:
         default/web-1: >-
@@ -283,47 +283,38 @@ summary:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintain import maintain
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import EVICTION, HOLD
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.run import maintain
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import GOES_ON, run, with_warnings
 
-OPTIONS: dict[str, t.Any] = {
-    "state": {"type": "str", "choices": ["cordoned", "drained", "restored"], "required": True},
-    "nodes": {"type": "list", "elements": "str"},
-    "node_selector": {"type": "dict"},
-    "purpose": {"type": "str", "default": "manual"},
-    "evict": {"type": "str", "choices": ["gpu", "all"], "default": "gpu"},
-    "taint_reason": {"type": "str"},
-    "skip_wait_for_delete_timeout": {"type": "int"},
-    "timeout": {"type": "int", "default": 600},
-    "parallel": {"type": "int", "default": 10},
-    "max_in_maintenance": {"type": "int"},
-    "restore_on_failure": {"type": "bool", "default": True},
-    **EVICTION,
-    **HOLD,
-    **PROGRESS,
-}
-RELATIONS: dict[str, t.Any] = {
-    "mutually_exclusive": [("nodes", "node_selector")],
-    "required_if": [("state", state, ("nodes", "node_selector"), True) for state in ("cordoned", "drained")],
-}
+SPEC = ArgumentSpec(
+    {
+        "state": {"type": "str", "choices": ["cordoned", "drained", "restored"], "required": True},
+        "nodes": {"type": "list", "elements": "str"},
+        "node_selector": {"type": "dict"},
+        "purpose": {"type": "str", "default": "manual"},
+        "evict": {"type": "str", "choices": ["gpu", "all"], "default": "gpu"},
+        "taint_reason": {"type": "str"},
+        "skip_wait_for_delete_timeout": {"type": "int"},
+        "timeout": {"type": "int", "default": 600},
+        "parallel": {"type": "int", "default": 10},
+        "max_in_maintenance": {"type": "int"},
+        "restore_on_failure": {"type": "bool", "default": True},
+    },
+    mutually_exclusive=[("nodes", "node_selector")],
+    required_if=[("state", state, ("nodes", "node_selector"), True) for state in ("cordoned", "drained")],
+).including(CONNECTION, EVICTION, HOLD, PROGRESS)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True, **RELATIONS)
-    try:
-        result, warnings = maintain(Cluster(module.params, module.check_mode), module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    except KeyboardInterrupt:
-        message = "The call was interrupted. Run it again; it does not repeat what is done."
-        module.fail_json(msg=message, reason="Interrupted")
-    for warning in warnings:
-        module.warn(warning)
-    module.exit_json(**result)
+    run(
+        SPEC,
+        lambda module: with_warnings(*maintain(Cluster(module.params, module.check_mode), module.params)),
+        interrupted=GOES_ON,
+    )
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ short_description: Keep pods without GPUs off GPU nodes with taints that the sta
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Gives nodes the taints in O(taints), and takes away those that an earlier call has set and that are not listed now.
+  - Gives nodes the taints in O(taints), and removes those of earlier calls that are no longer listed.
   - Checks beforehand that the operands, the drivers of NVIDIADrivers and Node Feature Discovery tolerate every taint.
-    The operator reports C(ready) even when they do not, and the GPUs are gone with the next restart.
+    Without a toleration the operator still reports C(ready), and the node would lose its GPUs with the next restart.
   - Names the pods with GPUs that run there and do not tolerate a new taint.
   - Changes a whole fleet in one call.
 attributes:
@@ -69,11 +69,11 @@ notes:
   - The module needs permission to get, list and patch nodes, to list pods and DaemonSets in all namespaces, and to list
     ClusterPolicies, GPUClusters and NVIDIADrivers.
   - The annotation C(gpuops.nvidia/taints) of a node lists the taints that the module has set. A taint of somebody else
-    stays; if it is in the way of a wanted one, the call fails before it changes anything.
+    stays. If it conflicts with a wanted one, the call fails before its first change.
   - A node that joins later gets its taints with the next call. Until then, C(--register-with-taints) of its kubelet
     keeps pods away.
   - The admission plugin C(ExtendedResourceToleration) gives every pod tolerations whose keys are the resources that it
-    requests. A pod that requests C(nvidia.com/mig-1g.10gb) so tolerates C(nvidia.com/mig-1g.10gb), and not
+    requests. So a pod that requests C(nvidia.com/mig-1g.10gb) tolerates C(nvidia.com/mig-1g.10gb), but not
     C(nvidia.com/gpu).
 seealso:
   - module: kubernetes.core.k8s_taint
@@ -124,7 +124,7 @@ nodes:
       elements: str
       sample: []
     not_replaced:
-      description: The pods with GPUs that go on running, but do not tolerate a new taint.
+      description: The pods with GPUs that keep running, but do not tolerate a new taint.
       type: list
       elements: str
       sample: [ml/training-0]
@@ -132,46 +132,36 @@ nodes:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.scheduling.keep_taints import keep
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import GOES_ON, run, with_warnings
 
-OPTIONS: dict[str, t.Any] = {
-    "taints": {
-        "type": "list",
-        "elements": "dict",
-        "required": True,
-        "options": {
-            "key": {"type": "str", "required": True, "no_log": False},
-            "value": {"type": "str", "default": ""},
-            "effect": {
-                "type": "str",
-                "choices": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
-                "default": "NoSchedule",
-            },
-            "nodes": {"type": "list", "elements": "str"},
-            "node_selector": {"type": "dict"},
-        },
-        "mutually_exclusive": [("nodes", "node_selector")],
-        "required_one_of": [("nodes", "node_selector")],
+_TAINT = ArgumentSpec(
+    {
+        "key": {"type": "str", "required": True, "no_log": False},
+        "value": {"type": "str", "default": ""},
+        "effect": {"type": "str", "choices": ["NoSchedule", "PreferNoSchedule", "NoExecute"], "default": "NoSchedule"},
+        "nodes": {"type": "list", "elements": "str"},
+        "node_selector": {"type": "dict"},
     },
-    "allow_disruption": {"type": "bool", "default": False},
-}
+    mutually_exclusive=[("nodes", "node_selector")],
+    required_one_of=[("nodes", "node_selector")],
+)
+SPEC = ArgumentSpec(
+    {
+        "taints": _TAINT.as_list(required=True),
+        "allow_disruption": {"type": "bool", "default": False},
+    },
+).including(CONNECTION)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    try:
-        result, warnings = keep(Cluster(module.params, module.check_mode), module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    except KeyboardInterrupt:
-        message = "The call was interrupted. Run it again; it does not repeat what is done."
-        module.fail_json(msg=message, reason="Interrupted")
-    for warning in warnings:
-        module.warn(warning)
-    module.exit_json(**result)
+    run(
+        SPEC,
+        lambda module: with_warnings(*keep(Cluster(module.params, module.check_mode), module.params)),
+        interrupted=GOES_ON,
+    )
 
 
 if __name__ == "__main__":

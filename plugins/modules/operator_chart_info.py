@@ -17,7 +17,7 @@ description:
   - Returns what the other steps need, such as the local path of the chart, the ClusterPolicy that the values result in,
     the names of the CRDs, and the images.
   - If the chart refuses a value, the task fails with the chart's own message. The module warns about values that the
-    chart does not know, because Helm ignores them silently.
+    chart does not know, because Helm silently ignores them.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would return.
@@ -26,7 +26,7 @@ attributes:
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: none
-    details: This module changes nothing in the cluster.
+    details: This module leaves the cluster as it is.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
@@ -53,13 +53,13 @@ options:
     description:
       - File with the public keys of those who may sign the chart, as C(gpg --export) writes it. An archive is refused
         unless its provenance file says that one of them signed it, whether it was fetched now or lay in O(dest).
-      - Not every publisher signs charts. O(chart_digest) needs no signature.
+      - If the publisher of the chart does not sign it, use O(chart_digest).
     type: path
     version_added: 0.1.0
   dest:
     description:
       - Folder to keep a remote chart in. It is created if it does not exist. If it already has an archive of exactly
-        O(chart_version), the module uses this archive and does not contact the repository.
+        O(chart_version), the module uses this archive instead of contacting the repository.
       - Without this option, RV(chart_path) is null for a remote chart.
     type: path
   release_name:
@@ -97,7 +97,7 @@ options:
     description: User name for the Helm repository or OCI registry, for example V($oauthtoken) for NGC.
     type: str
   registry_password:
-    description: Password or API key for the Helm repository or OCI registry. It never appears on a command line.
+    description: Password or API key for the Helm repository or OCI registry. It is kept off the command line.
     type: str
   registry_ca_file:
     description: Certificate authority of the Helm repository or OCI registry.
@@ -152,7 +152,7 @@ chart:
   type: dict
   sample: {name: gpu-operator, version: v26.7.0, app_version: v26.7.0, kube_version: ">= 1.16.0-0"}
 chart_path:
-  description: Path of the chart on this machine, or null if it is remote and there is no O(dest).
+  description: Path of the chart on this machine, or null if it is remote and O(dest) is not set.
   returned: success
   type: str
   sample: /home/user/.cache/charts/gpu-operator-v26.7.0.tgz
@@ -162,7 +162,9 @@ supports_deploy_cr:
   type: bool
   sample: true
 clusterpolicy:
-  description: The ClusterPolicy that the values result in, or null if they disable it.
+  description:
+    - The ClusterPolicy that the values result in, or null if they disable it.
+    - It is to be applied, so it contains the secrets of the values. Use C(no_log) for the task.
   returned: success
   type: dict
   sample:
@@ -171,11 +173,11 @@ clusterpolicy:
     metadata: {name: cluster-policy}
     spec: {driver: {enabled: true}}
 gpucluster:
-  description: The GPUCluster that the values result in, or null.
+  description: The GPUCluster that the values result in, or null. It contains the secrets of the values.
   returned: success
   type: dict
 nvidiadrivers:
-  description: The NVIDIADrivers that the values result in.
+  description: The NVIDIADrivers that the values result in. They contain the secrets of the values.
   returned: success
   type: list
   elements: dict
@@ -197,7 +199,7 @@ roles:
       namespace: null
       rules: [{apiGroups: [apps], resources: [daemonsets], verbs: [get, list, watch]}]
 operator_image:
-  description: Image of the operator itself, or null if the chart runs none.
+  description: Image of the operator itself, or null for a chart without an operator.
   returned: success
   type: str
   sample: nvcr.io/nvidia/gpu-operator:v26.7.0
@@ -220,42 +222,44 @@ unknown_values:
 import typing as t
 
 from ansible.module_utils.common.yaml import HAS_YAML
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import RENDER_OPTIONS, Helm
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.info import chart_info
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run, with_warnings
 
-OPTIONS: dict[str, t.Any] = {
-    "use_cluster": {"type": "bool", "default": False},
-    "chart_ref": {"type": "str", "required": True},
-    "chart_repo_url": {"type": "str"},
-    "chart_version": {"type": "str"},
-    "dest": {"type": "path"},
-    "registry_username": {"type": "str", "no_log": False},
-    "registry_password": {"type": "str", "no_log": True},
-    "registry_ca_file": {"type": "path"},
-    "chart_digest": {"type": "str"},
-    "chart_keyring": {"type": "path", "no_log": False},
-    "registry_plain_http": {"type": "bool", "default": False},
-    **RENDER_OPTIONS,
-}
-RELATIONS: dict[str, t.Any] = {"required_together": [("registry_username", "registry_password")]}
+SPEC = ArgumentSpec(
+    {
+        "use_cluster": {"type": "bool", "default": False},
+        "chart_ref": {"type": "str", "required": True},
+        "chart_repo_url": {"type": "str"},
+        "chart_version": {"type": "str"},
+        "dest": {"type": "path"},
+        "registry_username": {"type": "str", "no_log": False},
+        "registry_password": {"type": "str", "no_log": True},
+        "registry_ca_file": {"type": "path"},
+        "chart_digest": {"type": "str"},
+        "chart_keyring": {"type": "path", "no_log": False},
+        "registry_plain_http": {"type": "bool", "default": False},
+    },
+    required_together=[("registry_username", "registry_password")],
+).including(CONNECTION, RENDER_OPTIONS)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True, **RELATIONS)
-    if not HAS_YAML:
-        module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
-    try:
-        served = Served(Cluster(module.params)) if module.params["use_cluster"] else None
-        result, warnings = chart_info(Helm(module, module.params["binary_path"]), module.params, served)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    for warning in warnings:
-        module.warn(warning)
-    module.exit_json(changed=False, **result)
+    run(
+        SPEC,
+        lambda module: with_warnings(
+            *chart_info(
+                Helm(module, module.params["binary_path"]),
+                module.params,
+                Served(Cluster(module.params)) if module.params["use_cluster"] else None,
+            )
+        ),
+        libraries={"PyYAML": HAS_YAML},
+        passed_on=("clusterpolicy", "gpucluster", "nvidiadrivers"),
+    )
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@ short_description: Apply the CRDs of the GPU Operator's chart before the chart i
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Helm installs the CRDs of a chart once and never upgrades them, and the chart's own upgrade hook leaves out some of
-    them. Then the API server drops fields that an old CRD lacks, or the new operator does not start.
+  - Helm installs the CRDs of a chart only once, and the chart's own upgrade hook leaves out some of them. With an old
+    CRD, the API server drops new fields, or the new operator does not start.
   - This module applies every CRD that the chart contains with the given values by server-side apply, and waits until
-    the API server serves them. It never deletes a CRD.
-  - It does not change CRDs of a Node Feature Discovery that was installed separately from this release.
+    the API server serves them. It only creates and updates CRDs.
+  - CRDs of a Node Feature Discovery that was installed separately from this release stay as they are.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
@@ -109,33 +109,31 @@ crds:
 import typing as t
 
 from ansible.module_utils.common.yaml import HAS_YAML
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.crds import apply_chart
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.crds import SERVED_S, apply_chart
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import RENDER_OPTIONS, Helm
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
-from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
-from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import secrets_in
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "chart_path": {"type": "path", "required": True},
-    "wait_timeout": {"type": "int", "default": 60},
-    **RENDER_OPTIONS,
-}
+SPEC = ArgumentSpec(
+    {
+        "chart_path": {"type": "path", "required": True},
+        "wait_timeout": {"type": "int", "default": SERVED_S},
+    },
+).including(CONNECTION, RENDER_OPTIONS)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    module.no_log_values.update(secrets_in(module.params["values"]))
-    if not HAS_YAML:
-        module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
-    try:
-        refuse_below(module.params, wait_timeout=0)
-        helm = Helm(module, module.params["binary_path"])
-        result = apply_chart(helm, Cluster(module.params, module.check_mode), module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(**result)
+    run(
+        SPEC,
+        lambda module: apply_chart(
+            Helm(module, module.params["binary_path"]), Cluster(module.params, module.check_mode), module.params
+        ),
+        secrets=["values"],
+        minimums={"wait_timeout": 0},
+        libraries={"PyYAML": HAS_YAML},
+        passed_on=("clusterpolicy_schema",),
+    )
 
 
 if __name__ == "__main__":

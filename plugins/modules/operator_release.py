@@ -8,32 +8,34 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: operator_release
-short_description: Prepare a cluster for a run of Helm on the GPU Operator's release
+short_description: "Plumbing of the role operator: prepare a cluster for a run of Helm on the GPU Operator's release"
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Runs right before C(helm), and reads the cluster itself, because a mistake would remove the drivers of all nodes.
   - Refuses to install a second operator beside one that the Operator Lifecycle Manager installed, a GPUCluster beside a
     ClusterPolicy or the other way round, and a change that evicts GPU pods without permission.
-  - Settles who owns the ClusterPolicy. If the chart can leave it to its user, a ClusterPolicy of Helm is kept when the
-    release no longer contains it. If the chart insists on its own, the ClusterPolicy is handed over to Helm.
-  - Restores the objects of the release that somebody deleted or edited. Helm does not look at them while the chart and
-    the values stay the same. Edited custom resources stay as they are.
+  - Settles who owns the ClusterPolicy. If the chart can leave it to its user, the module keeps a ClusterPolicy of Helm
+    when the release no longer contains it. If the chart always contains its own, the module hands the ClusterPolicy
+    over to Helm.
+  - Restores the objects of the release that somebody deleted or edited. Helm ignores them while the chart and the
+    values stay the same. Edited custom resources stay as they are.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
     support: full
-    details: A change that evicts GPU pods is a warning in check mode.
+    details: A change that evicts GPU pods without permission fails, unless O(check_refusal=warn).
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: full
     details: Lists the steps, not whole objects.
   idempotent:
-    description: A second run with the same options changes nothing.
+    description: A second run with the same options reports no change.
     support: full
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
+  - gpuops.nvidia.check_refusal
 options:
   release_name:
     description: Name of the Helm release.
@@ -72,9 +74,22 @@ options:
     type: list
     elements: dict
     default: []
+  chart_path:
+    description:
+      - Folder or archive of the chart. With it, the module applies the chart's CRDs, as M(gpuops.nvidia.operator_crds)
+        does, if RV(crds_first=true), and compares the chart with the release for RV(is_deployed).
+      - Usually RV(gpuops.nvidia.operator_chart_info#module:chart_path).
+    type: path
+  values:
+    description: The values that Helm gets for the release.
+    type: dict
+    default: {}
+  binary_path:
+    description: Path of the C(helm) executable. The default is the one on E(PATH).
+    type: path
   operator_image:
     description:
-      - Image of the operator that the chart installs. Another operator renders the driver's DaemonSet anew.
+      - Image of the operator that the chart installs. Another operator renders a new DaemonSet for the driver.
       - Usually RV(gpuops.nvidia.operator_chart_info#module:operator_image).
     type: str
   app_version:
@@ -97,14 +112,16 @@ options:
     default: false
   assume_held:
     description:
-      - In check mode, judge as if all nodes kept their driver, as M(gpuops.nvidia.driver_hold) sees to in a real run.
-      - It has no effect outside of check mode, in which the labels of the nodes count.
+      - In check mode, judge as if all nodes kept their driver, as M(gpuops.nvidia.driver_hold) ensures in a real run.
+      - It only has an effect in check mode. In a real run, the labels of the nodes decide.
     type: bool
     default: false
 requirements:
+  - helm >= 3.12
   - PyYAML
 seealso:
   - module: gpuops.nvidia.operator_chart_info
+  - module: gpuops.nvidia.operator_crds
   - module: gpuops.nvidia.clusterpolicy
   - module: kubernetes.core.helm
 """
@@ -117,6 +134,9 @@ EXAMPLES = r"""
     gpucluster: "{{ chart.gpucluster }}"
     nvidiadrivers: "{{ chart.nvidiadrivers }}"
     operator_image: "{{ chart.operator_image }}"
+    app_version: "{{ chart.chart.app_version }}"
+    chart_path: "{{ chart.chart_path }}"
+    values: "{{ my_gpu_operator_values }}"
   register: prepared
 
 - name: Install or upgrade the release
@@ -124,7 +144,9 @@ EXAMPLES = r"""
     release_name: gpu-operator
     release_namespace: gpu-operator
     chart_ref: "{{ chart.chart_path }}"
+    release_values: "{{ my_gpu_operator_values }}"
     skip_crds: true
+  when: not prepared.is_deployed
 """
 
 RETURN = r"""
@@ -146,6 +168,33 @@ crds_first:
   returned: success
   type: bool
   sample: true
+is_deployed:
+  description:
+    - Whether the newest revision of the release is this chart, in this version, with these values. Then there is no
+      need to run Helm.
+    - Always V(false) without O(chart_path).
+  returned: success
+  type: bool
+  sample: false
+has_quota:
+  description: Whether the namespace has the ResourceQuota with which the role C(operator) admits critical pods.
+  returned: success
+  type: bool
+  sample: false
+crds:
+  description:
+    - The result for each CRD of the chart, as M(gpuops.nvidia.operator_crds) returns it.
+    - Empty without O(chart_path), and with RV(crds_first=false).
+  returned: success
+  type: list
+  elements: dict
+  sample: []
+clusterpolicy_schema:
+  description:
+    - The schema that a ClusterPolicy will have with this chart, for O(gpuops.nvidia.clusterpolicy#module:schema).
+  returned: in check mode, if the CRDs were applied
+  type: dict
+  sample: {type: object}
 restored:
   description: Objects of the release that were restored.
   returned: success
@@ -182,43 +231,47 @@ disruption:
 import typing as t
 
 from ansible.module_utils.common.yaml import HAS_YAML
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._check_refusal import CHECK_REFUSAL
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import Helm
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import prepare
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
-from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import secrets_in
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "release_name": {"type": "str", "default": "gpu-operator"},
-    "release_namespace": {"type": "str", "default": "gpu-operator"},
-    "policy_name": {"type": "str", "default": "cluster-policy"},
-    "supports_deploy_cr": {"type": "bool", "default": True},
-    "clusterpolicy": {"type": "dict"},
-    "gpucluster": {"type": "dict"},
-    "nvidiadrivers": {"type": "list", "elements": "dict", "default": []},
-    "operator_image": {"type": "str"},
-    "app_version": {"type": "str"},
-    "helm_timeout": {"type": "str", "default": "5m0s"},
-    "break_lock": {"type": "bool", "default": False},
-    "allow_disruption": {"type": "bool", "default": False},
-    "assume_held": {"type": "bool", "default": False},
-}
+SPEC = ArgumentSpec(
+    {
+        "release_name": {"type": "str", "default": "gpu-operator"},
+        "release_namespace": {"type": "str", "default": "gpu-operator"},
+        "policy_name": {"type": "str", "default": "cluster-policy"},
+        "supports_deploy_cr": {"type": "bool", "default": True},
+        "clusterpolicy": {"type": "dict"},
+        "gpucluster": {"type": "dict"},
+        "nvidiadrivers": {"type": "list", "elements": "dict", "default": []},
+        "chart_path": {"type": "path"},
+        "values": {"type": "dict", "default": {}},
+        "binary_path": {"type": "path"},
+        "operator_image": {"type": "str"},
+        "app_version": {"type": "str"},
+        "helm_timeout": {"type": "str", "default": "5m0s"},
+        "break_lock": {"type": "bool", "default": False},
+        "allow_disruption": {"type": "bool", "default": False},
+        "assume_held": {"type": "bool", "default": False},
+    },
+).including(CONNECTION, CHECK_REFUSAL)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    module.no_log_values.update(
-        secrets_in([module.params[name] for name in ("clusterpolicy", "gpucluster", "nvidiadrivers")])
+    run(
+        SPEC,
+        lambda module: prepare.ensure(
+            Cluster(module.params, module.check_mode),
+            module.params,
+            Helm(module, module.params["binary_path"]) if module.params["chart_path"] else None,
+        ),
+        secrets=["clusterpolicy", "gpucluster", "nvidiadrivers", "values"],
+        libraries={"PyYAML": HAS_YAML},
+        passed_on=("clusterpolicy_schema",),
     )
-    if not HAS_YAML:
-        module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
-    try:
-        result = prepare.ensure(Cluster(module.params, module.check_mode), module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    for warning in result.pop("warnings"):
-        module.warn(warning)
-    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: operator_snapshot
-short_description: Keep in a file how the GPU Operator is set up, and put it back
+short_description: >-
+  Plumbing of the role operator_upgrade: keep in a file how the GPU Operator is set up, and put it back
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
@@ -16,11 +17,10 @@ description:
     ClusterPolicy, NVIDIADrivers and GPUClusters, the CRDs of the stack, and the labels and annotations of the nodes
     that belong to it.
   - The file is on the machine that runs the module. Only its user can read it, because Helm values may contain secrets.
-  - A snapshot belongs to one cluster and one release. It is open until it is closed. An open snapshot is not replaced
-    when an upgrade that was interrupted begins again, so that it still says what the cluster was like before the first
-    try.
-  - Putting it back sets back what differs, and only that. It does not install the chart; the role
-    P(gpuops.nvidia.operator_upgrade#role) does, with the values of the snapshot. It deletes nothing.
+  - A snapshot belongs to one cluster and one release. It is open until it is closed. When an interrupted upgrade starts
+    again, the module keeps an open snapshot, so that it still says what the cluster was like before the first try.
+  - Restoring a snapshot changes only what differs from it. The role P(gpuops.nvidia.operator_upgrade#role) installs the
+    chart, with the values of the snapshot. New objects stay.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
@@ -30,9 +30,9 @@ attributes:
     support: full
     details: Lists what is put back, not whole objects.
   idempotent:
-    description: A second run with the same options changes nothing.
+    description: A second run with the same options reports no change.
     support: partial
-    details: A snapshot is taken anew each time, unless an upgrade has begun and not ended.
+    details: Each call takes a new snapshot, unless an upgrade is unfinished.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
@@ -40,9 +40,9 @@ options:
   state:
     description:
       - V(taken) takes a snapshot, unless one is open for the same O(target), or one is open and Helm has installed
-        another revision since. The snapshot before it stays beside it, with C(.previous) at the end of its name.
+        another revision since. The former snapshot stays in the folder, with C(.previous) at the end of its name.
       - V(closed) notes how the upgrade ended.
-      - V(read) returns the snapshot with the values of the release, or null if there is none.
+      - V(read) returns the snapshot with the values of the release, or null without a snapshot.
       - V(restored) puts back what differs from it.
     type: str
     choices: [taken, closed, read, restored]
@@ -96,7 +96,7 @@ path:
   type: str
   sample: /home/user/snapshots/gpu-operator.gpu-operator.1b4e28ba.json
 kept:
-  description: Whether an open snapshot was kept, because its upgrade has not ended.
+  description: Whether an open snapshot was kept, because its upgrade is unfinished.
   returned: with O(state=taken)
   type: bool
   sample: false
@@ -120,13 +120,19 @@ helm_values:
   type: dict
   sample: {driver: {version: 580.126.20}}
 restored:
-  description: What was put back, each with the object and what of it.
+  description: What was put back, each with the object and its part.
+  returned: with O(state=restored)
+  type: list
+  elements: str
+  sample: ["ClusterPolicy cluster-policy: set back spec.driver.version"]
+by_chart:
+  description: Those of RV(restored) that the chart of the snapshot puts back, too, if it is installed before.
   returned: with O(state=restored)
   type: list
   elements: str
   sample: ["ClusterPolicy cluster-policy: set back spec.driver.version"]
 left:
-  description: What is not as in the snapshot and stays so, each with the object and the reason.
+  description: What still differs from the snapshot, each with the object and the reason.
   returned: with O(state=restored)
   type: list
   elements: str
@@ -136,30 +142,30 @@ left:
 import typing as t
 
 from ansible.module_utils.common.yaml import HAS_YAML
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade.keeping import keep
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "state": {"type": "str", "choices": ["taken", "closed", "read", "restored"], "default": "taken"},
-    "folder": {"type": "path", "required": True},
-    "target": {"type": "str", "default": ""},
-    "outcome": {"type": "str", "choices": ["upgraded", "restored"], "default": "upgraded"},
-    "release_name": {"type": "str", "default": "gpu-operator"},
-    "release_namespace": {"type": "str", "default": "gpu-operator"},
-}
+SPEC = ArgumentSpec(
+    {
+        "state": {"type": "str", "choices": ["taken", "closed", "read", "restored"], "default": "taken"},
+        "folder": {"type": "path", "required": True},
+        "target": {"type": "str", "default": ""},
+        "outcome": {"type": "str", "choices": ["upgraded", "restored"], "default": "upgraded"},
+        "release_name": {"type": "str", "default": "gpu-operator"},
+        "release_namespace": {"type": "str", "default": "gpu-operator"},
+    },
+).including(CONNECTION)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    if not HAS_YAML:
-        module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
-    try:
-        result = keep(Cluster(module.params, module.check_mode), module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(**result)
+    run(
+        SPEC,
+        lambda module: keep(Cluster(module.params, module.check_mode), module.params),
+        libraries={"PyYAML": HAS_YAML},
+        passed_on=("helm_values",),
+    )
 
 
 if __name__ == "__main__":

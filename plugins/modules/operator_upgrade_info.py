@@ -8,29 +8,30 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: operator_upgrade_info
-short_description: Say what an upgrade of the GPU Operator means for a cluster, and what stands in its way
+short_description: >-
+  Plumbing of the role operator_upgrade: say what an upgrade means for a cluster, and what would block it
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
   - Compares the release that Helm has deployed with the wanted one, and finds the steps between them in a table of what
     is known about each.
-  - A step that nothing is known of, a jump over a release, and a change that this cluster is not ready for are failures
-    among the findings. The module itself fails only if it cannot find out.
-  - Also looks at the operator's memory limit on a large fleet, at fields of the ClusterPolicy that the new operator
-    does not know, and at driver upgrades that have not ended.
-  - If the new operator asks for a driver's image by another name, as on Red Hat Enterprise Linux, the registry is asked
-    whether that image exists.
-  - It reads, and changes nothing.
+  - An unknown step, a jump over a release, and a change that this cluster is not ready for are failures among the
+    findings. The module itself fails only if it cannot find out.
+  - Also checks the operator's memory limit on a large fleet, fields of the ClusterPolicy that the new operator lacks,
+    and unfinished driver upgrades.
+  - If the new operator asks for a driver's image by another name, as on Red Hat Enterprise Linux, the module asks the
+    registry whether that image exists.
+  - It only reads.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
     support: full
-    details: It changes nothing.
+    details: It only reads.
   diff_mode:
     description: Returns a before and after when in diff mode.
     support: none
   idempotent:
-    description: A second run with the same options changes nothing.
+    description: A second run with the same options reports no change.
     support: full
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -47,10 +48,9 @@ options:
     description:
       - What is known of each step, with the keys C(from), C(to), C(since), C(last), C(verdict), C(restarts),
         C(changes), C(back) and C(sources).
-      - The role P(gpuops.nvidia.operator_upgrade#role) has the table, and explains it.
+      - Without it, what the collection knows counts.
     type: list
     elements: dict
-    required: true
   values:
     description: Helm values for the new chart.
     type: dict
@@ -93,7 +93,6 @@ EXAMPLES = r"""
   gpuops.nvidia.operator_upgrade_info:
     app_version: "{{ chart.chart.app_version }}"
     values: "{{ my_gpu_operator_values }}"
-    transitions: "{{ my_transitions }}"
 """
 
 RETURN = r"""
@@ -133,7 +132,8 @@ restarts:
 driver:
   description:
     - What the operator does to driver pods that are not kept. C(evicts) means that it evicts GPU pods and reloads the
-      driver, node by node. C(in_place) means that it cordons the node and restarts the pod. C(none) means nothing.
+      driver, node by node. C(in_place) means that it cordons the node and restarts the pod. C(none) means that it
+      leaves the pods alone.
   returned: success
   type: str
   sample: evicts
@@ -145,13 +145,13 @@ driver_pin:
   type: dict
   sample: {driver: {repository: nvcr.io/nvidia, image: driver, version: 580.126.20}}
 sources:
-  description: Where what is known of the steps comes from.
+  description: Sources of the knowledge about the steps.
   returned: success
   type: list
   elements: str
   sample: ["https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/release-notes.html#v26-7-0"]
 findings:
-  description: What stands in the way, and what to know. Failures come first.
+  description: What would block the upgrade, and what to know. Failures come first.
   returned: success
   type: list
   elements: dict
@@ -191,37 +191,35 @@ summary:
 import typing as t
 
 from ansible.module_utils.common.yaml import HAS_YAML
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.options import REGISTRY
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade.call import info
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
-from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import secrets_in
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.declared_options import REGISTRY
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade.assess import info
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "app_version": {"type": "str", "required": True},
-    "transitions": {"type": "list", "elements": "dict", "required": True},
-    "values": {"type": "dict", "default": {}},
-    "clusterpolicy_schema": {"type": "dict"},
-    "release_name": {"type": "str", "default": "gpu-operator"},
-    "release_namespace": {"type": "str", "default": "gpu-operator"},
-    "policy_name": {"type": "str", "default": "cluster-policy"},
-    "accept": {"type": "list", "elements": "str", "default": []},
-    "force": {"type": "bool", "default": False},
-    "registry": {"type": "dict", "default": {}, "options": REGISTRY, "apply_defaults": True},
-}
+SPEC = ArgumentSpec(
+    {
+        "app_version": {"type": "str", "required": True},
+        "transitions": {"type": "list", "elements": "dict"},
+        "values": {"type": "dict", "default": {}},
+        "clusterpolicy_schema": {"type": "dict"},
+        "release_name": {"type": "str", "default": "gpu-operator"},
+        "release_namespace": {"type": "str", "default": "gpu-operator"},
+        "policy_name": {"type": "str", "default": "cluster-policy"},
+        "accept": {"type": "list", "elements": "str", "default": []},
+        "force": {"type": "bool", "default": False},
+        "registry": REGISTRY.as_dict(default={}, apply_defaults=True),
+    },
+).including(CONNECTION)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    module.no_log_values.update(secrets_in(module.params["values"]))
-    if not HAS_YAML:
-        module.fail_json(msg="This module needs PyYAML on the machine that runs it.")
-    try:
-        result = info(Cluster(module.params), module.params)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(changed=False, **result)
+    run(
+        SPEC,
+        lambda module: info(Cluster(module.params), module.params),
+        secrets=["values"],
+        libraries={"PyYAML": HAS_YAML},
+    )
 
 
 if __name__ == "__main__":

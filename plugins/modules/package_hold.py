@@ -14,7 +14,7 @@ author: gpuops.nvidia contributors (@gpuops)
 description:
   - Holds every installed package that matches a pattern, in one call. An unattended upgrade of the kernel or the driver
     can make a node's GPUs unusable, either immediately or at the next reboot.
-  - Holds belong to an O(owner). Packages that the owner no longer lists are released. Holds of others stay.
+  - Holds belong to an O(owner). The module releases packages that the owner no longer lists. Holds of others stay.
 attributes:
   check_mode:
     description: Can run in check mode and returns what a run would change.
@@ -28,10 +28,17 @@ options:
     type: str
     default: gpuops
   packages:
-    description: Shell patterns of package names. A pattern may match nothing.
+    description: Shell patterns of package names. A pattern may match no package.
     type: list
     elements: str
     default: []
+  driver:
+    description:
+      - Also hold the packages of the installed driver and of the container toolkit. The owners of the driver's files
+        and the driver's version tell which they are, so that other packages of NVIDIA stay free, such as those of a
+        DGX's platform.
+    type: bool
+    default: false
   state:
     description: V(absent) releases all packages that the owner holds.
     type: str
@@ -45,8 +52,8 @@ notes:
   - On Debian and Ubuntu the packages are put on hold (C(apt-mark showhold)), and
     C(/etc/gpuops/package_hold/<owner>.json) records which of the holds are the owner's.
   - On the Red Hat family the installed versions are locked in C(/etc/dnf/plugins/versionlock.list), which needs the
-    package C(python3-dnf-plugin-versionlock). If the package is missing and there is something to hold, it is
-    installed. dnf 5 is not supported.
+    package C(python3-dnf-plugin-versionlock). If this package is missing and there are packages to hold, the module
+    installs it. dnf 5 is not supported.
 seealso:
   - module: ansible.builtin.dpkg_selections
   - module: community.general.dnf_versionlock
@@ -55,7 +62,8 @@ seealso:
 EXAMPLES = r"""
 - name: Hold the kernel and the driver
   gpuops.nvidia.package_hold:
-    packages: ["linux-image-*", "linux-headers-*", "nvidia-*", "libnvidia-*"]
+    packages: ["linux-image-*", "linux-headers-*"]
+    driver: true
 """
 
 RETURN = r"""
@@ -69,26 +77,24 @@ held:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.packages import hold
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "owner": {"type": "str", "default": "gpuops"},
-    "packages": {"type": "list", "elements": "str", "default": []},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "lock_timeout": {"type": "int", "default": 600},
-}
+SPEC = ArgumentSpec(
+    {
+        "owner": {"type": "str", "default": "gpuops"},
+        "packages": {"type": "list", "elements": "str", "default": []},
+        "driver": {"type": "bool", "default": False},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "lock_timeout": {"type": "int", "default": 600},
+    },
+)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=OPTIONS, supports_check_mode=True)
-    try:
-        result = hold(Host(), module.params, module.check_mode)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(**result)
+    run(SPEC, lambda module: hold(Host(), module.params, module.check_mode))
 
 
 if __name__ == "__main__":

@@ -26,13 +26,13 @@ attributes:
     support: full
 options:
   state:
-    description: V(present) turns ACS off. V(absent) gives the registers their former values, and removes the rule.
+    description: V(present) turns ACS off. V(absent) restores the former values of the registers, and removes the rule.
     type: str
     choices: [present, absent]
     default: present
 notes:
   - Needs C(setpci), which is in the package pciutils.
-  - A kernel that secure boot has locked down refuses changes of the registers. There, use the kernel argument
+  - A kernel that secure boot has locked down refuses changes of the registers. On such a host, use the kernel argument
     C(pci=disable_acs_redir=).
 seealso:
   - module: gpuops.nvidia.kernel_args
@@ -58,23 +58,20 @@ bridges:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.acs import set_acs
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-}
+SPEC = ArgumentSpec(
+    {
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    },
+)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=OPTIONS, supports_check_mode=True)
-    try:
-        result = set_acs(Host(), module.params, module.check_mode)
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(**result)
+    run(SPEC, lambda module: set_acs(Host(), module.params, module.check_mode))
 
 
 if __name__ == "__main__":

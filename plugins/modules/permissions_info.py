@@ -8,14 +8,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: permissions_info
-short_description: List the permissions that the user lacks for what a run will do
+short_description: "Plumbing of the role preflight: list the permissions that the user lacks for what a run will do"
 version_added: 0.1.0
 author: gpuops.nvidia contributors (@gpuops)
 description:
-  - Asks the API server whether the user may do what a run will do, and lists everything that the user may not do. So a
-    run need not fail at one permission after the other, in the middle of a change.
-  - The module never fails because of a missing permission. Use RV(missing_permissions) to decide.
-  - Hosts that are no nodes can be changed without a cluster. If no cluster is configured at all, nothing is missing.
+  - Asks the API server whether the user may do what a run will do, and lists everything that the user may not do. So
+    you can grant them all at once, before a run fails in the middle of a change.
+  - A missing permission alone does not make the module fail. Use RV(missing_permissions) to decide.
+  - Hosts outside of a cluster can be changed without one. If no cluster is configured, the list of missing permissions
+    is empty.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - gpuops.nvidia.cluster
@@ -30,11 +31,11 @@ options:
         leaves, named as in the option O(gpuops.nvidia.operator_removal#module:remove).
       - V(verify) reads the verdict on the stack. V(workload) proves nodes with pods, and V(metrics) reads their
         exporters. V(diagnose) names the causes of what is wrong.
-      - V(drain) drains nodes for work on their hosts, and V(evict) evicts the GPU pods that are in the way of another
-        operation. V(images) asks which images the nodes' driver containers need.
+      - V(drain) drains nodes for work on their hosts, and V(evict) evicts the GPU pods that block another operation.
+        V(images) asks which images the nodes' driver containers need.
       - V(driver) declares and rolls out drivers, and V(pools) does so with NVIDIADriver resources.
       - V(mig) gives nodes MIG layouts, and V(layouts) publishes new ones.
-      - V(sharing) lets pods share GPUs, and V(scheduling) says who gets them.
+      - V(sharing) lets pods share GPUs, and V(scheduling) says who gets them. V(namespaces) makes missing namespaces.
     type: list
     elements: str
     choices:
@@ -60,6 +61,7 @@ options:
       - workload
       - sharing
       - scheduling
+      - namespaces
       - diagnose
     required: true
   namespace:
@@ -96,14 +98,14 @@ missing_permissions:
   elements: str
   sample: [patch nodes, create pods/eviction, create configmaps in gpu-operator]
 message:
-  description: What is missing, by resource, and what to do. Empty if nothing is missing.
+  description: What is missing, by resource, and what to do. Empty if the user has all permissions.
   returned: success
   type: str
   sample: >-
     This user may not: get, patch nodes; create pods/eviction. Grant these permissions, for example with the
     ClusterRoles in roles/preflight/files of this collection, or use a kubeconfig of a cluster administrator.
 namespace:
-  description: The operator's namespace, in which the permissions of namespaces were asked for.
+  description: The operator's namespace, for which the module checked the permissions of namespaces.
   returned: success
   type: str
   sample: gpu-operator
@@ -111,26 +113,23 @@ namespace:
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, argument_spec
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.access import lacking
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.permission_checks import lacking
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.permissions import OPERATIONS
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._module import Module
+from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
-OPTIONS: dict[str, t.Any] = {
-    "operations": {"type": "list", "elements": "str", "choices": list(OPERATIONS), "required": True},
-    "namespace": {"type": "str", "default": ""},
-    "policy_name": {"type": "str", "default": ""},
-}
+SPEC = ArgumentSpec(
+    {
+        "operations": {"type": "list", "elements": "str", "choices": list(OPERATIONS), "required": True},
+        "namespace": {"type": "str", "default": ""},
+        "policy_name": {"type": "str", "default": ""},
+    },
+).including(CONNECTION)
 
 
 def main() -> t.NoReturn:
-    module = Module(argument_spec=argument_spec(**OPTIONS), supports_check_mode=True)
-    try:
-        result = lacking(module.params, lambda: Cluster(module.params))
-    except GpuOpsError as e:
-        module.fail_json(msg=e.msg, **e.details)
-    module.exit_json(changed=False, **result)
+    run(SPEC, lambda module: lacking(module.params, lambda: Cluster(module.params)))
 
 
 if __name__ == "__main__":

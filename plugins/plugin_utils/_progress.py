@@ -31,7 +31,7 @@ LOOK_S = 8
 """How often the controller reads the module's progress file."""
 
 HEARTBEAT_S = 30
-"""How often a line is printed even if nothing has changed."""
+"""How often a line is printed without a change."""
 
 
 class Lines:

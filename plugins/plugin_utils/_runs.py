@@ -4,11 +4,11 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Which run changes a host, and whether it still can be at work.
+"""Which run changes a host, and whether it can still be active.
 
 The record of a change on the host names the run: its machine, its process there, and when it last wrote the record. A
-run on the same machine can be looked for. One on another machine, such as a job in a pod of its own, may be at work
-as long as it has written lately.
+run on the same machine can be looked for. One on another machine, such as a job in a pod of its own, may be active as
+long as it has written lately.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 LEASE_S = 3600
-"""For how long a run on another machine counts as being at work. No step of a change takes longer by its defaults."""
+"""For how long a run on another machine is assumed active. No step of a change takes longer by its defaults."""
 
 
 def this_run() -> Json:
@@ -35,7 +35,7 @@ def this_run() -> Json:
 
 
 def at_work(record: Json, now: float | None = None) -> str:
-    """Return which other run may be at work on a host according to its record, or an empty string."""
+    """Return which other run may be active on a host according to its record, or an empty string."""
     run = record.get("run") or {}
     here = this_run()
     if not run or (run["machine"], run["process"]) == (here["machine"], here["process"]):

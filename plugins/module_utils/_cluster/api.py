@@ -13,18 +13,20 @@ sentence.
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import email.utils
 import gc
 import json
-import re
 import time
 import typing as t
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection import errors, plain
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection import answers, connect, request_errors
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection.list_reader import PIECE, ListReader
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection.tries import APPLY, MERGE, Tries
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import MASK
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 
@@ -50,11 +52,14 @@ PAGE = 500
 WATCH_S = 1
 """How long to listen for changes. The API server sends those that have happened already at once."""
 
+CONNECTION = ArgumentSpec(AUTH_ARG_SPEC)
+"""The options of every module that reaches a cluster. They are described by kubernetes.core.k8s_auth_options."""
+
 CONNECT_TIMEOUT_S = 5
 READ_TIMEOUT_S = 60
 
-THROTTLED_S = 15.0
-"""How long to retry when the API server answers 429: it is busy, or its cache of a new CRD is not filled yet."""
+BROKEN_LISTS = 2
+"""How often a large list begins again after its answer has broken off."""
 
 RESTARTS = 3
 """How often a paged list begins again after its pages have expired (410)."""
@@ -67,62 +72,16 @@ Kept = t.TypeVar("Kept")
 Versioned = tuple[list[Kept], str]
 """What is kept of the objects of a collection, and the version of the collection."""
 Changes = list[tuple[str, Json]]
+Answered = tuple[t.Any, GpuOpsError | None]
+Listed = answers.Listed
 
 
-@dataclasses.dataclass(frozen=True)
-class Listed:
-    """A collection that this user may perhaps not read. With a refusal, its objects are unknown, not absent."""
-
-    items: list[Json]
-    is_served: bool = True
-    """Whether the API server knows the kind."""
-    refusal: str = ""
-    """The message with which the API server refused the list, or an empty string."""
+class _BrokenListError(GpuOpsError):
+    """The answer with a large list broke off."""
 
 
 if t.TYPE_CHECKING:
     from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection.streams import Stream
-
-
-class Connection(t.Protocol):
-    """How one Kubernetes API server is reached, and as whom."""
-
-    @property
-    def host(self) -> str:
-        """The API server's URL."""
-
-    @property
-    def pool(self) -> t.Any:
-        """The connections of urllib3."""
-
-    def headers(self) -> dict[str, str]:
-        """Return the headers of every request, with a token that is valid now."""
-
-    def cluster(self) -> Json:
-        """Return the cluster in the words of a kubeconfig, without files."""
-
-    def user(self) -> Json:
-        """Return the user in the words of a kubeconfig, without files."""
-
-    def websocket(self, url: str) -> Json:
-        """Return the options with which the websocket library connects to a URL."""
-
-
-def _connect(options: Json) -> Connection:
-    if not HAS_URLLIB3:
-        raise errors.missing()
-    made = plain.connect(options)
-    if made is not None:
-        return made
-    # Importing the client takes a third of a second.
-    from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection import client
-
-    return client.connect(options)
-
-
-def argument_spec(**options: t.Any) -> dict[str, t.Any]:
-    """Return a module's argument spec: its own options plus kubernetes.core's connection options."""
-    return {**AUTH_ARG_SPEC, **options}
 
 
 class Cluster:
@@ -139,7 +98,11 @@ class Cluster:
         self.check_mode = check_mode
         self._timeout = {"connect": CONNECT_TIMEOUT_S, "read": read_timeout_s}
         self._date: str | None = None
-        self._connection = _connect({name: options[name] for name in AUTH_ARG_SPEC if options.get(name) is not None})
+        if not HAS_URLLIB3:
+            raise request_errors.missing()
+        self._connection = connect.connect(
+            {name: options[name] for name in AUTH_ARG_SPEC if options.get(name) is not None}
+        )
 
     @property
     def host(self) -> str:
@@ -151,15 +114,7 @@ class Cluster:
 
         Its only context has the given name. Files become content, and a token is one that is valid now.
         """
-        cluster, user = _without_empty(self._connection.cluster()), _without_empty(self._connection.user())
-        return {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": context,
-            "contexts": [{"name": context, "context": {"cluster": "gpuops", "user": "gpuops"}}],
-            "clusters": [{"name": "gpuops", "cluster": cluster}],
-            "users": [{"name": "gpuops", "user": user}],
-        }
+        return connect.kubeconfig(self._connection, context)
 
     def now(self) -> float:
         """Return the API server's time at its last answer, in seconds since the epoch. Objects use this clock."""
@@ -176,9 +131,9 @@ class Cluster:
     ) -> bytes:
         """Send one request and return the body of a 2xx answer.
 
-        After a 429, the request is sent again after the delay that the API server asks for. An eviction is not sent
-        again, because its 429 says that a PodDisruptionBudget forbids it. Raises `GpuOpsError` with reason Unreachable,
-        Unauthorized, Forbidden, NotFound, AlreadyExists, Conflict, Invalid, TooManyRequests, Expired or ServerError;
+        After 429, 500, 502, 503 and 504, and after a reset connection, what may be sent again is: see `Tries`. Raises
+        `GpuOpsError` with reason Unreachable, Unauthorized, Forbidden, NotFound, AlreadyExists, Conflict, Invalid,
+        TooManyRequests, Expired or ServerError;
         ``status`` is the HTTP code and ``causes`` the API's own list of causes.
         """
         # The API server compresses answers over 128 kB. For 1,000 nodes, decrypting 8 MB takes longer than unpacking.
@@ -186,6 +141,8 @@ class Cluster:
         if body is not None:
             headers["Content-Type"] = content_type
         data = json.dumps(body) if isinstance(body, dict) else body
+        if MASK in (data or ""):
+            raise request_errors.masked(method, path)
         return bytes(self._reply(method, path, query, headers, data).data)
 
     def _reply(
@@ -200,36 +157,33 @@ class Cluster:
         """Send one request and return the 2xx reply, with its ``whole`` body or with one that is still to be read."""
         headers = {**self._connection.headers(), **headers}
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
-        deadline = time.monotonic() + THROTTLED_S
+        tries = Tries(method, path, query, headers, data)
         while True:
-            reply = self._send(method, url, headers, data, whole)
-            if 200 <= reply.status < 300:
+            reply, error = self._send(method, url, headers, data, whole)
+            if reply is not None and 200 <= reply.status < 300:
                 return reply
-            pause_s = _pause_s(reply.headers.get("Retry-After"), self.now())
-            is_throttled = reply.status == 429 and not path.endswith("/eviction")
-            if not is_throttled or time.monotonic() + pause_s > deadline:
-                raise errors.refused(reply.status, reply.data, method, path, self.host)
+            status, asked = (None, None) if reply is None else (reply.status, reply.headers.get("Retry-After"))
+            pause_s = tries.pause_s(status, asked, self.now())
+            if pause_s is None:
+                raise error or request_errors.refused(reply.status, reply.data, method, path, self.host)
             time.sleep(pause_s)
 
-    def _send(self, method: str, url: str, headers: dict[str, str], data: str | None, whole: bool) -> t.Any:
+    def _send(self, method: str, url: str, headers: dict[str, str], data: str | None, whole: bool) -> Answered:
+        """Send one request, and return the reply, or the error of a connection that broke while it was in use."""
+        settings = {"timeout": urllib3.Timeout(**self._timeout), "retries": False, "preload_content": whole}
         try:
-            reply = self._connection.pool.request(
-                method,
-                url,
-                body=data,
-                headers=headers,
-                timeout=urllib3.Timeout(**self._timeout),
-                retries=False,
-                preload_content=whole,
-            )
+            reply = self._connection.pool.request(method, url, body=data, headers=headers, **settings)
         except urllib3.exceptions.HTTPError as e:
-            raise errors.unreachable(e, self.host) from e
+            error = request_errors.unreachable(e, self.host)
+            if isinstance(e, urllib3.exceptions.ProtocolError):
+                return None, error
+            raise error from e
         self._date = reply.headers.get("Date")
-        return reply
+        return reply, None
 
     def ask(self, method: str, path: str, *arguments: t.Any, **keywords: t.Any) -> Json:
         """Send one `request` and return the JSON object of the answer."""
-        return _object(self.request(method, path, *arguments, **keywords), method, path)
+        return answers.json_object(self.request(method, path, *arguments, **keywords), method, path)
 
     def get(self, path: str, query: t.Mapping[str, t.Any] | None = None) -> Json | None:
         """Return the object at ``path``, or None when it (or its kind) does not exist."""
@@ -256,16 +210,23 @@ class Cluster:
         The answer is parsed while it arrives: 5,000 nodes are 105 MB, which would take 600 MB of memory as a whole. It
         is not compressed, since that takes the API server longer than to send it.
         """
-        reader = objects.ListReader()
+        for dummy in range(BROKEN_LISTS):
+            with contextlib.suppress(_BrokenListError):
+                return self._whole_list(path, keep, selectors)
+        return self._whole_list(path, keep, selectors)
+
+    def _whole_list(self, path: str, keep: t.Callable[[Json], Kept], selectors: t.Mapping[str, str]) -> Versioned[Kept]:
+        reader = ListReader()
         query = {"resourceVersion": "0", **selectors}
         reply = self._reply("GET", path, query, {"Accept": "application/json"}, whole=False)
         try:
-            kept = [keep(item) for item in reader.objects(reply.stream(objects.PIECE, decode_content=True))]
+            kept = [keep(item) for item in reader.objects(reply.stream(PIECE, decode_content=True))]
         except urllib3.exceptions.HTTPError as e:
-            raise errors.unreachable(e, self.host) from e
+            failure = request_errors.unreachable(e, self.host)
+            raise _BrokenListError(failure.msg, **failure.details) from e
         except ValueError as e:
             message = f"The Kubernetes API failed on GET {path}: its answer is no list, or broke off."
-            raise GpuOpsError(message, reason="ServerError") from e
+            raise _BrokenListError(message, reason="ServerError") from e
         finally:
             reply.close()
         return kept, str((reader.envelope.get("metadata") or {}).get("resourceVersion") or "")
@@ -280,10 +241,10 @@ class Cluster:
         query |= selectors
         found: Changes = []
         for line in self.request("GET", path, query).splitlines():
-            event = _object(line, "GET", path)
+            event = answers.json_object(line, "GET", path)
             item = event.get("object") or {}
             if event.get("type") == "ERROR":
-                raise errors.refused(int(item.get("code") or 500), json.dumps(item), "GET", path, self.host)
+                raise request_errors.refused(int(item.get("code") or 500), json.dumps(item), "GET", path, self.host)
             version = str(item["metadata"]["resourceVersion"])
             if event["type"] != "BOOKMARK":
                 found.append((event["type"], item))
@@ -312,8 +273,8 @@ class Cluster:
         for restart in range(RESTARTS + 1):
             try:
                 for item in self._all_pages(path, selectors):
-                    if _identity(item) not in seen:
-                        seen.add(_identity(item))
+                    if answers.identity(item) not in seen:
+                        seen.add(answers.identity(item))
                         yield item
                 return
             except GpuOpsError as e:
@@ -359,19 +320,34 @@ class Cluster:
         ``dry_run`` defaults to check mode. A conflict raises reason Conflict whose ``causes`` name managers and fields.
         """
         query = {**self._strict(dry_run), "force": "true" if force else "false", "fieldManager": manager}
-        return self.ask("PATCH", path, query, body, content_type="application/apply-patch+yaml")
+        return self.ask("PATCH", path, query, body, content_type=APPLY)
 
     def create(self, path: str, body: Json) -> Json:
-        """Create ``body`` in the collection at ``path``; return the object."""
+        """Create ``body`` in the collection at ``path``; return the object.
+
+        If nobody knows whether it was created, it is read, and created once more unless it is there and ours.
+        """
+        name = (body.get("metadata") or {}).get("name")
+        try:
+            return self.ask("POST", path, self._strict(), body)
+        except GpuOpsError as e:
+            if e.reason not in ("ServerError", "Unreachable") or not name:
+                raise
+        found = self.get(f"{path}/{quote(name, safe='')}")
+        if found is not None and answers.is_managed_by(found, FIELD_MANAGER):
+            return found
         return self.ask("POST", path, self._strict(), body)
 
     def merge(self, path: str, body: Json) -> Json:
         """Send ``body`` as a JSON merge patch (None removes a key); return the object."""
-        return self.ask("PATCH", path, self._strict(), body, content_type="application/merge-patch+json")
+        return self.ask("PATCH", path, self._strict(), body, content_type=MERGE)
 
-    def delete(self, path: str, propagation: str = "Background", grace_period_s: int | None = None) -> bool:
-        """Delete the object at ``path``; return False if there was none."""
-        options = {"propagationPolicy": propagation, **self._delete_options(grace_period_s)}
+    def delete(
+        self, path: str, propagation: str = "Background", grace_period_s: int | None = None, **only_if: str | None
+    ) -> bool:
+        """Delete an object; return False if there is none. Another ``uid`` or ``resourceVersion`` raises Conflict."""
+        only = {"preconditions": only_if} if any(only_if.values()) else {}
+        options = {"propagationPolicy": propagation, **only, **self._delete_options(grace_period_s)}
         try:
             self.request("DELETE", path, body=options)
         except GpuOpsError as e:
@@ -418,35 +394,3 @@ def namespaced(group_version: str, namespace: str | None, plural: str, name: str
     root = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
     middle = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
     return f"{root}{middle}/{plural}" + (f"/{quote(name, safe='')}" if name else "")
-
-
-def _without_empty(settings: Json) -> Json:
-    return {name: value for name, value in settings.items() if value}
-
-
-def _identity(item: Json) -> str:
-    meta = item["metadata"]
-    return str(meta.get("uid") or f"{meta.get('namespace')}/{meta['name']}")
-
-
-def _pause_s(retry_after: str | None, now: float) -> float:
-    """Return the delay that a Retry-After header asks for, in seconds or as a date; without a usable one, a second."""
-    if re.fullmatch(r"\d+(\.\d+)?", retry_after or ""):
-        return float(retry_after or 1)
-    try:
-        return max(email.utils.parsedate_to_datetime(str(retry_after)).timestamp() - now, 0.0)
-    except (ValueError, TypeError, OverflowError):
-        return 1.0
-
-
-def _object(data: bytes, method: str, path: str) -> Json:
-    """Return the JSON object of an answer. A proxy may answer in the API server's place, with a page for people."""
-    answer = errors.parsed(data.decode("utf-8", "replace"))
-    if answer is None:
-        said = errors.words(data.decode("utf-8", "replace"))
-        raise GpuOpsError(
-            f"Not the Kubernetes API but something before it answered {method} {urlsplit(path).path}: "
-            f"{said}. Check the server's address, the proxy and the load balancer.",
-            reason="ServerError",
-        )
-    return answer

@@ -19,6 +19,7 @@ import signal
 import time
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import printable
 
@@ -37,7 +38,7 @@ ROLLOUT_PERIOD_S = 1.0
 OUTAGE_S = 60.0
 """How long the API server may be away during a wait: the upgrade of a control plane restarts it for some seconds."""
 
-PROGRESS: dict[str, t.Any] = {"progress_path": {"type": "path"}}
+PROGRESS = ArgumentSpec({"progress_path": {"type": "path"}})
 """The option of modules that tell their progress with `append_line`. The documentation fragment is ``progress``."""
 
 T = t.TypeVar("T")
@@ -180,7 +181,7 @@ def signals_noted() -> t.Iterator[Noted]:
     """Note SIGINT, SIGTERM and SIGHUP during a block, whose code asks for them where it can stop.
 
     An exception that a handler raises between any two instructions can leave the locks of a thread pool taken forever,
-    and the pool then never ends. So a block that uses a pool must not use `signals_as_exceptions`.
+    and the pool then hangs. So a block that uses a pool must not use `signals_as_exceptions`.
     """
     noted = Noted()
     before = {number: signal.signal(number, noted.note) for number in ENDING}

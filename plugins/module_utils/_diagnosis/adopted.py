@@ -18,7 +18,13 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import DOCS, Quote, Rule, Seen, Sighting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import (
+    DOCS,
+    Quote,
+    Rule,
+    RuleSighting,
+    Sighting,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.order import operand_of, with_stage
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Level
@@ -48,7 +54,7 @@ NOT_READY = frozenset(
 )
 """What follows from anything that keeps an operand from running."""
 
-VERDICT_PAGE, CHECKS_PAGE = f"{DOCS}/reference/verdict.md", f"{DOCS}/tasks/preflight.md"
+VERDICT_PAGE, CHECKS_PAGE = f"{DOCS}/reference/verdict.html", f"{DOCS}/tasks/preflight.html"
 """The pages that explain the codes of the verdict and of the checks."""
 
 LAST_LINES = 2
@@ -60,7 +66,7 @@ _TITLES = {"StateNotReady": "The operator does not call the stack ready"}
 _LEVELS: dict[str, Level] = {"failed": "failure", "progressing": "warning", "note": "ok"}
 
 
-def adopted(view: View) -> t.Iterator[Seen]:
+def adopted(view: View) -> t.Iterator[RuleSighting]:
     """Yield what is known without a rule of the diagnosis."""
     yield from _waiting(view)
     yield from _reasons(view)
@@ -72,14 +78,14 @@ def adopted(view: View) -> t.Iterator[Seen]:
             yield from _checked("HostPreflight", finding, node)
 
 
-def _waiting(view: View) -> t.Iterator[Seen]:
+def _waiting(view: View) -> t.Iterator[RuleSighting]:
     pods, last = _pods(view), _last_lines(view)
     for node, row in sorted(view.rows.items()):
         for operand, status in sorted((row.get("waiting_for") or {}).items()):
             quotes = (Quote(f"{operand}: {status}", "pods", node), *last.get((node, operand), ()))
             values = {"operand": operand, "status": status, "stage": with_stage(operand, status)}
             pod = pods.get((node, operand), "")
-            yield Seen(WAITING, Sighting(node, pod, quotes, "certain", values, operand))
+            yield RuleSighting(WAITING, Sighting(node, pod, quotes, "certain", values, operand))
 
 
 def _pods(view: View) -> dict[tuple[str, str], str]:
@@ -103,7 +109,7 @@ def _last_lines(view: View) -> dict[tuple[str, str], tuple[Quote, ...]]:
     return found
 
 
-def _reasons(view: View) -> t.Iterator[Seen]:
+def _reasons(view: View) -> t.Iterator[RuleSighting]:
     """Yield the reasons of the verdict. A reason about pods is left out if its pods are known by node."""
     for reason in view.reasons:
         by_node = any(reason.get("operand") in (row.get("waiting_for") or {}) for row in view.rows.values())
@@ -121,10 +127,10 @@ def _reasons(view: View) -> t.Iterator[Seen]:
         values = {"message": reason["message"], "remedy": reason.get("remedy") or ""}
         pod, operand = reason.get("pod") or "", reason.get("operand") or ""
         for node in reason.get("nodes") or [reason.get("node") or ""]:
-            yield Seen(rule, Sighting(node, pod, (), "certain", values, operand))
+            yield RuleSighting(rule, Sighting(node, pod, (), "certain", values, operand))
 
 
-def _checked(prefix: str, finding: Json, node: str) -> t.Iterator[Seen]:
+def _checked(prefix: str, finding: Json, node: str) -> t.Iterator[RuleSighting]:
     if finding["level"] == "ok":
         return
     code = prefix + "".join(word.capitalize() for word in finding["check"].split("_"))
@@ -134,7 +140,7 @@ def _checked(prefix: str, finding: Json, node: str) -> t.Iterator[Seen]:
         code, title, finding["level"], "{message}.", "{remedy}." if finding.get("remedy") else "", (), page=CHECKS_PAGE
     )
     values = {"message": finding["message"], "remedy": finding.get("remedy") or ""}
-    yield Seen(rule, Sighting(node, "", (), "certain", values))
+    yield RuleSighting(rule, Sighting(node, "", (), "certain", values))
 
 
 _WORD = re.compile(r"[A-Z]+s?(?=[A-Z][a-z]|$)|[A-Z][a-z]+")

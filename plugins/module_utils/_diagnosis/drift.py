@@ -6,9 +6,9 @@
 
 """What differs between machines that should be equal: the few that are unlike the many, or unlike what is pinned. Pure.
 
-Machines are equal if they have the same number of the same GPU in the same chassis. Differences that are planned are
-none: nodes of different NVIDIADrivers, nodes that a user keeps from upgrades, and whatever a rollout has reached on
-some nodes and not yet on others.
+Machines are equal if they have the same number of the same GPU in the same chassis. Planned differences are left out:
+nodes of different NVIDIADrivers, nodes that a user keeps from upgrades, and whatever a rollout has reached on some
+nodes and not yet on others.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ import functools
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import pools
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec, Option
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared import pools
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 LEAST = 3
-"""Of fewer machines or GPUs, nobody can say which one is odd."""
+"""With fewer machines or GPUs, it is unclear which one is odd."""
 
 MINORITY = 3
 """A value is odd if at most one in so many has it, and most have another. A larger share is a pool of its own."""
@@ -51,7 +52,7 @@ _MODEL_SUFFIX = re.compile(r"-(SHARED|MIG-.*)$")
 
 
 @dataclasses.dataclass(frozen=True)
-class Machine:
+class ComparedMachine:
     """A GPU node or a host, with what is known of it."""
 
     node: str
@@ -75,7 +76,7 @@ class Machine:
 class Reading:
     """A value on a machine. ``aspect`` is what it may be compared with, ``object`` the GPU that has it."""
 
-    machine: Machine
+    machine: ComparedMachine
     value: str
     source: str
     object: str = ""
@@ -96,10 +97,12 @@ class Odd:
 
 # ---- what is read of a machine --------------------------------------------------------------------------------------
 
-Read = t.Callable[[t.Sequence[Machine]], t.Iterator[Reading]]
+Read = t.Callable[[t.Sequence[ComparedMachine]], t.Iterator[Reading]]
 
 
-def _of_machine(machines: t.Sequence[Machine], *, host: t.Sequence[str], row: str, source: str) -> t.Iterator[Reading]:
+def _of_machine(
+    machines: t.Sequence[ComparedMachine], *, host: t.Sequence[str], row: str, source: str
+) -> t.Iterator[Reading]:
     """Yield a fact of each host, or what the cluster says of its node."""
     for machine in machines:
         known = functools.reduce(lambda facts, key: (facts or {}).get(key), host, t.cast(t.Any, machine.facts))
@@ -108,7 +111,7 @@ def _of_machine(machines: t.Sequence[Machine], *, host: t.Sequence[str], row: st
             yield Reading(machine, str(value), _FROM_HOST if known else source)
 
 
-def _of_gpus(machines: t.Sequence[Machine], *, path: t.Sequence[str]) -> t.Iterator[Reading]:
+def _of_gpus(machines: t.Sequence[ComparedMachine], *, path: t.Sequence[str]) -> t.Iterator[Reading]:
     """Yield a fact of each GPU."""
     for machine in machines:
         for gpu in machine.gpus:
@@ -117,7 +120,7 @@ def _of_gpus(machines: t.Sequence[Machine], *, path: t.Sequence[str]) -> t.Itera
                 yield Reading(machine, _words(value), _FROM_HOST, f"GPU {gpu.get('pci_address')}")
 
 
-def _nics(machines: t.Sequence[Machine]) -> t.Iterator[Reading]:
+def _nics(machines: t.Sequence[ComparedMachine]) -> t.Iterator[Reading]:
     """Yield the firmware of each network adapter. Only that of the same board can be compared."""
     for machine in machines:
         for nic in machine.facts.get("nics") or []:
@@ -132,7 +135,7 @@ def _words(value: t.Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _arguments(machines: t.Sequence[Machine]) -> t.Iterator[Reading]:
+def _arguments(machines: t.Sequence[ComparedMachine]) -> t.Iterator[Reading]:
     """Yield each argument of each running kernel, also where it is not set."""
     given = [(machine, _by_name(_cmdline(machine))) for machine in machines if _cmdline(machine)]
     for name in sorted({name for machine, arguments in given for name in arguments}):
@@ -140,7 +143,7 @@ def _arguments(machines: t.Sequence[Machine]) -> t.Iterator[Reading]:
             yield Reading(machine, arguments.get(name, f"{name} {NOT_SET}"), _FROM_HOST, aspect=name)
 
 
-def _cmdline(machine: Machine) -> list[str]:
+def _cmdline(machine: ComparedMachine) -> list[str]:
     return (machine.facts.get("kernel") or {}).get("cmdline") or []
 
 
@@ -157,19 +160,19 @@ def _by_name(arguments: t.Sequence[str]) -> dict[str, str]:
 # ---- what is compared -----------------------------------------------------------------------------------------------
 
 
-def _of_pool(machine: Machine) -> str:
+def _of_pool(machine: ComparedMachine) -> str:
     return machine.pool
 
 
-def _of_system(machine: Machine) -> str:
+def _of_system(machine: ComparedMachine) -> str:
     return str(machine.row.get("os") or "")
 
 
-def _of_layout(machine: Machine) -> str:
+def _of_layout(machine: ComparedMachine) -> str:
     return machine.layout
 
 
-def _alike(machine: Machine) -> str:
+def _alike(machine: ComparedMachine) -> str:
     return ""
 
 
@@ -180,21 +183,21 @@ class Trait:
     key: str
     """Its name in a pinned set."""
     read: Read
-    within: t.Callable[[Machine], str] = _alike
+    within: t.Callable[[ComparedMachine], str] = _alike
     """Machines are compared only if this is the same, too."""
-    rolls: t.Callable[[Machine], bool] = lambda machine: False
+    rolls: t.Callable[[ComparedMachine], bool] = lambda machine: False
     """Whether a rollout is just changing it on a machine. Then its whole group is not compared."""
 
 
-def _upgrades(machine: Machine) -> bool:
+def _upgrades(machine: ComparedMachine) -> bool:
     return machine.upgrading
 
 
-def _is_held(machine: Machine) -> bool:
+def _is_held(machine: ComparedMachine) -> bool:
     return machine.held
 
 
-def _mig_changes(machine: Machine) -> bool:
+def _mig_changes(machine: ComparedMachine) -> bool:
     return (machine.row.get("mig") or {}).get("state") in names.MIG_CHANGING
 
 
@@ -225,17 +228,19 @@ TRAITS = (
 )
 """All that is compared, by its name."""
 
-PINNED_OPTIONS: dict[str, t.Any] = {
-    "product": {"type": "str"},
-    **{trait.key: {"type": "str"} for trait in TRAITS if trait.read not in (_arguments, _nics)},
-}
+PINNED_OPTIONS = ArgumentSpec(
+    {
+        "product": {"type": "str"},
+        **{trait.key: Option(type="str") for trait in TRAITS if trait.read not in (_arguments, _nics)},
+    }
+)
 """The options of an element of ``pinned``: a pattern of GPU models, and the values that they must have."""
 
 
 def odd(view: View, key: str) -> t.Iterator[Odd]:
     """Yield what differs in one trait."""
     (trait,) = (trait for trait in TRAITS if trait.key == key)
-    groups: dict[tuple[str, str], list[Machine]] = {}
+    groups: dict[tuple[str, str], list[ComparedMachine]] = {}
     for machine in view.once(machines):
         groups.setdefault((machine.kind, trait.within(machine)), []).append(machine)
     for group in groups.values():
@@ -243,7 +248,7 @@ def odd(view: View, key: str) -> t.Iterator[Odd]:
             yield from _odd_in(group, trait, _pin(view.evidence.pinned, group[0].product, key))
 
 
-def _odd_in(group: t.Sequence[Machine], trait: Trait, pin: str | None) -> t.Iterator[Odd]:
+def _odd_in(group: t.Sequence[ComparedMachine], trait: Trait, pin: str | None) -> t.Iterator[Odd]:
     aspects: dict[str, list[Reading]] = {}
     for reading in trait.read(group):
         aspects.setdefault(reading.aspect, []).append(reading)
@@ -285,14 +290,14 @@ def _pin(pinned: t.Sequence[Json], product: str, key: str) -> str | None:
 # ---- machines -------------------------------------------------------------------------------------------------------
 
 
-def machines(view: View) -> list[Machine]:
+def machines(view: View) -> list[ComparedMachine]:
     """Return all machines of which the GPU model is known."""
     owned = pools.owners(view.evidence.objects.get("nvidiadrivers") or [], list(view.nodes.values())).of
     found = (_machine(view, name, owned.get(name, "")) for name in view.names)
     return [machine for machine in found if machine]
 
 
-def _machine(view: View, name: str, owner: str) -> Machine | None:
+def _machine(view: View, name: str, owner: str) -> ComparedMachine | None:
     row, facts, node = view.rows.get(name) or {}, view.facts(name), view.nodes.get(name) or {"metadata": {}}
     labels = objects.labels_of(node)
     gpus = [gpu for gpu in facts.get("gpus") or [] if gpu.get("product")]
@@ -301,7 +306,7 @@ def _machine(view: View, name: str, owner: str) -> Machine | None:
     if not product or not count:
         return None
     chassis = labels.get(names.GPU_MACHINE)
-    return Machine(
+    return ComparedMachine(
         node=name,
         product=product,
         kind=f"{count} x {product}" + (f" in {chassis}" if chassis else ""),

@@ -14,6 +14,7 @@ import itertools
 import re
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import owner
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.adopted import adopted
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import (
     CERTAINTIES,
@@ -22,10 +23,10 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model imp
     Finding,
     Quote,
     Rule,
-    Seen,
+    RuleSighting,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.order import may_follow
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import PREVIOUS
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import PREVIOUS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, Gap, View
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -49,6 +50,8 @@ class Diagnosis:
 
     findings: list[Finding]
     gaps: list[Gap]
+    odd: tuple[str, ...] = ()
+    """The rules that could not read the evidence."""
 
 
 def diagnose(evidence: Evidence, rules: t.Sequence[Rule]) -> Diagnosis:
@@ -57,23 +60,24 @@ def diagnose(evidence: Evidence, rules: t.Sequence[Rule]) -> Diagnosis:
     A rule that cannot read the evidence is a gap. All others still apply.
     """
     view = View(evidence, (pattern for rule in rules for pattern in rule.patterns))
-    seen, gaps = list[Seen](), list(evidence.gaps)
+    seen, gaps, odd = list[RuleSighting](), list(evidence.gaps), list[str]()
     for name, sightings in (*((rule.code, _of(rule)) for rule in rules), ("judge and the checks", adopted)):
         try:
             seen += sightings(view)
         except ODD as e:
             why = f"The evidence has another form than the rule knows ({type(e).__name__}: {one_line(e)[:_WHY]})."
             gaps.append(Gap(f"what the rule {name} looks for", why))
-    return Diagnosis(ranked(seen), gaps)
+            odd.append(name)
+    return Diagnosis([owner.named(each, evidence.owner) for each in ranked(seen)], gaps, tuple(odd))
 
 
-def _of(rule: Rule) -> t.Callable[[View], t.Iterator[Seen]]:
-    return lambda view: (Seen(rule, sighting) for sighting in rule.sightings(view))
+def _of(rule: Rule) -> t.Callable[[View], t.Iterator[RuleSighting]]:
+    return lambda view: (RuleSighting(rule, sighting) for sighting in rule.sightings(view))
 
 
-def ranked(seen: t.Sequence[Seen]) -> list[Finding]:
+def ranked(seen: t.Sequence[RuleSighting]) -> list[Finding]:
     """Return the findings, the most severe first. Symptoms of a cause that was seen are its consequences."""
-    causes = _Causes(seen)
+    causes = _CauseFinder(seen)
     groups: dict[tuple[str, ...], list[int]] = {}
     followers: dict[int, list[int]] = {}
     for index, each in enumerate(seen):
@@ -90,10 +94,10 @@ def ranked(seen: t.Sequence[Seen]) -> list[Finding]:
     return sorted((_told_apart(each, rule, findings) for each, rule in zip(findings, rules)), key=_rank)
 
 
-class _Causes:
+class _CauseFinder:
     """Finds what explains a sighting. Sightings are looked up by code and node: a fleet has thousands."""
 
-    def __init__(self, seen: t.Sequence[Seen]) -> None:
+    def __init__(self, seen: t.Sequence[RuleSighting]) -> None:
         self._seen = seen
         self._by_code: dict[str, dict[str, list[int]]] = {}
         self._roots: dict[int, frozenset[int]] = {}
@@ -102,7 +106,7 @@ class _Causes:
                 self._by_code.setdefault(code, {}).setdefault(each.sighting.node, []).append(index)
 
     def roots(self, index: int) -> frozenset[int]:
-        """Return the sightings that nothing else explains and that explain this one, or this one itself."""
+        """Return the root sightings that explain this one, or this one itself."""
         if index not in self._roots:
             self._roots[index] = frozenset({index})  # ends a circle of rules that explain each other
             causes = self._of(index)
@@ -122,18 +126,18 @@ class _Causes:
         return [cause for cause in causes if self._explains(self._seen[cause], each)]
 
     @staticmethod
-    def _explains(cause: Seen, each: Seen) -> bool:
+    def _explains(cause: RuleSighting, each: RuleSighting) -> bool:
         is_same = cause.rule.code == each.rule.code and cause.sighting.operand == each.sighting.operand
         return not is_same and may_follow(each.sighting, cause.sighting)
 
 
-def _key(each: Seen) -> tuple[str, ...]:
+def _key(each: RuleSighting) -> tuple[str, ...]:
     return each.rule.code, each.sighting.certainty, *(f"{k}={v}" for k, v in sorted(each.sighting.values.items()))
 
 
-def _finding(group: t.Sequence[Seen], followers: t.Sequence[Seen]) -> Finding:
+def _finding(group: t.Sequence[RuleSighting], followers: t.Sequence[RuleSighting]) -> Finding:
     rule, sighting = group[0].rule, group[0].sighting
-    symptoms: dict[str, list[Seen]] = {}
+    symptoms: dict[str, list[RuleSighting]] = {}
     for each in followers:
         symptoms.setdefault(each.rule.code, []).append(each)
     severities = [rule.severity, *(each.rule.severity for each in followers)]
@@ -164,7 +168,7 @@ def _distinct(texts: t.Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({text for text in texts if text}))
 
 
-def _quotes(group: t.Sequence[Seen]) -> tuple[Quote, ...]:
+def _quotes(group: t.Sequence[RuleSighting]) -> tuple[Quote, ...]:
     """Return the first few quotes: the first of each sighting, and then the others."""
     first = [each.sighting.quotes[0] for each in group if each.sighting.quotes]
     others = [quote for each in group for quote in each.sighting.quotes[1:]]
@@ -197,7 +201,7 @@ def _rank(finding: Finding) -> tuple[int, int, int, str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Changes:
+class DiagnosisChanges:
     """What differs from the last diagnosis: findings by code and cause."""
 
     new: tuple[str, ...]
@@ -205,11 +209,11 @@ class Changes:
     known: int
 
 
-def compare(findings: t.Sequence[Finding], last: t.Sequence[Json]) -> Changes:
+def compare(findings: t.Sequence[Finding], last: t.Sequence[Json]) -> DiagnosisChanges:
     """Compare with the findings of the last run, as `Finding.as_result` returned them."""
     now = {each.identity: each.title for each in findings}
     before = {(each["code"], each["cause"]): str(each["title"]) for each in last}
-    return Changes(
+    return DiagnosisChanges(
         new=tuple(title for identity, title in now.items() if identity not in before),
         gone=tuple(title for identity, title in before.items() if identity not in now),
         known=len(now.keys() & before.keys()),

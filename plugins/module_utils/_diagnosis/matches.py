@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import order
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Certainty, Quote, Sighting
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Hit, Pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import Hit, Pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 
 Check = t.Callable[[View], t.Iterator[Sighting]]

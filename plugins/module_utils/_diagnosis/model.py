@@ -11,20 +11,20 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import Pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Level
 
 if t.TYPE_CHECKING:
     from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 
 Certainty = t.Literal["certain", "likely", "possible"]
-"""How sure a rule is: nothing else makes this evidence; other causes are rare; other causes are as common."""
+"""How sure a rule is: only this cause leaves this evidence; other causes are rare; other causes are as common."""
 
 CERTAINTIES: tuple[Certainty, ...] = ("certain", "likely", "possible")
 SEVERITIES: tuple[Level, ...] = ("failure", "warning", "ok")
 
-DOCS = "https://github.com/gpuops/gpuops.nvidia/blob/main/docs"
-FINDINGS_PAGE = f"{DOCS}/reference/findings.md"
+DOCS = "https://gpuops.github.io/gpuops.nvidia/main"
+FINDINGS_PAGE = f"{DOCS}/reference/findings.html"
 """The page that explains the code of each rule. `scripts/reference_pages.py` writes it from the rules."""
 
 
@@ -96,7 +96,7 @@ class Rule:
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class RuleSighting:
     """A sighting, and the rule that made it."""
 
     rule: Rule

@@ -19,7 +19,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model imp
 
 DRIVER_NAME = operands.DRIVER.name
 TOOLKIT_NAME = "container-toolkit"
-VALIDATOR = "operator-validator"
 
 _IN_INIT = re.compile(r"Init:\d+/\d+|PodInitializing|ContainerCreating|")
 """Statuses of a pod that waits for another one. A pod that crashes or that has no image has a cause of its own.
@@ -34,7 +33,9 @@ def waits_for(operand: str, other: str) -> bool:
         return False
     if operand == TOOLKIT_NAME:
         return other == DRIVER_NAME
-    return other in (DRIVER_NAME, TOOLKIT_NAME) or (operand == VALIDATOR and other == operands.DEVICE_PLUGIN.name)
+    return other in (DRIVER_NAME, TOOLKIT_NAME) or (
+        operand == operands.VALIDATOR.name and other == operands.DEVICE_PLUGIN.name
+    )
 
 
 _STAGES = ("the driver", "the toolkit", "a CUDA program that runs", "a GPU that is offered")
@@ -48,7 +49,7 @@ def with_stage(operand: str, status: str) -> str:
     if not found or operand == DRIVER_NAME:
         return status
     done = int(found["done"])
-    if operand == VALIDATOR and found["total"] == str(len(_STAGES)) and done < len(_STAGES):
+    if operand == operands.VALIDATOR.name and found["total"] == str(len(_STAGES)) and done < len(_STAGES):
         return f"{status} (it waits for {_STAGES[done]})"
     awaited = _STAGES[0] if operand == TOOLKIT_NAME else _STAGES[1]
     return f"{status} (it waits for {awaited})" if done == 0 else status
@@ -65,7 +66,7 @@ def may_follow(effect: Sighting, cause: Sighting) -> bool:
 _OWNER = re.compile(r"\b(?:pod|daemonset|operand) (?:[\w.-]+/)?(?P<name>[\w.-]+)", re.IGNORECASE)
 _PODS = (
     (re.compile(r"nvidia-v?gpu-driver-"), DRIVER_NAME),  # of an NVIDIADriver
-    (re.compile(r"nvidia-(cuda|device-plugin)-validator"), VALIDATOR),  # which the validator starts
+    (re.compile(r"nvidia-(cuda|device-plugin)-validator"), operands.VALIDATOR.name),  # which the validator starts
     (re.compile(r"gpu-operator|.*node-feature-discovery|nfd-"), ""),  # on which all operands depend
 )
 
@@ -73,7 +74,7 @@ _PODS = (
 def operand_of(text: str) -> str:
     """Return the operand of a pod or DaemonSet (``pod gpu-operator/nvidia-dcgm-x7k2p``), or an empty string for all.
 
-    A pod that is no operand's stands for itself: nothing else follows from its troubles.
+    A pod that is no operand's stands for itself: its troubles have no consequences.
     """
     found = _OWNER.search(text)
     if not found:

@@ -24,7 +24,7 @@ SHOWN_QUOTES, QUOTE_LENGTH, _TAIL = 3, 240, 90
 SHOWN_GAPS = 12
 
 _HOW_SURE = {
-    "certain": "certain: nothing else makes this evidence",
+    "certain": "certain: only this cause leaves this evidence",
     "likely": "likely: other causes are rare",
     "possible": "possible: other causes are as common",
 }
@@ -42,7 +42,7 @@ def as_text(findings: t.Sequence[Json], gaps: t.Sequence[Json], changes: Json | 
         new[finding["title"]] -= is_new
         blocks.append("\n".join(_finding(number, finding, is_new)))
     if not findings:
-        blocks.append("Nothing is wrong with what could be seen.")
+        blocks.append("Everything that could be seen is in order.")
     if changes and changes["gone"]:
         blocks.append("\n".join(["Gone since the last diagnosis:", *map(_item, changes["gone"])]))
     if gaps:
@@ -95,7 +95,7 @@ def _consequence(each: Json) -> str:
 
 
 def _gaps(gaps: t.Sequence[Json]) -> t.Iterator[str]:
-    yield "Not seen, so nothing is known about it:"
+    yield "Not seen, so its state is unknown:"
     for gap in gaps[:SHOWN_GAPS]:
         yield _item(f"{gap['what']}: {gap['why']}")
     if len(gaps) > SHOWN_GAPS:

@@ -15,36 +15,38 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import container_statuses, full_name
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 NODE_CONDITIONS = "conditions of the node"
 """Where a node's kubelet says how it is, as the source of a quote."""
 
 
-def of_pods(pods: t.Iterable[Json]) -> t.Iterator[Line]:
+def of_pods(pods: t.Iterable[Json]) -> t.Iterator[TextLine]:
     """Yield what the statuses of pods say about containers that wait or have ended, and about the pods themselves."""
     for pod in pods:
         source, status = f"status of pod {full_name(pod)}", pod.get("status") or {}
         node, name = str((pod.get("spec") or {}).get("nodeName") or ""), f"pod {full_name(pod)}"
         for text in _of_pod(status):
-            yield Line(text, "event", source, node, name)
+            yield TextLine(text, "event", source, node, name)
         for container in container_statuses(pod):
             for text in _of_container(container):
-                yield Line(text, "event", f"{source}, container {container['name']}", node, name)
+                yield TextLine(text, "event", f"{source}, container {container['name']}", node, name)
 
 
-def of_reasons(reasons: t.Iterable[Json]) -> t.Iterator[Line]:
+def of_reasons(reasons: t.Iterable[Json]) -> t.Iterator[TextLine]:
     """Yield the messages of a verdict's reasons. They quote pods and refusals that were not collected as a whole."""
     for reason in reasons:
         pod, operand = reason.get("pod"), reason.get("operand")
         about = f"pod {pod}" if pod else f"operand {operand}" if operand else ""
-        yield Line(
+        yield TextLine(
             str(reason["message"]), "event", f"verdict, reason {reason['code']}", reason.get("node") or "", about
         )
 
 
-def without_past(lines: t.Iterable[Line], pods: t.Iterable[Json], stack: Json, daemonsets: list[Json]) -> list[Line]:
+def without_past(
+    lines: t.Iterable[TextLine], pods: t.Iterable[Json], stack: Json, daemonsets: list[Json]
+) -> list[TextLine]:
     """Return the lines without events that are over. The API server keeps an event for an hour, repaired or not.
 
     A refusal is over when the DaemonSet has all its pods. Events of the stack's pods are, when the verdict is ready and
@@ -55,7 +57,7 @@ def without_past(lines: t.Iterable[Line], pods: t.Iterable[Json], stack: Json, d
     is_waiting = any(row.get("waiting_for") for row in stack.get("nodes") or [])
     is_ready = (stack.get("verdict") or {}).get("state") == "ready" and not is_waiting
 
-    def is_over(line: Line) -> bool:
+    def is_over(line: TextLine) -> bool:
         of_well_pod = is_ready and line.object.startswith(own) and line.object not in known
         return line.kind == "event" and (line.object in complete or of_well_pod)
 

@@ -7,7 +7,7 @@
 """What a diagnosis knows: the stack, the checks, the hosts, and text. Pure.
 
 Everything is plain JSON, so that a bundle of evidence can be written and read back. What could not be read is a gap,
-and never a reason to fail.
+and the diagnosis continues.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ import functools
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import statuses
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Hit, Line, Pattern, Scanner
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import (
+    Hit,
+    Pattern,
+    Scanner,
+    TextLine,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
@@ -50,9 +55,11 @@ class Evidence:
     """
     hosts: dict[str, Json] = dataclasses.field(default_factory=dict)
     """By the name of the node: ``facts`` (gpu_facts), ``preflight`` (findings of host_preflight_info), ``state``."""
-    lines: list[Line] = dataclasses.field(default_factory=list)
+    lines: list[TextLine] = dataclasses.field(default_factory=list)
     """Lines of logs and messages of events."""
     gaps: list[Gap] = dataclasses.field(default_factory=list)
+    owner: Json = dataclasses.field(default_factory=dict)
+    """Who has installed the operator, as `owner.verdict` returns it."""
     pinned: list[Json] = dataclasses.field(default_factory=list)
     """What a user expects of equal machines, by GPU model: `drift.PINNED_OPTIONS`."""
 
@@ -60,7 +67,7 @@ class Evidence:
 Made = t.TypeVar("Made")
 
 
-def _present(evidence: Evidence) -> list[Line]:
+def _present(evidence: Evidence) -> list[TextLine]:
     if not evidence.stack:
         return evidence.lines
     daemonsets = evidence.objects.get("daemonsets") or []
@@ -105,7 +112,7 @@ class View:
         return sorted({*self.rows, *self.evidence.hosts})
 
     def listed(self, kind: str) -> list[Json] | None:
-        """Return the objects of a kind (its plural), or None if they are unknown. Nothing follows from the unknown."""
+        """Return the objects of a kind (its plural), or None if they are unknown. The unknown has no consequences."""
         return self.evidence.objects.get(kind)
 
     def facts(self, node: str) -> Json:

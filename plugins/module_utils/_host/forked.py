@@ -6,8 +6,8 @@
 
 """A child process for calls into the driver, which may hang or crash.
 
-If the driver is broken, a call can hang in the kernel forever, where no signal ends it. Therefore the child shares
-nothing with its parent but one pipe and writes message by message, and the parent stops waiting after a time limit.
+If the driver is broken, a call can hang in the kernel forever, where no signal ends it. Therefore the child shares only
+one pipe with its parent and writes message by message, and the parent stops waiting after a time limit.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ import time
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+LONGEST_ANSWER = 4 * 1024 * 1024
+"""Bytes after which a child that goes on and on is given up. A host with 16 divided GPUs takes a twentieth of that."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Child:
         ended = False
         pipe = select.poll()  # select() refuses descriptors above 1023
         pipe.register(self._reader, select.POLLIN)
-        while not ended and pipe.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        while not ended and len(text) < LONGEST_ANSWER and pipe.poll(max(0.0, deadline - time.monotonic()) * 1000):
             chunk = os.read(self._reader, 65536)
             text += chunk
             ended = not chunk

@@ -19,6 +19,7 @@ import glob
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import time
@@ -35,6 +36,9 @@ MOST_LINKS = 40
 LOCK_TIMEOUT_S = 1200.0
 """How long to wait for another run. Building the images of several kernels takes minutes on a slow host."""
 LOCK_INTERVAL_S = 0.2
+
+OWN_FOLDERS = ("/etc/gpuops/", "/var/lib/gpuops/")
+"""Where the records and marks of this collection are."""
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -143,12 +147,21 @@ class Host:
         except OSError:
             return 0
 
+    def executable(self, path: str) -> bool:
+        """Return whether there is a program at ``path``."""
+        found = self.resolve(path)
+        return found is not None and os.path.isfile(self.path(found)) and os.access(self.path(found), os.X_OK)
+
     def changed_at(self, path: str) -> float:
         """Return when a file was last written, in seconds since the epoch, or 0 if there is no file."""
         try:
             return os.stat(self.path(path)).st_mtime
         except OSError:
             return 0.0
+
+    def time_of(self, monotonic_s: float) -> float:
+        """Return the time of day of a moment on the kernel's monotonic clock, in seconds since the epoch."""
+        return time.time() - time.clock_gettime(time.CLOCK_MONOTONIC) + monotonic_s
 
     def writable(self, path: str) -> bool:
         """Return whether a file can be written or a folder can get new files.
@@ -176,18 +189,25 @@ class Host:
         return status.f_bfree * status.f_frsize
 
     def write(self, path: str, text: str) -> None:
-        """Replace a small text file atomically: after a crash, either the old file or the new one is there."""
-        folder, name = os.path.split(self.path(path))
+        """Replace a small text file atomically: after a crash, either the old file or the new one is there.
+
+        A file that exists keeps its owner, mode and attributes. A link to a file stays, and the file is replaced.
+        """
+        led_to = self.path(self.resolve(path) or path)
+        target = led_to if os.path.isfile(led_to) else self.path(path)
+        folder, name = os.path.split(target)
         draft = None
         try:
             os.makedirs(folder, mode=0o755, exist_ok=True)
             descriptor, draft = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(descriptor)
             os.chmod(draft, 0o644)
-            os.replace(draft, self.path(path))
+            if os.path.isfile(target):
+                _copy_attributes(target, draft)
+            os.replace(draft, target)
         except OSError as e:
             if draft is not None and os.path.exists(draft):
                 os.unlink(draft)
@@ -199,12 +219,18 @@ class Host:
             file.write(text)
 
     def remove(self, path: str) -> None:
-        """Remove a file if it exists."""
+        """Remove a file if it exists, and the folders of this collection that it leaves empty."""
         try:
             os.unlink(self.path(path))
+            folder = os.path.dirname(path)
+            while f"{folder}/".startswith(OWN_FOLDERS):
+                os.rmdir(self.path(folder))
+                folder = os.path.dirname(folder)
         except FileNotFoundError:
             return
         except OSError as e:
+            if not self.exists(path):
+                return  # A folder has other files.
             raise GpuOpsError(f"{path} cannot be removed: {e.strerror}.", reason="NotWritable") from e
 
     def move(self, source: str, destination: str) -> None:
@@ -292,6 +318,17 @@ class Host:
                 process.kill()
 
 
+def _copy_attributes(source: str, target: str) -> None:
+    """Give a file the owner, the mode and the extended attributes of another one, such as its SELinux label."""
+    status = os.stat(source)
+    os.chown(target, status.st_uid, status.st_gid)
+    os.chmod(target, stat.S_IMODE(status.st_mode))
+    for name in os.listxattr(source):
+        # Not every file system and every container can set each of them.
+        with contextlib.suppress(OSError):
+            os.setxattr(target, name, os.getxattr(source, name))
+
+
 def _wait_for_lock(file: t.BinaryIO, path: str) -> None:
     deadline = time.monotonic() + LOCK_TIMEOUT_S
     while True:
@@ -304,7 +341,8 @@ def _wait_for_lock(file: t.BinaryIO, path: str) -> None:
                     holder = written.read().strip() or "unknown"
                 raise GpuOpsError(
                     f"Another run has been changing this host's settings for {LOCK_TIMEOUT_S / 60:.0f} minutes "
-                    f"(process {holder}), so nothing was changed. If its command hangs, end it, and run this again.",
+                    f"(process {holder}), so the host was not changed. "
+                    "If its command hangs, end it, and run this again.",
                     reason="TimedOut",
                 ) from e
         time.sleep(LOCK_INTERVAL_S)

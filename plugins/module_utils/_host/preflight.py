@@ -15,12 +15,13 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import Line, line_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Finding, Level, as_result, worst_first
+from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import CheckFinding, Level, as_result, worst_first
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import systems
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import other_drivers
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.operator_line import OperatorLine
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.operator_lines import line_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 from ansible_collections.gpuops.nvidia.plugins.module_utils._xid import messages
@@ -47,7 +48,7 @@ SPACES = (Space("/var/lib", 5 * GIB, 20 * GIB), Space("/boot", 0, GIB // 8))
 
 
 @dataclasses.dataclass(frozen=True)
-class Subject:
+class CheckedHost:
     """The host that is checked, and the driver that it should get."""
 
     facts: Json
@@ -70,7 +71,7 @@ class Subject:
         return self.driver == "container"
 
     @property
-    def line(self) -> Line | None:
+    def line(self) -> OperatorLine | None:
         """The compatibility data of the operator's release line, or None if the line is unknown.
 
         Without a version it is the newest line.
@@ -94,10 +95,10 @@ def check(host: Host, options: t.Mapping[str, t.Any]) -> Json:
     return as_result(run_checks(inspect(host, options), options["skip"]))
 
 
-def inspect(host: Host, options: t.Mapping[str, t.Any]) -> Subject:
+def inspect(host: Host, options: t.Mapping[str, t.Any]) -> CheckedHost:
     """Observe what the facts do not contain."""
     clock = host.run(["timedatectl", "show", "--property=NTPSynchronized", "--value"])
-    return Subject(
+    return CheckedHost(
         facts=options["facts"],
         os_release=systems.os_release(host),
         machine=host.machine(),
@@ -122,58 +123,62 @@ def _fabric_modules(host: Host) -> dict[str, bool | None]:
     return found
 
 
-def check_gpus(subject: Subject) -> t.Iterator[Finding]:
+def check_gpus(subject: CheckedHost) -> t.Iterator[CheckFinding]:
     """Find missing and lost GPUs, and GPUs with errors in the kernel log."""
     name, gpus = "host_gpus", subject.facts["gpus"]
     if not gpus:
         remedy = "Check lspci -d 10de: and the firmware's settings, or remove the host from the inventory."
-        yield Finding(name, "failure", "There is no NVIDIA GPU on the PCI bus.", remedy)
+        yield CheckFinding(name, "failure", "There is no NVIDIA GPU on the PCI bus.", remedy)
         return
     lost = [gpu["pci_address"] for gpu in gpus if gpu.get("lost")]
     if lost:
         message = f"The GPUs {', '.join(lost)} have fallen off the bus."
-        yield Finding(name, "failure", message, "Turn the host off and on. If that does not help, replace the GPUs.")
+        yield CheckFinding(
+            name, "failure", message, "Turn the host off and on. If that does not help, replace the GPUs."
+        )
     errors = messages.standing(subject.facts.get("xid") or [])
     if errors:
         message = f"The kernel log since the last boot has GPU errors: {_describe(errors)}."
-        yield Finding(name, "warning", message, "Follow NVIDIA's Xid catalog before the host runs workloads.")
+        yield CheckFinding(name, "warning", message, "Follow NVIDIA's Xid catalog before the host runs workloads.")
     if not lost and not errors:
-        yield Finding(name, "ok", f"NVIDIA GPUs found: {len(gpus)}. None of them has failed.")
+        yield CheckFinding(name, "ok", f"NVIDIA GPUs found: {len(gpus)}. All of them work.")
 
 
 def _describe(errors: t.Iterable[Json]) -> str:
     return first_few(sorted(set(map(messages.describe, errors))))
 
 
-def check_operating_system(subject: Subject) -> t.Iterator[Finding]:
+def check_operating_system(subject: CheckedHost) -> t.Iterator[CheckFinding]:
     """Compare the operating system and the architecture with the compatibility data."""
     name, line = "host_operating_system", subject.line
     if subject.machine not in ("x86_64", "aarch64"):
-        yield Finding(name, "failure", f"NVIDIA has no driver for {subject.machine}.", "Use an x86_64 or aarch64 host.")
+        yield CheckFinding(
+            name, "failure", f"NVIDIA has no driver for {subject.machine}.", "Use an x86_64 or aarch64 host."
+        )
     elif systems.refusal(subject.os_release):
         remedy = f"Use {systems.SUPPORTED}, or leave the check out (preflight_skip: [{name}])."
-        yield Finding(name, "failure", systems.refusal(subject.os_release), remedy)
+        yield CheckFinding(name, "failure", systems.refusal(subject.os_release), remedy)
     elif line is None or _is_validated(subject, line):
-        yield Finding(name, "ok", f"{subject.system} on {subject.machine} is supported.")
+        yield CheckFinding(name, "ok", f"{subject.system} on {subject.machine} is supported.")
     elif subject.in_container:
         message = f"{_not_validated(subject, line)} there may be no driver container for it."
         remedy = "Install the driver on the host (gpuops_driver: host), or use a validated system."
-        yield Finding(name, "warning", message, remedy)
+        yield CheckFinding(name, "warning", message, remedy)
     else:
         message = f"{_not_validated(subject, line)} its packages may not fit."
-        yield Finding(name, "warning", message, "Use a validated system.")
+        yield CheckFinding(name, "warning", message, "Use a validated system.")
 
 
-def _is_validated(subject: Subject, line: Line) -> bool:
+def _is_validated(subject: CheckedHost, line: OperatorLine) -> bool:
     versions = line.operating_systems.get(subject.os_release.get("ID", ""))
     return versions is not None and (not versions or subject.os_release.get("VERSION_ID") in versions)
 
 
-def _not_validated(subject: Subject, line: Line) -> str:
+def _not_validated(subject: CheckedHost, line: OperatorLine) -> str:
     return f"NVIDIA has not validated GPU Operator {line.name} on {subject.system}, and"
 
 
-def check_kernel(subject: Subject) -> t.Iterator[Finding]:
+def check_kernel(subject: CheckedHost) -> t.Iterator[CheckFinding]:
     """Find a kernel that changes at the next boot, and missing kernel headers."""
     name, kernel = "host_kernel", subject.facts["kernel"]
     running, upcoming = kernel["running"], kernel["next_boot"]
@@ -182,48 +187,48 @@ def check_kernel(subject: Subject) -> t.Iterator[Finding]:
     if changes:
         message = f"The kernel {running} is running, and the next boot uses {upcoming}."
         remedy = "Reboot before the driver is built, or hold the kernel (host_prep_hold: [kernel])."
-        yield Finding(name, "warning", message, remedy)
+        yield CheckFinding(name, "warning", message, remedy)
     if lacks_headers:
         message = f"The headers of {running} are missing. They are needed to build the driver on the host."
-        yield Finding(name, "warning", message, "The role host_driver installs them.")
+        yield CheckFinding(name, "warning", message, "The role host_driver installs them.")
     if not changes and not lacks_headers:
-        yield Finding(name, "ok", f"The next boot uses the running kernel, {running}.")
+        yield CheckFinding(name, "ok", f"The next boot uses the running kernel, {running}.")
 
 
 _ENROLL = "Sign modules built by DKMS with a key that the firmware knows (mokutil --import)"
 
 
-def check_secure_boot(subject: Subject) -> t.Iterator[Finding]:
+def check_secure_boot(subject: CheckedHost) -> t.Iterator[CheckFinding]:
     """Compare what secure boot allows with where the driver comes from."""
     name, state = "host_secure_boot", subject.facts["secure_boot"]
     locked = state["lockdown"] in ("integrity", "confidentiality")
     if not state["enabled"] and not locked:
-        yield Finding(name, "ok", "Secure boot is off, so any driver can be loaded.")
+        yield CheckFinding(name, "ok", "Secure boot is off, so any driver can be loaded.")
         return
     why = "Secure boot is on" if state["enabled"] else f"The kernel is locked down ({state['lockdown']})"
     on_ubuntu = subject.os_release.get("ID") == "ubuntu"
     if subject.in_container and subject.precompiled and on_ubuntu:
-        yield Finding(name, "ok", f"{why}, and Ubuntu's precompiled driver is signed.")
+        yield CheckFinding(name, "ok", f"{why}, and Ubuntu's precompiled driver is signed.")
     elif subject.in_container:
         message = f"{why}, so the kernel refuses the unsigned modules that a driver container builds."
-        yield Finding(name, "failure", message, _ways_around_secure_boot(on_ubuntu))
+        yield CheckFinding(name, "failure", message, _ways_around_secure_boot(on_ubuntu))
     else:
         yield _host_driver_and_secure_boot(subject, why, on_ubuntu)
 
 
-def _host_driver_and_secure_boot(subject: Subject, why: str, on_ubuntu: bool) -> Finding:
+def _host_driver_and_secure_boot(subject: CheckedHost, why: str, on_ubuntu: bool) -> CheckFinding:
     name, driver, remedy = "host_secure_boot", subject.facts["driver"], f"{_ENROLL}."
     if driver.get("signer_enrolled"):
-        return Finding(name, "ok", f"{why}, and the kernel trusts the driver's signer, {driver['signer']}.")
+        return CheckFinding(name, "ok", f"{why}, and the kernel trusts the driver's signer, {driver['signer']}.")
     if driver.get("signer"):
         message = f"{why}, and neither the kernel nor the firmware knows the driver's signer, {driver['signer']}."
         level: Level = "failure" if driver["signer_enrolled"] is False else "warning"
-        return Finding(name, level, message, remedy)
+        return CheckFinding(name, level, message, remedy)
     if driver.get("module_installed") and driver.get("installed_version"):
-        return Finding(name, "failure", f"{why}, and the installed driver has no signature.", remedy)
+        return CheckFinding(name, "failure", f"{why}, and the installed driver has no signature.", remedy)
     if on_ubuntu:
-        return Finding(name, "ok", f"{why}, and the role host_driver installs Ubuntu's signed modules.")
-    return Finding(name, "warning", f"{why}, so the kernel only loads signed modules.", remedy)
+        return CheckFinding(name, "ok", f"{why}, and the role host_driver installs Ubuntu's signed modules.")
+    return CheckFinding(name, "warning", f"{why}, so the kernel only loads signed modules.", remedy)
 
 
 def _ways_around_secure_boot(on_ubuntu: bool) -> str:
@@ -236,7 +241,7 @@ def _ways_around_secure_boot(on_ubuntu: bool) -> str:
     return f"Either {', or '.join(ways)}."
 
 
-def check_disk(subject: Subject) -> t.Iterator[Finding]:
+def check_disk(subject: CheckedHost) -> t.Iterator[CheckFinding]:
     """Find file systems that are nearly full."""
     found = False
     for space in SPACES:
@@ -245,53 +250,57 @@ def check_disk(subject: Subject) -> t.Iterator[Finding]:
             found = True
             level: Level = "failure" if free < space.minimum else "warning"
             message = f"{space.folder} has {free / GIB:.1f} GiB free, and needs {space.enough / GIB:g} GiB."
-            yield Finding("host_disk", level, message, "Free some space.")
+            yield CheckFinding("host_disk", level, message, "Free some space.")
     if not found:
-        yield Finding("host_disk", "ok", "There is enough free space for images and an initramfs.")
+        yield CheckFinding("host_disk", "ok", "There is enough free space for images and an initramfs.")
 
 
-def check_clock(subject: Subject) -> t.Iterator[Finding]:
+def check_clock(subject: CheckedHost) -> t.Iterator[CheckFinding]:
     """Find a clock that is not synchronized."""
     if subject.clock is False:
         message = "The clock is not synchronized. If it drifts, certificates and leases become invalid."
-        yield Finding("host_clock", "warning", message, "Install and start chrony.")
+        yield CheckFinding("host_clock", "warning", message, "Install and start chrony.")
     elif subject.clock is None:
-        yield Finding("host_clock", "ok", "The host does not report whether its clock is synchronized.")
+        yield CheckFinding("host_clock", "ok", "The host does not report whether its clock is synchronized.")
     else:
-        yield Finding("host_clock", "ok", "The clock is synchronized.")
+        yield CheckFinding("host_clock", "ok", "The clock is synchronized.")
 
 
-def check_driver(subject: Subject) -> t.Iterator[Finding]:
+def check_driver(subject: CheckedHost) -> t.Iterator[CheckFinding]:
     """Find a second driver, libraries that do not match the loaded modules, and nouveau."""
     driver = subject.facts["driver"]
     found = [*_second_driver(subject), *_not_loaded(subject)]
     if driver["matches"] is False:
         versions = f"the modules are {driver['version']}, the libraries {driver['userspace_version']}"
         message = f"The driver was updated, but the old modules are still loaded: {versions}."
-        found.append(Finding("host_driver", "warning", message, "Reboot."))
+        found.append(CheckFinding("host_driver", "warning", message, "Reboot."))
     for name in other_drivers.loaded(subject.facts["nouveau"]):
         message = f"{name} is loaded, and NVIDIA's driver cannot be loaded at the same time."
-        found.append(Finding("host_driver", "warning", message, "The role host_prep blacklists it for the next boot."))
-    yield from found or [Finding("host_driver", "ok", "Nothing conflicts with the driver.")]
+        found.append(
+            CheckFinding("host_driver", "warning", message, "The role host_prep blacklists it for the next boot.")
+        )
+    yield from found or [CheckFinding("host_driver", "ok", "The driver has no conflicts on this host.")]
 
 
-def _second_driver(subject: Subject) -> t.Iterator[Finding]:
+def _second_driver(subject: CheckedHost) -> t.Iterator[CheckFinding]:
     driver = subject.facts["driver"]
     if subject.in_container and _host_driver(subject):
         names = ", ".join(_host_driver(subject))
         message = f"The driver should come from a container, but the host has {names}, which would conflict with it."
         if subject.remove_host_driver:
             remedy = "The role host_change removes it, as host_driver_remove permits."
-            yield Finding("host_driver", "warning", message, remedy)
+            yield CheckFinding("host_driver", "warning", message, remedy)
         else:
             remedy = "Let the run remove it (host_driver_remove: true), or declare it (gpuops_driver: host)."
-            yield Finding("host_driver", "failure", message, remedy)
+            yield CheckFinding("host_driver", "failure", message, remedy)
     if not subject.in_container and driver["containerised"]:
         message = "The driver should be installed on the host, but a driver container provides it now."
-        yield Finding("host_driver", "failure", message, "First set driver.enabled to false in the operator's values.")
+        yield CheckFinding(
+            "host_driver", "failure", message, "First set driver.enabled to false in the operator's values."
+        )
 
 
-def _host_driver(subject: Subject) -> list[str]:
+def _host_driver(subject: CheckedHost) -> list[str]:
     """Return the parts of a driver that are installed on the host."""
     driver, services = subject.facts["driver"], subject.facts.get("services") or {}
     packages = sorted(service["package"] for service in services.values() if service["package"])
@@ -311,20 +320,22 @@ _ORIGINS = {
 }
 
 
-def _not_loaded(subject: Subject) -> t.Iterator[Finding]:
+def _not_loaded(subject: CheckedHost) -> t.Iterator[CheckFinding]:
     driver = subject.facts["driver"]
     if subject.in_container or driver.get("loaded", True) or not driver.get("module_installed"):
         return
     version = driver.get("installed_version") or driver["userspace_version"]
     message = f"The driver {version} is installed and not loaded."
-    yield Finding("host_driver", "warning", message, "Load it (modprobe nvidia), or let the role host_change reboot.")
+    yield CheckFinding(
+        "host_driver", "warning", message, "Load it (modprobe nvidia), or let the role host_change reboot."
+    )
 
 
-def check_modules(subject: Subject) -> t.Iterator[Finding]:
+def check_modules(subject: CheckedHost) -> t.Iterator[CheckFinding]:
     """Find the kernel modules through which the switches of NVLink 5 are managed."""
     name = "host_modules"
     if (subject.facts.get("fabric") or {}).get("kind") != "nvlink5":
-        yield Finding(name, "ok", "The GPUs need no kernel module but the driver's.")
+        yield CheckFinding(name, "ok", "The GPUs need no kernel module but the driver's.")
         return
     missing = [module for module, there in subject.modules.items() if there is False]
     if missing:
@@ -333,12 +344,12 @@ def check_modules(subject: Subject) -> t.Iterator[Finding]:
         remedy = (
             "Install linux-modules-extra (Ubuntu), kernel-modules-extra (Red Hat) or NVIDIA's DOCA for this kernel."
         )
-        yield Finding(name, "failure", message, remedy)
+        yield CheckFinding(name, "failure", message, remedy)
     else:
-        yield Finding(name, "ok", "The kernel has the modules that the NVLink switches need.")
+        yield CheckFinding(name, "ok", "The kernel has the modules that the NVLink switches need.")
 
 
-CHECKS: dict[str, t.Callable[[Subject], t.Iterator[Finding]]] = {
+CHECKS: dict[str, t.Callable[[CheckedHost], t.Iterator[CheckFinding]]] = {
     "host_gpus": check_gpus,
     "host_operating_system": check_operating_system,
     "host_kernel": check_kernel,
@@ -350,7 +361,7 @@ CHECKS: dict[str, t.Callable[[Subject], t.Iterator[Finding]]] = {
 }
 
 
-def run_checks(subject: Subject, skip: t.Collection[str] = ()) -> list[Finding]:
+def run_checks(subject: CheckedHost, skip: t.Collection[str] = ()) -> list[CheckFinding]:
     """Run all checks except those to skip. Failures come first in the result."""
     wanted = [check_subject for name, check_subject in CHECKS.items() if name not in skip]
     return worst_first(finding for check_subject in wanted for finding in check_subject(subject))

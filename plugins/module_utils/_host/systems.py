@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_if
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.section import Section, known_if
 
 _OS_RELEASE = "/etc/os-release"
 _FAMILIES = {"debian": "debian", "ubuntu": "debian", "rhel": "redhat", "fedora": "redhat", "centos": "redhat"}
@@ -44,7 +44,7 @@ def refusal(os_release: t.Mapping[str, str]) -> str:
     if (major if system in _RED_HAT else version) in _VERSIONS.get(system, ()):
         return ""
     name = f"{system or 'an unknown system'} {version}".strip()
-    return f"This collection is not tested on {name}, so that it does not change such a host."
+    return f"This collection does not support {name}, so the host was not changed."
 
 
 def os_release(host: Host) -> dict[str, str]:
@@ -64,5 +64,5 @@ def system(host: Host) -> Section:
         "family": next((_FAMILIES[name] for name in ids if name in _FAMILIES), None),
     }
     reasons = dict.fromkeys(facts, f"{_OS_RELEASE} does not say it")
-    reasons["family"] = "It is neither of Debian's family nor of Red Hat's"
+    reasons["family"] = "It belongs to another family than Debian's and Red Hat's"
     return Section(facts, {name: known_if(value, _OS_RELEASE, reasons[name]) for name, value in facts.items()})

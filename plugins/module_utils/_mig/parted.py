@@ -16,7 +16,7 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import names, placement
+from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import placement, profile_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.table import Model, device_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -26,7 +26,7 @@ LARGEST = 2**63 - 1
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
+class LayoutEntry:
     """One entry of a layout. ``devices`` None means all of a node, and no filter means all that there are."""
 
     devices: tuple[int, ...] | None
@@ -35,12 +35,12 @@ class Entry:
     filters: tuple[str, ...] = ()
 
 
-Layouts = dict[str, tuple[Entry, ...]]
+Layouts = dict[str, tuple[LayoutEntry, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Gpu:
-    """A GPU of a node. ``device_id`` is None where only the product is known; without a model nothing is known."""
+class NodeGpu:
+    """A GPU of a node. ``device_id`` is None where only the product is known; without a model the GPU is unknown."""
 
     index: int
     model: Model | None
@@ -48,7 +48,7 @@ class Gpu:
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
+class WantedLayout:
     """What a layout asks of a GPU."""
 
     enabled: bool
@@ -107,7 +107,7 @@ def read(data: t.Any) -> Layouts:
     return {name: _layout(entries, f"mig-configs.{name}") for name, entries in layouts.items()}
 
 
-def _layout(entries: t.Any, place: str) -> tuple[Entry, ...]:
+def _layout(entries: t.Any, place: str) -> tuple[LayoutEntry, ...]:
     if entries is not None and not isinstance(entries, list):
         raise _wrong(place, f"this is {_kind(entries)}, but has to be a list of entries")
     if not entries:
@@ -115,7 +115,7 @@ def _layout(entries: t.Any, place: str) -> tuple[Entry, ...]:
     return tuple(_entry(entry, f"{place}[{index}]") for index, entry in enumerate(entries))
 
 
-def _entry(entry: t.Any, place: str) -> Entry:
+def _entry(entry: t.Any, place: str) -> LayoutEntry:
     fields = _mapping(entry, place)
     _only(fields, ("device-filter", "devices", "mig-enabled", "mig-devices"), place)
     for name in ("devices", "mig-enabled"):
@@ -130,7 +130,7 @@ def _entry(entry: t.Any, place: str) -> Entry:
     if counts and not enabled:
         raise _wrong(place, "mig-devices need mig-enabled: true")
     filters = _filters(fields.get("device-filter"), f"{place}.device-filter")
-    return Entry(_devices(fields["devices"], f"{place}.devices"), bool(enabled), counts, filters)
+    return LayoutEntry(_devices(fields["devices"], f"{place}.devices"), bool(enabled), counts, filters)
 
 
 def _devices(value: t.Any, place: str) -> tuple[int, ...] | None:
@@ -145,20 +145,20 @@ def _filters(value: t.Any, place: str) -> tuple[str, ...]:
     texts = [value] if isinstance(value, str) else [] if value is None else value
     if not isinstance(texts, list) or not all(isinstance(item, (str, type(None))) for item in texts):
         raise _wrong(place, 'this has to be a text such as "0x20B010DE", in quotes, or a list of such texts')
-    # NVIDIA takes an empty text for no filter, but an empty text in a list for a filter that nothing matches.
+    # NVIDIA takes an empty text for no filter, but an empty text in a list for a filter without a match.
     return () if value == "" else tuple(item or "" for item in texts)
 
 
 def _counts(value: t.Any, place: str) -> dict[str, int]:
     counts = {}
     for profile, count in _mapping(value, place).items():
-        names_profile = names.parsed(profile)
+        names_profile = profile_names.parsed(profile)
         if names_profile is None:
-            hint = names.corrected(profile) or "Write it such as 1g.10gb, 1g.10gb+me or 1c.2g.20gb"
+            hint = profile_names.corrected(profile) or "Write it such as 1g.10gb, 1g.10gb+me or 1c.2g.20gb"
             raise _wrong(place, f"{profile!r} is no MIG profile. {hint}".rstrip("."))
         counts[profile] = _whole(0 if count is None else count, f"{place}.{profile}")
         if counts[profile] < 0:
-            raise _wrong(f"{place}.{profile}", f"{count} instances are less than none")
+            raise _wrong(f"{place}.{profile}", f"{count} instances are a negative number")
     if counts and not any(counts.values()):
         raise _wrong(place, "all counts are 0; an empty mapping ({}) is a GPU without instances")
     return counts
@@ -174,12 +174,12 @@ def _whole(value: t.Any, place: str) -> int:
 # ---- writing --------------------------------------------------------------------------------------------------------
 
 
-def plain(layouts: t.Mapping[str, t.Sequence[Entry]]) -> Json:
+def plain(layouts: t.Mapping[str, t.Sequence[LayoutEntry]]) -> Json:
     """Return the document of layouts, for a YAML or JSON writer."""
     return {"version": VERSION, "mig-configs": {name: list(map(_plain, layouts[name])) for name in layouts}}
 
 
-def _plain(entry: Entry) -> Json:
+def _plain(entry: LayoutEntry) -> Json:
     made: Json = {"device-filter": list(entry.filters)} if entry.filters else {}
     made["devices"] = "all" if entry.devices is None else list(entry.devices)
     made["mig-enabled"] = entry.enabled
@@ -196,13 +196,16 @@ def filter_of(model: Model) -> tuple[str, ...]:
 def generated(models: t.Collection[Model]) -> Layouts:
     """Return the layouts that the MIG manager of v26.3 and later generates for a node with GPUs of these models."""
     several = len(models) > 1
-    layouts: Layouts = {"all-disabled": (Entry(None, False),), "all-enabled": (Entry(None, True),)}
+    layouts: Layouts = {"all-disabled": (LayoutEntry(None, False),), "all-enabled": (LayoutEntry(None, True),)}
     for model in models:
         filters = filter_of(model) if several else ()
-        mixtures = {names.LAYOUT_PREFIX + names.dotted(each.name): {each.name: each.most} for each in model.profiles}
+        mixtures = {
+            profile_names.LAYOUT_PREFIX + profile_names.dotted(each.name): {each.name: each.most}
+            for each in model.profiles
+        }
         balanced = placement.balanced(model)
         for name, counts in {**({"all-balanced": balanced} if balanced else {}), **mixtures}.items():
-            layouts[name] = (*layouts.get(name, ()), Entry(None, True, counts, filters))
+            layouts[name] = (*layouts.get(name, ()), LayoutEntry(None, True, counts, filters))
     return layouts
 
 
@@ -222,7 +225,7 @@ def filtered_device(text: str) -> int | None:
     return device_number(value) if value >> 32 == 0 and value & 0xFFFF == 0x10DE else None
 
 
-def _matches_filter(entry: Entry, gpu: Gpu) -> bool:
+def _matches_filter(entry: LayoutEntry, gpu: NodeGpu) -> bool:
     if not entry.filters:
         return True
     devices = {filtered_device(text) for text in entry.filters} - {None}
@@ -231,17 +234,19 @@ def _matches_filter(entry: Entry, gpu: Gpu) -> bool:
     return gpu.model is not None and bool(devices & set(gpu.model.devices))
 
 
-def matches(entry: Entry, gpu: Gpu) -> bool:
+def matches(entry: LayoutEntry, gpu: NodeGpu) -> bool:
     """Return whether an entry is meant for a GPU. Where its PCI device is unknown, any device of its model counts."""
     return (entry.devices is None or gpu.index in entry.devices) and _matches_filter(entry, gpu)
 
 
-def resolve(entries: t.Sequence[Entry], gpus: t.Sequence[Gpu]) -> dict[int, Wanted]:
+def resolve(entries: t.Sequence[LayoutEntry], gpus: t.Sequence[NodeGpu]) -> dict[int, WantedLayout]:
     """Return what a layout asks of each GPU, by index. Of several entries for a GPU, the last one counts.
 
-    A GPU that no entry is meant for is absent: mig-parted leaves it alone, and never finds the layout applied.
+    A GPU that no entry is meant for is absent: mig-parted leaves it alone, and does not find the layout applied.
     """
-    return {gpu.index: Wanted(entry.enabled, entry.counts) for entry in entries for gpu in gpus if matches(entry, gpu)}
+    return {
+        gpu.index: WantedLayout(entry.enabled, entry.counts) for entry in entries for gpu in gpus if matches(entry, gpu)
+    }
 
 
 # mig-parted compares profiles and counts with those of the GPU as texts, and divides the GPU again where they differ.
@@ -251,7 +256,7 @@ _NEVER = "never counts as applied"
 # ---- checking -------------------------------------------------------------------------------------------------------
 
 
-def check(name: str, entries: t.Sequence[Entry], gpus: t.Sequence[Gpu]) -> list[str]:
+def check(name: str, entries: t.Sequence[LayoutEntry], gpus: t.Sequence[NodeGpu]) -> list[str]:
     """Return what is wrong with a layout for a node with these GPUs, in sentences. NVIDIA's check misses all of it."""
     problems = [
         f"{name}[{index}]: {problem}."
@@ -261,28 +266,30 @@ def check(name: str, entries: t.Sequence[Entry], gpus: t.Sequence[Gpu]) -> list[
     wanted = resolve(entries, gpus)
     left = [str(gpu.index) for gpu in gpus if gpu.index not in wanted]
     if left:
-        problems.append(f"{name}: no entry is meant for GPU {first_few(left)}, so the layout never counts as applied.")
+        problems.append(
+            f"{name}: no entry is meant for GPU {first_few(left)}, so the layout does not count as applied."
+        )
     return problems
 
 
-def _mistakes(entry: Entry, gpus: t.Sequence[Gpu]) -> t.Iterator[str]:
+def _mistakes(entry: LayoutEntry, gpus: t.Sequence[NodeGpu]) -> t.Iterator[str]:
     known = {gpu.index for gpu in gpus}
     for text in entry.filters:
         if filtered_device(text) is None:
-            yield f"the device-filter {text!r} matches nothing; write NVIDIA's PCI device such as 0x20B010DE"
+            yield f"the device-filter {text!r} matches no GPU; write NVIDIA's PCI device such as 0x20B010DE"
     beyond = [str(index) for index in entry.devices or () if index not in known]
     if beyond:
         yield f"there is no GPU {first_few(beyond)}, only {len(gpus)} GPUs from index 0"
     if entry.devices == ():
         yield "the list of devices is empty, so the entry is meant for no GPU"
     for profile, count in entry.counts.items():
-        if names.parse(profile).text != profile:
-            yield f"write {names.parse(profile).text} for {profile}; by the other name it {_NEVER}"
+        if profile_names.parse(profile).text != profile:
+            yield f"write {profile_names.parse(profile).text} for {profile}; by the other name it {_NEVER}"
         elif count == 0:
             yield f"leave {profile} out; with the count 0 the layout {_NEVER}"
 
 
-def _not_fitting(entry: Entry, gpus: t.Sequence[Gpu]) -> t.Iterator[str]:
+def _not_fitting(entry: LayoutEntry, gpus: t.Sequence[NodeGpu]) -> t.Iterator[str]:
     """Yield for each model among the GPUs that the entry is meant for why the instances do not fit on it."""
     seen: set[str] = set()
     for gpu in gpus:
@@ -294,5 +301,5 @@ def _not_fitting(entry: Entry, gpus: t.Sequence[Gpu]) -> t.Iterator[str]:
                 yield reason
 
 
-def _unknown(gpu: Gpu) -> str:
+def _unknown(gpu: NodeGpu) -> str:
     return f"MIG cannot divide GPU {gpu.index}, or its profiles are unknown"

@@ -17,7 +17,7 @@ import itertools
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import profile_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.table import COMPUTE_STARTS, Model, Profile
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 
@@ -38,7 +38,7 @@ class Placed:
 
 
 @dataclasses.dataclass(frozen=True)
-class Change:
+class InstanceChange:
     """How to get from the existing instances to the wanted ones: which must go, by index, and which are new."""
 
     destroy: tuple[int, ...]
@@ -50,7 +50,7 @@ class Change:
 
 def profile_of(model: Model, text: str) -> Profile:
     """Return the model's profile of which the text names an instance, or a compute instance."""
-    name = names.parse(text)
+    name = profile_names.parse(text)
     profile = model.profile(name.instance)
     if profile is None:
         known = first_few([each.name for each in model.profiles], 12)
@@ -103,7 +103,7 @@ def instances(model: Model, counts: Counts) -> tuple[Profile, ...]:
     whole: dict[Profile, int] = collections.Counter()
     parts: dict[Profile, list[int]] = collections.defaultdict(list)
     for text, count in counts.items():
-        profile, compute = profile_of(model, text), names.parse(text).compute
+        profile, compute = profile_of(model, text), profile_names.parse(text).compute
         if count < 0:
             raise GpuOpsError(f"{text} has the count {count}: give 0 or more.", reason="Invalid")
         if compute is None or count > model.compute * model.compute:
@@ -245,7 +245,7 @@ def _remaining(wanted: t.Sequence[Profile], kept: t.Sequence[Profile]) -> list[P
     return None if any(count < 0 for count in left.values()) else list(left.elements())
 
 
-def change(model: Model, existing: t.Sequence[Placed], counts: Counts) -> Change | None:
+def change(model: Model, existing: t.Sequence[Placed], counts: Counts) -> InstanceChange | None:
     """Return the change that keeps most of the existing instances; None if the wanted ones do not fit at all."""
     wanted = instances(model, counts)
     everything = range(len(existing))
@@ -255,5 +255,5 @@ def change(model: Model, existing: t.Sequence[Placed], counts: Counts) -> Change
             new = _remaining(wanted, [each.profile for each in kept])
             created = None if new is None else place_instances(model, new, kept)
             if created is not None:
-                return Change(tuple(index for index in everything if index not in indices), created)
+                return InstanceChange(tuple(index for index in everything if index not in indices), created)
     return None

@@ -15,7 +15,10 @@ Sources, read in November 2026:
   H100. The mocks of H100, H200 and B200 in go-nvml v0.13.3 place differently, and no GPU does so.
 - The numbers of the profiles: ``nvml.h`` (``NVML_GPU_INSTANCE_PROFILE_*``).
 - The PCI devices: the filters of the operator's own layouts (gpu-operator v26.7.0,
-  ``assets/state-mig-manager/0400_configmap.yaml``) and the list in the README of open-gpu-kernel-modules.
+  ``assets/state-mig-manager/0400_configmap.yaml``), the list in the README of open-gpu-kernel-modules (595.45.04), and
+  pci.ids. A GPU that these filters leave out is a model of its own, also where its profiles are those of another one.
+- The H100 with 64 GB: NVIDIA's vGPU types of the H100 SXM5 64GB. No placements are published of the RTX PRO 5000 and
+  4500, which the guide divides into halves.
 - The size in a profile's name is an eighth, quarter, half or all of the GPU's memory, rounded, as go-nvlib computes it.
 """
 
@@ -112,7 +115,7 @@ _A30 = (
     _Shape(8, 2, 4, 2, (0, 2), 1, "+me", ofa=1),
     _Shape(3, 4, 8, 4, (0,), 1, ofa=1),
 )
-_QUARTERS, _HALVES = (0, 3, 6, 9), (0, 6)
+_QUARTERS, _HALVES, _BOTH = (0, 3, 6, 9), (0, 6), (0, 1)
 _RTX_PRO = (
     _Shape(0, 1, 2, 3, _QUARTERS, 4, media=1),
     _Shape(7, 1, 2, 3, _QUARTERS, 1, "+me", ofa=1, media=1),
@@ -126,6 +129,15 @@ _RTX_PRO = (
     _Shape(3, 4, 8, 12, (0,), 1, ofa=1, media=4),
     _Shape(12, 4, 8, 12, (0,), 1, "+gfx", ofa=1, media=4),
 )
+_RTX_PRO_4500 = (
+    _Shape(0, 1, 4, 1, _BOTH, 2, media=1),
+    _Shape(10, 1, 4, 1, _BOTH, 2, "+gfx", media=1),
+    _Shape(15, 1, 4, 1, _BOTH, 1, "+me.all", ofa=1, media=3),
+    _Shape(13, 1, 4, 1, _BOTH, 2, "-me"),
+    _Shape(1, 2, 8, 2, (0,), 1, ofa=1, media=3),
+    _Shape(11, 2, 8, 2, (0,), 1, "+gfx", ofa=1, media=3),
+)
+_RTX_PRO_5000 = (*_RTX_PRO_4500, _Shape(7, 1, 4, 1, _BOTH, 1, "+me", ofa=1, media=1))
 
 
 def _profile(shape: _Shape, memory: int, other: int | None) -> Profile:
@@ -152,11 +164,17 @@ def _model(
 
 MODELS = (
     _model("A30", 24, _A30, (0x20B7,)),
+    _model("A30X", 24, _A30, (0x20B9,)),
     _model("A100-40GB", 40, _SEVEN, (0x20B0, 0x20B1, 0x20F1, 0x20F6)),
+    _model("A800-SXM4-40GB", 40, _SEVEN, (0x20BD,)),
+    _model("A100-64GB", 64, _SEVEN, (0x20B3,)),
+    _model("A100X", 80, _SEVEN, (0x20B8,)),
     _model("A100-80GB", 80, _SEVEN, (0x20B2, 0x20B5, 0x20F3, 0x20F5)),
+    _model("H100-64GB", 64, _SEVEN, (0x2339,)),
     _model("H100-80GB", 80, _SEVEN, (0x2330, 0x2331, 0x2322, 0x2324)),
     _model("H100-94GB", 94, _SEVEN, (0x2321, 0x233A)),
     _model("H100-96GB", 96, _SEVEN, (0x2342, 0x233D, 0x2329, 0x20B6)),
+    _model("H20-3e", 141, _SEVEN, (0x232C,)),
     _model("H200", 141, _SEVEN, (0x2335, 0x233B)),
     _model("GH200-144GB", 144, _SEVEN, (0x2348,)),
     _model("B200", 180, _SEVEN, (0x2901,)),
@@ -164,6 +182,8 @@ MODELS = (
     _model("B300", 269, _SEVEN, (0x3182,)),
     _model("GB300", 278, _SEVEN, (0x31C2,)),
     _model("RTX-PRO-6000", 96, _RTX_PRO, (0x2BB5, 0x2BB1, 0x2BB4)),
+    _model("RTX-PRO-5000", 48, _RTX_PRO_5000, (0x2BB3,)),
+    _model("RTX-PRO-4500", 32, _RTX_PRO_4500, (0x2C31,)),
 )
 
 # The names that nvidia-smi prints, with dashes for spaces, as in the label of GPU Feature Discovery.
@@ -171,18 +191,27 @@ _PRODUCTS = tuple(
     (re.compile(pattern), name)
     for pattern, name in (
         (r"A30", "A30"),
-        (r"A[18]00-(.*-)?40GB(-.*)?", "A100-40GB"),
-        (r"A[18]00-(.*-)?80GB(-.*)?", "A100-80GB"),
+        (r"A30X", "A30X"),
+        (r"A800-SXM4-40GB", "A800-SXM4-40GB"),
+        (r"A[18]00-(.*-)?40GB(-.*)?|A100-PG509-200", "A100-40GB"),
+        (r"A100-SXM-64GB", "A100-64GB"),
+        (r"A100X", "A100X"),
+        (r"A[18]00-(.*-)?80GB(-.*)?|PG509-210", "A100-80GB"),
+        (r"H100-(.*-)?64GB(-.*)?", "H100-64GB"),
         (r"H[18]00-NVL|H100-(.*-)?94GB(-.*)?", "H100-94GB"),
-        (r"H20|H100-(.*-)?96GB(-.*)?|GH200-(120|480)GB", "H100-96GB"),
+        (r"H20|PG506-232|H100-(.*-)?96GB(-.*)?|GH200-(120|480)GB", "H100-96GB"),
         (r"H800|H[18]00-PCIE|H[18]00-(.*-)?80GB(-.*)?", "H100-80GB"),
+        (r"H20-3E", "H20-3e"),
         (r"H200(-NVL|-141GB.*)?", "H200"),
         (r"GH200-144G(-.*)?", "GH200-144GB"),
         (r"B200(-.*)?", "B200"),
         (r"GB200(-.*)?", "GB200"),
         (r"B300(-.*)?", "B300"),
         (r"GB300(-.*)?", "GB300"),
-        (r"RTX-PRO-6000-BLACKWELL(-MAX-Q)?-(SERVER|WORKSTATION)-EDITION", "RTX-PRO-6000"),
+        # Feature discovery may cut the end of this name off, so that the label fits (NVIDIA/k8s-device-plugin#1880).
+        (r"RTX-PRO-6000-BLACKWELL-.*", "RTX-PRO-6000"),
+        (r"RTX-PRO-5000-BLACKWELL", "RTX-PRO-5000"),
+        (r"RTX-PRO-4500-BLACKWELL", "RTX-PRO-4500"),
     )
 )
 _SUFFIX = re.compile(r"-(SHARED|MIG-.*)$")

@@ -58,8 +58,8 @@ def parse(content: t.Any) -> Former:
     members = content.get("hosts") if isinstance(content, dict) else None
     if not isinstance(members, dict) or content.get("format") != FORMAT or not all(map(_is_entry, members.values())):
         raise GpuOpsError(
-            f"The rollout file is none that this version of the collection has written (format {FORMAT}). "
-            "Name another file, or remove it to begin anew.",
+            f"The rollout file does not come from this version of the collection (format {FORMAT}). "
+            "Name another file, or remove it to start over.",
             reason="Invalid",
         )
     return Former(members, frozenset(map(str, content.get("canary") or [])))

@@ -12,9 +12,9 @@ import collections
 import dataclasses
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.batches import Batch
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.former import FORMAT, STATES, Former, State
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.plan import Batch
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import Wishes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.rollout_request import RolloutRequest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -34,7 +34,7 @@ _WORDS: dict[State, str] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Evidence:
+class MemberEvidence:
     """What a member says in this run: that it passed the last stage, or why it was left out or postponed."""
 
     passed: str = ""
@@ -75,7 +75,11 @@ class Progress:
 
 
 def look(
-    fleet: t.Mapping[str, Evidence], batches: t.Sequence[Batch], position: Position, wishes: Wishes, former: Former
+    fleet: t.Mapping[str, MemberEvidence],
+    batches: t.Sequence[Batch],
+    position: Position,
+    wishes: RolloutRequest,
+    former: Former,
 ) -> Progress:
     """Return how far the fleet has come."""
     number_of = {member: batch.number for batch in batches for member in batch.members}
@@ -91,7 +95,7 @@ def look(
     return Progress(members, ordered, _stop(members, ordered, wishes))
 
 
-def _in_batch(evidence: Evidence, number: int, position: Position) -> Member:
+def _in_batch(evidence: MemberEvidence, number: int, position: Position) -> Member:
     if evidence.left_out_at:
         return Member("failed", number, evidence.reason)
     if evidence.passed == CHANGE:
@@ -101,7 +105,7 @@ def _in_batch(evidence: Evidence, number: int, position: Position) -> Member:
     return Member("changing", number) if number > position.ended else Member("failed", number, LOST)
 
 
-def _without_batch(evidence: Evidence, there: bool, position: Position, before: Json) -> Member:
+def _without_batch(evidence: MemberEvidence, there: bool, position: Position, before: Json) -> Member:
     """Return the state of a member that is out, is not planned yet, or has nothing to change."""
     if evidence.left_out_at:
         return Member("left out", None, evidence.reason)
@@ -114,7 +118,7 @@ def _without_batch(evidence: Evidence, there: bool, position: Position, before: 
     return Member("done", before.get("batch")) if before.get("state") == "done" else Member("current")
 
 
-def _stop(members: t.Mapping[str, Member], canaries: t.Sequence[str], wishes: Wishes) -> str:
+def _stop(members: t.Mapping[str, Member], canaries: t.Sequence[str], wishes: RolloutRequest) -> str:
     out = {name: member for name, member in members.items() if member.state in _OUT}
     allowed = wishes.may_be_out(len(members))
     broken = [name for name in canaries if name in out]

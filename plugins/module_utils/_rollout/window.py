@@ -16,7 +16,7 @@ import collections
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import Wishes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.rollout_request import RolloutRequest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 
 
@@ -43,13 +43,23 @@ class Admission:
 
 
 class Window:
-    """The order and the limits of one rollout. ``halfway`` are members that say that an earlier run has begun them."""
+    """The order and the limits of one rollout. ``halfway`` are members that say that an earlier run has begun them.
 
-    def __init__(self, members: t.Sequence[str], wishes: Wishes, halfway: t.Collection[str] = ()) -> None:
+    ``quiet`` members stay available during their change. They take no room, and begin before the others.
+    """
+
+    def __init__(
+        self,
+        members: t.Sequence[str],
+        wishes: RolloutRequest,
+        halfway: t.Collection[str] = (),
+        quiet: t.Collection[str] = (),
+    ) -> None:
         wishes.check(members)
         self._wishes = wishes
+        self._quiet = frozenset(quiet)
         self._groups = wishes.groups_of(members)
-        self._sizes = collections.Counter(self._groups.values())
+        self._sizes = collections.Counter(group for member, group in self._groups.items() if member not in self._quiet)
         rank = {group: number for number, group in enumerate(dict.fromkeys(self._groups.values()))}
         self._order = sorted(members, key=lambda member: (member not in halfway, rank[self._groups[member]]))
         self.canaries = self._canaries()
@@ -73,14 +83,24 @@ class Window:
         begun = standing.busy | standing.done | standing.failed.keys()
         left = [member for member in self._order if member not in begun]
         ready = [member for member in self._now(left, standing) if member not in standing.postponed]
+        quiet = [member for member in ready if member in self._quiet]
+        if quiet or standing.busy & self._quiet:
+            return Admission(tuple(self._in_turn(quiet, standing)))
         if not ready:
             return Admission()
         group = self._group_now(ready, standing)
         free = self._size(group) - len(standing.busy) - len(standing.away)
-        fitting = [member for member in ready if self._groups[member] == group]
+        fitting = self._in_turn(ready, standing)
         if free <= 0 and not standing.busy:
             return Admission(stop=self._blocked(standing, group))
         return Admission(tuple(fitting[: max(free, 0)]))
+
+    def _in_turn(self, ready: t.Sequence[str], standing: Standing) -> list[str]:
+        """Return those of the group whose turn it is."""
+        if not ready:
+            return []
+        group = self._group_now(ready, standing)
+        return [member for member in ready if self._groups[member] == group]
 
     def _now(self, left: t.Sequence[str], standing: Standing) -> t.Sequence[str]:
         """Return those whose turn it is: the canaries, until all of them are done."""

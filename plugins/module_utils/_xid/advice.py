@@ -89,7 +89,7 @@ _WITHOUT_BUCKET: dict[int, tuple[Outcome, str]] = {
 """The codes to which the catalog gives an explanation instead of a bucket, and those that belong to Xid 48."""
 
 FOLLOWERS = frozenset({43, 45, 63, 137, 154, 160})
-"""Codes that come with another error, and then mean nothing more."""
+"""Codes that come with another error, and then have no meaning of their own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,7 +189,7 @@ def _of_switch(event: Event) -> Advice:
 
 
 _SWITCH_WORDS = {
-    "IGNORE": "nothing is to be done",
+    "IGNORE": "no action is needed",
     "RESTART_APP": "the applications that used the link have ended",
     "RESET_ALL": "all GPUs and NVSwitches of the machine must be reset together",
     "RESTART_BM": "it is fatal to the whole fabric",

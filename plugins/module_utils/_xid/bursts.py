@@ -35,7 +35,7 @@ def ordered(reports: t.Iterable[Report]) -> list[Report]:
 
 
 def bursts(reports: t.Iterable[Report], gap_s: float = BURST_GAP_S) -> list[Burst]:
-    """Return reports as bursts. Where times cannot be compared, nothing says that there was silence."""
+    """Return reports as bursts. Where times cannot be compared, a silence is unknown."""
     found: list[Burst] = []
     for report in ordered(reports):
         if found and not _is_after(found[-1][-1], report, gap_s):

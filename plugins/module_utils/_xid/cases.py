@@ -8,7 +8,7 @@
 
 A fault makes many lines, and the lines of one fault ask for different things. A case has all of them, and ends in
 exactly one outcome. What the driver orders wins (Xid 154, NVML); else the error that asks for most does, and what
-follows from another error asks for nothing.
+follows from another error does not count.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._xid.reports import 
 
 _CERTAINTIES: tuple[Certainty, ...] = ("certain", "likely", "possible")
 _PLAIN: frozenset[Family] = frozenset({"memory", "contained", "off the bus", "order"})
-"""Families of errors that nothing but their own hardware causes."""
+"""Families of errors that only their own hardware causes."""
 _ORDER = catalogue.RECOVERY_ACTION_CHANGED
 _DECODED = frozenset({74, _ORDER, *catalogue.NVLINK5})
 """Codes whose message has more than the name of the error."""
@@ -115,7 +115,7 @@ def _lead(reports: t.Iterable[Report], machine: Machine) -> Report:
     distinct: dict[tuple[t.Any, ...], Report] = {}
     for report in reports:
         event = report.event
-        # Of other errors, what a message says of processes and addresses changes nothing.
+        # For other errors, processes and addresses in a message are ignored.
         message = event.message if event.code in _DECODED else ""
         distinct.setdefault((event.kind, event.code, event.severity, message), report)
     return max(distinct.values(), key=lambda report: _rank(report.event, advise(report.event, machine.branch)))
@@ -165,7 +165,7 @@ def _told(lead: Report, burst: Burst, machine: Machine, gpu: str) -> Advice:
     if messages.previous(lead.event) is not None:
         return advice
     if lead.event.code == catalogue.CLEANUP and machine.has_switches is not False:
-        why = f"{advice.why}, and nothing else is wrong. On a machine with NVSwitches, restart the fabric manager"
+        why = f"{advice.why}, and the rest is in order. On a machine with NVSwitches, restart the fabric manager"
         return dataclasses.replace(advice, outcome="check the machine", why=why)
     if lead.event.code == 48 and codes & {63, 64}:
         return dataclasses.replace(advice, why=f"{advice.why}; with Xid 63 or 64, drain the GPU and reset it")
@@ -188,7 +188,7 @@ def _doubt(event: Event, advice: Advice, order: str | None, gpu: str, machine: M
     elif row and row.linked and not order and gpu not in machine.orders and (machine.branch or 0) >= row.linked:
         level = max(level, 1)
         if advice.outcome in DISRUPTIVE:
-            why = f". A driver of branch {row.linked} or newer adds its order (Xid {_ORDER}), and the log has none"
+            why = f". A driver of branch {row.linked} or newer adds its order (Xid {_ORDER}), which the log lacks"
     return _CERTAINTIES[level], why
 
 
@@ -198,7 +198,7 @@ def _over(case: Case) -> Case:
     closes = case.code == _ORDER or bool(row and row.linked) or case.outcome == "reset the GPU"
     if case.kind != "xid" or case.code == catalogue.OFF_THE_BUS or not closes:
         return case
-    return dataclasses.replace(case, outcome="nothing", why=f"The driver recommends nothing any more. {case.why}")
+    return dataclasses.replace(case, outcome="nothing", why=f"The driver has withdrawn its recommendation. {case.why}")
 
 
 def _lost(name: str, gpu: str, cases: list[Case], machine: Machine) -> list[Case]:
@@ -228,7 +228,7 @@ def _ordered_by_driver(name: str, gpu: str, cases: list[Case], machine: Machine)
 
 
 def _without_echoes(cases: list[Case]) -> list[Case]:
-    """Return the cases of a machine. What only follows from the fault of another GPU asks for nothing."""
+    """Return the cases of a machine. What only follows from the fault of another GPU needs no action."""
     faults = [case for case in cases if case.outcome in DISRUPTIVE and case.family not in ("nvlink", "switch")]
     links = [case for case in cases if case.outcome in DISRUPTIVE and case.family in ("nvlink", "switch")]
     return [_echo(case, faults, links) for case in cases]

@@ -80,13 +80,13 @@ def parse_lines(lines: t.Iterable[str], *, anywhere: bool = False) -> list[tuple
     With ``anywhere``, an error may follow any text, as in a log that was pasted. A log that anyone may write to must be
     read without it.
     """
-    read = _Reader(anywhere)
+    read = _MessageReader(anywhere)
     for number, line in enumerate(lines):
         read.line(number, line)
     return read.events
 
 
-class _Reader:
+class _MessageReader:
     """Reads line after line, and remembers the beginning of a message of several lines."""
 
     def __init__(self, anywhere: bool) -> None:
@@ -173,7 +173,7 @@ def needs_attention(event: Json) -> bool:
 def standing(events: t.Iterable[Json]) -> list[Json]:
     """Return the events that still need attention.
 
-    An Xid 154 replaces the one before it on the same GPU. If it says that nothing is to be done any more, the GPU was
+    An Xid 154 replaces the one before it on the same GPU. If it says that no action is needed any more, the GPU was
     reset, and the errors before it that asked for a reset are over.
     """
     found: list[Json] = []

@@ -21,7 +21,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._text import printab
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 State = t.Literal["held", "free", "lost", "empty", "unknown"]
-"""Pods hold it; pods can get it; pods cannot get it; MIG has no instance there; nobody has counted."""
+"""Pods hold it; pods can get it; pods cannot get it; MIG has no instance there; not counted."""
 
 SEGMENTS = 8
 """A GPU that more pods share is drawn with so many boxes, each for several pods."""

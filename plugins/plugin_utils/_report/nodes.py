@@ -15,6 +15,8 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import printable
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from ansible_collections.gpuops.nvidia.plugins.plugin_utils import _devices
+from ansible_collections.gpuops.nvidia.plugins.plugin_utils._devices import Devices
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report import bars
 
 LONGEST = 200
@@ -161,16 +163,22 @@ def _service(row: Json) -> tuple[str, str] | None:
 
 
 def counts(row: Json) -> str:
-    """Return how many devices of each kind pods hold: ``3 of 8``, ``5 of 14 1g.10gb``, ``9 of 32 shares``."""
-    found = []
-    for part in row["slices"]:
-        kind = short(part["profile"] or "") or ("shares" if (part["replicas"] or 1) > 1 else "")
-        number = (
-            f"{part['allocatable']}" if part["allocated"] is None else f"{part['allocated']} of {part['allocatable']}"
-        )
-        missing = part["expected"] - part["allocatable"]
-        found.append(" ".join(filter(None, [number, kind])) + (f" ({missing} missing)" if missing > 0 else ""))
-    return ", ".join(found) or ("by claims" if row["claimable"] else "none")
+    """Return how many devices of each resource pods hold: ``3 of 8``, ``5 of 14 mig-1g.10gb``."""
+    found = [" ".join(filter(None, [_number(each), _kind(each, row)])) for each in _devices.of_node(row)]
+    missing = sum(max(0, part["expected"] - part["allocatable"]) for part in row["slices"])
+    text = ", ".join(found) or ("by claims" if row["claimable"] else "none")
+    return f"{text} ({missing} missing)" if missing else text
+
+
+def _number(each: Devices) -> str:
+    return f"{each.offered}" if each.held is None else f"{each.held} of {each.offered}"
+
+
+def _kind(each: Devices, row: Json) -> str:
+    """Return what the devices are, unless they are whole GPUs."""
+    if each.resource != names.GPU_RESOURCE:
+        return short(each.short)
+    return "shares" if (row["replicas"] or 1) > 1 else ""
 
 
 def held(gpus: t.Mapping[str, int]) -> str:

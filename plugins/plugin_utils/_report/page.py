@@ -16,6 +16,7 @@ import typing as t
 from datetime import datetime
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from ansible_collections.gpuops.nvidia.plugins.plugin_utils import _devices
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report import changes
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report.nodes import (
     NODE_STATES,
@@ -82,20 +83,17 @@ class Totals:
 
     nodes: int
     serving: int
-    devices: int
-    usable: int
+    missing: int
+    """How many devices should be there, and pods cannot get them."""
+    devices: tuple[Share, ...]
+    """What pods hold of each resource."""
     held: int | None
-    slices: tuple[Share, ...]
+    """What pods hold together, or None if nobody has counted it."""
 
     @property
     def serving_percent(self) -> int:
         """How many of the nodes are in service."""
         return percent(self.serving, self.nodes)
-
-    @property
-    def held_percent(self) -> int:
-        """How much of what can be allocated is held."""
-        return percent(self.held or 0, self.usable)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,24 +192,21 @@ def _headline(totals: Totals) -> str:
 
 def _totals(nodes: t.Sequence[Node], stack: Json) -> Totals:
     rows = stack.get("nodes") or []
-    whole = [part for row in rows for part in row["slices"] if not part["profile"]]
-    slices: dict[str, list[int]] = {}
-    for part in (part for row in rows for part in row["slices"] if part["profile"]):
-        numbers = slices.setdefault(part["profile"], [0, 0])
-        numbers[0] += part["allocated"] or 0
-        numbers[1] += part["allocatable"]
-    counted = all(part["allocated"] is not None for row in rows for part in row["slices"])
+    devices = _devices.totals(rows)
+    held = [each.held for each in devices if each.held is not None]
     return Totals(
         nodes=len(nodes),
         serving=sum(node.state.key in ("ok", "warn") for node in nodes),
-        devices=sum(part["expected"] for part in whole),
-        usable=sum(part["allocatable"] for part in whole),
-        held=sum(part["allocated"] or 0 for part in whole) if counted else None,
-        slices=tuple(
-            Share(short(name), total, percent(held, total), f"{held:,} of {total:,} held" if counted else f"{total:,}")
-            for name, (held, total) in sorted(slices.items())
-        ),
+        missing=sum(max(0, part["expected"] - part["allocatable"]) for row in rows for part in row["slices"]),
+        devices=tuple(map(_of_resource, devices)),
+        held=sum(held) if len(held) == len(devices) else None,
     )
+
+
+def _of_resource(each: _devices.Devices) -> Share:
+    offered = f"{each.offered:,}"
+    more = offered if each.held is None else f"{each.held:,} of {offered}"
+    return Share(short(each.resource), each.offered, percent(each.held or 0, each.offered), more)
 
 
 def _by_model(nodes: t.Sequence[Node]) -> tuple[tuple[str, tuple[Node, ...]], ...]:

@@ -56,7 +56,7 @@ def _mode(path: str) -> int | None:
 
 
 def _replace(path: str, text: str, mode: int) -> None:
-    """Write a file beside the page and rename it, so that nobody ever sees half a page."""
+    """Write a file beside the page and rename it, so that readers always see a whole page."""
     descriptor, beside = tempfile.mkstemp(dir=os.path.dirname(path), prefix=f".{os.path.basename(path)[:100]}.")
     try:
         with open(descriptor, "w", encoding="utf-8") as file:

@@ -24,6 +24,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 CRD_API = "apiextensions.k8s.io/v1"
 CHANGES_SHOWN = 20
 CRD_POLL_S = 0.2
+SERVED_S = 60
+"""How long to wait for the API server to serve the CRDs, unless the user says."""
 
 _INNER = ("properties", "items", "additionalProperties")
 """The parts of a schema that contain further schemas."""
@@ -48,9 +50,18 @@ class Applied:
 
 def apply_chart(helm: Helm, cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     """Render a chart and apply its CRDs; return the module's result."""
-    # Charts refuse to be rendered for a cluster that does not serve what they need.
-    text = helm.render(local_chart(options["chart_path"]), Served(cluster).for_chart(options))
-    rendered = manifests.parse_manifests(text)
+    return apply_rendered(render(helm, cluster, options), cluster, options)
+
+
+def render(helm: Helm, cluster: Cluster, options: t.Mapping[str, t.Any]) -> manifests.Rendered:
+    """Render a chart for the cluster: charts refuse to be rendered for one that does not serve what they need."""
+    return manifests.parse_manifests(
+        helm.render(local_chart(options["chart_path"]), Served(cluster).for_chart(options))
+    )
+
+
+def apply_rendered(rendered: manifests.Rendered, cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+    """Apply the CRDs of a rendered chart; return the module's result."""
     release, namespace = options["release_name"], options["release_namespace"]
     applied = apply_crds(cluster, rendered.crds, release, namespace, options["wait_timeout"])
     return {
@@ -74,7 +85,7 @@ def _policy_schema(applied: t.Iterable[Applied]) -> Json:
 
 
 def _diff(crd: Applied) -> str:
-    """Return the lines of a diff for a CRD: the fields that appear, vanish or change. Empty if there are none."""
+    """Return the lines of a diff for a CRD: the fields that appear, vanish or change. Empty without such CRDs."""
     lines = [f"{crd.name} ({crd.result})", *(f"  {change}" for change in crd.changes)] if crd.changed else []
     return "".join(f"{line}\n" for line in lines)
 

@@ -50,7 +50,7 @@ def role_of(item: Json) -> Json:
 
 
 def missing_grants(rules: t.Iterable[Json], held: t.Sequence[Json]) -> list[Grant]:
-    """Return each grant in the rules that none of the user's own rules covers, without duplicates."""
+    """Return each grant in the rules that the user's own rules do not cover, without duplicates."""
     granted = dict.fromkeys(grant for rule in rules for grant in _grants(rule))
     return [grant for grant in granted if not any(_covers(own, grant) for own in held)]
 

@@ -21,12 +21,10 @@ import typing as t
 from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError, Reason
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm_errors import MINIMUM_HELM, explain
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
-
-MINIMUM_HELM = "3.12"
-PLAIN_HTTP_HELM = "3.13"
-"""The first helm that pulls from an OCI registry without TLS."""
 
 _ORIGIN = ".source"
 """Ending of the file beside a fetched archive that names where the archive comes from."""
@@ -34,14 +32,16 @@ _ORIGIN = ".source"
 _PROVENANCE = ".prov"
 """Ending of the file beside an archive with its signature, as helm names it."""
 
-RENDER_OPTIONS: dict[str, t.Any] = {
-    "values": {"type": "dict", "default": {}},
-    "release_name": {"type": "str", "default": "gpu-operator"},
-    "release_namespace": {"type": "str", "default": "gpu-operator"},
-    "kube_version": {"type": "str"},
-    "api_versions": {"type": "list", "elements": "str", "default": []},
-    "binary_path": {"type": "path"},
-}
+RENDER_OPTIONS = ArgumentSpec(
+    {
+        "values": {"type": "dict", "default": {}},
+        "release_name": {"type": "str", "default": "gpu-operator"},
+        "release_namespace": {"type": "str", "default": "gpu-operator"},
+        "kube_version": {"type": "str"},
+        "api_versions": {"type": "list", "elements": "str", "default": []},
+        "binary_path": {"type": "path"},
+    }
+)
 """The options of every module that renders a chart."""
 
 _NAMES = {
@@ -54,50 +54,9 @@ _EXACT_VERSION = re.compile(r"v?\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?")
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
-_NOISE = re.compile(r"\s*Use --debug flag to render out invalid YAML\s*")
-_VALIDATION = re.compile(r"execution error at \([^)]*\):\s*(?P<said>.*)", re.DOTALL)
-_TEMPLATE_FIELD = re.compile(r"\.Values(?P<path>(\.\w+)+)>?:?\s*(?:error calling \w+:)?\s*(?P<said>.*)", re.DOTALL)
-
-_KNOWN: tuple[tuple[str, Reason, str], ...] = (
-    (
-        r"unknown flag: --plain-http",
-        "HelmTooOld",
-        "This helm cannot fetch {subject} without TLS. Install Helm {plain_http} or newer, or set binary_path.",
-    ),
-    (
-        r"unknown (shorthand )?flag|unknown command",
-        "HelmTooOld",
-        "This helm is too old ({line}). Install Helm {minimum} or newer, or set binary_path.",
-    ),
-    (
-        r"incompatible with Kubernetes|could not parse .* as (kube|semantic) ?version|invalid kube version",
-        "KubernetesVersion",
-        "The chart does not fit the Kubernetes version: {line}. Check kube_version and the chart's version.",
-    ),
-    (
-        r"\b(401|403)\b|[Uu]nauthorized|denied|basic credential not found",
-        "Unauthorized",
-        "The registry refuses access to {subject}: {line}. Check registry_username and registry_password.",
-    ),
-    (
-        r"dial tcp|no such host|cannot be reached|timeout|TLS handshake|x509|certificate",
-        "Unreachable",
-        "Cannot reach the source of the chart {subject}: {line}. Check its address, the proxy and registry_ca_file, "
-        "or give the path of an archive.",
-    ),
-    (
-        r"repo \S+ not found|not found|no chart (name|version) found|no cached repo|404|manifest unknown|"
-        r"does not appear to be|unable to detect chart|Chart.yaml file is missing|improper constraint|"
-        r"unable to locate any tags",
-        "ChartNotFound",
-        "There is no usable chart {subject}: {line}. Check chart_ref, chart_repo_url and chart_version.",
-    ),
-)
-"""A pattern for Helm's error, the reason, and the sentence for the user. The first match counts."""
-
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class ChartSource:
     """The source of a chart, as the user names it."""
 
     ref: str
@@ -159,11 +118,11 @@ class Helm:
             raise explain(err or out, subject)
         return str(out)
 
-    def fetch(self, source: Source, dest: str | None) -> tuple[str, bool]:
+    def fetch(self, source: ChartSource, dest: str | None) -> tuple[str, bool]:
         """Return the local path of the chart, and whether it stays there after the module has ended.
 
         A remote chart is pulled into ``dest``, or into the module's temporary folder without ``dest``. If ``dest`` has
-        an archive of exactly this version that does not come from elsewhere, nothing is pulled.
+        an archive of exactly this version that does not come from elsewhere, it is used as it is.
         """
         _check_source(source)
         if source.is_local:
@@ -183,7 +142,7 @@ class Helm:
                 reason="NotWritable",
             ) from e
 
-    def _fetch_to(self, source: Source, folder: str, is_kept: bool) -> str:
+    def _fetch_to(self, source: ChartSource, folder: str, is_kept: bool) -> str:
         os.makedirs(folder, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._module.tmpdir) as scratch:
             archive = self._pull(source, scratch)
@@ -199,7 +158,7 @@ class Helm:
             self._module.atomic_move(archive, target)
         return target
 
-    def _check(self, source: Source, path: str) -> None:
+    def _check(self, source: ChartSource, path: str) -> None:
         """Raise unless the archive has the digest and the signature that the user asks for."""
         _check_digest(source, path)
         if source.keyring is None:
@@ -217,7 +176,7 @@ class Helm:
                 reason="ChartNotFound",
             )
 
-    def _pull(self, source: Source, scratch: str) -> str:
+    def _pull(self, source: ChartSource, scratch: str) -> str:
         """Pull a remote chart into a temporary folder, and return the path of its archive."""
         ref, flags = source.ref, _pull_flags(source)
         if source.username and source.password:
@@ -236,7 +195,7 @@ class Helm:
             )
         return os.path.join(scratch, archives[0])
 
-    def _log_in(self, source: Source, scratch: str) -> tuple[str, list[str]]:
+    def _log_in(self, source: ChartSource, scratch: str) -> tuple[str, list[str]]:
         """Return the reference of a private chart, and the flags with which Helm finds the password."""
         if source.ref.startswith("oci://"):
             return source.ref, ["--registry-config", _registry_config(source, scratch)]
@@ -279,7 +238,7 @@ def _check_names(options: t.Mapping[str, t.Any]) -> None:
             raise GpuOpsError(f"{option} is {options[option]!r}: give a name of {rule}.", reason="Invalid")
 
 
-def _check_source(source: Source) -> None:
+def _check_source(source: ChartSource) -> None:
     given = {"chart_ref": source.ref, "chart_repo_url": source.repo_url, "chart_version": source.version}
     for option, value in given.items():
         if value is not None and (not value or value.startswith("-")):
@@ -289,7 +248,7 @@ def _check_source(source: Source) -> None:
         raise GpuOpsError(message, reason="Invalid")
 
 
-def _check_digest(source: Source, path: str) -> None:
+def _check_digest(source: ChartSource, path: str) -> None:
     """Raise if the archive is not the one that the user has named by its digest."""
     if source.digest is None:
         return
@@ -307,7 +266,7 @@ def _check_digest(source: Source, path: str) -> None:
 
 
 def local_chart(path: str) -> str:
-    """Return the absolute path of a chart on this machine, or raise an error if there is none."""
+    """Return the absolute path of a chart on this machine, or raise an error without one."""
     if not os.path.exists(path):
         raise GpuOpsError(
             f"There is no chart at {path}. Give the path of a chart's folder or .tgz archive.", reason="ChartNotFound"
@@ -320,7 +279,7 @@ def local_chart(path: str) -> str:
     return os.path.abspath(path)
 
 
-def _kept_archive(source: Source, dest: str | None) -> str | None:
+def _kept_archive(source: ChartSource, dest: str | None) -> str | None:
     """Return the archive of exactly this version in ``dest``, or None.
 
     An earlier run has left it there, from the same source, or a person, without a note of its source.
@@ -347,7 +306,7 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _pull_flags(source: Source) -> list[str]:
+def _pull_flags(source: ChartSource) -> list[str]:
     flags = ["--version", source.version] if source.version else []
     if source.ca_file:
         flags += ["--ca-file", source.ca_file]
@@ -358,7 +317,7 @@ def _pull_flags(source: Source) -> list[str]:
     return flags
 
 
-def _registry_config(source: Source, scratch: str) -> str:
+def _registry_config(source: ChartSource, scratch: str) -> str:
     """Write a login to an OCI registry for this run only, and return its path."""
     auth = base64.b64encode(f"{source.username}:{source.password}".encode()).decode()
     path = os.path.join(scratch, "registry.json")
@@ -366,7 +325,7 @@ def _registry_config(source: Source, scratch: str) -> str:
     return path
 
 
-def _repository_config(source: Source, scratch: str) -> list[str]:
+def _repository_config(source: ChartSource, scratch: str) -> list[str]:
     """Write a Helm repository with its login for this run only, and return the flags that select it."""
     path = os.path.join(scratch, "repositories.yaml")
     entry = {
@@ -383,38 +342,3 @@ def _repository_config(source: Source, scratch: str) -> list[str]:
 def _write_private(path: str, content: t.Any) -> None:
     with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         json.dump(content, file)
-
-
-def explain(stderr: str, subject: str) -> GpuOpsError:
-    """Return an error for helm's output: one sentence with its remedy."""
-    text = _NOISE.sub("", stderr.split("Error: ", 1)[-1]).strip()
-    line = one_line(text)
-    refused = _refused_values(text)
-    if refused:
-        return GpuOpsError(
-            f"The chart refuses these Helm values: {refused}. Correct them in the values.", reason="ValuesRefused"
-        )
-    for pattern, reason, sentence in _KNOWN:
-        if re.search(pattern, line):
-            return GpuOpsError(
-                sentence.format(subject=subject, line=line, minimum=MINIMUM_HELM, plain_http=PLAIN_HTTP_HELM),
-                reason=reason,
-            )
-    return GpuOpsError(f"Helm failed on {subject}: {line}.", reason="HelmFailed")
-
-
-def _refused_values(text: str) -> str | None:
-    """Return the chart's own sentence about the values, or None if helm's error is about something else."""
-    said = _VALIDATION.search(text)
-    if said:
-        return one_line(said["said"])
-    if text.startswith("values don't meet the specifications of the schema"):
-        lines = (line.strip().removeprefix("- ") for line in text.splitlines()[1:] if line.strip())
-        return "; ".join(lines).replace(":; ", ": ")
-    field = _TEMPLATE_FIELD.search(text)
-    if field is None:
-        return None
-    path, problem = field["path"].lstrip("."), " ".join(field["said"].split())
-    if problem.startswith("nil pointer"):
-        return f"{path} is in a block that is null"
-    return f"{path} has the wrong type ({problem})"

@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import chart, manifests, values
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.grants import KINDS, role_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import Helm, Source
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import ChartSource, Helm
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import CLUSTERPOLICY_CRD
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -30,8 +30,10 @@ def chart_info(helm: Helm, options: t.Mapping[str, t.Any], served: Served | None
     source = _source(options)
     path, stays = helm.fetch(source, options["dest"])
     files = chart.read_chart(path)
-    unknown = values.check_values(options["values"], files)
-    rendered = manifests.parse_manifests(helm.render(path, options))
+    suspects = values.check_values(options["values"], files)
+    text = helm.render(path, options)
+    unknown = [(name, hint) for name, hint in suspects if not _is_used(helm, path, options, name, text)]
+    rendered = manifests.parse_manifests(text)
     if CLUSTERPOLICY_CRD not in rendered.crds and files.metadata.get("name") != _CHART_NAME:
         raise GpuOpsError(
             f"{source} is not a GPU Operator chart: it contains no ClusterPolicy CRD. Check chart_ref.",
@@ -52,8 +54,29 @@ def chart_info(helm: Helm, options: t.Mapping[str, t.Any], served: Served | None
     return result, [f"The chart does not know the Helm value {name}. {hint}" for name, hint in unknown]
 
 
-def _source(options: t.Mapping[str, t.Any]) -> Source:
-    return Source(
+def _is_used(helm: Helm, path: str, options: Json, name: str, text: str) -> bool:
+    """Return whether the rendered chart depends on a value, which the text of its templates does not show.
+
+    Charts comment out values that they use, and reach them through helpers. A switch that is off is tried on, too.
+    """
+    if name in values.WRONG_VALUES:
+        return False
+    given = options["values"]
+    without = _rendered(helm, path, {**options, "values": values.without(given, name)})
+    turned = values.opposite(given, name)
+    return text != without or (turned is not None and _rendered(helm, path, {**options, "values": turned}) != without)
+
+
+def _rendered(helm: Helm, path: str, options: Json) -> str:
+    """Return the rendered chart, or why the chart refuses these values."""
+    try:
+        return helm.render(path, options)
+    except GpuOpsError as e:
+        return e.msg
+
+
+def _source(options: t.Mapping[str, t.Any]) -> ChartSource:
+    return ChartSource(
         ref=options["chart_ref"],
         repo_url=options["chart_repo_url"],
         version=options["chart_version"],

@@ -13,6 +13,7 @@ import re
 import typing as t
 
 from ansible.module_utils.common.yaml import yaml_load
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.operands import (
     OPERANDS,
     enabled,
@@ -25,7 +26,6 @@ _CRD_NAME = re.compile(
     r"^kind:\s*CustomResourceDefinition\s*$.*?^(?:  |metadata:\s*\{)name:\s*[\"']?(?P<name>[^\s\"',}]+)",
     re.MULTILINE | re.DOTALL,
 )
-_KERNEL_MODULES = ("gds", "gdrcopy")
 _SANDBOX_OPERANDS = (
     "vgpuManager",
     "vgpuDeviceManager",
@@ -99,7 +99,7 @@ def _operand_images(spec: Json) -> t.Iterator[str]:
 def _enabled_blocks(spec: Json) -> list[str]:
     """Return the fields of a ClusterPolicy's spec whose components run."""
     sandbox = (spec.get("sandboxWorkloads") or {}).get("enabled")
-    optional = (*_KERNEL_MODULES, *_SANDBOX_OPERANDS) if sandbox else _KERNEL_MODULES
+    optional = (*operands.SIBLINGS, *_SANDBOX_OPERANDS) if sandbox else operands.SIBLINGS
     return [
         *(operand.key for operand in OPERANDS if enabled(operand, spec)),
         *(key for key in optional if (spec.get(key) or {}).get("enabled")),

@@ -27,7 +27,7 @@ _AGGREGATED = ",".join(
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
+class ServedKind:
     """Where the objects of a kind are."""
 
     group_version: str
@@ -67,32 +67,32 @@ class Served:
             "api_versions": [*self.api_versions, *options["api_versions"]],
         }
 
-    def kind_of(self, item: Json) -> Kind | None:
+    def kind_of(self, item: Json) -> ServedKind | None:
         """Return where an object of this kind is, or None if the cluster does not serve it."""
         return self._kinds.get((item["apiVersion"], item["kind"]))
 
     @functools.cached_property
-    def _kinds(self) -> dict[tuple[str, str], Kind]:
+    def _kinds(self) -> dict[tuple[str, str], ServedKind]:
         return {**self._read("/api"), **self._read("/apis")}
 
-    def _read(self, root: str) -> dict[tuple[str, str], Kind]:
+    def _read(self, root: str) -> dict[tuple[str, str], ServedKind]:
         answer = self._cluster.ask("GET", root, accept=_AGGREGATED)
         if answer.get("kind") == "APIGroupDiscoveryList":
             return dict(_aggregated(answer))
-        found: dict[tuple[str, str], Kind] = {}
+        found: dict[tuple[str, str], ServedKind] = {}
         for group_version in _group_versions(answer):
             resources = self._cluster.get(namespaced(group_version, None, "").rstrip("/")) or {}
             found.update(_listed(group_version, resources))
         return found
 
 
-def _aggregated(answer: Json) -> t.Iterator[tuple[tuple[str, str], Kind]]:
+def _aggregated(answer: Json) -> t.Iterator[tuple[tuple[str, str], ServedKind]]:
     for group in answer.get("items") or []:
         for version in group.get("versions") or []:
             name = group["metadata"].get("name")
             group_version = f"{name}/{version['version']}" if name else version["version"]
             for resource in version.get("resources") or []:
-                kind = Kind(group_version, resource["resource"], resource["scope"] == "Namespaced")
+                kind = ServedKind(group_version, resource["resource"], resource["scope"] == "Namespaced")
                 yield (group_version, resource["responseKind"]["kind"]), kind
 
 
@@ -101,7 +101,7 @@ def _group_versions(answer: Json) -> list[str]:
     return listed or list(answer.get("versions") or [])
 
 
-def _listed(group_version: str, answer: Json) -> t.Iterator[tuple[tuple[str, str], Kind]]:
+def _listed(group_version: str, answer: Json) -> t.Iterator[tuple[tuple[str, str], ServedKind]]:
     for resource in answer.get("resources") or []:
         if "/" not in resource["name"]:
-            yield (group_version, resource["kind"]), Kind(group_version, resource["name"], resource["namespaced"])
+            yield (group_version, resource["kind"]), ServedKind(group_version, resource["name"], resource["namespaced"])

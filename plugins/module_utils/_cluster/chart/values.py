@@ -23,7 +23,10 @@ _PATH = re.compile(
     r"(?P<free>(?:toYaml|with|range|toJson|tpl)\s+\(?)?(?:\$\.|\.|\$root\.)Values(?P<path>(?:\.[A-Za-z_]\w*)+)"
 )
 
-_WRONG_VALUES = {
+_CLOSE = 0.8
+"""How alike two names must be, from 0 to 1, for the one to be a misspelling of the other."""
+
+WRONG_VALUES = {
     "driver.useOpenKernelModules": "It has no effect. Set driver.kernelModuleType to open, proprietary or auto.",
     "driver.useNvidiaDriverCRD": "In Helm values it is called driver.nvidiaDriverCRD.enabled.",
     "driver.upgradePolicy.podDeletion": "In Helm values it is called driver.upgradePolicy.gpuPodDeletion.",
@@ -31,6 +34,7 @@ _WRONG_VALUES = {
     "cdi.default": "It has no effect in this chart: CDI is the default way to give GPUs to containers.",
     "mig.config": "MIG is configured by the node label nvidia.com/mig.config and by migManager.config.",
     "migManager.config.strategy": "It is called mig.strategy.",
+    "cert-manager": "The chart needs no cert-manager and installs none.",
 }
 """Values that web pages recommend although they do not have the desired effect, each with the right field."""
 
@@ -50,12 +54,31 @@ def check_values(values: Json, chart: ChartFiles) -> list[tuple[str, str]]:
         )
     known = _known_values(chart)
     unknown = _unknown(values, known, "")
-    return [(path, _WRONG_VALUES.get(path) or _suggestion(path, siblings)) for path, siblings in unknown]
+    return [(path, WRONG_VALUES.get(path) or _suggestion(path, siblings)) for path, siblings in unknown]
+
+
+def without(values: Json, path: str) -> Json:
+    """Return values without the one at a dotted path."""
+    name, dummy, rest = path.partition(".")
+    return {key: without(value, rest) if key == name else value for key, value in values.items() if rest or key != name}
+
+
+def opposite(values: Json, path: str) -> Json | None:
+    """Return values in which the switches at a dotted path are turned round, or None if there are none."""
+    name, dummy, rest = path.partition(".")
+    inner = opposite(values[name], rest) if rest else _turned(values[name])
+    return None if inner is None or inner == values[name] else {**values, name: inner}
+
+
+def _turned(value: t.Any) -> t.Any:
+    if isinstance(value, dict):
+        return {key: _turned(inner) for key, inner in value.items()}
+    return not value if isinstance(value, bool) else value
 
 
 def _suggestion(path: str, siblings: list[str]) -> str:
     parent, dummy, name = path.rpartition(".")
-    close = difflib.get_close_matches(name, siblings, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name, siblings, n=1, cutoff=_CLOSE)
     if not close:
         return "Helm ignores it. Remove it or correct its name."
     return f"Did you mean {parent}.{close[0]}?" if parent else f"Did you mean {close[0]}?"

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
 from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import mask
@@ -16,7 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
 @dataclasses.dataclass(frozen=True)
-class Change:
+class PolicyChange:
     """What an apply would do. ``before`` and ``after`` are for a diff: our part of the object, secrets masked."""
 
     changed: bool
@@ -29,13 +30,19 @@ class Change:
         return {"before": self.before, "after": self.after} if self.changed else {"before": {}, "after": {}}
 
 
-def between(existing: Json | None, predicted: Json | None, manager: str) -> Change:
+def between(existing: Json | None, predicted: Json | None, manager: str) -> PolicyChange:
     """Compare the object with the API server's own prediction (a dry run). None means that there is no object."""
-    before, after = _our_part(existing, manager), _our_part(predicted, manager)
-    return Change(before != after, mask(before), mask(after))
+    before, after = _our_part(existing), _our_part(predicted)
+    given_up, taken_over = _moved(existing, predicted, manager), _moved(predicted, existing, manager)
+    if given_up or taken_over:
+        # Taking over a field with the same value is also a change: from then on, we maintain the value.
+        before |= {f"fields of {manager} that others keep": given_up}
+        after |= {f"fields of others that {manager} takes over": taken_over}
+    is_changed = before != after or _owned(existing, manager) != _owned(predicted, manager)
+    return PolicyChange(is_changed, mask(before), mask(after))
 
 
-def _our_part(item: Json | None, manager: str) -> Json:
+def _our_part(item: Json | None) -> Json:
     if item is None:
         return {}
     metadata = {key: item["metadata"][key] for key in ("name", "labels", "annotations") if item["metadata"].get(key)}
@@ -44,9 +51,29 @@ def _our_part(item: Json | None, manager: str) -> Json:
         "kind": item["kind"],
         "metadata": metadata,
         "spec": item.get("spec") or {},
-        # Taking over a field with the same value is also a change: from then on, we maintain the value.
-        f"fields owned by {manager}": ownership.owned_by(item, manager),
     }
+
+
+def _owned(item: Json | None, manager: str) -> list[str]:
+    return ownership.owned_by(item, manager) if item else []
+
+
+def _moved(one: Json | None, other: Json | None, manager: str) -> list[str]:
+    """Return the fields that a manager owns in one object, and that the other one has without this owner."""
+    if one is None or other is None:
+        return []
+    there = ownership.owners_of(other)
+    others = [path for path in _owned(one, manager) if manager not in there.get(path, ())]
+    # A default of the schema has no owner.
+    return [path for path in others if path in there or _has(other, path)]
+
+
+def _has(item: Json, path: str) -> bool:
+    """Return whether an object has a value at a path, such as ``spec.driver.version``."""
+    value: t.Any = item
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value is not None
 
 
 def strip_managed(item: Json) -> Json:

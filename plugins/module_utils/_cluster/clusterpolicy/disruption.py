@@ -17,11 +17,12 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator import operator_lines
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Version = tuple[int, int]
 
-IN_PLACE: Version = (26, 7)
+IN_PLACE: Version = operator_lines.first_with("restarts_in_place")
 """From this operator on, a change that does not concern the driver itself restarts its pods without evictions."""
 
 EVICTS = "the operator evicts GPU pods and replaces the driver, node by node"
@@ -32,7 +33,7 @@ TOOLKIT = "container-toolkit"
 
 
 @dataclasses.dataclass(frozen=True)
-class Change:
+class Interruption:
     """A field whose new value interrupts GPU workloads on the nodes that run ``operand``.
 
     ``driver`` is the NVIDIADriver that has the field, if it is none of the ClusterPolicy. It concerns its own nodes.
@@ -60,7 +61,7 @@ class Operator:
     images: tuple[str, str] | None = None
 
 
-Changes = t.Iterator[Change]
+Changes = t.Iterator[Interruption]
 
 
 def line(text: str | None) -> Version | None:
@@ -69,7 +70,7 @@ def line(text: str | None) -> Version | None:
     return found[:2] if found else None
 
 
-def changes(before: Json, after: Json, operator: Operator) -> list[Change]:
+def changes(before: Json, after: Json, operator: Operator) -> list[Interruption]:
     """Return what in the change from one whole spec to the other interrupts GPU workloads."""
     return [*_of_driver(before, after, operator), *_of_toolkit(before, after), *_of_workload(before, after)]
 
@@ -83,16 +84,15 @@ _NO_EFFECT = ("driver.upgradePolicy", "driver.useOpenKernelModules", "driver.ena
 PULL = ("imagePullPolicy", "imagePullSecrets")
 _COSMETIC = (
     *(f"driver.{field}" for field in ("resources", "startupProbe", "livenessProbe", "readinessProbe", "hostNetwork")),
-    *(f"{block}.{field}" for block in ("driver", "driver.manager", "gds", "gdrcopy") for field in PULL),
-    "gds.args",
-    "gdrcopy.args",
+    *(f"{block}.{field}" for block in ("driver", "driver.manager", *operands.SIBLINGS) for field in PULL),
+    *(f"{block}.args" for block in operands.SIBLINGS),
     "daemonsets",
 )
 """Fields in the template of the driver's pods with which the driver is not reloaded, from v26.7 on."""
 
 _NOT_IN_THE_TEMPLATE = ("daemonsets.updateStrategy", "daemonsets.rollingUpdate", "hostPaths.kubeletRootDir")
 
-_DRIVER_BLOCKS = ("driver", "gds", "gdrcopy", "hostPaths", "daemonsets")
+_DRIVER_BLOCKS = ("driver", *operands.SIBLINGS, "hostPaths", "daemonsets")
 
 
 def _of_driver(before: Json, after: Json, operator: Operator) -> Changes:
@@ -117,12 +117,12 @@ def _of_driver_pods(before: Json, after: Json, operator: Operator) -> Changes:
 
 
 def of_version(operator: Operator) -> Changes:
-    """Yield the operator's own new version, if it renders the driver's pods anew."""
+    """Yield the operator's own new version, if it renders new pods for the driver."""
     if operator.running and operator.acting:
         if operator.running != operator.acting:
-            yield Change("operator", _line(operator.running), _line(operator.acting), EVICTS)
+            yield Interruption("operator", _line(operator.running), _line(operator.acting), EVICTS)
     elif operator.images and operator.images[0] != operator.images[1]:
-        yield Change("operator image", *operator.images, EVICTS)
+        yield Interruption("operator image", *operator.images, EVICTS)
 
 
 def _line(found: Version) -> str:
@@ -131,7 +131,7 @@ def _line(found: Version) -> str:
 
 def _is_in_driver_pods(field: str, before: Json, after: Json) -> bool:
     block = field.partition(".")[0]
-    if block in ("gds", "gdrcopy"):
+    if block in operands.SIBLINGS:
         return any(bool((spec.get(block) or {}).get("enabled")) for spec in (before, after))
     return not starts_with(field, (*_NO_EFFECT, *_NOT_IN_THE_TEMPLATE))
 
@@ -162,7 +162,8 @@ def _of_toolkit(before: Json, after: Json) -> Changes:
 
 
 def _of_workload(before: Json, after: Json) -> Changes:
-    """Yield a new kind of workload for the nodes whose labels choose none: VM nodes run no driver for containers."""
+    """Yield a new kind of workload for the nodes without a label that chooses one: VM nodes run no driver for
+    containers."""
     if _workload(before) != _workload(after) and _workload(before) == "container":
         enabled = (before.get("sandboxWorkloads") or {}).get("enabled")
         field = "defaultWorkload" if enabled else "enabled"
@@ -191,7 +192,7 @@ _DEFAULTS: Json = {
     "hostPaths.rootFS": "/",
     "hostPaths.driverInstallDir": "/run/nvidia/driver",
 }
-"""What an absent field means. For others, an empty value and none mean the same."""
+"""What an absent field means. For others, an empty value and a missing one mean the same."""
 
 
 def differing(before: Json, after: Json, blocks: t.Iterable[str] | None = None) -> t.Iterator[str]:
@@ -222,8 +223,8 @@ def starts_with(field: str, prefixes: t.Iterable[str]) -> bool:
     return any(f"{field}.".startswith(f"{prefix}.") for prefix in prefixes)
 
 
-def _change(before: Json, after: Json, field: str, effect: str, operand: str = operands.DRIVER.name) -> Change:
-    return Change(field, at(before, field), at(after, field), effect, operand)
+def _change(before: Json, after: Json, field: str, effect: str, operand: str = operands.DRIVER.name) -> Interruption:
+    return Interruption(field, at(before, field), at(after, field), effect, operand)
 
 
 def at(spec: Json, field: str) -> t.Any:

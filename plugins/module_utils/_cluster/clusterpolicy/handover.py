@@ -16,6 +16,7 @@ import copy
 import json
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import conflicts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
@@ -29,9 +30,6 @@ HELM = "helm"
 _KEEP_KEY = "helm.sh/resource-policy"
 KEEP = {_KEEP_KEY: "keep"}
 """The annotation of objects that Helm does not delete when a release no longer contains them."""
-
-ATTEMPTS = 5
-"""How often a hand-over is tried while others, such as the operator with its status, write to the object."""
 
 _MANAGED_BY = "app.kubernetes.io/managed-by"
 
@@ -84,22 +82,19 @@ def write(cluster: Cluster, path: str, seen: Json, patch_of: t.Callable[[Json], 
     If the run ends right afterwards, the next one finds the fields with their new owner.
     """
     query = {"fieldManager": manager, **({"dryRun": "All"} if cluster.check_mode else {})}
-    for attempt in range(ATTEMPTS):
-        item = (cluster.get(path) if attempt else seen) or {"metadata": {}}
+    known = iter([seen])
+
+    def hand_over() -> bool:
+        item = next(known, None) or cluster.get(path) or {"metadata": {}}
         if item["metadata"].get("generation") != seen["metadata"].get("generation"):
-            break
-        try:
-            cluster.ask("PATCH", path, query, json.dumps(patch_of(item)), "application/json-patch+json")
-        except GpuOpsError as e:
-            if e.reason != "Conflict":
-                raise
-        else:
-            return
-    raise GpuOpsError(
-        f"ClusterPolicy {objects.name_of(seen)} was changed by somebody else while it changed hands with Helm. "
-        "Run it again.",
-        reason="Conflict",
-    )
+            return False
+        cluster.ask("PATCH", path, query, json.dumps(patch_of(item)), "application/json-patch+json")
+        return True
+
+    name = f"ClusterPolicy {objects.name_of(seen)}"
+    if not conflicts.settled(hand_over, name):
+        message = f"{name} was changed by somebody else while it changed hands with Helm. Run it again."
+        raise GpuOpsError(message, reason="Conflict")
 
 
 # From Helm to this collection
@@ -150,7 +145,30 @@ def _without_marks(item: Json) -> Json:
     return made
 
 
-# From this collection to Helm
+# From this collection to nobody, and to Helm
+
+
+def release(cluster: Cluster, path: str, manager: str) -> None:
+    """Give up all fields of a manager in an object, which stays as it is. In check mode, only ask the API server.
+
+    An object without any entry would count as applied by ``before-first-apply``, so Helm gets the fields of such a one.
+    """
+    query = {"fieldManager": manager, **({"dryRun": "All"} if cluster.check_mode else {})}
+
+    def give_up() -> None:
+        item = cluster.get(path)
+        entries = (item or {"metadata": {}})["metadata"].get("managedFields") or []
+        others = [entry for entry in entries if entry.get("manager") != manager]
+        if item is None or others == entries:
+            return
+        left = others or ownership.moved(item, lambda entry: True, HELM)
+        body = [
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": item["metadata"]["resourceVersion"]},
+            {"op": "replace", "path": "/metadata/managedFields", "value": left},
+        ]
+        cluster.ask("PATCH", path, query, json.dumps(body), "application/json-patch+json")
+
+    conflicts.settled(give_up, path)
 
 
 def hand_over_patch(item: Json, manager: str, release: str, namespace: str) -> list[Json]:

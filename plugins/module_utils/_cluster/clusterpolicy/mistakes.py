@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
 def refuse_wrong_fields(spec: Json) -> None:
-    """Raise for a field that never existed or has no effect, and name the right one. ``spec`` is what the user gave."""
+    """Raise for a field that does not exist or has no effect, and name the right one. ``spec`` is what the user
+    gave."""
     for problem in (*_driver_fields(spec.get("driver") or {}), *_other_fields(spec)):
         raise GpuOpsError(problem, reason="Invalid")
 
@@ -112,7 +113,7 @@ def _nri(spec: Json) -> t.Iterator[str]:
 def _precompiled(spec: Json) -> t.Iterator[str]:
     if not (spec.get("driver") or {}).get("usePrecompiled"):
         return
-    for key, name in (("gds", "GPUDirect Storage"), ("gdrcopy", "GDRCopy")):
+    for key, name in operands.SIBLINGS.items():
         if (spec.get(key) or {}).get("enabled"):
             yield (
                 f"{key}.enabled does not work with driver.usePrecompiled: {name} has no precompiled modules. "

@@ -111,6 +111,39 @@ def left_with_others(before: Json | None, after: Json, manager: str) -> dict[str
     return {path: owners[path] for path in sorted(given_up) if path in owners}
 
 
+# Fields that another manager of this collection has declared
+
+
+def left_to(declarer: str, manifest: Json, before: Json | None, manager: str) -> tuple[Json, list[str]]:
+    """Return a manifest that leaves a declarer's fields alone, and those of them that it gives another value.
+
+    A field that ``manager`` owns too keeps its value in the manifest, since giving it up would be a change.
+    """
+    if before is None:
+        return manifest, []
+    theirs, ours = (_applied_fields(before, each).get("f:spec") or {} for each in (declarer, manager))
+    differing: list[str] = []
+    spec = _left_alone(manifest["spec"], before.get("spec") or {}, (theirs, ours), "spec", differing)
+    return {**manifest, "spec": spec}, differing
+
+
+def _left_alone(wanted: Json, live: Json, fields: tuple[Json, Json], path: str, differing: list[str]) -> Json:
+    theirs, ours = fields
+    made = {}
+    for name, value in wanted.items():
+        key, where = f"f:{name}", f"{path}.{name}"
+        inside = theirs.get(key, {}).keys() - {"."}
+        if inside and isinstance(value, dict):
+            below = (theirs[key], ours.get(key) or {})
+            made[name] = _left_alone(value, _mapping(live.get(name)), below, where, differing)
+        elif key not in theirs or inside:  # or a list whose items have owners of their own
+            made[name] = value
+        else:
+            differing += [where] if value != live.get(name) else []
+            made.update({name: live[name]} if key in ours and name in live else {})
+    return made
+
+
 # How fields change hands
 
 
@@ -119,7 +152,7 @@ def moved(
 ) -> list[Json]:
     """Return managedFields in which one apply of ``to`` has the fields of all entries that move. Status never moves.
 
-    ``left_out`` are labels and annotations that nobody shall own, each as its place in the metadata and its key.
+    ``left_out`` are labels and annotations to leave without an owner, each as its place in the metadata and its key.
     """
     entries = item["metadata"].get("managedFields") or []
     moving = [entry for entry in _entries(item) if moves(entry)]
@@ -175,7 +208,7 @@ def without_given_up(item: Json, before: Json, manifest: Json, manager: str) -> 
     return _reduced(item, _applied_fields(before, manager), manifest, others)
 
 
-def as_applied(item: Json, manifest: Json, manager: str) -> Json:
+def _as_applied(item: Json, manifest: Json, manager: str) -> Json:
     """Return an object in whose managedFields a manager has applied exactly the manifest."""
     entries = item["metadata"].get("managedFields") or []
     others = [entry for entry in entries if not is_applied_by(entry, manager)]
@@ -183,6 +216,11 @@ def as_applied(item: Json, manifest: Json, manager: str) -> Json:
     fields = {**_tree({"metadata": metadata} if metadata else {}), **_tree({"spec": manifest["spec"]})}
     own = {"manager": manager, "operation": "Apply", "fieldsV1": fields}
     return {**item, "metadata": {**item["metadata"], "managedFields": [own, *others]}}
+
+
+def after_apply(item: Json, before: Json, manifest: Json, manager: str) -> Json:
+    """Return an object after a manager has applied a manifest: what it gave up is gone, and it owns what is there."""
+    return _as_applied(without_given_up(item, before, manifest, manager), manifest, manager)
 
 
 def _tree(value: t.Any) -> Json:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils import _check_refusal
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import METADATA_ONLY, Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import disruption
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError, Reason
-from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import mask
+from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import mask_field
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -30,7 +31,7 @@ ALLOW = "set allow_disruption: true (operator_allow_disruption in the role opera
 class Disruption:
     """Changes that interrupt GPU workloads, and the pods that run on the nodes concerned. None means unknown pods."""
 
-    changes: tuple[disruption.Change, ...] = ()
+    changes: tuple[disruption.Interruption, ...] = ()
     pods: tuple[pods.GpuPod, ...] | None = ()
 
     @property
@@ -42,7 +43,7 @@ class Disruption:
         """Return the key ``disruption`` of the module's result."""
         named = [f"{pod.namespace}/{pod.name}" for pod in self.pods or ()]
         return {
-            "changes": [mask(_described(change)) for change in self.changes],
+            "changes": [_described(change) for change in self.changes],
             "pods": named[:LISTED],
             "pods_total": None if self.pods is None else len(named),
             "nodes": self.nodes[:LISTED],
@@ -64,9 +65,10 @@ class Disruption:
         )
 
 
-def _described(change: disruption.Change) -> Json:
-    """Return a change as a result shows it."""
+def _described(change: disruption.Interruption) -> Json:
+    """Return a change as a result shows it: the values of variables and arguments are nobody's business."""
     fields = dataclasses.asdict(change)
+    fields |= {side: mask_field(change.field, fields[side]) for side in ("before", "after")}
     return fields if change.driver else {key: value for key, value in fields.items() if key != "driver"}
 
 
@@ -74,7 +76,7 @@ def _number(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-More = t.Callable[[disruption.Operator], t.Sequence[disruption.Change]]
+More = t.Callable[[disruption.Operator], t.Sequence[disruption.Interruption]]
 """Changes outside of the ClusterPolicy, by the operator that acts on them."""
 
 
@@ -88,14 +90,15 @@ def disruption_of(
     more: More = lambda operator: (),
     assume_held: bool = False,
 ) -> Disruption:
-    """Return what a change of the ClusterPolicy's spec interrupts. Nothing is read unless a field that matters changes.
+    """Return what a change of the ClusterPolicy's spec interrupts. The pods are only read if a field that matters
+    changes.
 
     ``acting`` and ``image`` are the version and the image of the operator that will act on the change, if it is not the
     one that runs. ``more`` are changes that come at the same time. ``assume_held`` is for check mode: all nodes will
     keep their driver.
     """
 
-    def changes(operator: disruption.Operator) -> list[disruption.Change]:
+    def changes(operator: disruption.Operator) -> list[disruption.Interruption]:
         before = (existing or {}).get("spec") or {}
         found = disruption.changes(before, after, operator) if existing else []
         return [*found, *(change for change in more(operator) if change not in found)]
@@ -109,22 +112,23 @@ def disruption_of(
     return _on_nodes(cluster, namespace, found) if found else Disruption()
 
 
-def permit(found: Disruption, allowed: bool, check_mode: bool) -> str:
-    """Raise if a change interrupts GPU pods, or if nobody knows whether it does. In check mode, return the warning."""
+def permit(found: Disruption, allowed: bool, check_mode: bool, warns: bool = False) -> str:
+    """Raise if a change interrupts GPU pods, or may do so, without permission. ``warns`` makes a warning of that.
+
+    With permission, check mode returns what is interrupted.
+    """
     if not found.message():
         return ""
+    if allowed:
+        return found.message() if check_mode else ""
     first = "Grant that permission" if found.pods is None else "Drain the nodes first"
-    message = found.message() if allowed else f"{found.message()} {first}, or {ALLOW}."
-    if check_mode:
-        return message
-    if not allowed:
-        reason: Reason = "Forbidden" if found.pods is None else "Disruption"
-        raise GpuOpsError(message, reason=reason, disruption=found.as_result())
-    return ""
+    reason: Reason = "Forbidden" if found.pods is None else "Disruption"
+    message = f"{found.message()} {first}, or {ALLOW}."
+    return _check_refusal.refuse(GpuOpsError(message, reason=reason, disruption=found.as_result()), warns)
 
 
 def permit_removal(running: list[pods.GpuPod] | None, allowed: bool) -> None:
-    """Raise if pods that use GPUs would lose their driver, or if nobody knows whether there are any."""
+    """Raise if pods that use GPUs would lose their driver, or may do so."""
     if allowed or running == []:
         return
     if running is None:
@@ -196,7 +200,7 @@ def running_gpu_pods(cluster: Cluster, namespace: str) -> list[pods.GpuPod] | No
         return None
 
 
-def _on_nodes(cluster: Cluster, namespace: str, changes: list[disruption.Change]) -> Disruption:
+def _on_nodes(cluster: Cluster, namespace: str, changes: list[disruption.Interruption]) -> Disruption:
     """Return the GPU pods on nodes that the changes concern, and of the changes those that concern such a node.
 
     Without such pods, and if this user may not list pods, all changes count.
@@ -215,7 +219,7 @@ def _on_nodes(cluster: Cluster, namespace: str, changes: list[disruption.Change]
     return Disruption(tuple(interrupting or changes), found)
 
 
-def concerns(change: disruption.Change, labels: t.Mapping[str, str]) -> bool:
+def concerns(change: disruption.Interruption, labels: t.Mapping[str, str]) -> bool:
     """Return whether a node runs the operand that changes, and whether an upgrade would touch the node.
 
     The operator labels nodes with the NVIDIADriver that they belong to from v26.7 on.

@@ -11,8 +11,9 @@ from __future__ import annotations
 import difflib
 import re
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import handover
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import handover, spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
@@ -34,7 +35,7 @@ def explain(error: GpuOpsError, schema: Json | None, kind: str = "ClusterPolicy"
 
 def unknown(fields: list[str], schema: Json | None, kind: str = "ClusterPolicy") -> GpuOpsError:
     """Return the error for fields that the CRD does not have."""
-    hint = _suggestion(fields[0], schema) if schema else ""
+    hint = (_suggestion(fields[0], schema) if schema else "") or _in_the_apis_spelling(fields[0])
     message = f"The {kind} CRD has no field {', '.join(fields)}.{hint}"
     return GpuOpsError(message, reason="Invalid", fields=fields)
 
@@ -72,11 +73,11 @@ def _wrong_values(error: GpuOpsError, mistyped: str | None, kind: str) -> GpuOps
     causes: list[Json] = error.details.get("causes") or []
     emptied = [str(cause["field"]) for cause in causes if 'must be of type object: "null"' in str(cause.get("message"))]
     if emptied:
-        fields = ", ".join(dict.fromkeys(emptied))
+        fields = first_few(list(dict.fromkeys(emptied)))
         message = f"Server-side apply cannot empty {fields}: give at least one of its fields, for example its default."
         return GpuOpsError(message, reason="Invalid")
     named = [f"{cause.get('field')}: {cause.get('message')}" for cause in causes if cause.get("field")]
-    problem = "; ".join(dict.fromkeys(named)) or mistyped or error.msg
+    problem = first_few(list(dict.fromkeys(named)), separator="; ") or mistyped or error.msg
     message = f"The API server refuses this {kind}: {problem}"
     return GpuOpsError(message, reason="Invalid", causes=error.details.get("causes"))
 
@@ -86,7 +87,7 @@ def _conflict(error: GpuOpsError) -> GpuOpsError:
     conflicts = [{"field": str(cause.get("field", "")).lstrip("."), "manager": _manager(cause)} for cause in causes]
     if not conflicts:
         return error
-    owned = ", ".join(f"{conflict['field']} ({conflict['manager']})" for conflict in conflicts)
+    owned = first_few([f"{conflict['field']} ({conflict['manager']})" for conflict in conflicts])
     remedy = "Leave them out, change them where they are managed, or set force: true to take them over."
     if all(handover.is_helm(conflict["manager"]) for conflict in conflicts):
         remedy = "Change them in the Helm values, or set adopt: true once the release has no ClusterPolicy any more."
@@ -97,6 +98,12 @@ def _conflict(error: GpuOpsError) -> GpuOpsError:
 def _manager(cause: Json) -> str:
     found = re.search(r'conflict with "([^"]+)"', str(cause.get("message", "")))
     return found[1] if found else "unknown manager"
+
+
+def _in_the_apis_spelling(field: str) -> str:
+    """Return a hint for a field that is written like an option."""
+    *blocks, wrong = field.split(".")
+    return f" Did you mean {'.'.join([*blocks, spec.field_name(wrong)])}?" if "_" in wrong else ""
 
 
 def _suggestion(field: str, schema: Json) -> str:

@@ -9,29 +9,30 @@
 from __future__ import annotations
 
 import json
-import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import changes, permission
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.spec import PolicyRequest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
-def remove(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+def remove(cluster: Cluster, request: PolicyRequest) -> Json:
     """Delete the ClusterPolicy, only with permission if pods use GPUs, and wait until its operands are gone."""
-    path = f"{observe.CLUSTERPOLICIES_PATH}/{options['name']}"
+    path = f"{observe.CLUSTERPOLICIES_PATH}/{request.name}"
     existing = cluster.get(path)
     change = changes.between(existing, None, FIELD_MANAGER)
     if existing is None:
         return {"changed": False, "clusterpolicy": {}, "diff": change.diff}
-    running = permission.running_gpu_pods(cluster, options["namespace"])
-    permission.permit_removal(running, options["allow_disruption"])
+    running = permission.running_gpu_pods(cluster, request.namespace)
+    permission.permit_removal(running, request.allows_disruption)
     cluster.delete(path)
-    if options["wait"] and not cluster.check_mode:
-        _wait_until_gone(cluster, existing, options["namespace"], options["wait_timeout"])
+    if request.waits and not cluster.check_mode:
+        _wait_until_gone(cluster, existing, request.namespace, request.timeout_s)
     gpu_pods = None if running is None else len(running)
     return {"changed": True, "clusterpolicy": {}, "gpu_pods": gpu_pods, "diff": change.diff}
 
@@ -57,7 +58,7 @@ def _remains(cluster: Cluster, policy: Json, namespace: str) -> str:
     left = [objects.name_of(item) for item in daemonsets if _is_owned_by(policy, item)]
     name = objects.name_of(policy)
     if left or cluster.get(f"{observe.CLUSTERPOLICIES_PATH}/{name}") is None:
-        return ", ".join(left)
+        return first_few(left)
     return f"ClusterPolicy {name} (finalizers: {json.dumps(policy['metadata'].get('finalizers') or [])})"
 
 

@@ -134,6 +134,16 @@ def _with(item: Json, keys: list[str], source: Json) -> Json:
     return {**item, head: _with(old if isinstance(old, dict) else {}, rest, source[head]) if rest else source[head]}
 
 
+def completed(item: Json, source: Json, ahead: t.Iterable[str], known: Json) -> tuple[Json, list[str]]:
+    """Return an object as another CRD completes it, and the fields that this CRD drops.
+
+    ``known`` is its schema of the spec. The fields in ``ahead`` have their values from ``source``.
+    """
+    gone = unknown_fields(item["spec"], known, "spec")
+    made = with_fields(without(item, gone), ahead, source)
+    return {**made, "spec": with_defaults(made["spec"], known)}, gone
+
+
 def with_defaults(value: t.Any, schema: Json) -> t.Any:
     """Return a value with the schema's defaults, as the API server fills them in."""
     if isinstance(value, list):

@@ -4,75 +4,138 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Build the ClusterPolicy to apply from the module's options. Pure."""
+"""What the module's options ask for, normalised and checked once, and the ClusterPolicy to apply for it. Pure."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils import _check_refusal
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import mistakes, ownership
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 # The module's options that are blocks of the spec
 
-_COMPONENT: Json = {
-    "enabled": {"type": "bool"},
-    "repository": {"type": "str"},
-    "image": {"type": "str"},
-    "version": {"type": "str"},
-    "env": {"type": "list", "elements": "dict"},
-}
-UPGRADE_POLICY: Json = {
-    "auto_upgrade": {"type": "bool"},
-    "max_parallel_upgrades": {"type": "int"},
-    "max_unavailable": {"type": "str"},
-    "wait_for_completion": {"type": "dict"},
-    "pod_deletion": {"type": "dict"},
-    "drain": {"type": "dict"},
-}
-_DRIVER: Json = {
-    "enabled": {"type": "bool"},
-    "repository": {"type": "str"},
-    "image": {"type": "str"},
-    "version": {"type": "str"},
-    # No choices: web pages recommend a type that does not exist (precompiled), and our error names the right field.
-    "kernel_module_type": {"type": "str"},
-    "use_precompiled": {"type": "bool"},
-    "use_nvidia_driver_crd": {"type": "bool"},
-    "upgrade_policy": {"type": "dict", "options": UPGRADE_POLICY},
-}
-_DAEMONSETS: Json = {
-    "labels": {"type": "dict"},
-    "annotations": {"type": "dict"},
-    "tolerations": {"type": "list", "elements": "dict"},
-    "priority_class_name": {"type": "str"},
-    "update_strategy": {"type": "str", "choices": ["RollingUpdate", "OnDelete"]},
-    "rolling_update": {"type": "dict"},
-}
-_BLOCKS: Json = {
+_COMPONENT = ArgumentSpec(
+    {
+        "enabled": {"type": "bool"},
+        "repository": {"type": "str"},
+        "image": {"type": "str"},
+        "version": {"type": "str"},
+        "env": {"type": "list", "elements": "dict"},
+    }
+)
+UPGRADE_POLICY = ArgumentSpec(
+    {
+        "auto_upgrade": {"type": "bool"},
+        "max_parallel_upgrades": {"type": "int"},
+        "max_unavailable": {"type": "str"},
+        "wait_for_completion": {"type": "dict"},
+        "pod_deletion": {"type": "dict"},
+        "drain": {"type": "dict"},
+    }
+)
+_DRIVER = ArgumentSpec(
+    {
+        "enabled": {"type": "bool"},
+        "repository": {"type": "str"},
+        "image": {"type": "str"},
+        "version": {"type": "str"},
+        # No choices: web pages recommend a type that does not exist (precompiled), and our error names the right field.
+        "kernel_module_type": {"type": "str"},
+        "use_precompiled": {"type": "bool"},
+        "use_nvidia_driver_crd": {"type": "bool"},
+        "upgrade_policy": UPGRADE_POLICY.as_dict(),
+    }
+)
+_DAEMONSETS = ArgumentSpec(
+    {
+        "labels": {"type": "dict"},
+        "annotations": {"type": "dict"},
+        "tolerations": {"type": "list", "elements": "dict"},
+        "priority_class_name": {"type": "str"},
+        "update_strategy": {"type": "str", "choices": ["RollingUpdate", "OnDelete"]},
+        "rolling_update": {"type": "dict"},
+    }
+)
+_BLOCKS: t.Mapping[str, ArgumentSpec] = {
+    **{operand.option: _COMPONENT for operand in operands.OPERANDS if operand is not operands.VALIDATOR},
     "driver": _DRIVER,
-    "toolkit": _COMPONENT,
-    "device_plugin": {**_COMPONENT, "config": {"type": "dict"}},
-    "gfd": _COMPONENT,
-    "dcgm": _COMPONENT,
-    "dcgm_exporter": _COMPONENT,
-    "mig_manager": _COMPONENT,
-    "node_status_exporter": _COMPONENT,
-    "gds": _COMPONENT,
-    "gdrcopy": _COMPONENT,
-    "mig": {"strategy": {"type": "str", "choices": ["none", "single", "mixed"]}},
-    "cdi": {"enabled": {"type": "bool"}, "nri_plugin_enabled": {"type": "bool"}},
+    "device_plugin": ArgumentSpec({"config": {"type": "dict"}}).including(_COMPONENT),
+    **dict.fromkeys(operands.SIBLINGS, _COMPONENT),
+    "mig": ArgumentSpec({"strategy": {"type": "str", "choices": ["none", "single", "mixed"]}}),
+    "cdi": ArgumentSpec({"enabled": {"type": "bool"}, "nri_plugin_enabled": {"type": "bool"}}),
     "daemonsets": _DAEMONSETS,
 }
-BLOCK_OPTIONS: Json = {name: {"type": "dict", "options": options} for name, options in _BLOCKS.items()}
-"""The argument spec of the blocks that have typed options. Any other field goes into the option ``spec``."""
+BLOCK_OPTIONS = ArgumentSpec({name: block.as_dict() for name, block in _BLOCKS.items()})
+"""The blocks that have typed options. Any other field goes into the option ``spec``."""
 
 
-# From options to a spec
+# From options to a request
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicyRequest:
+    """What the options ask for, as every later step takes it."""
+
+    name: str
+    namespace: str
+    is_present: bool
+    spec: Json
+    """The fields that are given, in the API's spelling."""
+    labels: Json
+    annotations: Json
+    purges: bool
+    adopts: bool
+    forces: bool
+    next_schema: Json | None
+    """The schema of the CRD that will be installed before the apply. It matters in check mode."""
+    operator_version: str | None
+    allows_disruption: bool
+    only_warns: bool
+    """Whether a check warns where a run would refuse."""
+    assumes_held: bool
+    tolerated: tolerance.Tolerance
+    waits: bool
+    timeout_s: int
+    progress_path: str | None
+
+
+def request_of(options: t.Mapping[str, t.Any]) -> PolicyRequest:
+    """Return what the options ask for. Raises `GpuOpsError` for what cannot be meant, whatever the cluster is like."""
+    refuse_below(options, wait_timeout=0)
+    is_present = options["state"] == "present"
+    tolerated = tolerance.of_options(options) if is_present else tolerance.NOTHING
+    spec = desired_spec(options) if is_present else {}
+    mistakes.refuse_wrong_fields(spec)
+    return PolicyRequest(
+        name=options["name"],
+        namespace=options["namespace"],
+        is_present=is_present,
+        spec=spec,
+        labels=options["labels"],
+        annotations=options["annotations"],
+        purges=options["purge"],
+        adopts=options["adopt"],
+        forces=options["force"],
+        next_schema=options["schema"] or None,
+        operator_version=options["operator_version"],
+        allows_disruption=options["allow_disruption"],
+        only_warns=_check_refusal.only_warns(options, check_mode=True),
+        assumes_held=options["assume_held"],
+        tolerated=tolerated,
+        waits=options["wait"],
+        timeout_s=options["wait_timeout"],
+        progress_path=options["progress_path"],
+    )
 
 
 def desired_spec(options: t.Mapping[str, t.Any]) -> Json:
@@ -121,7 +184,7 @@ def _merged(typed: Json, free: Json, path: str = "spec") -> Json:
     return merged
 
 
-# From a spec to the object to apply
+# From a request to the object to apply
 
 REQUIRED_BLOCKS = (
     "daemonsets",
@@ -144,16 +207,16 @@ _DEFAULTS: Json = {
 """A field with its default for some required blocks. For the other required blocks, this is ``enabled: true``."""
 
 
-def manifest(options: t.Mapping[str, t.Any], given: Json, existing: Json | None, manager: str) -> Json:
+def manifest(request: PolicyRequest, existing: Json | None, manager: str) -> Json:
     """Return the object to apply: what is given, what the manager set earlier unless it purges, and required blocks.
 
     Server-side apply resets a field that its owner applied earlier and now leaves out.
     """
-    kept = {} if options["purge"] or existing is None else ownership.applied_by(existing, manager)
-    spec = ownership.merged(kept.get("spec") or {}, given)
-    metadata: Json = {"name": options["name"]}
-    for key in ("labels", "annotations"):
-        values = ownership.merged((kept.get("metadata") or {}).get(key) or {}, options[key])
+    kept = {} if request.purges or existing is None else ownership.applied_by(existing, manager)
+    spec = ownership.merged(kept.get("spec") or {}, request.spec)
+    metadata: Json = {"name": request.name}
+    for key, given in (("labels", request.labels), ("annotations", request.annotations)):
+        values = ownership.merged((kept.get("metadata") or {}).get(key) or {}, given)
         metadata.update({key: values} if values else {})
     return {
         "apiVersion": names.CLUSTERPOLICY_API,
@@ -166,7 +229,7 @@ def manifest(options: t.Mapping[str, t.Any], given: Json, existing: Json | None,
 def _empty_blocks(spec: Json, existing: Json | None, manager: str) -> Json:
     """Return the required blocks without a given field: empty, or with an explicit default.
 
-    If all fields of a block are ours and none is given any longer, server-side apply turns the block into null, and
+    If all fields of a block are ours and all are left out now, server-side apply turns the block into null, and
     then refuses null.
     """
     owners = ownership.owners_of(existing) if existing else {}

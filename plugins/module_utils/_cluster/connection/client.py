@@ -16,10 +16,12 @@ import gc
 import os
 import re
 import ssl
+import time
 import typing as t
 from urllib.parse import quote, unquote, urlsplit
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection import errors
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection import request_errors
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection.tries import Tries
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -30,7 +32,7 @@ try:
     import kubernetes
     import urllib3
     import yaml
-    from kubernetes.config.kube_config import KubeConfigMerger
+    from kubernetes.config.kube_config import ConfigNode, KubeConfigMerger
     from kubernetes.stream.ws_client import websocket_proxycare
 except ImportError:
     HAS_KUBERNETES = False
@@ -40,7 +42,7 @@ else:
     gc.freeze()
 
 _MALFORMED: tuple[type[Exception], ...] = (ValueError, TypeError, AttributeError)
-"""What the client raises for a kubeconfig that is none: wrong YAML, lists in place of mappings, bad base64."""
+"""What the client raises for an invalid kubeconfig: wrong YAML, lists in place of mappings, bad base64."""
 if HAS_KUBERNETES:
     _MALFORMED = (*_MALFORMED, yaml.YAMLError)
 
@@ -48,30 +50,41 @@ if HAS_KUBERNETES:
 def connect(options: Json) -> Client:
     """Return the connection that the options and the environment lead to."""
     if not HAS_KUBERNETES:
-        raise errors.missing()
+        raise request_errors.missing()
     _assert_new_enough(str(kubernetes.__version__))
     _assert_one_cluster(options)
     try:
-        api = get_api_client(**_with_proxy_login(options)).client.client
+        api = _first_answer(_with_proxy_login(options))
     except (CoreException, kubernetes.config.ConfigException, *_MALFORMED) as e:
         raise GpuOpsError(
-            f"The Kubernetes connection settings do not work: {errors.said(e)}. "
+            f"The Kubernetes connection settings do not work: {request_errors.said(e)}. "
             "Check kubeconfig, context and the K8S_AUTH_* variables.",
             reason="BadConnectionSettings",
         ) from e
     except OSError as e:
-        message = f"Cannot read the Kubernetes connection settings: {errors.said(e)}."
+        message = f"Cannot read the Kubernetes connection settings: {request_errors.said(e)}."
         raise GpuOpsError(message, reason="BadConnectionSettings") from e
-    except (kubernetes.client.exceptions.ApiException, kubernetes.dynamic.exceptions.DynamicApiError) as e:
-        raise errors.refused(e.status, e.body, "GET", "/version", "") from e
     except urllib3.exceptions.HTTPError as e:
-        raise errors.unreachable(e, "") from e
+        raise request_errors.unreachable(e, "") from e
     _keep_options(api.configuration, options)
     return Client(api)
 
 
+def _first_answer(options: Json) -> t.Any:
+    """Return the client of the library, which asks the API server for its version and its groups of kinds."""
+    tries = Tries("GET", "/version", None, {})
+    while True:
+        try:
+            return get_api_client(**options).client.client
+        except (kubernetes.client.exceptions.ApiException, kubernetes.dynamic.exceptions.DynamicApiError) as e:
+            pause_s = tries.pause_s(e.status, (e.headers or {}).get("Retry-After"), time.time())
+            if pause_s is None:
+                raise request_errors.refused(e.status, e.body, "GET", "/version", "") from e
+        time.sleep(pause_s)
+
+
 class Client:
-    """A connection of the Kubernetes client. See `api.Connection`."""
+    """A connection of the Kubernetes client. See `connect.Connection`."""
 
     def __init__(self, api: t.Any) -> None:
         self._api, self._configuration = api, api.configuration
@@ -152,10 +165,10 @@ class Client:
 
 def _assert_new_enough(version: str) -> None:
     major = whole_number(version.partition(".")[0])
-    if major is not None and major < int(errors.MINIMUM_KUBERNETES.partition(".")[0]):
+    if major is not None and major < int(request_errors.MINIMUM_KUBERNETES.partition(".")[0]):
         raise GpuOpsError(
-            f"The Python package kubernetes is {version} here, and this collection needs {errors.MINIMUM_KUBERNETES} "
-            "or newer: pip install --upgrade kubernetes.",
+            f"The Python package kubernetes is {version} here, and this collection needs "
+            f"{request_errors.MINIMUM_KUBERNETES} or newer: pip install --upgrade kubernetes.",
             reason="LibraryMissing",
         )
 
@@ -190,7 +203,7 @@ def _setting(auth: t.Mapping[str, t.Any], option: str, alias: str = "") -> t.Any
 
 
 def _assert_one_cluster(auth: t.Mapping[str, t.Any]) -> None:
-    """Refuse a pod whose service account and kubeconfig name different clusters: nothing says which one is meant."""
+    """Refuse a pod whose service account and kubeconfig name different clusters: it is unclear which one is meant."""
     if any(_setting(auth, name) for name in ("kubeconfig", "context", "host")):
         return
     inside, outside = _server_of_this_pod(), _server_of_the_kubeconfig()
@@ -241,18 +254,38 @@ def _server_of_this_pod() -> str | None:
 
 def _server_of_the_kubeconfig() -> str | None:
     """Return the server of the current context in KUBECONFIG or ~/.kube/config, or None."""
+    server = _of_the_kubeconfig({}, "server")
+    return server.rstrip("/") if server else None
+
+
+def _of_the_kubeconfig(auth: t.Mapping[str, t.Any], name: str) -> str | None:
+    """Return a setting of the cluster that the kubeconfig leads to, or None."""
+    given = _setting(auth, "kubeconfig") or os.environ.get("KUBECONFIG") or "~/.kube/config"
     try:
-        merged = KubeConfigMerger(os.environ.get("KUBECONFIG") or "~/.kube/config").config
-        context = merged["contexts"].get_with_name(merged["current-context"])
-        server = merged["clusters"].get_with_name(context["context"]["cluster"])["cluster"]["server"]
+        config = ConfigNode("kubeconfig", given) if isinstance(given, dict) else KubeConfigMerger(given).config
+        context = config["contexts"].get_with_name(_setting(auth, "context") or config["current-context"])
+        cluster = config["clusters"].get_with_name(context["context"]["cluster"])["cluster"]
+        return str(cluster[name]) if name in cluster else None
     except (kubernetes.config.ConfigException, OSError, *_MALFORMED):
         return None
-    return str(server).rstrip("/")
+
+
+def _proxy_of(auth: t.Mapping[str, t.Any]) -> str:
+    """Return the URL of the proxy that the client will use: the option's, the kubeconfig's, or the environment's.
+
+    A proxy gets no login that belongs to another one: the kubeconfig counts only where the client reads it.
+    """
+    given = _setting(auth, "proxy")
+    reads_kubeconfig = _setting(auth, "kubeconfig") or _setting(auth, "context") or not _setting(auth, "host")
+    if not given and reads_kubeconfig:
+        given = _of_the_kubeconfig(auth, "proxy-url")
+    variables = (os.environ.get(name) for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"))
+    return str(given or next(filter(None, variables), ""))
 
 
 def _with_proxy_login(auth: dict[str, t.Any]) -> dict[str, t.Any]:
     """Return the options with the login of the proxy's URL as a header: the client ignores it in the URL."""
-    url = urlsplit(_setting(auth, "proxy") or "")
+    url = urlsplit(_proxy_of(auth))
     if not url.username or auth.get("proxy_headers"):
         return auth
     login = f"{unquote(url.username)}:{unquote(url.password or '')}"

@@ -7,7 +7,7 @@
 """A connection that a kubeconfig describes plainly, without the Kubernetes client.
 
 Importing the client takes a third of a second, in each task, since every task is a process of its own. Most kubeconfigs
-hold a certificate or a token, and need nothing that the client can do beyond reading them. Whatever is less plain (an
+hold a certificate or a token, and only have to be read. Whatever is less plain (an
 exec plugin, a proxy, impersonation, another connection option, a service account) is left to the client, and so is
 whatever looks wrong, for its message.
 """
@@ -53,7 +53,7 @@ _USER_KEYS = {
 _OPTIONS = {"kubeconfig", "context"}
 
 _NO_KUBECONFIG = (OSError, ValueError, TypeError, KeyError, AttributeError, StopIteration)
-"""What reading a kubeconfig raises that is none, or one whose certificates are none."""
+"""What reading a kubeconfig raises if it or its certificates are invalid."""
 
 
 def connect(options: t.Mapping[str, t.Any]) -> Plain | None:
@@ -106,7 +106,7 @@ def _is_plain(cluster: Json, user: Json) -> bool:
 
 
 class Plain:
-    """A connection with the TLS settings and the credentials of a kubeconfig. See `api.Connection`."""
+    """A connection with the TLS settings and the credentials of a kubeconfig. See `connect.Connection`."""
 
     def __init__(self, cluster: Json, user: Json, folder: str) -> None:
         self.host = str(cluster["server"]).rstrip("/")
@@ -172,7 +172,7 @@ def _encoded(content: bytes | None) -> str | None:
 
 
 def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Load a client certificate. OpenSSL reads it from a file only, which nobody else can read and which goes again."""
+    """Load a client certificate. OpenSSL reads it only from a file, which is temporary and private to this user."""
     with tempfile.NamedTemporaryFile(prefix="gpuops-") as file:
         file.write(certificate + b"\n" + key)
         file.flush()

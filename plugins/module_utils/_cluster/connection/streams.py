@@ -12,7 +12,7 @@ import contextlib
 import time
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection import errors
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection import request_errors
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 try:
@@ -23,8 +23,8 @@ else:
     HAS_WEBSOCKET = True
 
 
-class Connection(t.Protocol):
-    """What a websocket needs of an `api.Connection`."""
+class StreamTarget(t.Protocol):
+    """What a websocket needs of an `connect.Connection`."""
 
     @property
     def host(self) -> str:
@@ -60,24 +60,24 @@ class Stream:
 
 
 @contextlib.contextmanager
-def opened(connection: Connection, path: str, protocol: str, timeout_s: float) -> t.Iterator[Stream]:
+def opened(connection: StreamTarget, path: str, protocol: str, timeout_s: float) -> t.Iterator[Stream]:
     """Open a websocket at ``path`` for the duration of a ``with`` block.
 
     A refusal by the API server raises a `GpuOpsError`, as in `Cluster.request`. A connection that breaks or times out
     raises an `OSError`.
     """
     if not HAS_WEBSOCKET:
-        raise errors.missing()
+        raise request_errors.missing()
     try:
         with contextlib.closing(_connect(connection, path, protocol, timeout_s)) as made:
             yield Stream(made)
     except websocket.WebSocketBadStatusException as e:
-        raise errors.refused(e.status_code, e.resp_body, "GET", path, connection.host) from e
+        raise request_errors.refused(e.status_code, e.resp_body, "GET", path, connection.host) from e
     except websocket.WebSocketException as e:
         raise ConnectionError(str(e)) from e
 
 
-def _connect(connection: Connection, path: str, protocol: str, timeout_s: float) -> t.Any:
+def _connect(connection: StreamTarget, path: str, protocol: str, timeout_s: float) -> t.Any:
     """Connect with the connection's credentials. The client library's own function has no time-out."""
     url = f"{connection.host.replace('http', 'ws', 1)}{path}"
     return websocket.create_connection(

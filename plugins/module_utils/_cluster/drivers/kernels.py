@@ -11,11 +11,12 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import impact, sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks import published
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.registry import ask
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.pools import Pool
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared import drivers_view, impact
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.pools import Pool
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _PASSES = {"strict": ("exists",), "lenient": ("exists", "refused", "unreachable"), "offline": ("unasked",)}
@@ -25,7 +26,8 @@ _PASSES = {"strict": ("exists",), "lenient": ("exists", "refused", "unreachable"
 def look(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     """Return for each node what its driver's image would be, and whether it exists; the result of the module."""
     kernels, registry = options["kernels"], options["registry"]
-    seen = sight.look(cluster, options)
+    refuse_below(registry, timeout=1)
+    seen = drivers_view.look(cluster, options["policy_name"], options["namespace"])
     nodes = [_with_kernel(node, kernels[objects.name_of(node)]) for node in seen.gpu_nodes if _is_asked(node, kernels)]
     pools = impact.State.before(seen).grouped(nodes, seen.line)
     answers = published.answers(cluster, seen.namespace, pools, registry)

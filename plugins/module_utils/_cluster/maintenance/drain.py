@@ -15,8 +15,8 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, hold
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import NodeChange
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.result import NodeResult
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_plan import NodeChange
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_result import NodeResult
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
@@ -131,7 +131,7 @@ class Drains:
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = self._fleet = fleet
-        self._options = fleet.options
+        self._request = fleet.request
         self.active: dict[str, Drain] = {}
         self._ended: list[Drain] = []
         """Those that have ended since the last look that nothing interrupted."""
@@ -167,7 +167,7 @@ class Drains:
         return min(map(self._deadline, self.active.values()), default=math.inf)
 
     def _deadline(self, drain: Drain) -> float:
-        return drain.since + float(self._options["timeout"])
+        return drain.since + float(self._request.timeout_s)
 
     def _look(self, drain: Drain) -> None:
         """Look at the pods on a node, and at the node itself now and then, and before its drain ends."""
@@ -212,13 +212,13 @@ class Drains:
         describe(self._fleet, drain.result, drain.node)
 
     def _why_given_up(self, drain: Drain, pod: Json) -> str:
-        skip_s = self._options["skip_wait_for_delete_timeout"]
+        skip_s = self._request.skips_after_s
         return eviction.given_up(pod, drain.node, self._fleet.now, skip_s) if drain.node else ""
 
     def _evict(self, drains: list[Drain]) -> None:
         due = [(drain, pod) for drain in drains for pod in drain.pods if drain.is_due(pod)]
         for drain, pod in due:
-            found = eviction.obstacles([pod], self._options)
+            found = eviction.obstacles([pod], self._request.permits)
             if found:  # the pod has appeared since the plan was made
                 self._fail(drain, eviction.pods_in_the_way(found).msg)
         self._fleet.each(self._request_eviction, [(drain, pod) for drain, pod in due if not drain.result.failed])
@@ -243,7 +243,7 @@ class Drains:
             self._end(drain)
         elif drain.pods and now >= self._deadline(drain):
             drain.result.left |= self._why_left(drain)
-            self._fail(drain, eviction.explain_left(drain.result.left, self._options["timeout"]))
+            self._fail(drain, eviction.explain_left(drain.result.left, self._request.timeout_s))
 
     def _why_left(self, drain: Drain) -> dict[str, str]:
         node, now = self._fleet.node(drain.name), self._fleet.now

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import typing as t
 from datetime import datetime
@@ -21,6 +22,17 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 DEFAULT_GRACE_S = 30
 CORDON_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 MIRROR_POD = "kubernetes.io/config.mirror"
+
+
+@dataclasses.dataclass(frozen=True)
+class EvictionPermits:
+    """What the user permits to happen to pods."""
+
+    force: bool = False
+    """Whether pods may go that nobody starts again."""
+    delete_emptydir_data: bool = False
+    disruption: bool = True
+    """Whether any pod may be evicted at all."""
 
 
 # ---- which pods ---------------------------------------------------------------------------------------------------
@@ -46,19 +58,19 @@ def _controller(pod: Json) -> Json:
     return next((owner for owner in pod["metadata"].get("ownerReferences") or [] if owner.get("controller")), {})
 
 
-def obstacles(pods: t.Iterable[Json], options: t.Mapping[str, t.Any]) -> list[str]:
+def obstacles(pods: t.Iterable[Json], permits: EvictionPermits) -> list[str]:
     """Return why pods must not be evicted unless the user permits it."""
     found = []
     for pod in pods:
         if is_ending(pod):
             continue
         where = f"{full_name(pod)} on {pod['spec']['nodeName']}"
-        if not options.get("allow_disruption", True):
+        if not permits.disruption:
             found.append(f"{where} would be evicted (allow_disruption permits it)")
-        if not options["force"] and not _controller(pod):
+        if not permits.force and not _controller(pod):
             found.append(f"{where} has no controller that would start it again elsewhere (force permits it)")
         volumes = [volume["name"] for volume in pod["spec"].get("volumes") or [] if "emptyDir" in volume]
-        if not options["delete_emptydir_data"] and volumes:
+        if not permits.delete_emptydir_data and volumes:
             found.append(
                 f"{where} would lose its emptyDir data in {first_few(volumes)} (delete_emptydir_data permits it)"
             )

@@ -13,13 +13,16 @@ import math
 import time
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import conflicts, waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction, hold, marks
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import MakePatch
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import Slimmer
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_plan import MakePatch
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_request import (
+    MaintenanceRequest,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of, version_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import GpuClaims, requested_gpus
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.slimmer import Slimmer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -33,7 +36,6 @@ PODS = namespaced("v1", None, "pods")
 DAEMONSETS = namespaced("apps/v1", None, "daemonsets")
 MAINTENANCES = namespaced("maintenance.nvidia.com/v1alpha1", None, "nodemaintenances")
 PARALLEL_REQUESTS = 16
-MAX_CONFLICTS = 10
 LOOK_ELSEWHERE_S = 10.0
 """How often a rollout reads the objects in which other maintainers record their work."""
 
@@ -45,10 +47,13 @@ class Fleet:
     """The nodes of a cluster and their pods."""
 
     def __init__(
-        self, cluster: Cluster, options: t.Mapping[str, t.Any], interruption: waiting.Noted | None = None
+        self,
+        cluster: Cluster,
+        request: MaintenanceRequest | None = None,
+        interruption: waiting.Noted | None = None,
     ) -> None:
         self._cluster = cluster
-        self.options = options
+        self.request = request or MaintenanceRequest()
         self.interruption = interruption or waiting.Noted()
         self.unread: list[str] = []
         """What this user may not read, and so must be told that it was not considered."""
@@ -130,13 +135,13 @@ class Fleet:
 
     def others_at_work(self, node: Json) -> list[str]:
         """Return the maintainers whose work on a node must end first: none with the permission, or once we hold it."""
-        if self.options["allow_shared"] or self.options["purpose"] in hold.hold_of(node).purposes:
+        if self.request.allows_shared or self.request.purpose in hold.hold_of(node).purposes:
             return []
         return [str(holder) for holder in self.holders_of(node) if holder.at_work]
 
     def pods(self, nodes: list[Json]) -> dict[str, list[Json]]:
         """Return the pods that must leave each of these nodes."""
-        names = [name_of(node) for node in nodes] if self.options["state"] == "drained" else []
+        names = [name_of(node) for node in nodes] if self.request.state == "drained" else []
         if len(names) <= FEW_NODES:
             return dict(zip(names, self.each(self.pods_on, names)))
         found: dict[str, list[Json]] = {name: [] for name in names}
@@ -164,7 +169,7 @@ class Fleet:
         """Return whether a drain evicts this pod."""
         if not eviction.is_movable(pod):
             return False
-        return self.options["evict"] == "all" or bool(requested_gpus(pod["spec"])) or self._claims.held_by(pod)
+        return self.request.evicts_all or bool(requested_gpus(pod["spec"])) or self._claims.held_by(pod)
 
     def patch(self, name: str, make_patch: MakePatch) -> Patched:
         """Patch the newest version of a node; return it, and whether there was anything to change.
@@ -174,19 +179,15 @@ class Fleet:
         known = self._patch_seen(name, make_patch)
         if known is not None:
             return known, True
-        for dummy in range(MAX_CONFLICTS):
+
+        def patch_newest() -> Patched:
             node = self.node(name)
             if node is None:
                 raise GpuOpsError(f"Node {name} was deleted in the meantime.", reason="NodeDeleted")
             body = make_patch(node)
-            if body is None:
-                return node, False
-            try:
-                return self._cluster.merge(f"{NODES}/{name}", body), True
-            except GpuOpsError as e:
-                if e.reason != "Conflict":
-                    raise
-        raise GpuOpsError(f"Node {name} changes faster than it can be patched. Run it again.", reason="Conflict")
+            return (node, False) if body is None else (self._cluster.merge(f"{NODES}/{name}", body), True)
+
+        return conflicts.settled(patch_newest, f"Node {name}")
 
     def _patch_seen(self, name: str, make_patch: MakePatch) -> Json | None:
         """Patch a node as the last look saw it. Return it, or None if it must be read anew.
@@ -245,7 +246,7 @@ class Fleet:
         """
         meta = pod["metadata"]
         try:
-            self._cluster.evict(meta["namespace"], meta["name"], eviction.uid_of(pod), self.options["grace_period"])
+            self._cluster.evict(meta["namespace"], meta["name"], eviction.uid_of(pod), self.request.grace_period_s)
         except GpuOpsError as e:
             return eviction.explain_refusal(e, meta["namespace"])
         return ""

@@ -4,22 +4,24 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""How a node is held for maintenance: for which purposes, by which run, and what it was like before.
+"""How a node is held for maintenance: for which purposes, and what it was like before.
 
-All state is stored on the node, so that anyone can resume or undo an interrupted run. A node can be held for several
-purposes at once, and returns to service when the last of them ends: a reboot must not uncordon a node that somebody
-else is repairing. The same holds for other maintainers, which `marks` knows.
+All state is stored on the node, so that anyone can resume or undo an interrupted run; `hold_stamp` says which run that
+is. A node can be held for several purposes at once, and returns to service when the last of them ends: a reboot must
+not uncordon a node that somebody else is repairing. The same holds for other maintainers, which `marks` knows.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-import socket
 import typing as t
-import uuid
-from datetime import UTC, datetime
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold_stamp import (
+    PURPOSE_PREFIX,
+    Stamp,
+    stamp_of,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import (
     FOUND_CORDONED,
     NVSENTINEL_SWITCH,
@@ -40,9 +42,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
-
-PURPOSE_PREFIX = "gpuops.nvidia/maintenance."
-"""Prefix of an annotation; a purpose follows. Its value says since when, from which machine and by which run."""
 
 _INITIAL = "gpuops.nvidia/initial-state."
 """Prefix of annotations that say what the node was like before it was held for the first purpose."""
@@ -91,48 +90,6 @@ def hold_of(node: Json) -> Hold:
     return Hold(is_cordoned(node), tuple(purposes), notes.get(INITIALLY_CORDONED) == "true", left)
 
 
-@dataclasses.dataclass(frozen=True)
-class Stamp:
-    """The value of a purpose's annotation: since when the node is held, from which machine, and by which run."""
-
-    since: str
-    machine: str
-    run: str
-
-    def __str__(self) -> str:
-        return f"{self.since} {self.machine} {self.run}"
-
-    def age_s(self, now: float) -> float:
-        """Return for how many seconds the node has been held."""
-        return now - datetime.fromisoformat(self.since).timestamp()
-
-
-def new_stamp(now: float) -> Stamp:
-    """Return the stamp of one run. ``now`` is the API server's clock, which all machines share."""
-    return Stamp(_moment(now), socket.gethostname(), uuid.uuid4().hex[:8])
-
-
-def _moment(now: float) -> str:
-    return datetime.fromtimestamp(now, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def stamp_of(node: Json, purpose: str) -> Stamp | None:
-    """Return the stamp of the run that holds a node for a purpose, or None. A stamp written by hand may be anything."""
-    parts = annotations_of(node).get(PURPOSE_PREFIX + purpose, "").split(" ")
-    try:
-        stamp = Stamp(*parts)
-        stamp.age_s(0)
-    except (TypeError, ValueError):
-        return None
-    return stamp
-
-
-def has_stamp(node: Json, purpose: str, stamp: Stamp) -> bool:
-    """Return whether the run with this stamp holds the node for the purpose."""
-    found = stamp_of(node, purpose)
-    return found is not None and (found.machine, found.run) == (stamp.machine, stamp.run)
-
-
 # ---- taking a node ------------------------------------------------------------------------------------------------
 
 
@@ -155,7 +112,7 @@ class Claim:
 def hold_patch(node: Json, claim: Claim, holders: t.Iterable[Holder]) -> Json | None:
     """Return the patch that cordons a node for a purpose, or None if nothing is left to do.
 
-    Raises an error if a run on another machine holds the node for the same purpose and may still be at work.
+    Raises an error if another run holds the node for the same purpose and may still be at work.
     """
     taken = _taking_patch(node, claim, holders)
     is_told = not claim.failure or failures_of(node).get(claim.purpose) == claim.failure
@@ -180,23 +137,25 @@ def _taking_patch(node: Json, claim: Claim, holders: t.Iterable[Holder]) -> Json
 def _stamp_to_write(node: Json, claim: Claim) -> Stamp | None:
     """Return the stamp to write, or None if the stamp on the node stays.
 
-    A run on the same machine resumes an earlier one, whose stamp stays. A run on another machine takes over from a run
-    whose lease is over: the stamp then names the new machine, and still the old run, because a node that an earlier run
-    has taken stays held if a later run fails.
+    A run on the same machine resumes an earlier one whose process has ended, and whose stamp stays. A run on another
+    machine takes over from a run whose lease is over: the stamp then names the new machine, and still the old run,
+    because a node that an earlier run has taken stays held if a later run fails.
     """
     if claim.purpose not in hold_of(node).purposes:
         return claim.stamp
     other = stamp_of(node, claim.purpose)
     if other is None or other.machine == claim.stamp.machine:
+        if other is not None and other.is_at_work and not claim.take_over:
+            raise held_elsewhere([node], claim.purpose)
         is_due = other is not None and claim.renews and other.age_s(claim.now) >= claim.lease_s / 2
-        return dataclasses.replace(other, since=_moment(claim.now)) if other and is_due else None
+        return other.renewed(claim.now) if other and is_due else None
     if not claim.take_over and other.age_s(claim.now) < claim.lease_s:
         raise held_elsewhere([node], claim.purpose)
     return dataclasses.replace(claim.stamp, run=other.run)
 
 
 def is_held_elsewhere(node: Json, claim: Claim) -> bool:
-    """Return whether a run on another machine holds the node for the same purpose and may still be at work."""
+    """Return whether another run holds the node for the same purpose and may still be at work."""
     try:
         _stamp_to_write(node, claim)
     except GpuOpsError:
@@ -205,14 +164,18 @@ def is_held_elsewhere(node: Json, claim: Claim) -> bool:
 
 
 def held_elsewhere(nodes: list[Json], purpose: str) -> GpuOpsError:
-    """Return the error about nodes that another machine holds for the same purpose."""
+    """Return the error about nodes that another run holds for the same purpose."""
     stamps = [(name_of(node), stamp_of(node, purpose)) for node in nodes]
-    held = [f"{name} (by {stamp.machine} since {stamp.since})" for name, stamp in stamps if stamp]
+    held = [f"{name} ({_who(stamp)} since {stamp.since})" for name, stamp in stamps if stamp]
     return GpuOpsError(
-        f"Another machine holds {first_few(held)} for the purpose {purpose}, and may still be at work. Wait for it, or "
+        f"Another run holds {first_few(held)} for the purpose {purpose}, and may still be active. Wait for it, or "
         "set take_over: true if it has ended.",
         reason="HeldElsewhere",
     )
+
+
+def _who(stamp: Stamp) -> str:
+    return f"process {stamp.process} on {stamp.machine}" if stamp.is_at_work else f"by {stamp.machine}"
 
 
 def _switches(node: Json, claim: Claim, hold: Hold) -> tuple[dict[str, str | None], dict[str, str]]:

@@ -82,7 +82,7 @@ def _same_name(one: t.Iterable[str], other: t.Iterable[str]) -> bool:
     return bool(shared) and (not all(full) or bool(shared & full[0]))
 
 
-class Fleet:
+class KnownNodes:
     """The nodes of a cluster by everything that identifies them."""
 
     def __init__(self, nodes: t.Iterable[Json]) -> None:
@@ -173,7 +173,7 @@ def _ambiguous(host: t.Mapping[str, t.Any], names: list[str]) -> str:
 
 def find_all(nodes: t.Iterable[Json], hosts: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, Match]:
     """Return the match of every host, by the host's name. Two hosts that claim one node are both refused."""
-    fleet = Fleet(nodes)
+    fleet = KnownNodes(nodes)
     found = {host["name"]: fleet.find(host) for host in hosts}
     claims: dict[str, list[str]] = collections.defaultdict(list)
     for host, match in found.items():

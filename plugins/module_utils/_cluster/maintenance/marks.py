@@ -70,6 +70,9 @@ class Holder:
         return f"{self.owner} ({self.mark})"
 
 
+OF_DRIVERS = ("gpu-operator", "k8s-driver-manager")
+"""Who works on a node for its driver: the operator's upgrade, and the init container of a driver's pod."""
+
 UNKNOWN = Holder("unknown", "cordon", at_work=False, lifts=False)
 """Whoever has cordoned a node without any mark."""
 

@@ -12,10 +12,16 @@ import dataclasses
 import math
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan import NodePlan
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import GPUS_NOTE, Sight, resumed
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_CONFIG, MIG_STATE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.mig_plan import NodePlan
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import (
+    GPUS_NOTE,
+    PRODUCT_NOTE,
+    Sight,
+    resumed,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import MIG_STATE
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import annotations_of, labels_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.own_label import LAYOUT_LABEL
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Step = t.Literal["drain", "set", "reset", "watch", "prove", "restore", "done", "failed"]
@@ -35,6 +41,8 @@ class Settings:
     """Whether the operator sets a layout on a node whose label was removed."""
     fresh_until: float = -math.inf
     """Until when a MIG manager may not see the last edit of the layouts (monotonic seconds)."""
+    workload: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+    """The workload of the test."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,17 +99,20 @@ class Action:
     patch: Json | None = None
     repair: str = ""
     """The word of a repair, and in ``reason`` what was repaired."""
-    is_clean: bool = False
-    """After a failure: whether the node can serve as before, so that it is put back."""
+    may_be_unchanged: bool = False
+    """After a failure: whether the GPUs may be as they were before, which must be proved."""
 
 
 # ---- patches ------------------------------------------------------------------------------------------------------
 
 
 def set_patch(seen: Seen) -> Json:
-    """Return the patch that asks for the layout, clears the old state, and ends pauses that nobody else will end."""
-    labels = {MIG_CONFIG: seen.plan.layout, MIG_STATE: None, **unpaused(seen.sight)}
-    return {"metadata": {"labels": labels, "annotations": {GPUS_NOTE: str(seen.plan.count)}}}
+    """Return the patch that asks for the layout, marks it, clears the old state, and ends pauses that would stay."""
+    own = LAYOUT_LABEL.metadata(seen.plan.layout)
+    labels = {**own["labels"], MIG_STATE: None, **unpaused(seen.sight)}
+    product = {PRODUCT_NOTE: seen.sight.whole_product} if seen.sight.whole_product else {}
+    notes = {**own["annotations"], GPUS_NOTE: str(seen.plan.count), **product}
+    return {"metadata": {"labels": labels, "annotations": notes}}
 
 
 def unpaused(sight: Sight) -> dict[str, str | None]:
@@ -110,17 +121,18 @@ def unpaused(sight: Sight) -> dict[str, str | None]:
 
 
 def remove_patch() -> Json:
-    """Return the patch that takes the label away, so that setting it again is a change."""
-    return {"metadata": {"labels": {MIG_CONFIG: None, MIG_STATE: None}}}
+    """Return the patch that takes the label and its mark away, so that setting it again is a change."""
+    own = LAYOUT_LABEL.metadata(None)
+    return {"metadata": {**own, "labels": {**own["labels"], MIG_STATE: None}}}
 
 
 def tidied(node: Json, released: Json | None, removes: bool) -> Json | None:
     """Return the patch that releases a node with whole GPUs, and also removes what it no longer needs.
 
-    This is the number of its GPUs, and with ``removes`` the labels of its layout.
+    This is the number of its GPUs, their product and the mark of its layout, and with ``removes`` the layout's labels.
     """
-    labels = {key: None for key in (MIG_CONFIG, MIG_STATE) if removes and key in labels_of(node)}
-    notes = {GPUS_NOTE: None} if GPUS_NOTE in annotations_of(node) else {}
+    labels = {key: None for key in (LAYOUT_LABEL.label, MIG_STATE) if removes and key in labels_of(node)}
+    notes = {key: None for key in (GPUS_NOTE, PRODUCT_NOTE, LAYOUT_LABEL.mark) if key in annotations_of(node)}
     if not labels and not notes:
         return released
     metadata = (released or {}).get("metadata") or {}

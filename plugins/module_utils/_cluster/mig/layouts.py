@@ -19,7 +19,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names
     MIG_NODE_LAYOUTS,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import names, parted
+from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import parted, profile_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 
 LAYOUTS_KEY = "config.yaml"
@@ -42,7 +42,7 @@ class Source:
             return f"the ConfigMap {self.name} {self.problem}"
         if layout in self.layouts:
             return ""
-        right = None if _is_formed(layout) else names.corrected(layout)
+        right = None if _is_formed(layout) else profile_names.corrected(layout)
         if right:
             return f"{layout} is no name of a layout. {one_line(right)}"
         near = difflib.get_close_matches(layout, self.layouts, 3)
@@ -52,8 +52,8 @@ class Source:
 
 def _is_formed(layout: str) -> bool:
     """Return whether this could be the name of a layout of NVIDIA's."""
-    profile = layout.removeprefix(names.LAYOUT_PREFIX)
-    return profile != layout and names.parsed(names.undotted(profile)) is not None
+    profile = layout.removeprefix(profile_names.LAYOUT_PREFIX)
+    return profile != layout and profile_names.parsed(profile_names.undotted(profile)) is not None
 
 
 class Catalog:

@@ -13,22 +13,24 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import INVALID, Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import (
     GPU_COUNT,
+    GPU_PRODUCT,
     GPU_RESOURCE,
+    GPU_SLICES,
     MIG_RESOURCE_PREFIX,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import names, parted
+from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import parted, profile_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 
-Wanted = t.Mapping[int, parted.Wanted]
+Wanted = t.Mapping[int, parted.WantedLayout]
 """The mode and the profiles of each GPU that the layout is about."""
 
 SINGLE, MIXED = "single", "mixed"
 MOST_GPUS = 16
 
 
-def gpus_of(sight: Sight, count: int) -> list[parted.Gpu]:
+def gpus_of(sight: Sight, count: int) -> list[parted.NodeGpu]:
     """Return a node's GPUs, which are all of the same model."""
-    return [parted.Gpu(index, sight.model) for index in range(count)]
+    return [parted.NodeGpu(index, sight.model) for index in range(count)]
 
 
 def count_gpus(sight: Sight, layouts: parted.Layouts) -> int | None:
@@ -64,7 +66,7 @@ def offer(wanted: Wanted, strategy: str, count: int) -> dict[str, int]:
     """Return the resources of a node with this many GPUs under this layout, before any sharing."""
     divided, whole = profiles(wanted), count - sum(each.enabled for each in wanted.values())
     if strategy == MIXED:
-        found = {MIG_RESOURCE_PREFIX + names.dotted(profile): number for profile, number in divided.items()}
+        found = {MIG_RESOURCE_PREFIX + profile_names.dotted(profile): number for profile, number in divided.items()}
         return {**({GPU_RESOURCE: whole} if whole else {}), **found}
     total = sum(divided.values()) + whole
     return {GPU_RESOURCE: total} if total else {}
@@ -99,16 +101,50 @@ def unlike(sight: Sight, wanted: Wanted, strategy: str, count: int) -> str:
         return f"its product is {sight.product}, so its GPUs are not divided alike"
     if strategy == MIXED:
         return _unlike_mixed(sight, divided)
-    suffix = f"-MIG-{names.dotted(next(iter(divided)))}" if divided else ""
+    return _unlike_single(sight, divided) or _unlike_count(sight, sum(divided.values()) or count)
+
+
+def _unlike_single(sight: Sight, divided: t.Mapping[str, int]) -> str:
+    """Return how the product, or without it the slices and the memory, contradict a layout of one profile."""
+    if not sight.product:
+        return _unlike_slices(sight, divided)
+    suffix = f"-MIG-{profile_names.dotted(next(iter(divided)))}" if divided else ""
     has_suffix = f"{suffix}-" in f"{sight.product}-" if suffix else not sight.is_divided
     if not has_suffix:
         return f"its product is {sight.product}, which should {'end with ' + suffix if suffix else 'not be divided'}"
-    number, counted = sum(divided.values()) or count, whole_number(sight.labels.get(GPU_COUNT))
-    return "" if counted == number else f"it counts {counted} devices, which should be {number}"
+    return ""
+
+
+def _unlike_slices(sight: Sight, divided: t.Mapping[str, int]) -> str:
+    if sight.divisions is None or not divided:
+        return f"its GPUs are divided into {sight.divisions[0]} slices each" if sight.divisions else ""
+    profile = profile_names.parse(next(iter(divided)))
+    slices, memory = sight.divisions
+    is_near = _NEAR[0] <= memory / (profile.memory * 1024) <= _NEAR[1]
+    if slices == profile.slices and is_near:
+        return ""
+    return f"its devices have {slices} slices and {memory} MiB, which should be those of {profile.text}"
+
+
+_NEAR = (0.75, 1.25)
+"""How much of the memory in a profile's name, which is rounded up, a device has. Profiles differ by twice as much."""
+
+
+def _unlike_count(sight: Sight, number: int) -> str:
+    counted = whole_number(sight.labels.get(GPU_COUNT))
+    return "" if counted in (None, number) else f"it counts {counted} devices, which should be {number}"
+
+
+def unknown(sight: Sight, strategy: str) -> str:
+    """Return what no label tells about a node's devices, so that nothing contradicts a layout, or an empty string."""
+    if GPU_COUNT not in sight.labels:
+        return f"it has no label {GPU_COUNT}"
+    is_told = bool(sight.product) or strategy == MIXED or sight.divisions is not None
+    return "" if is_told else f"it has neither a label {GPU_PRODUCT} nor {GPU_SLICES}"
 
 
 def _unlike_mixed(sight: Sight, divided: t.Mapping[str, int]) -> str:
-    should = {f"{MIG_RESOURCE_PREFIX}{names.dotted(profile)}": number for profile, number in divided.items()}
+    should = {f"{MIG_RESOURCE_PREFIX}{profile_names.dotted(profile)}": number for profile, number in divided.items()}
     listed = {
         key.removesuffix(".count"): whole_number(value) or 0
         for key, value in sight.labels.items()

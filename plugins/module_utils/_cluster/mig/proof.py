@@ -39,7 +39,7 @@ def prove(cluster: Cluster, workload: t.Mapping[str, t.Any], resources: t.Mappin
     ``resources`` has the resource to request on each node.
     """
     options = {**FIXED, **workload, "tolerations": [*workload["tolerations"], ON_CORDONED]}
-    verdicts = smoke_test.Run(cluster, options).test(resources)
+    verdicts = smoke_test.SmokeTestRun(cluster, options).test(resources)
     return {verdict.node: one_line(verdict.reason) for verdict in verdicts if not verdict.passed}
 
 

@@ -12,8 +12,9 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layout_request import LayoutRequest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import LAYOUTS_KEY, Catalog
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan import Stack
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.mig_plan import Stack
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import last_write, name_of
@@ -22,22 +23,20 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-Options = t.Mapping[str, t.Any]
-
 LOG_LINES = 40
 
 
 class Reader:
     """Reads the cluster for a change of MIG."""
 
-    def __init__(self, cluster: Cluster, options: Options) -> None:
-        self._cluster, self._options = cluster, options
+    def __init__(self, cluster: Cluster, request: LayoutRequest) -> None:
+        self._cluster, self._request = cluster, request
         self._nodes = observe.NodeReader(cluster)
         policies = observe.read_policies(cluster)
         if policies is None:
             message = "The cluster has no ClusterPolicy: install the GPU Operator first (role operator)."
             raise GpuOpsError(message, reason="CRDMissing")
-        name, self.namespace = observe.found(policies, [], options["policy_name"], options["namespace"])
+        name, self.namespace = observe.found(policies, [], request.policy_name, request.namespace)
         self._policy: Json = next((item for item in policies if name_of(item) == name), {})
         if not self._policy:
             raise GpuOpsError(f"The cluster has no ClusterPolicy {name}. Correct policy_name.", reason="NotFound")
@@ -64,9 +63,9 @@ class Reader:
             default=default,
             managed=None if daemonset is None else frozenset(self.managers()),
             may_reboot=daemonset is not None and _may_reboot(daemonset),
-            allows_reboot=self._options["allow_reboot"],
-            allows_shared=self._options["allow_shared"],
-            removes=self._options["state"] == "absent" and default != names.MIG_DISABLED,
+            allows_reboot=self._request.allows_reboot,
+            allows_shared=self._request.rollout.maintenance.allows_shared,
+            removes=self._request.removes and default != names.MIG_DISABLED,
         )
 
     def managers(self) -> dict[str, str]:
@@ -80,6 +79,9 @@ class Reader:
 
     def catalog(self) -> Catalog:
         """Return the layouts of all nodes: the ConfigMap that the ClusterPolicy names, or those of the nodes."""
+        if self._request.content:
+            planned = "to be published"
+            return Catalog({planned: self._request.content}, planned)
         path = namespaced("v1", self.namespace, "configmaps")
         custom = self._layouts.get("name") or ""
         found: dict[str, str | None] = {}
@@ -103,7 +105,7 @@ class Reader:
     def pods(self, fleet: Fleet, chosen: t.Collection[str]) -> dict[str, list[Json]]:
         """Return the pods that must leave these nodes. Operands are left out by the API server."""
         found: dict[str, list[Json]] = {name: [] for name in chosen}
-        if found and self._options["evict"] == "all":
+        if found and self._request.rollout.maintenance.evicts_all:
             return fleet.pods([{"metadata": {"name": name}} for name in found])
         for pod in candidates(self._cluster, self.namespace) if found else ():
             node = pod["spec"].get("nodeName")

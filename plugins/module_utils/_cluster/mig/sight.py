@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold
@@ -33,8 +34,13 @@ MIG_PURPOSE = "mig"
 GPUS_NOTE = "gpuops.nvidia/gpus"
 """Annotation with the number of GPUs: with the strategy single, a divided node counts only its MIG devices."""
 
+PRODUCT_NOTE = "gpuops.nvidia/gpu-product"
+"""Annotation with the product label of the whole GPUs: with the profile behind it, it can be too long for a label."""
+
 INVALID = "-MIG-INVALID"
 _DIVIDED = "-MIG-"
+_SHOWN = (names.GPU_PRODUCT, names.GPU_COUNT, names.MIG_RESOURCE_PREFIX)
+"""How the labels begin with which GPU Feature Discovery says how the GPUs are divided."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,9 +90,21 @@ class Sight:
         return self.labels.get(names.GPU_PRODUCT, "")
 
     @property
+    def whole_product(self) -> str:
+        """The product label as it is with whole GPUs, or as it was when an earlier run has divided them."""
+        noted, shown = annotations_of(self.node).get(PRODUCT_NOTE, ""), whole_product(self.product)
+        return noted if noted.startswith(shown) else shown
+
+    @property
     def model(self) -> table.Model | None:
         """The model of the GPUs, if its profiles are known."""
-        return table.model_of(product=self.product) if self.product else None
+        return table.model_of(product=self.whole_product) if self.whole_product else None
+
+    @property
+    def divisions(self) -> tuple[int, int] | None:
+        """The compute slices and the memory (MiB) of each MIG device with the strategy single, if labels say so."""
+        found = tuple(whole_number(self.labels.get(key)) for key in (names.GPU_SLICES, names.GPU_MEMORY))
+        return None if None in found else t.cast("tuple[int, int]", found)
 
     @property
     def is_ready(self) -> bool:
@@ -115,20 +133,56 @@ class Sight:
 
     @property
     def is_divided(self) -> bool:
-        """Whether the product label says that the node offers MIG devices as GPUs (strategy single)."""
-        return _DIVIDED in self.product
+        """Whether the labels say that the node offers MIG devices as GPUs (strategy single)."""
+        return _DIVIDED in self.product or (not self.product and self.divisions is not None)
+
+    @property
+    def gpus_in_capacity(self) -> int:
+        """How many GPUs the device plugin has, healthy or not, if labels say that none of them is divided.
+
+        The capacity also keeps resources that are no longer offered.
+        """
+        capacity = {
+            name: number for name, number in gpu_quantities(self.node, "capacity").items() if name in self.offered
+        }
+        shares = max(whole_number(self.labels.get(names.GPU_REPLICAS)) or 1, 1)
+        resources = {names.GPU_RESOURCE, f"{names.GPU_RESOURCE}.shared"}
+        is_told = bool(self.product) and not self.is_divided and not capacity.keys() - resources
+        return sum(capacity.values()) // shares if is_told else 0
 
     @property
     def counted(self) -> int | None:
         """The number of whole GPUs, if the node says it: by its labels, or by what an earlier run has noted."""
         note = whole_number(annotations_of(self.node).get(GPUS_NOTE))
-        return note if self.is_divided else whole_number(self.labels.get(names.GPU_COUNT)) or note
+        shown = None if self.is_divided else whole_number(self.labels.get(names.GPU_COUNT))
+        return shown or note if self.product else note or shown  # without a product, the label may count MIG devices
 
     @property
     def marks(self) -> tuple[t.Any, ...]:
         """What changes while a change makes progress."""
         ours = {key: value for key, value in self.labels.items() if key.startswith("nvidia.com/")}
         return (tuple(sorted(ours.items())), tuple(sorted(self.offered.items())), self.is_ready, self.is_cordoned)
+
+    def is_like(self, before: Sight) -> bool:
+        """Return whether the node shows the same GPUs and MIG devices as at an earlier look at which it had some.
+
+        Labels can be old. What it offers is not: without the device plugin, which the MIG manager ends and starts
+        again around a change, the kubelet offers nothing.
+        """
+        return bool(before.offered) and self.is_ready and not self.paused and self._shown == before._shown
+
+    @property
+    def _shown(self) -> tuple[t.Any, ...]:
+        shown = {key: value for key, value in self.labels.items() if key.startswith(_SHOWN)}
+        return (tuple(sorted(shown.items())), tuple(sorted(self.offered.items())))
+
+
+_SUFFIX = re.compile(r"(-MIG-[^-]+(-me)?)?(-SHARED)?$")
+
+
+def whole_product(product: str) -> str:
+    """Return a product label without what feature discovery appends, such as ``-MIG-1g.24gb-me`` and ``-SHARED``."""
+    return _SUFFIX.sub("", product)
 
 
 def _is_paused(key: str, value: str) -> bool:

@@ -39,8 +39,8 @@ def _go(step: Step) -> Action:
     return Action("go", step)
 
 
-def _fail(reason: str, is_clean: bool = False) -> Action:
-    return Action("fail", "failed", reason=reason, is_clean=is_clean)
+def _fail(reason: str, may_be_unchanged: bool = False) -> Action:
+    return Action("fail", "failed", reason=reason, may_be_unchanged=may_be_unchanged)
 
 
 # ---- steps --------------------------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ def _fail(reason: str, is_clean: bool = False) -> Action:
 def _set(seen: Seen) -> Action:
     sight = seen.sight
     if not sight.is_ready:
-        return _wait_or_fail(seen, "its kubelet, because it is not Ready", "The node is not Ready.", is_clean=True)
+        return _wait_or_fail(seen, "its kubelet, because it is not Ready", "The node is not Ready.")
     if sight.is_changing:
         return _go("watch") if sight.config == seen.plan.layout else _other_run(seen)
     if sight.config == seen.plan.layout:
@@ -97,10 +97,13 @@ def _failed(seen: Seen) -> Action:
     """Try again where the failure says nothing about the GPUs."""
     tries = (repair.left_paused, repair.gave_up, repair.unread)
     again = next(filter(None, (attempt(seen) for attempt in tries)), None)
-    return again or _fail(MANAGER_FAILED, is_clean=True)
+    return again or _fail(MANAGER_FAILED, may_be_unchanged=True)
 
 
-MANAGER_FAILED = "The MIG manager could not apply the layout (state failed)."
+MANAGER_FAILED = (
+    "The MIG manager could not apply the layout (state failed). Read the log of its pod on the node, end what holds "
+    "its GPUs, and run this again."
+)
 
 
 def _why_waiting(seen: Seen) -> str:
@@ -126,6 +129,13 @@ def _prove(seen: Seen) -> Action:
     if difference:
         said = f"The MIG manager reports success, but {difference}. {PROOF_REMEDY}"
         return repair.outdated(seen) or _wait_or_fail(seen, f"its labels and devices: {difference}", said)
+    return _tested(seen, seen.plan.unknown(sight))
+
+
+def _tested(seen: Seen, untold: str) -> Action:
+    """Return what follows when nothing contradicts the layout: labels that tell nothing have time to come."""
+    if untold and not seen.is_stuck:
+        return _wait(seen, f"its labels: {untold}")
     if seen.settings.test and not seen.track.tested:
         return Action("test", "prove", "a workload on one of its devices")
     return _go("restore")
@@ -134,8 +144,8 @@ def _prove(seen: Seen) -> Action:
 PROOF_REMEDY = "Check gpu-feature-discovery and the device plugin on it."
 
 
-def _wait_or_fail(seen: Seen, waits_for: str, reason: str, is_clean: bool = False) -> Action:
-    return _fail(reason, is_clean) if seen.is_stuck else _wait(seen, waits_for)
+def _wait_or_fail(seen: Seen, waits_for: str, reason: str) -> Action:
+    return _fail(reason) if seen.is_stuck else _wait(seen, waits_for)
 
 
 def _restore(seen: Seen) -> Action:

@@ -4,35 +4,34 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Which layout each node shall have, according to the options."""
+"""Which layout each node shall have, according to the wishes."""
 
 from __future__ import annotations
 
-import re
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layout_request import LayoutWish
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import GPU_PRODUCT, MIG_DISABLED
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import (
     is_gpu_node,
     matches,
-    selector_of,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.own_label import LAYOUT_LABEL
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-Options = t.Mapping[str, t.Any]
 
-
-def targets(nodes: list[Json], options: Options) -> dict[str, str]:
-    """Return the layout of each chosen node, in the order of the options. Raises an error if they contradict."""
+def targets(nodes: list[Json], wishes: t.Iterable[LayoutWish]) -> dict[str, str]:
+    """Return the layout of each chosen node, in the order of the wishes. Raises an error if they contradict."""
     found: dict[str, str] = {}
     clashes: dict[str, str] = {}
-    for wish in wishes(options):
+    for wish in wishes:
         for name in _chosen(nodes, wish):
-            if found.setdefault(name, wish["layout"]) != wish["layout"]:
-                clashes[name] = f"{name} ({found[name]} and {wish['layout']})"
+            if found.setdefault(name, wish.layout) != wish.layout:
+                clashes[name] = f"{name} ({found[name]} and {wish.layout})"
     if clashes:
         raise GpuOpsError(
             f"The layouts overlap: two are asked for {first_few(list(clashes.values()))}. "
@@ -42,51 +41,45 @@ def targets(nodes: list[Json], options: Options) -> dict[str, str]:
     return found
 
 
-def wishes(options: Options) -> list[Json]:
-    """Return the options as a list of layouts, each with its nodes."""
-    if options["layouts"] is not None:
-        listed = [dict(wish) for wish in options["layouts"]]
-    else:
-        listed = [{key: options[key] for key in ("layout", "nodes", "node_selector")}]
-    if options["state"] == "absent":
-        if options["layout"]:
-            raise GpuOpsError("state=absent takes the layout away: leave out layout.", reason="Invalid")
-        return [{**wish, "layout": MIG_DISABLED} for wish in listed]
-    for wish in listed:
-        if not wish.get("layout"):
-            raise GpuOpsError("layout is missing: name it for each selector, or set state=absent.", reason="Invalid")
-        if (wish.get("nodes") is None) == (wish.get("node_selector") is None):
-            message = f"Give either nodes or node_selector for the layout {wish['layout']}."
-            raise GpuOpsError(message, reason="Invalid")
-    return listed
+def of_others(nodes: list[Json], wishes: t.Iterable[LayoutWish]) -> list[str]:
+    """Return the nodes that are chosen by labels and keep their layout when layouts go: somebody else has set it."""
+    ends = [wish for wish in wishes if wish.is_end and wish.nodes is None]
+    chosen = {name_of(node) for wish in ends for node in _matching(nodes, wish) if _is_others(node)}
+    return sorted(chosen)
 
 
-def _chosen(nodes: list[Json], wish: Json) -> list[str]:
-    if wish.get("nodes") is not None:
+def _is_others(node: Json) -> bool:
+    """Return whether somebody else has divided a node's GPUs by its label. One that a change holds is ours."""
+    is_divided = LAYOUT_LABEL.value_of(node) not in ("", MIG_DISABLED)
+    return is_divided and not LAYOUT_LABEL.is_ours(node) and not Sight(node).is_held
+
+
+def _chosen(nodes: list[Json], wish: LayoutWish) -> list[str]:
+    if wish.nodes is not None:
         existing = set(map(name_of, nodes))
-        missing = [name for name in wish["nodes"] if name not in existing]
+        missing = [name for name in wish.nodes if name not in existing]
         if missing:
             message = f"The cluster has no node {first_few(missing)}. Correct the option nodes."
             raise GpuOpsError(message, reason="NotFound")
-        return list(dict.fromkeys(wish["nodes"]))
-    if wish.get("node_selector") is None:
-        return [name_of(node) for node in nodes if is_gpu_node(node)]
-    selector = selector_of(wish["node_selector"])
-    chosen = [name_of(node) for node in nodes if is_gpu_node(node) and _is_chosen(selector, node)]
-    if not chosen:
-        message = f"No GPU node has the labels {selector}. Correct the option node_selector."
+        return list(wish.nodes)
+    chosen = _matching(nodes, wish)
+    if wish.selector is not None and not chosen:
+        message = f"No GPU node has the labels {wish.selector}. Correct the option node_selector."
         raise GpuOpsError(message, reason="NotFound")
-    return chosen
+    return [name_of(node) for node in chosen if not (wish.is_end and _is_others(node))]
 
 
-def _is_chosen(selector: dict[str, str], node: Json) -> bool:
+def _matching(nodes: list[Json], wish: LayoutWish) -> list[Json]:
+    """Return the nodes with GPUs that a wish chooses by labels, or all of them."""
+    selector = wish.selector
+    return [node for node in nodes if is_gpu_node(node) and (selector is None or _is_chosen(selector, node))]
+
+
+def _is_chosen(selector: t.Mapping[str, str], node: Json) -> bool:
     """Return whether a selector chooses a node, also if its product label has got a suffix since the selector was made.
 
-    Feature discovery appends ``-MIG-1g.10gb`` and ``-SHARED``, so a second run would otherwise find no node.
+    Feature discovery appends ``-MIG-1g.10gb`` and ``-SHARED``, so a second run would otherwise find no node. A label
+    that is too long then is cut off or missing.
     """
-    labels = labels_of(node)
-    whole = {**labels, GPU_PRODUCT: _SUFFIX.sub("", labels.get(GPU_PRODUCT, ""))}
+    whole = {**labels_of(node), GPU_PRODUCT: Sight(node).whole_product}
     return matches(selector, node) or matches(selector, {"metadata": {"labels": whole}})
-
-
-_SUFFIX = re.compile(r"(-MIG-[^-]+)?(-SHARED)?$")

@@ -14,17 +14,17 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _findings
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import (
-    access,
     cloud,
+    cluster_reader,
     facts,
     gpu_nodes,
     labels,
     other_stacks,
-    read,
+    permission_checks,
     versions,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.check_input import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.cluster_finding import ClusterFinding
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
@@ -32,7 +32,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 class Check:
     """A check, and the collections that it needs."""
 
-    function: t.Callable[[Snapshot, Intent], t.Iterator[Finding]]
+    function: t.Callable[[Snapshot, Intent], t.Iterator[ClusterFinding]]
     needs: frozenset[str] = frozenset()
 
 
@@ -40,8 +40,8 @@ _NODES = frozenset({"nodes"})
 _STACKS = frozenset({"daemonsets", "deployments", "clusterpolicies", "gpuclusters"})
 CHECKS = {
     "kubernetes_version": Check(versions.check_kubernetes_version),
-    "permissions": Check(access.check_permissions),
-    "role_grants": Check(access.check_role_grants, frozenset({"selfsubjectrulesreviews"})),
+    "permissions": Check(permission_checks.check_permissions),
+    "role_grants": Check(permission_checks.check_role_grants, frozenset({"selfsubjectrulesreviews"})),
     "gpu_nodes": Check(gpu_nodes.check_gpu_nodes, _NODES),
     "nfd": Check(other_stacks.check_nfd, frozenset({"daemonsets"})),
     "other_stacks": Check(other_stacks.check_other_stacks, _STACKS),
@@ -49,7 +49,7 @@ CHECKS = {
     "operating_system": Check(versions.check_operating_system, _NODES),
     "driver": Check(versions.check_driver, _NODES),
     "taints": Check(gpu_nodes.check_taints, _NODES),
-    "pod_security": Check(access.check_pod_security, frozenset({"namespaces"})),
+    "pod_security": Check(permission_checks.check_pod_security, frozenset({"namespaces"})),
     "node_state": Check(gpu_nodes.check_node_state, _NODES),
     "cloud": Check(cloud.check_cloud, _NODES),
 }
@@ -63,24 +63,24 @@ def preflight(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     intent = Intent(options["namespace"], options["release_name"], options["operator_version"], options["values"])
     rbac_roles = [] if "role_grants" in skip else options["roles"]
     operations = [] if "permissions" in skip else options["operations"]
-    snapshot = read.snapshot_of(cluster, intent.namespace, operations, rbac_roles)
+    snapshot = cluster_reader.snapshot_of(cluster, intent.namespace, operations, rbac_roles)
     found = _findings.as_result(run_checks(snapshot, intent, skip))
     return {**found, "missing_permissions": snapshot.missing_permissions, "facts": facts.facts(snapshot)}
 
 
-def run_checks(snapshot: Snapshot, intent: Intent, skip: t.Collection[str] = ()) -> list[Finding]:
+def run_checks(snapshot: Snapshot, intent: Intent, skip: t.Collection[str] = ()) -> list[ClusterFinding]:
     """Run all checks except those to skip. Failures come first."""
-    found: list[Finding] = []
+    found: list[ClusterFinding] = []
     for name, check in CHECKS.items():
         if name not in skip:
             found += _run(name, check, snapshot, intent)
     return _findings.worst_first(found)
 
 
-def _run(name: str, check: Check, snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+def _run(name: str, check: Check, snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     unreadable = ", ".join(sorted(check.needs & snapshot.unreadable))
     if unreadable:
         message = f"Not checked, because this user may not read {unreadable}."
-        yield Finding(name, "warning", message, "Grant this permission, or skip this check.")
+        yield ClusterFinding(name, "warning", message, "Grant this permission, or skip this check.")
     else:
         yield from check.function(snapshot, intent)

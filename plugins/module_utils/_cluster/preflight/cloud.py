@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.check_input import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.cluster_finding import ClusterFinding
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import os_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -42,15 +42,15 @@ def _has_label(node: Json, prefix: str) -> bool:
     return any(key.startswith(prefix) for key in labels_of(node))
 
 
-def check_cloud(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+def check_cloud(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     """Warn if the node images of a managed cloud contain the driver that the operator should install."""
     cloud = cloud_of(snapshot.nodes)
     if cloud and intent.manages_driver and (cloud != "eks" or _runs_amazon_system(snapshot)):
         yield _warning(cloud)
     elif cloud:
-        yield Finding("cloud", "ok", f"The nodes belong to {cloud.upper()}.")
+        yield ClusterFinding("cloud", "ok", f"The nodes belong to {cloud.upper()}.")
     else:
-        yield Finding("cloud", "ok", "The nodes belong to no managed cloud that needs special values.")
+        yield ClusterFinding("cloud", "ok", "The nodes belong to no managed cloud that needs special values.")
 
 
 def _runs_amazon_system(snapshot: Snapshot) -> bool:
@@ -58,7 +58,7 @@ def _runs_amazon_system(snapshot: Snapshot) -> bool:
     return any(name in system for system in systems for name in _AMAZON_SYSTEMS)
 
 
-def _warning(cloud: str) -> Finding:
+def _warning(cloud: str) -> ClusterFinding:
     message, remedy = {
         "aks": (
             "AKS node images contain a driver and the container toolkit unless a pool was created without them.",
@@ -75,4 +75,4 @@ def _warning(cloud: str) -> Finding:
             "Use the eks preset (driver.enabled false), or node groups with Ubuntu.",
         ),
     }[cloud]
-    return Finding("cloud", "warning", message, remedy)
+    return ClusterFinding("cloud", "warning", message, remedy)

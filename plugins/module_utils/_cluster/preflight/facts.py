@@ -11,8 +11,8 @@ from __future__ import annotations
 import collections
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import nfd
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.check_input import Snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.cloud import cloud_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.versions import os_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import kernel_of, runtime_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of

@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import marks as rollouts
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding, about
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import driver_annotations
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import versions
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.check_input import Intent, Snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.cluster_finding import ClusterFinding, about
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
-def check_gpu_nodes(snapshot: Snapshot, dummy: Intent) -> t.Iterator[Finding]:
+def check_gpu_nodes(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     """Count the nodes that carry a GPU."""
     check, found = "gpu_nodes", snapshot.gpu_nodes
     if not snapshot.nodes:
-        yield Finding(check, "failure", "The cluster has no nodes.", "Add nodes first.")
+        yield ClusterFinding(check, "failure", "The cluster has no nodes.", "Add nodes first.")
     elif found:
         message = f"{len(found)} of {len(snapshot.nodes)} nodes carry an NVIDIA GPU."
-        yield Finding(check, "ok", message, **about(found))
+        yield ClusterFinding(check, "ok", message, **about(found))
     elif snapshot.nfd_ran:
         message = "Node Feature Discovery has labelled the nodes, and its labels show no NVIDIA GPU on any of them."
         remedy = (
@@ -33,19 +34,36 @@ def check_gpu_nodes(snapshot: Snapshot, dummy: Intent) -> t.Iterator[Finding]:
             f"writes the label {names.NFD_GPU_LABELS[0]} "
             "(sources.pci.deviceLabelFields: [vendor], and 02, 03 in deviceClassWhitelist)."
         )
-        yield Finding(check, "warning", message, remedy)
+        yield ClusterFinding(check, "warning", message, remedy)
     else:
-        yield Finding(check, "ok", "The GPU nodes are not known before Node Feature Discovery has run.")
+        yield _not_known(check, versions.differences(snapshot, intent))
 
 
-def check_taints(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+def _not_known(check: str, differences: t.Sequence[str]) -> ClusterFinding:
+    """Return what it means that the GPU nodes are not known yet.
+
+    If nodes differ in what one operator cannot serve, the installation would stop half way.
+    """
+    message = "The GPU nodes are not known before Node Feature Discovery has run"
+    if not differences:
+        return ClusterFinding(check, "ok", f"{message}.")
+    message += f", and the nodes have different {' and '.join(differences)}, which one ClusterPolicy cannot serve."
+    remedy = (
+        "If the GPU nodes are alike, say so with preflight_tolerate: [gpu_nodes]: they are checked again once they are "
+        "known. Otherwise use one container runtime, and NVIDIADriver (driver.nvidiaDriverCRD.enabled) or drivers on "
+        "the hosts."
+    )
+    return ClusterFinding(check, "failure", message, remedy)
+
+
+def check_taints(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     """Find nodes with taints that the operands do not tolerate. The operator reports `ready` even then."""
     candidates = snapshot.candidates
     tolerations = operands.tolerations({"tolerations": intent.value("daemonsets.tolerations", [])})
     blocked = {name_of(node): nodes.untolerated(node, tolerations) for node in candidates}
     kept_off = [node for node in candidates if blocked[name_of(node)]]
     if not kept_off:
-        yield Finding("taints", "ok", "The operands tolerate the taints of all GPU nodes.")
+        yield ClusterFinding("taints", "ok", "The operands tolerate the taints of all GPU nodes.")
         return
     keys = sorted({taint["key"] for taints in blocked.values() for taint in taints})
     on_every_node = len(kept_off) == len(candidates)
@@ -55,7 +73,7 @@ def check_taints(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
         "Add a toleration to daemonsets.tolerations, which replaces the default list, "
         "and to node-feature-discovery.worker.tolerations; or remove the taint."
     )
-    yield Finding("taints", "failure" if on_every_node else "warning", message, remedy, **about(kept_off))
+    yield ClusterFinding("taints", "failure" if on_every_node else "warning", message, remedy, **about(kept_off))
 
 
 # ---- states of nodes ----------------------------------------------------------------------------------------------
@@ -82,7 +100,7 @@ def _has_stale_pause(node: Json, dummy: Intent) -> bool:
 
 
 def _would_stay_cordoned(node: Json, dummy: Intent) -> bool:
-    return rollouts.would_stay_cordoned(node)
+    return driver_annotations.would_stay_cordoned(node)
 
 
 def _is_switched_off(node: Json, dummy: Intent) -> bool:
@@ -107,7 +125,7 @@ _NODE_STATES: tuple[tuple[t.Callable[[Json, Intent], bool], str, str], ...] = (
     (
         _has_failed_upgrade,
         f"in state {names.UPGRADE_FAILED}, which holds an upgrade slot.",
-        f"Remove the cause, then label them {names.UPGRADE_STATE}={names.UPGRADE_REQUIRED}.",
+        "Remove the cause, then run gpuops.nvidia.upgrade_driver with driver_container_state=recovered.",
     ),
     (
         _has_stale_pause,
@@ -134,7 +152,7 @@ _NODE_STATES: tuple[tuple[t.Callable[[Json, Intent], bool], str, str], ...] = (
 """For each state: a test, the rest of a message that starts with "2 GPU nodes", and the remedy."""
 
 
-def check_node_state(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+def check_node_state(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     """Find nodes in a state that needs manual intervention, for example after an interrupted job."""
     clean = True
     for is_in_state, state, remedy in _NODE_STATES:
@@ -142,6 +160,6 @@ def check_node_state(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
         if found:
             clean = False
             message = f"{len(found)} GPU node{'s' if len(found) > 1 else ''} {state}"
-            yield Finding("node_state", "warning", message, remedy, **about(found))
+            yield ClusterFinding("node_state", "warning", message, remedy, **about(found))
     if clean:
-        yield Finding("node_state", "ok", "No GPU node is paused, cordoned, failed or NotReady.")
+        yield ClusterFinding("node_state", "ok", "No GPU node is paused, cordoned, failed or NotReady.")

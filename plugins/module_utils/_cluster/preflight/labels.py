@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
-"""Wait until Node Feature Discovery has labelled the nodes: before that, nobody knows which of them have GPUs."""
+"""Wait until Node Feature Discovery has labelled the nodes: before that, it is unknown which of them have GPUs."""
 
 from __future__ import annotations
 

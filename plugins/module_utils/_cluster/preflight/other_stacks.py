@@ -11,62 +11,64 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import nfd
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import installed_by, nfd
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.installed_by import InstalledBy, ReleaseScope
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.check_input import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.cluster_finding import ClusterFinding
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import (
-    annotations_of,
     full_name,
-    labels_of,
     name_of,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Level
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 # ---- Node Feature Discovery ---------------------------------------------------------------------------------------
 
 
-def check_nfd(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
-    """Find a Node Feature Discovery that is not the operator's, several installations, or none."""
+def check_nfd(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
+    """Find a Node Feature Discovery that is not the operator's, several installations, or a missing one."""
     found = nfd.installations(snapshot.daemonsets)
     foreign = [worker for worker in found if not worker.belongs_to(intent.release_name, intent.namespace)]
+    # What came with another's operator is not to be worked around: the whole installation is in the way.
+    theirs = {item["metadata"]["namespace"] for item, dummy in _foreign_operators(snapshot, intent)}
+    foreign = [worker for worker in foreign if worker.namespace not in theirs]
     wanted = intent.value("nfd.enabled", True)
     if foreign and wanted:
         message = (
             f"Node Feature Discovery is already running ({_listed(foreign)}), "
             "and a second one would fight over its labels."
         )
-        yield Finding("nfd", "failure", message, "Set nfd.enabled to false.")
+        yield ClusterFinding("nfd", "failure", message, "Set nfd.enabled to false.")
     elif len(found) > 1:
         message = f"Node Feature Discovery runs {len(found)} times ({_listed(found)})."
-        yield Finding("nfd", "failure", message, "Keep only one of these installations.")
+        yield ClusterFinding("nfd", "failure", message, "Keep only one of these installations.")
     elif foreign:
-        yield Finding("nfd", "ok", f"Node Feature Discovery runs as {_listed(foreign)}.")
+        yield ClusterFinding("nfd", "ok", f"Node Feature Discovery runs as {_listed(foreign)}.")
     elif found or wanted:
-        yield Finding("nfd", "ok", "The operator's chart installs Node Feature Discovery.")
+        yield ClusterFinding("nfd", "ok", "The operator's chart installs Node Feature Discovery.")
     else:
         yield _missing(snapshot)
 
 
-def _missing(snapshot: Snapshot) -> Finding:
+def _missing(snapshot: Snapshot) -> ClusterFinding:
     remedy = "Set nfd.enabled to true."
     if snapshot.gpu_nodes:
         message = "Nodes carry labels of Node Feature Discovery, but it does not run, so the labels become stale."
-        return Finding("nfd", "warning", message, remedy)
-    message = "nfd.enabled is false and no Node Feature Discovery runs, so nothing would label the GPU nodes."
-    return Finding("nfd", "failure", message, remedy)
+        return ClusterFinding("nfd", "warning", message, remedy)
+    message = "nfd.enabled is false and no Node Feature Discovery runs, so the GPU nodes would stay without labels."
+    return ClusterFinding("nfd", "failure", message, remedy)
 
 
 def _listed(found: list[nfd.Installation]) -> str:
-    return ", ".join(str(worker) for worker in found)
+    return first_few([str(worker) for worker in found])
 
 
 # ---- operators and DaemonSets -------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
-class _Stack:
+class _OtherStack:
     """Software that does the work of an operand."""
 
     what: str
@@ -78,22 +80,22 @@ class _Stack:
 
 
 _STACKS = (
-    _Stack(
+    _OtherStack(
         "device plugin",
         ("nvidia-device-plugin", "k8s-device-plugin", "nvidia-gpu-device-plugin"),
         "devicePlugin.enabled",
     ),
-    _Stack("driver installer", ("nvidia-driver-installer", "nvidia-gpu-driver-installer"), "driver.enabled"),
-    _Stack("container toolkit", ("nvidia-container-toolkit",), "toolkit.enabled"),
-    _Stack("DCGM exporter", ("dcgm-exporter",), "dcgmExporter.enabled", "warning"),
-    _Stack("GPU feature discovery", ("gpu-feature-discovery",), "gfd.enabled"),
-    _Stack("MIG manager", ("mig-manager",), "migManager.enabled"),
+    _OtherStack("driver installer", ("nvidia-driver-installer", "nvidia-gpu-driver-installer"), "driver.enabled"),
+    _OtherStack("container toolkit", ("nvidia-container-toolkit",), "toolkit.enabled"),
+    _OtherStack("DCGM exporter", ("dcgm-exporter",), "dcgmExporter.enabled", "warning"),
+    _OtherStack("GPU feature discovery", ("gpu-feature-discovery",), "gfd.enabled"),
+    _OtherStack("MIG manager", ("mig-manager",), "migManager.enabled"),
 )
 _DRA_WORDS = ("k8s-dra-driver-gpu", "dra-driver-nvidia-gpu", "nvidia-dra-driver")
 _OPERATOR_KINDS = ("ClusterPolicy", "NVIDIADriver", "GPUCluster")
 
 
-def check_other_stacks(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+def check_other_stacks(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     """Find other software that manages the GPUs of the same nodes."""
     found = [
         *_other_operators(snapshot, intent),
@@ -102,35 +104,34 @@ def check_other_stacks(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding
     ]
     yield from found
     if not found:
-        yield Finding("other_stacks", "ok", "Nothing else manages the GPUs of this cluster.")
+        yield ClusterFinding("other_stacks", "ok", "Only this stack manages the GPUs of this cluster.")
 
 
-def _failure(message: str, remedy: str) -> Finding:
-    return Finding("other_stacks", "failure", message, remedy)
+def _failure(message: str, remedy: str) -> ClusterFinding:
+    return ClusterFinding("other_stacks", "failure", message, remedy)
 
 
-def _other_operators(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
-    of_olm = [full_name(item) for item in snapshot.operators if names.OLM_OWNER in labels_of(item)]
-    if of_olm:
-        message = f"The Operator Lifecycle Manager has installed a GPU Operator ({', '.join(of_olm)})."
-        yield _failure(message, "Upgrade it with OLM, and change its ClusterPolicy with gpuops.nvidia.clusterpolicy.")
-    others = [full_name(item) for item in snapshot.operators if not _is_ours(item, intent)]
-    others = [name for name in others if name not in of_olm]
-    if others:
-        message = f"Another GPU Operator is installed ({', '.join(others)})."
-        yield _failure(message, "Set namespace and release_name to its installation, or uninstall it.")
+def _other_operators(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
+    for item, owner in _foreign_operators(snapshot, intent):
+        message = f"A GPU Operator of {owner.who} is installed: {full_name(item)} has {owner.proof}."
+        yield _failure(message, installed_by.remedy(owner, "install", _scope(intent)))
 
 
-def _is_ours(deployment: Json, intent: Intent) -> bool:
-    release = annotations_of(deployment).get(names.HELM_RELEASE, intent.release_name)
-    return (deployment["metadata"]["namespace"], release) == (intent.namespace, intent.release_name)
+def _foreign_operators(snapshot: Snapshot, intent: Intent) -> list[tuple[Json, InstalledBy]]:
+    """Return the Deployments of GPU Operators that do not belong to the release, each with who has installed it."""
+    found = [(item, installed_by.owner_of(item, "Deployment")) for item in snapshot.operators]
+    return [(item, owner) for item, owner in found if not owner.is_release(_scope(intent))]
 
 
-def _other_owners(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+def _scope(intent: Intent) -> ReleaseScope:
+    return ReleaseScope(intent.release_name, intent.namespace)
+
+
+def _other_owners(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     """Find custom resources that the operator does not serve together."""
     policies, wants_gpucluster = snapshot.clusterpolicies, bool(intent.value("gpuCluster.deployCR", False))
     if len(policies) > 1:
-        listed = ", ".join(full_name(item) for item in policies)
+        listed = first_few([full_name(item) for item in policies])
         message = f"There are several ClusterPolicies ({listed}); the operator silently ignores all but one."
         yield _failure(message, "Delete the others.")
     if snapshot.gpuclusters and not wants_gpucluster:
@@ -141,17 +142,17 @@ def _other_owners(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
         yield _failure(message, "Remove the stack first (operator_state: absent), or set gpuCluster.deployCR to false.")
 
 
-def _other_daemonsets(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+def _other_daemonsets(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     active = [item for item in snapshot.daemonsets if _is_active(item) and not _is_operand(item)]
     for stack in _STACKS:
         found = _mentioning(active, stack.words)
         if found and intent.value(stack.value, True):
             message = f"A {stack.what} that is not the operator's is already running ({found})."
-            yield Finding("other_stacks", stack.level, message, f"Remove it, or set {stack.value} to false.")
+            yield ClusterFinding("other_stacks", stack.level, message, f"Remove it, or set {stack.value} to false.")
     drivers = _mentioning(active, _DRA_WORDS)
     if drivers:
         message = f"NVIDIA's DRA driver runs independently of the operator ({drivers}), and both allocate GPUs."
-        yield Finding("other_stacks", "warning", message, "Keep them on different nodes, or remove one of them.")
+        yield ClusterFinding("other_stacks", "warning", message, "Keep them on different nodes, or remove one of them.")
 
 
 def _is_active(daemonset: Json) -> bool:
@@ -165,8 +166,8 @@ def _is_operand(daemonset: Json) -> bool:
 
 def _mentioning(daemonsets: list[Json], words: tuple[str, ...]) -> str:
     """Return the names of the DaemonSets whose name or image contains one of the words."""
-    return ", ".join(
-        full_name(item) for item in daemonsets if any(word in text for word in words for text in _texts(item))
+    return first_few(
+        [full_name(item) for item in daemonsets if any(word in text for word in words for text in _texts(item))]
     )
 
 

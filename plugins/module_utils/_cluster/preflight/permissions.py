@@ -106,7 +106,11 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         *_VERDICT,
         *_GPU_PODS,
         *(dataclasses.replace(each, verbs="get delete") for each in _IN_THE_CHART),
-        Permission("apps", "daemonsets", "list"),
+        *_OTHER_MAINTAINERS,
+        # Only if a driver upgrade has left a node cordoned.
+        Permission("", "nodes", "get patch", is_optional=True),
+        # The fields of this collection in CRDs that stay.
+        Permission("apiextensions.k8s.io", "customresourcedefinitions", "get patch", is_optional=True),
         Permission("apps", "deployments", "list"),
         Permission("", "namespaces", "get"),
         Permission("nvidia.com", "clusterpolicies", "get delete"),
@@ -208,6 +212,7 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         Permission("", "resourcequotas", "get list create patch delete"),
         Permission("scheduling.k8s.io", "priorityclasses", "get list create patch delete"),
     ),
+    "namespaces": (Permission("", "namespaces", "create"),),
     "diagnose": (
         *_VERDICT,
         *(dataclasses.replace(each, is_optional=True) for each in _GPU_PODS),
@@ -228,7 +233,7 @@ READY: dict[str, tuple[str, ...]] = {
     "drain": ("drain",),
     "driver": ("driver", "pools", "evict"),
     "mig": ("mig", "layouts", "workload", "evict"),
-    "scheduling": ("scheduling",),
+    "scheduling": ("scheduling", "namespaces"),
     "sharing": ("sharing", "evict"),
     "uninstall": (
         "remove",

@@ -11,19 +11,14 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding, about
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.check_input import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.cluster_finding import ClusterFinding, about
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import GPU_PRODUCT
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import kernel_of, os_of, runtime_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import (
-    LIFE_CYCLE,
-    LINES,
-    MINIMUM_DRIVERS,
-    NEWEST,
-    Line,
-    Minor,
-)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import MINIMUM_DRIVERS
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.operator_line import Minor, OperatorLine
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.operator_lines import LINES, NEWEST
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -49,36 +44,38 @@ def _all_numbers(version: str) -> list[int]:
 # ---- Kubernetes ---------------------------------------------------------------------------------------------------
 
 
-def check_kubernetes_version(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+def check_kubernetes_version(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     """Compare the API server and the operator's line with the compatibility data."""
     check, line = "kubernetes_version", intent.line
     if line is None:
         known = f"There is no compatibility data for GPU Operator {intent.operator_version}"
-        yield Finding(check, "warning", f"{known}; known lines are {', '.join(LINES)}.")
+        yield ClusterFinding(check, "warning", f"{known}; known lines are {', '.join(LINES)}.")
         return
-    if LIFE_CYCLE[line.name] != "supported":
-        message = f"NVIDIA's status of GPU Operator {line.name} is: {LIFE_CYCLE[line.name]}."
-        yield Finding(check, "warning", message, f"Plan to move to {NEWEST.name}.")
+    if line.life_cycle != "supported":
+        message = f"NVIDIA's status of GPU Operator {line.name} is: {line.life_cycle}."
+        yield ClusterFinding(check, "warning", message, f"Plan to move to {NEWEST.name}.")
     yield _kubernetes(snapshot.version, line)
 
 
-def _kubernetes(running: str, line: Line) -> Finding:
+def _kubernetes(running: str, line: OperatorLine) -> ClusterFinding:
     check, version = "kubernetes_version", _minor_version(running)
     oldest, newest = line.kubernetes
     validated = f"NVIDIA validated GPU Operator {line.name} with Kubernetes {_range(line.kubernetes)}"
     validated += f"; this is {running}"
     if version and version < oldest:
         remedy = "Upgrade Kubernetes, or install an older operator."
-        return Finding(check, "failure", f"{validated}, which is older.", remedy)
+        return ClusterFinding(check, "failure", f"{validated}, which is older.", remedy)
     if version and version > newest:
-        return Finding(check, "warning", f"{validated}, which is newer.", "Use a newer operator once there is one.")
-    return Finding(check, "ok", f"{validated}.")
+        return ClusterFinding(
+            check, "warning", f"{validated}, which is newer.", "Use a newer operator once there is one."
+        )
+    return ClusterFinding(check, "ok", f"{validated}.")
 
 
 # ---- container runtimes -------------------------------------------------------------------------------------------
 
 
-def check_container_runtime(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+def check_container_runtime(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     """Compare the container runtimes with those that the operator can configure."""
     found = [
         *_unsupported_runtimes(snapshot),
@@ -88,7 +85,7 @@ def check_container_runtime(snapshot: Snapshot, intent: Intent) -> t.Iterator[Fi
     yield from found
     if not found:
         kinds = " and ".join(_runtime_kinds(snapshot))
-        yield Finding("container_runtime", "ok", f"The container runtime is {kinds or 'not known yet'}.")
+        yield ClusterFinding("container_runtime", "ok", f"The container runtime is {kinds or 'not known yet'}.")
 
 
 def _kind_of(node: Json) -> str:
@@ -103,33 +100,37 @@ def _runtimes(nodes: list[Json]) -> str:
     return ", ".join(sorted({runtime_of(node) for node in nodes}))
 
 
-def _unsupported_runtimes(snapshot: Snapshot) -> t.Iterator[Finding]:
+def _unsupported_runtimes(snapshot: Snapshot) -> t.Iterator[ClusterFinding]:
     nodes = [node for node in snapshot.candidates if _kind_of(node) not in _RUNTIMES]
     if nodes:
         message = f"These nodes run {_runtimes(nodes)}; the operator supports containerd and CRI-O."
         remedy = "Move the GPU nodes to containerd."
-        yield Finding("container_runtime", snapshot.severity, message, remedy, **about(nodes))
+        yield ClusterFinding("container_runtime", snapshot.severity, message, remedy, **about(nodes))
 
 
-def _mixed_runtimes(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+def _mixed_runtimes(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     kinds = _runtime_kinds(snapshot)
-    if len(kinds) > 1 and intent.value("toolkit.enabled", True):
+    if _one_runtime_for_all(intent) and len(kinds) > 1:
         message = (
             f"{snapshot.candidates_name} mix container runtimes ({', '.join(kinds)}), "
             "but the operator configures only one."
         )
         remedy = "Use one container runtime on all GPU nodes, or set toolkit.enabled to false and prepare the hosts."
-        yield Finding("container_runtime", snapshot.severity, message, remedy)
+        yield ClusterFinding("container_runtime", snapshot.severity, message, remedy)
 
 
-def _unvalidated_containerd(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+def _one_runtime_for_all(intent: Intent) -> bool:
+    return bool(intent.value("toolkit.enabled", True))
+
+
+def _unvalidated_containerd(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     if intent.line is None:
         return
     validated = intent.line.containerd
     nodes = [node for node in snapshot.candidates if not _is_validated_runtime(node, validated)]
     if nodes:
         message = f"NVIDIA validated containerd {_range(validated)}; these nodes run {_runtimes(nodes)}."
-        yield Finding("container_runtime", "warning", message, "Plan to change containerd.", **about(nodes))
+        yield ClusterFinding("container_runtime", "warning", message, "Plan to change containerd.", **about(nodes))
 
 
 def _is_validated_runtime(node: Json, validated: tuple[Minor, Minor]) -> bool:
@@ -145,11 +146,11 @@ def os_name(node: Json) -> str:
     return " ".join(os_of(node)).strip()
 
 
-def check_operating_system(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+def check_operating_system(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     """Find what one driver container cannot serve: mixed systems, mixed kernels, unknown systems."""
     if not intent.manages_driver:
         message = "The driver is installed on the hosts, so any operating system works."
-        yield Finding("operating_system", "ok", message)
+        yield ClusterFinding("operating_system", "ok", message)
         return
     found = [
         *_mixed_systems(snapshot, intent),
@@ -160,7 +161,7 @@ def check_operating_system(snapshot: Snapshot, intent: Intent) -> t.Iterator[Fin
     yield from found
     if not found:
         systems = ", ".join(_driver_systems(snapshot))
-        yield Finding("operating_system", "ok", f"There are driver containers for {systems}.")
+        yield ClusterFinding("operating_system", "ok", f"There are driver containers for {systems}.")
 
 
 def _driver_systems(snapshot: Snapshot) -> list[str]:
@@ -172,30 +173,37 @@ def _driver_system(os_id: str, version: str) -> str:
     return f"{os_id} {version.partition('.')[0] if os_id in _MAJOR_ONLY else version}".strip()
 
 
-def _mixed_systems(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+def _one_system_for_all(intent: Intent) -> bool:
+    return intent.manages_driver and not intent.per_pool_driver
+
+
+def _one_kernel_for_all(intent: Intent) -> bool:
+    return _one_system_for_all(intent) and bool(intent.value("driver.usePrecompiled", False))
+
+
+def _mixed_systems(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     systems = _driver_systems(snapshot)
-    if len(systems) > 1 and not intent.per_pool_driver:
+    if _one_system_for_all(intent) and len(systems) > 1:
         message = (
             f"{snapshot.candidates_name} run different operating systems ({', '.join(systems)}), "
             "but a ClusterPolicy installs the driver for the first of these systems on all nodes."
         )
         remedy = "Use NVIDIADriver (driver.nvidiaDriverCRD.enabled), or install the driver on the hosts."
-        yield Finding("operating_system", snapshot.severity, message, remedy)
+        yield ClusterFinding("operating_system", snapshot.severity, message, remedy)
 
 
-def _mixed_kernels(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+def _mixed_kernels(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     kernels = sorted({kernel_of(node) for node in snapshot.candidates})
-    one_for_all = intent.value("driver.usePrecompiled", False) and not intent.per_pool_driver
-    if len(kernels) > 1 and one_for_all:
+    if _one_kernel_for_all(intent) and len(kernels) > 1:
         message = (
             f"{snapshot.candidates_name} run different kernels ({first_few(kernels)}), "
             "but precompiled drivers are built for one kernel."
         )
         remedy = "Use NVIDIADriver (driver.nvidiaDriverCRD.enabled), or run the same kernel on all nodes."
-        yield Finding("operating_system", snapshot.severity, message, remedy)
+        yield ClusterFinding("operating_system", snapshot.severity, message, remedy)
 
 
-def _unvalidated_systems(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+def _unvalidated_systems(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     if intent.line is None:
         return
     nodes = [node for node in snapshot.candidates if not _is_validated_system(node, intent.line)]
@@ -206,24 +214,26 @@ def _unvalidated_systems(snapshot: Snapshot, intent: Intent) -> t.Iterator[Findi
             "and there may be no driver container for it."
         )
         remedy = "Install the driver on the hosts and set driver.enabled to false."
-        yield Finding("operating_system", "warning", message, remedy, **about(nodes))
+        yield ClusterFinding("operating_system", "warning", message, remedy, **about(nodes))
 
 
-def _unknown_systems(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+def _unknown_systems(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     nodes = [node for node in snapshot.candidates if os_of(node)[0] == _UNKNOWN]
     if nodes:
         message = "The operating system of these nodes is not known, so there may be no driver container for it."
         remedy = "Check that their kubelets run and that Node Feature Discovery labels them."
-        yield Finding("operating_system", "warning", message, remedy, **about(nodes))
+        yield ClusterFinding("operating_system", "warning", message, remedy, **about(nodes))
     elif not snapshot.candidates:
-        yield Finding("operating_system", "ok", "There are no nodes yet whose operating system could be checked.")
+        yield ClusterFinding(
+            "operating_system", "ok", "There are no nodes yet whose operating system could be checked."
+        )
     elif intent.line is None:
         systems = ", ".join(_driver_systems(snapshot))
         message = f"Whether there are driver containers for {systems} is not known for this operator."
-        yield Finding("operating_system", "ok", message)
+        yield ClusterFinding("operating_system", "ok", message)
 
 
-def _is_validated_system(node: Json, line: Line) -> bool:
+def _is_validated_system(node: Json, line: OperatorLine) -> bool:
     os_id, version = os_of(node)
     if os_id == _UNKNOWN:
         return True
@@ -234,23 +244,38 @@ def _is_validated_system(node: Json, line: Line) -> bool:
 # ---- GPUs and the driver ------------------------------------------------------------------------------------------
 
 
-def check_driver(snapshot: Snapshot, intent: Intent) -> t.Iterator[Finding]:
+def check_driver(snapshot: Snapshot, intent: Intent) -> t.Iterator[ClusterFinding]:
     """Find GPUs that the chosen driver is too old for."""
     version = str(intent.value("driver.version", intent.line.driver if intent.line else ""))
     if not intent.manages_driver or not version:
-        yield Finding("driver", "ok", "The operator does not choose the driver.")
+        yield ClusterFinding("driver", "ok", "The operator does not choose the driver.")
         return
     found = list(_gpus_that_need_a_newer_driver(snapshot, version))
     yield from found
     if not found:
-        yield Finding("driver", "ok", f"The driver is {version}.")
+        yield ClusterFinding("driver", "ok", f"The driver is {version}.")
 
 
-def _gpus_that_need_a_newer_driver(snapshot: Snapshot, version: str) -> t.Iterator[Finding]:
+def _gpus_that_need_a_newer_driver(snapshot: Snapshot, version: str) -> t.Iterator[ClusterFinding]:
     if not re.match(r"\d+\.\d+", version):  # a digest
         return
     for product, oldest in MINIMUM_DRIVERS.items():
         nodes = [node for node in snapshot.gpu_nodes if labels_of(node).get(GPU_PRODUCT, "").startswith(product)]
         if nodes and _all_numbers(version) < _all_numbers(oldest):
             message = f"{product} needs driver {oldest} or newer, and driver.version is {version}."
-            yield Finding("driver", "failure", message, "Set driver.version to a newer driver.", **about(nodes))
+            yield ClusterFinding("driver", "failure", message, "Set driver.version to a newer driver.", **about(nodes))
+
+
+# ---- before the GPU nodes are known -------------------------------------------------------------------------------
+
+
+def differences(snapshot: Snapshot, intent: Intent) -> list[str]:
+    """Return in what the candidates differ although all GPU nodes must be alike."""
+    nodes, found = snapshot.candidates, []
+    if _one_system_for_all(intent) and len(_driver_systems(snapshot)) > 1:
+        found.append(f"operating systems ({', '.join(_driver_systems(snapshot))})")
+    if _one_kernel_for_all(intent) and len({kernel_of(node) for node in nodes}) > 1:
+        found.append("kernels")
+    if _one_runtime_for_all(intent) and len(_runtime_kinds(snapshot)) > 1:
+        found.append(f"container runtimes ({', '.join(_runtime_kinds(snapshot))})")
+    return found

@@ -13,10 +13,11 @@ import math
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import marks
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import WorkloadVerdict
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.slimmer import Slimmer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -38,7 +39,7 @@ class Selection:
 
     names: list[str]
     testable: dict[str, str]
-    verdicts: list[Verdict]
+    verdicts: list[WorkloadVerdict]
 
     @property
     def countable(self) -> int:
@@ -47,7 +48,7 @@ class Selection:
 
 
 def select(all_nodes: list[Json], options: Options) -> Selection:
-    """Choose the nodes, and the resource of each. Raises an error if there is nothing to test."""
+    """Choose the nodes, and the resource of each. Raises an error without a node to test."""
     by_name = {name_of(node): node for node in all_nodes}
     chosen = _chosen(all_nodes, options)
     if not chosen:
@@ -64,7 +65,7 @@ def select(all_nodes: list[Json], options: Options) -> Selection:
     return Selection(chosen, testable, verdicts)
 
 
-def too_few_tested(verdicts: t.Iterable[Verdict], countable: int, min_tested: str) -> str:
+def too_few_tested(verdicts: t.Iterable[WorkloadVerdict], countable: int, min_tested: str) -> str:
     """Return one sentence if too few of the nodes were tested, or an empty string. A percentage is rounded up."""
     verdicts = list(verdicts)
     number, percent = tolerance.parse_limit(min_tested, "min_tested")
@@ -82,12 +83,12 @@ def too_few_tested(verdicts: t.Iterable[Verdict], countable: int, min_tested: st
     )
 
 
-def _was_tested(verdict: Verdict) -> bool:
+def _was_tested(verdict: WorkloadVerdict) -> bool:
     """Return whether a workload ran to a verdict. A node that is down has failed, but without a test."""
     return verdict.passed or (verdict.phase is not None and not verdict.skipped)
 
 
-class Slimmer(nodes.Slimmer):
+class CandidateSlimmer(Slimmer):
     """Reduces nodes to the parts that this file reads: also why a node is not Ready."""
 
     def __call__(self, node: Json) -> Json:
@@ -108,7 +109,7 @@ def _chosen(all_nodes: list[Json], options: Options) -> list[str]:
 
 
 def _has_gpus(node: Json, resource: str | None) -> bool:
-    """Return whether this is a GPU node: by its labels, or by what it offers where nothing labels the nodes."""
+    """Return whether this is a GPU node: by its labels, or by what it offers where the nodes lack labels."""
     return nodes.is_gpu_node(node) or bool(
         nodes.gpu_quantities(node, "capacity") or nodes.offered(node, resource or "")
     )
@@ -118,7 +119,7 @@ def _nothing_to_test(options: Options) -> GpuOpsError:
     selector = options["node_selector"]
     among = f" with the labels {selector}" if selector else ""
     return GpuOpsError(
-        f"There is nothing to test: the cluster has no GPU node{among}. "
+        f"Cannot test: the cluster has no GPU node{among}. "
         "Check that Node Feature Discovery runs and that the nodes have joined the cluster; gpu_stack_info shows both.",
         reason="NoGpuNodes",
     )
@@ -139,18 +140,18 @@ def _rank(resource: str) -> int:
     return 2 if resource.startswith(names.MIG_RESOURCE_PREFIX) else int(resource != names.GPU_RESOURCE)
 
 
-def _without_pod(name: str, node: Json | None, resource: str | None, options: Options) -> Verdict | None:
+def _without_pod(name: str, node: Json | None, resource: str | None, options: Options) -> WorkloadVerdict | None:
     """Return the verdict on a node that needs no pod, or None for a node that can be tested."""
     if node is None:
-        return Verdict(name, reason="There is no such node.")
+        return WorkloadVerdict(name, reason="There is no such node.")
     is_ready = nodes.is_ready(node)
     kept_out = None if is_ready and resource else _not_for_pods(node)
     if not kept_out and nodes.is_cordoned(node) and options["nodes"] is None:
         kept_out = "Cordoned", _why_cordoned(node)
     if kept_out:
-        return Verdict(name, skipped=True, code=kept_out[0], reason=kept_out[1])
+        return WorkloadVerdict(name, skipped=True, code=kept_out[0], reason=kept_out[1])
     if not is_ready:
-        return Verdict(name, reason=f"The node is not Ready: {_why_not_ready(node)}.")
+        return WorkloadVerdict(name, reason=f"The node is not Ready: {_why_not_ready(node)}.")
     return None if resource else _offers_too_little(name, node, options)
 
 
@@ -180,15 +181,17 @@ def _why_not_ready(node: Json) -> str:
     return ready.get("message") or "its kubelet has not reported yet"
 
 
-def _offers_too_little(name: str, node: Json, options: Options) -> Verdict:
+def _offers_too_little(name: str, node: Json, options: Options) -> WorkloadVerdict:
     """Judge a node that does not offer the resource, or not enough of it."""
     wanted = options["resource"]
     offered = {key: number for key, number in nodes.gpu_quantities(node, "allocatable").items() if number}
     what = ", ".join(f"{number} {key}" for key, number in sorted(offered.items())) or "no GPU"
     if wanted and offered and wanted not in offered and options["nodes"] is None:
-        return Verdict(name, skipped=True, code="OtherResource", reason=f"The node offers {what}, and no {wanted}.")
+        return WorkloadVerdict(
+            name, skipped=True, code="OtherResource", reason=f"The node offers {what}, and no {wanted}."
+        )
     reason = f"The node offers {what}, but the test needs {_needs(options)}. Check the node's device plugin."
-    return Verdict(name, reason=reason)
+    return WorkloadVerdict(name, reason=reason)
 
 
 def _needs(options: Options) -> str:

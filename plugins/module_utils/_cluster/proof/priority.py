@@ -8,7 +8,7 @@
 
 A pod cannot forbid preemption by itself: Kubernetes refuses a ``preemptionPolicy`` other than that of its
 PriorityClass. So each run makes a class of its own, and deletes it with its pods. Binding the pods to their nodes
-without the scheduler would preempt nothing either, but a pod that the scheduler places there at the same moment would
+without the scheduler would avoid preemption too, but a pod that the scheduler places there at the same moment would
 then be refused by the kubelet.
 """
 
@@ -56,7 +56,7 @@ def check_given(cluster: Cluster, name: str) -> None:
 
 
 def make(cluster: Cluster, name: str, metadata: Json) -> bool:
-    """Create the class of a run. Return False if this user may not, and the pods need none to be harmless."""
+    """Create the class of a run. Return False if this user may not, and the pods are harmless without one."""
     try:
         cluster.create(CLASSES_PATH, manifest(name, metadata))
     except GpuOpsError as e:

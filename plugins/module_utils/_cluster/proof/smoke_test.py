@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Run one GPU workload on each of many nodes, judge it, and leave nothing behind."""
+"""Run one GPU workload on each of many nodes, judge it, and clean up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ import uuid
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import candidates, priority, workload
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import Options, Progress, Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import (
+    Options,
+    WorkloadProgress,
+    WorkloadVerdict,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import annotations_of, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
@@ -42,15 +46,23 @@ NEW_CLASS_S = 15.0
 # ---- the module's one call ----------------------------------------------------------------------------------------
 
 
+def prove(cluster: Cluster, options: Options) -> Json:
+    """Return the result of `smoke_test`. Raises `GpuOpsError` with it if the nodes must pass and have not."""
+    result = smoke_test(cluster, options)
+    if options["require_pass"] and not result.get("passed", True):
+        raise GpuOpsError(failure(result), **result)
+    return result
+
+
 def smoke_test(cluster: Cluster, options: Options) -> Json:
     """Test the selected nodes; in check mode only select them. Return the module's result."""
     refuse_below(options, count=1, parallel=1, timeout=1, log_lines=1)
     candidates.too_few_tested([], 0, options["min_tested"])
-    nodes, _version = cluster.large_list(namespaced("v1", None, "nodes"), candidates.Slimmer())
+    nodes, _version = cluster.large_list(namespaced("v1", None, "nodes"), candidates.CandidateSlimmer())
     selection = candidates.select(nodes, options)
     if options["priority_class_name"]:
         priority.check_given(cluster, options["priority_class_name"])
-    tested = [] if cluster.check_mode else Run(cluster, options).test(selection.testable)
+    tested = [] if cluster.check_mode else SmokeTestRun(cluster, options).test(selection.testable)
     verdicts = sorted([*selection.verdicts, *tested], key=lambda verdict: verdict.node)
     counts = summary(verdicts, len(selection.names))
     result: Json = {
@@ -64,7 +76,7 @@ def smoke_test(cluster: Cluster, options: Options) -> Json:
     return {**result, "too_few_tested": too_few, "passed": not counts["failed"] and not too_few}
 
 
-def summary(verdicts: list[Verdict], nodes_selected: int) -> dict[str, int]:
+def summary(verdicts: list[WorkloadVerdict], nodes_selected: int) -> dict[str, int]:
     """Count the verdicts."""
     passed, skipped = sum(verdict.passed for verdict in verdicts), sum(verdict.skipped for verdict in verdicts)
     failed = len(verdicts) - passed - skipped
@@ -94,14 +106,14 @@ class _Started:
     pod: str | None = None
     stuck_since: float | None = None
 
-    def progress(self, pod: Json | None) -> Progress:
+    def progress(self, pod: Json | None) -> WorkloadProgress:
         """Return how far the workload is, and note since when its container has been stuck."""
         now = time.monotonic()
         self.stuck_since = (self.stuck_since or now) if workload.is_stuck(pod) else None
-        return Progress(self.resource, now - self.since, now - (self.stuck_since or now))
+        return WorkloadProgress(self.resource, now - self.since, now - (self.stuck_since or now))
 
 
-class Run:
+class SmokeTestRun:
     """One run of the test over a fleet."""
 
     def __init__(self, cluster: Cluster, options: Options) -> None:
@@ -111,7 +123,7 @@ class Run:
         self._is_held_up = False
         self._waiting: collections.deque[tuple[str, str]] = collections.deque()
         self._active: dict[str, _Started] = {}
-        self._verdicts: list[Verdict] = []
+        self._verdicts: list[WorkloadVerdict] = []
         self._class: str | None = options["priority_class_name"]
         self._own_class = f"{workload.TEST_NAME}-{self._id}"
         self._class_since = 0.0
@@ -120,7 +132,7 @@ class Run:
         self._objects = self._pods if options["kind"] == "Pod" else namespaced("batch/v1", namespace, "jobs")
         self._events = namespaced("v1", namespace, "events")
 
-    def test(self, resources: t.Mapping[str, str]) -> list[Verdict]:
+    def test(self, resources: t.Mapping[str, str]) -> list[WorkloadVerdict]:
         """Test the nodes, at most ``parallel`` at a time. Delete all created objects, even after a failure.
 
         ``resources`` has the resource to request on each node.
@@ -168,18 +180,18 @@ class Run:
                 self._waiting.popleft()
 
     def _refused(self, by_node: t.Collection[str | None]) -> dict[str, str]:
-        """Return why the API server refuses the pods of Jobs that have had none for a while, by node.
+        """Return why the API server refuses the pods of Jobs that have lacked one for a while, by node.
 
         The controller of Jobs says so in events only.
         """
         without = {node: started for node, started in self._active.items() if node not in by_node and not started.pod}
         since = min((started.since for started in without.values()), default=math.inf)
-        said = self._refusals() if time.monotonic() - since > REFUSAL_S else {}
+        said = self._check_refusal() if time.monotonic() - since > REFUSAL_S else {}
         others_work = len(without) < len(self._active)
         found = {node: said.get(started.name, "") for node, started in without.items()}
         return {node: why for node, why in found.items() if _is_final(why, others_work)}
 
-    def _refusals(self) -> dict[str, str]:
+    def _check_refusal(self) -> dict[str, str]:
         """Return what the controller of Jobs was told when it tried to create a pod, by the name of the Job."""
         reasons = "reason=FailedCreate,involvedObject.kind=Job"
         events = self._cluster.list_readable(self._events, fieldSelector=reasons).items
@@ -187,12 +199,12 @@ class Run:
 
     def _refuse(self, node: str, started: _Started, why: str) -> None:
         error = GpuOpsError(f"The pod of Job {started.name} is refused. {why}")
-        verdict = Verdict("", reason=_explain(error, self._options["namespace"]).msg)
+        verdict = WorkloadVerdict("", reason=_explain(error, self._options["namespace"]).msg)
         self._verdicts.append(self._conclude(node, started, verdict, started.progress(None).age_s))
 
     def _start(self, node: str, resource: str) -> bool:
         """Start a workload, or judge the node if the API refuses it. Return False if the same may work later."""
-        request = workload.Request(node, resource, self._class)
+        request = workload.WorkloadRequest(node, resource, self._class)
         body = workload.manifest(request, self._id, self._options, self._cluster.now())
         try:
             created = self._cluster.create(self._objects, body)
@@ -204,7 +216,7 @@ class Run:
             error = _explain(e, self._options["namespace"])
             if _concerns_every_node(error) and not self._active and not self._verdicts:
                 raise error from e
-            self._verdicts.append(Verdict(node, resource=resource, reason=error.msg))
+            self._verdicts.append(WorkloadVerdict(node, resource=resource, reason=error.msg))
             return True
         pod = name_of(created) if self._options["kind"] == "Pod" else None
         self._active[node] = _Started(name_of(created), resource, time.monotonic(), pod)
@@ -223,14 +235,14 @@ class Run:
         progress = started.progress(pod)
         if pod is None and started.pod:
             reason = "The pod disappeared while it ran: it was deleted, or evicted from the node."
-            verdict: Verdict | None = Verdict("", reason=reason)
+            verdict: WorkloadVerdict | None = WorkloadVerdict("", reason=reason)
         else:
             verdict = workload.judge(pod, progress, self._options)
         started.pod = name_of(pod) if pod else started.pod
         if verdict:
             self._verdicts.append(self._conclude(node, started, verdict, progress.age_s))
 
-    def _conclude(self, node: str, started: _Started, verdict: Verdict, age_s: float) -> Verdict:
+    def _conclude(self, node: str, started: _Started, verdict: WorkloadVerdict, age_s: float) -> WorkloadVerdict:
         """Complete a verdict with the log, and delete the workload."""
         log = self._log(started.pod) if started.pod and verdict.phase in ("Running", "Succeeded", "Failed") else ""
         self._cluster.delete(f"{self._objects}/{started.name}")
@@ -258,7 +270,7 @@ class Run:
         try:
             self._delete_expired_at(priority.CLASSES_PATH)
         except GpuOpsError as e:
-            if e.reason != "Forbidden":  # whoever may not delete classes has made none
+            if e.reason != "Forbidden":  # a user who may not delete classes has not created one
                 raise
 
     def _delete_expired_at(self, path: str) -> None:
@@ -313,7 +325,7 @@ def _is_final(refusal: str, others_work: bool) -> bool:
 
 
 def _concerns_every_node(error: GpuOpsError) -> bool:
-    """Return whether a refusal has nothing to do with the one workload that was refused."""
+    """Return whether a refusal is independent of the one workload that was refused."""
     is_forbidden = error.reason == "Forbidden" and any(
         words in error.msg for words in ("cannot create resource", "violates PodSecurity")
     )

@@ -46,11 +46,11 @@ _REMEDIES = {
     "CreateContainerError": "Check the node's container runtime and the NVIDIA container toolkit.",
     "RunContainerError": "Check command, the node's container runtime and the NVIDIA container toolkit.",
 }
-"""What to do about a container that never starts."""
+"""What to do about a container that does not start."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class WorkloadVerdict:
     """The result for one node. ``code`` is a word for the cause if the node was skipped."""
 
     node: str
@@ -67,7 +67,7 @@ class Verdict:
 
 
 @dataclasses.dataclass(frozen=True)
-class Request:
+class WorkloadRequest:
     """What one workload asks for: a resource of a node, in a PriorityClass or the cluster's default."""
 
     node: str
@@ -83,7 +83,7 @@ def metadata_of(run: str, expires: float) -> Json:
     }
 
 
-def manifest(request: Request, run: str, options: Options, now: float) -> Json:
+def manifest(request: WorkloadRequest, run: str, options: Options, now: float) -> Json:
     """Return the pod or Job that tests one node. ``run`` identifies the run that creates it."""
     metadata = metadata_of(run, now + options["timeout"])
     metadata["annotations"][NODE_ANNOTATION] = request.node
@@ -95,7 +95,7 @@ def manifest(request: Request, run: str, options: Options, now: float) -> Json:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": named, "spec": job}
 
 
-def _pod_spec(request: Request, options: Options) -> Json:
+def _pod_spec(request: WorkloadRequest, options: Options) -> Json:
     return _without_none(
         {
             "restartPolicy": "Never",
@@ -141,7 +141,7 @@ def _only_on(node: str) -> Json:
 
 
 @dataclasses.dataclass(frozen=True)
-class Progress:
+class WorkloadProgress:
     """How long a workload exists, and how long its container has been in a state in which it does not start."""
 
     resource: str
@@ -150,11 +150,11 @@ class Progress:
 
 
 def is_stuck(pod: Json | None) -> bool:
-    """Return whether the pod's container waits in a state from which it may never start."""
+    """Return whether the pod's container waits in a state that may last forever."""
     return _waiting((pod or {}).get("status") or {}).get("reason") in pods.NEVER_STARTS
 
 
-def judge(pod: Json | None, progress: Progress, options: Options) -> Verdict | None:
+def judge(pod: Json | None, progress: WorkloadProgress, options: Options) -> WorkloadVerdict | None:
     """Return the verdict on a workload, or None while it may still pass.
 
     The caller adds the node, the resource and the log.
@@ -162,79 +162,79 @@ def judge(pod: Json | None, progress: Progress, options: Options) -> Verdict | N
     status = (pod or {}).get("status") or {}
     phase = status.get("phase")
     if phase == "Succeeded":
-        return Verdict("", passed=True, phase=phase, exit_code=0)
+        return WorkloadVerdict("", passed=True, phase=phase, exit_code=0)
     verdict = _judge_displaced(status) or _judge_refused(status, progress, options)
     if not verdict:
         verdict = _judge_end(status) if phase == "Failed" else _judge_wait(status, progress, options)
     return dataclasses.replace(verdict, phase=phase) if verdict else None
 
 
-def _judge_wait(status: Json, progress: Progress, options: Options) -> Verdict | None:
+def _judge_wait(status: Json, progress: WorkloadProgress, options: Options) -> WorkloadVerdict | None:
     """Judge a pod that has not ended."""
     verdict = _judge_start(status, progress) or _judge_schedule(status, progress, options)
     if verdict or progress.age_s < options["timeout"]:
         return verdict
-    return Verdict("", reason=_too_long(status, progress, options))
+    return WorkloadVerdict("", reason=_too_long(status, progress, options))
 
 
 _DISPLACED = ("PreemptionByScheduler", "EvictionByEvictionAPI")
 """Why a pod is removed for others' sake, without a fault of the node or of the pod."""
 
 
-def _judge_displaced(status: Json) -> Verdict | None:
+def _judge_displaced(status: Json) -> WorkloadVerdict | None:
     """Judge a pod that had to make way: every other pod has a higher priority."""
     for item in status.get("conditions") or []:
         if item["type"] == "DisruptionTarget" and item.get("reason") in _DISPLACED:
             reason = f"The pod had to make way ({item['reason']}): {item.get('message') or 'no message'}."
-            return Verdict("", skipped=True, code="Displaced", reason=reason)
+            return WorkloadVerdict("", skipped=True, code="Displaced", reason=reason)
     return None
 
 
-def _judge_refused(status: Json, progress: Progress, options: Options) -> Verdict | None:
+def _judge_refused(status: Json, progress: WorkloadProgress, options: Options) -> WorkloadVerdict | None:
     """Judge a pod that the kubelet refused because another pod took the GPU first."""
     if status.get("reason") == f"OutOf{progress.resource}" and options["skip_busy"]:
         return _busy(progress.resource)
     return None
 
 
-def _busy(resource: str) -> Verdict:
+def _busy(resource: str) -> WorkloadVerdict:
     remedy = "Test the node when it is idle, or wait for a free GPU with skip_busy: false."
-    return Verdict("", skipped=True, code="Busy", reason=f"Other pods hold the node's {resource}. {remedy}")
+    return WorkloadVerdict("", skipped=True, code="Busy", reason=f"Other pods hold the node's {resource}. {remedy}")
 
 
-def _judge_end(status: Json) -> Verdict:
+def _judge_end(status: Json) -> WorkloadVerdict:
     ended = _terminated(status)
     code = ended.get("exitCode")
     why = status.get("reason") or ended.get("reason") or ""
     if code is None:
         said = status.get("message") or "no message"
         reason = f"The node refused or ended the pod ({why or 'no reason given'}): {said}."
-        return Verdict("", reason=reason)
+        return WorkloadVerdict("", reason=reason)
     named = f" ({why})" if why not in ("", "Error") else ""
-    return Verdict("", exit_code=code, reason=f"The workload ended with status {code}{named}")
+    return WorkloadVerdict("", exit_code=code, reason=f"The workload ended with status {code}{named}")
 
 
-def _judge_start(status: Json, progress: Progress) -> Verdict | None:
-    """Judge a container that never starts."""
+def _judge_start(status: Json, progress: WorkloadProgress) -> WorkloadVerdict | None:
+    """Judge a container that does not start."""
     waiting = _waiting(status)
     cause, message = str(waiting.get("reason") or ""), str(waiting.get("message") or "")
     if not pods.never_starts(cause, message, progress.stuck_s):
         return None
     said = f": {message}" if message else ""
-    return Verdict("", reason=f"{cause}{said}. {_REMEDIES[cause]}")
+    return WorkloadVerdict("", reason=f"{cause}{said}. {_REMEDIES[cause]}")
 
 
-def _judge_schedule(status: Json, progress: Progress, options: Options) -> Verdict | None:
+def _judge_schedule(status: Json, progress: WorkloadProgress, options: Options) -> WorkloadVerdict | None:
     """Judge a pod that the scheduler cannot place. None means that a GPU may still become free."""
     message = _unschedulable(status)
     if not message or progress.age_s < UNSCHEDULABLE_S:
         return None
     if f"Insufficient {progress.resource}" not in message:
-        return Verdict("", reason=f"The scheduler cannot place the pod: {message}")
+        return WorkloadVerdict("", reason=f"The scheduler cannot place the pod: {message}")
     return _busy(progress.resource) if options["skip_busy"] else None
 
 
-def _too_long(status: Json, progress: Progress, options: Options) -> str:
+def _too_long(status: Json, progress: WorkloadProgress, options: Options) -> str:
     phase, after = status.get("phase"), f"after {options['timeout']} s"
     if _unschedulable(status):
         held = f"other pods held the node's {progress.resource}"

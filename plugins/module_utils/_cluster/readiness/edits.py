@@ -70,7 +70,7 @@ def leader(lease: Json) -> Leader | None:
 
 
 def has_acted(observation: Observation) -> bool:
-    """Return whether a DaemonSet shows that the operator has seen the last edit, or whether nothing was edited."""
+    """Return whether a DaemonSet shows that the operator has seen the last edit, or whether there was no edit."""
     policy, before = observation.policy or {"metadata": {}}, observation.before
     if before and before.generation == _generation(policy):
         return True
@@ -100,7 +100,7 @@ def _about_unseen(observation: Observation, age_s: float) -> Reasons:
     if silent_s > max(age_s, SILENT_S):
         message = (
             f"The operator last renewed its lease {LEASE} {int(silent_s)} s ago, before the ClusterPolicy was changed, "
-            "so nothing has acted on the change."
+            "so the change still waits for the operator."
         )
         remedy = f"See the log of the operator's pod in namespace {observation.namespace}."
         yield Reason("progressing", "OperatorSilent", message, remedy)

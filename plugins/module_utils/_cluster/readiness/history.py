@@ -31,14 +31,14 @@ class History:
 
     def __init__(self, began_s: float) -> None:
         self._began_s = began_s
-        self._errors, self._refusals = _Spans(0), _Spans(0)
+        self._errors, self._check_refusal = _Spans(0), _Spans(0)
         self._troubled, self._others = _Spans(GAP_S), _Spans(GAP_S)
 
     def add_ages(self, observation: Observation, now_s: float) -> Observation:
         """Return the observation with what only a waiter knows. Call this once for each look, in their order."""
         error = policy_reasons.error_condition(observation) or {}
         lasts_s = self._errors.see([(error.get("reason"), error.get("message"))] if error else [], now_s)
-        refused_s = self._refusals.see(observation.refusals, now_s)
+        refused_s = self._check_refusal.see(observation.refusals, now_s)
         return dataclasses.replace(
             observation,
             waits=True,

@@ -17,20 +17,20 @@ from __future__ import annotations
 import dataclasses
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import (
-    drivers,
+    driver_reasons,
     node_reasons,
     operand_reasons,
     policy_reasons,
     rollouts,
     tolerance,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Scope, Tolerance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import JudgedScope, Tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
+    DaemonSetRollout,
     Level,
     Observation,
     Reason,
     Reasons,
-    Rollout,
     State,
     Verdict,
 )
@@ -48,7 +48,7 @@ def judge(observation: Observation, limits: Tolerance = tolerance.NOTHING) -> Ve
     scope = scope_of(observation, limits)
     gpu_nodes = scope.judged
     found = list(rollouts.of_operands(observation, gpu_nodes, scope.outside))
-    reasons = list(_reasons(_without(observation, scope.outside), found, scope, limits))
+    reasons = _causes(list(_reasons(_without(observation, scope.outside), found, scope, limits)))
     if observation.subject is not None and observation.seconds_since_edit < CORRECTED_S:
         reasons = [_not_final(reason) for reason in reasons]
     reasons.sort(key=lambda reason: _ORDER.index(reason.level))
@@ -62,7 +62,7 @@ def _offers_gpus(observation: Observation, node: Json) -> bool:
     return nodes.has_allocatable_gpus(node) or objects.name_of(node) in observation.claimable
 
 
-def scope_of(observation: Observation, limits: Tolerance) -> Scope:
+def scope_of(observation: Observation, limits: Tolerance) -> JudgedScope:
     """Return which GPU nodes are judged: unready ones are left out if there are not more of them than tolerated."""
     scope = tolerance.scope_of(observation.nodes, observation.spec, limits)
     allowed = limits.allowed(len(scope.judged))
@@ -83,21 +83,29 @@ def _without(observation: Observation, outside: list[Json]) -> Observation:
     return dataclasses.replace(observation, troubled=troubled)
 
 
-def _reasons(observation: Observation, found: list[Rollout], scope: Scope, limits: Tolerance) -> Reasons:
+def _reasons(observation: Observation, found: list[DaemonSetRollout], scope: JudgedScope, limits: Tolerance) -> Reasons:
     """Yield all reasons. At the same level, a cause comes before its consequences."""
     gpu_nodes = scope.judged
     yield from policy_reasons.about_policy(observation)
     if observation.subject is not None:
+        yield from driver_reasons.about_conflicts(observation)
         if limits.min_nodes and not (scope.judged or scope.outside):
             yield from policy_reasons.about_discovery(observation)
         yield from node_reasons.about_scope(observation, scope, limits)
         yield from node_reasons.reasons(node_reasons.about_nodes(observation, gpu_nodes), gpu_nodes)
         yield from operand_reasons.about_operands(observation, found, gpu_nodes)
         held = rollouts.held_drivers(observation, found)
-        yield from drivers.about_drivers(observation, held)
-        yield from node_reasons.reasons(drivers.about_nodes(observation, gpu_nodes), gpu_nodes)
+        yield from driver_reasons.about_drivers(observation, held)
+        yield from node_reasons.reasons(driver_reasons.about_nodes(observation, gpu_nodes), gpu_nodes)
         yield from node_reasons.reasons(node_reasons.about_state(observation, gpu_nodes), gpu_nodes)
         yield from policy_reasons.about_state(observation, held)
+
+
+def _causes(reasons: list[Reason]) -> list[Reason]:
+    """Return the reasons without those that follow from NVIDIADrivers in conflict."""
+    if not any(reason.code == driver_reasons.CONFLICT for reason in reasons):
+        return reasons
+    return [reason for reason in reasons if reason.code not in driver_reasons.CONSEQUENCES]
 
 
 def _not_final(reason: Reason) -> Reason:
@@ -106,7 +114,7 @@ def _not_final(reason: Reason) -> Reason:
     return dataclasses.replace(reason, level="progressing") if is_failure else reason
 
 
-def _summary(reasons: list[Reason], usable: int, scope: Scope) -> tuple[State, str]:
+def _summary(reasons: list[Reason], usable: int, scope: JudgedScope) -> tuple[State, str]:
     blocking = [reason for reason in reasons if reason.level != "note"]
     if not blocking:
         outside = len(scope.outside)

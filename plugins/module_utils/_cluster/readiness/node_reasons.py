@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import marks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Scope, Tolerance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import JudgedScope, Tolerance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
     Level,
     Observation,
@@ -28,23 +28,23 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack impor
     pods,
     upgrades,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import names as mig_names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import profile_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 MARKED_S = 60
-"""How long a wait goes on while taints or a label keep the operands off every node: new nodes may have them."""
+"""How long a wait continues while taints or a label keep the operands off every node: new nodes may have them."""
 
 STANDSTILL_S = 300
-"""How long a wait goes on while nodes that are out hold up every driver upgrade: a reboot may take minutes."""
+"""How long a wait continues while nodes that are out hold up every driver upgrade: a reboot may take minutes."""
 
 DISCOVERY_S = 300
-"""How long a wait goes on while no node has a label of Node Feature Discovery: its image has to be pulled."""
+"""How long a wait continues while no node has a label of Node Feature Discovery: its image has to be pulled."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
-    """Something about some of the GPU nodes. Without nodes, there is nothing to say."""
+class NodeFinding:
+    """Something about some of the GPU nodes. Without nodes, the text is empty."""
 
     level: Level
     code: str
@@ -70,10 +70,10 @@ class Finding:
         )
 
 
-Findings = t.Iterator[Finding]
+Findings = t.Iterator[NodeFinding]
 
 
-def reasons(findings: t.Iterable[Finding], gpu_nodes: list[Json]) -> Reasons:
+def reasons(findings: t.Iterable[NodeFinding], gpu_nodes: list[Json]) -> Reasons:
     """Yield a reason for each finding about any node."""
     yield from (finding.reason(len(gpu_nodes)) for finding in findings if finding.found)
 
@@ -102,7 +102,7 @@ _LEFT_OUT = {
 }
 
 
-def about_scope(observation: Observation, scope: Scope, limits: Tolerance) -> Reasons:
+def about_scope(observation: Observation, scope: JudgedScope, limits: Tolerance) -> Reasons:
     """Yield which GPU nodes are left out, and whether too few are left."""
     if observation.unreadable:
         kinds = " and ".join(observation.unreadable)
@@ -116,7 +116,7 @@ def about_scope(observation: Observation, scope: Scope, limits: Tolerance) -> Re
     for code, found in scope.left_out.items():
         is_marked = code == tolerance.SWITCHED_OFF and too_few == "progressing"
         level: Level = "note" if scope.judged else _blocking(observation, MARKED_S) if is_marked else too_few
-        yield Finding(level, code, found, _LEFT_OUT[code]).reason(total)
+        yield NodeFinding(level, code, found, _LEFT_OUT[code]).reason(total)
     if too_few == "progressing":
         message = f"{len(scope.judged)} GPU nodes are left, but min_nodes is {limits.min_nodes}."
         remedy = "Add GPU nodes, repair those that are left out, or correct min_nodes."
@@ -150,18 +150,18 @@ def about_nodes(observation: Observation, gpu_nodes: list[Json]) -> Findings:
     yield from _about_tainted(gpu_nodes, observation)
     down = [node for node in gpu_nodes if not nodes.is_ready(node)]
     what = "the kubelet does not report Ready"
-    yield Finding("progressing", "NodesNotReady", down, what, "See `kubectl describe node`.")
+    yield NodeFinding("progressing", "NodesNotReady", down, what, "See `kubectl describe node`.")
     cordoned = [node for node in gpu_nodes if nodes.is_cordoned(node)]
     level: Level = "progressing" if len(cordoned) == len(gpu_nodes) else "note"
     owners = sorted({holder.owner for node in cordoned for holder in marks.holders(node, {})})
     by = f" (with marks of {first_few(owners)})" if owners else ""
     what = f"cordoned{by}, so no new pod can use their GPUs"
-    yield Finding(level, "NodesCordoned", cordoned, what, "Uncordon them when the maintenance is over.")
+    yield NodeFinding(level, "NodesCordoned", cordoned, what, "Uncordon them when the maintenance is over.")
     yield from _about_standstill(observation)
 
 
 def _about_standstill(observation: Observation) -> Findings:
-    """Yield the nodes that wait for their driver upgrade while others, which nobody puts back, hold all places."""
+    """Yield the nodes that wait for their driver upgrade while others hold all places for good."""
     spec = observation.spec
     if operands.delegates_driver(spec) or not operands.replaces_driver_pods(spec):
         return
@@ -172,9 +172,9 @@ def _about_standstill(observation: Observation) -> Findings:
     if found:
         waiting = [node for node, each in zip(managed, members) if each.waits]
         level = _blocking(observation, STANDSTILL_S)
-        what = f"their driver upgrade never begins: {found.text}"
+        what = f"their driver upgrade cannot begin: {found.text}"
         remedy = "Repair or uncordon the nodes that are out, or raise the limit in driver.upgradePolicy."
-        yield Finding(level, "DriverUpgradeBlocked", waiting, what, remedy, operands.DRIVER.name)
+        yield NodeFinding(level, "DriverUpgradeBlocked", waiting, what, remedy, operands.DRIVER.name)
 
 
 def _about_tainted(gpu_nodes: list[Json], observation: Observation) -> Findings:
@@ -185,7 +185,7 @@ def _about_tainted(gpu_nodes: list[Json], observation: Observation) -> Findings:
         level = _blocking(observation, MARKED_S) if len(tainted) == len(gpu_nodes) else "note"
         what = f"taint {taint} is not tolerated by the operands"
         remedy = "Add a toleration to daemonsets.tolerations, or remove the taint."
-        yield Finding(level, "NodesTainted", tainted, what, remedy)
+        yield NodeFinding(level, "NodesTainted", tainted, what, remedy)
 
 
 # What the labels say, and which GPUs the nodes offer
@@ -204,17 +204,19 @@ def about_state(observation: Observation, gpu_nodes: list[Json]) -> Findings:
 def _about_labels(spec: Json, gpu_nodes: list[Json]) -> Findings:
     unlabelled = [node for node in gpu_nodes if not nodes.has_deploy_labels(node)]
     what = "the operator has not labelled them for the operands yet"
-    yield Finding("progressing", "NodesNotLabelled", unlabelled, what)
+    yield NodeFinding("progressing", "NodesNotLabelled", unlabelled, what)
 
     paused = [node for node in gpu_nodes if nodes.is_paused(node)]
     what = "operands are paused for a driver upgrade or a MIG change"
-    remedy = f"If neither is running there, set the node's {names.DEPLOY_PREFIX}* labels back to true."
-    yield Finding("progressing", "OperandsPaused", paused, what, remedy)
+    remedy = f"If both have ended there, set the node's {names.DEPLOY_PREFIX}* labels back to true."
+    yield NodeFinding("progressing", "OperandsPaused", paused, what, remedy)
 
     if operands.enabled(operands.DEVICE_PLUGIN, spec):
         label = operands.DEVICE_PLUGIN.deploy_label
         without = [node for node in gpu_nodes if objects.labels_of(node).get(label) == "false"]
-        yield Finding("note", "DevicePluginSwitchedOff", without, f"label {label}=false keeps the device plugin away")
+        yield NodeFinding(
+            "note", "DevicePluginSwitchedOff", without, f"label {label}=false keeps the device plugin away"
+        )
 
 
 def _about_upgrades(gpu_nodes: list[Json], failures: t.Mapping[str, str]) -> Findings:
@@ -227,23 +229,23 @@ def _about_upgrades(gpu_nodes: list[Json], failures: t.Mapping[str, str]) -> Fin
     for state, found in by_state.items():
         if state == "skipped":
             what = f"label {names.UPGRADE_SKIP}=true keeps the driver that they run, and the upgrade leaves them out"
-            yield Finding("note", "UpgradeSkipped", found, what)
+            yield NodeFinding("note", "UpgradeSkipped", found, what)
         elif state == names.UPGRADE_FAILED:
             yield _upgrade_failed(found, failures)
         else:
             what = f"the driver upgrade is at {state}"
-            yield Finding("progressing", "DriverUpgrade", found, what, operand=operands.DRIVER.name)
+            yield NodeFinding("progressing", "DriverUpgrade", found, what, operand=operands.DRIVER.name)
 
 
-def _upgrade_failed(found: list[Json], failures: t.Mapping[str, str]) -> Finding:
+def _upgrade_failed(found: list[Json], failures: t.Mapping[str, str]) -> NodeFinding:
     """Return the finding about failed upgrades, with the operator's own words about one of them if there are any."""
     known = next((objects.name_of(node) for node in found if failures.get(objects.name_of(node))), None)
     cause = f". On {known}: {failures[known]}" if known else ""
     first = known or objects.name_of(found[0])
     look = "" if known else f" (see the log of the driver's pod on {first})"
-    remedy = f"Remove the cause{look}, then set the node's label {names.UPGRADE_STATE}={names.UPGRADE_REQUIRED}."
+    remedy = f"Remove the cause{look}, then run gpuops.nvidia.upgrade_driver with driver_container_state=recovered."
     what = f"the driver upgrade failed and the node stays cordoned{cause}"
-    return Finding("failed", "DriverUpgradeFailed", found, what, remedy, operands.DRIVER.name)
+    return NodeFinding("failed", "DriverUpgradeFailed", found, what, remedy, operands.DRIVER.name)
 
 
 def _about_mig(gpu_nodes: list[Json]) -> Findings:
@@ -258,14 +260,14 @@ def _about_mig(gpu_nodes: list[Json]) -> Findings:
             "See the log of the MIG manager's pod: most often a process holds the GPUs, or the configuration does not "
             f"exist for this GPU. Drain the node, remove its label {names.MIG_CONFIG}, and set it again."
         )
-        yield Finding("failed", "MIGFailed", failed, what, remedy, operand)
-    yield Finding("progressing", "MIGChange", changing, "a MIG change is under way", operand=operand)
+        yield NodeFinding("failed", "MIGFailed", failed, what, remedy, operand)
+    yield NodeFinding("progressing", "MIGChange", changing, "a MIG change is under way", operand=operand)
     invalid = [
         node for node in gpu_nodes if objects.labels_of(node).get(names.GPU_PRODUCT, "").endswith("-MIG-INVALID")
     ]
     what = "their MIG devices do not fit the MIG strategy single, so they offer no GPUs"
     remedy = "Give all GPUs of such a node the same MIG devices, or set mig.strategy: mixed."
-    yield Finding("progressing", "MIGInvalid", invalid, what, remedy, operand)
+    yield NodeFinding("progressing", "MIGInvalid", invalid, what, remedy, operand)
     yield from _about_layouts(gpu_nodes, operand)
 
 
@@ -275,13 +277,13 @@ def _about_layouts(gpu_nodes: list[Json], operand: str) -> Findings:
     if ignored:
         what = f"label {names.MIG_CONFIG}={_layout(ignored[0])} has no effect, because no MIG manager runs there"
         remedy = f"Remove the label if these GPUs have no MIG, or wait for {names.MIG_CAPABLE}=true."
-        yield Finding("progressing", "MIGIgnored", ignored, what, remedy, operand)
+        yield NodeFinding("progressing", "MIGIgnored", ignored, what, remedy, operand)
     stale = [node for node in gpu_nodes if _is_stale(node)]
     if stale:
         found = " and ".join(sorted(filter(None, _profiles(stale[0])))) or "undivided GPUs"
         what = f"the layout {_layout(stale[0])} counts as applied, but {objects.name_of(stale[0])} offers {found}"
         remedy = f"If this lasts, remove the label {names.MIG_CONFIG}, and set it again, or run mig_config."
-        yield Finding("progressing", "MIGNotApplied", stale, what, remedy, operand)
+        yield NodeFinding("progressing", "MIGNotApplied", stale, what, remedy, operand)
 
 
 def _is_ignored(node: Json) -> bool:
@@ -311,9 +313,9 @@ def _differs(node: Json) -> bool:
         return False
     if layout == names.MIG_DISABLED:
         return offered != {None}
-    if not layout.startswith(mig_names.LAYOUT_PREFIX):
+    if not layout.startswith(profile_names.LAYOUT_PREFIX):
         return False
-    profile = mig_names.parsed(mig_names.undotted(layout.removeprefix(mig_names.LAYOUT_PREFIX)))
+    profile = profile_names.parsed(profile_names.undotted(layout.removeprefix(profile_names.LAYOUT_PREFIX)))
     return profile is not None and offered != {profile.text}
 
 
@@ -331,10 +333,10 @@ def _about_gpus(observation: Observation, gpu_nodes: list[Json]) -> Findings:
             "The device plugin reports them as unhealthy or does not see them: look for Xid errors in the kernel log, "
             "and see the log of the device plugin's pod."
         )
-        yield Finding("progressing", "UnhealthyGPUs", reduced, what, remedy, operands.DEVICE_PLUGIN.name)
+        yield NodeFinding("progressing", "UnhealthyGPUs", reduced, what, remedy, operands.DEVICE_PLUGIN.name)
 
 
-def _without_gpus(serving: list[Json], claimable: t.Container[str], has_plugin: bool) -> Finding:
+def _without_gpus(serving: list[Json], claimable: t.Container[str], has_plugin: bool) -> NodeFinding:
     """Return the finding about nodes whose GPUs neither the device plugin nor anything else offers."""
     empty = [node for node in serving if not nodes.has_allocatable_gpus(node)]
     missing = [node for node in empty if objects.name_of(node) not in claimable]
@@ -343,7 +345,7 @@ def _without_gpus(serving: list[Json], claimable: t.Container[str], has_plugin: 
     if not has_plugin:
         what += f", and no ResourceSlice of {pods.DRA_DRIVER} offers their GPUs"
         remedy = "Set devicePlugin.enabled: true, or install what shall offer the GPUs instead of the device plugin."
-    return Finding("progressing", "NoAllocatableGPUs", missing, what, remedy, operands.DEVICE_PLUGIN.name)
+    return NodeFinding("progressing", "NoAllocatableGPUs", missing, what, remedy, operands.DEVICE_PLUGIN.name)
 
 
 def _has_device_plugin(node: Json, tolerations: t.Iterable[Json]) -> bool:

@@ -17,6 +17,7 @@ import threading
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import driver_annotations
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import (
     edits,
     rollouts,
@@ -28,6 +29,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes as node_objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.following import Follower
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.slimmer import Slimmer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -144,7 +146,7 @@ class NodeReader(Follower[Json]):
     """Reads the parts of all nodes that this collection reads."""
 
     def __init__(self, cluster: Cluster, slim: t.Callable[[Json], Json] | None = None) -> None:
-        super().__init__(cluster, NODES_PATH, slim or node_objects.Slimmer())
+        super().__init__(cluster, NODES_PATH, slim or Slimmer())
 
 
 class _Details:
@@ -213,11 +215,36 @@ class _Details:
         return frozenset(_claimable_nodes(self._cluster))
 
 
+_TICK_S = 120.0
+"""How often the operator looks. It says why an upgrade failed, and then writes the state."""
+
+
 def upgrade_failure(cluster: Cluster, node: str) -> str:
-    """Return what the operator said last about a failure of a node's driver upgrade, or an empty string."""
+    """Return what the operator said last about the failure of this driver upgrade of a node, or an empty string.
+
+    Events stay for an hour. What it said about an upgrade before explains nothing.
+    """
+    began = _upgrade_began(cluster.get(f"{NODES_PATH}/{node}"))
     selector = f"involvedObject.kind=Node,involvedObject.name={node},type=Warning,reason={names.UPGRADE_EVENT}"
     events = cluster.list_readable(namespaced("v1", "default", "events"), fieldSelector=selector).items
+    events = [event for event in events if objects.timestamp(troubles.last_seen(event)) >= began]
     return one_line(max(events, key=troubles.last_seen, default={}).get("message") or "")
+
+
+def _upgrade_began(node: Json | None) -> float:
+    """Return when a node's upgrade began: when we gave it its turn, or else shortly before its state was written."""
+    note = driver_annotations.note_of(node) if node else None
+    if note is not None and note.kind == "turn":
+        return note.since
+    key = f"f:{names.UPGRADE_STATE}"
+    entries = [] if node is None else node["metadata"].get("managedFields") or []
+    written = [str(entry.get("time") or "") for entry in entries if key in _labels_in(entry)]
+    return objects.timestamp(max(written)) - _TICK_S if any(written) else 0.0
+
+
+def _labels_in(entry: Json) -> Json:
+    metadata: Json = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
+    return metadata.get("f:labels") or {}
 
 
 def _claimable_nodes(cluster: Cluster) -> t.Iterator[str]:

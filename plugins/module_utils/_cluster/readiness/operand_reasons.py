@@ -11,14 +11,14 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import drivers, rollouts
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import driver_reasons, rollouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
+    DaemonSetRollout,
     Observation,
     PodRow,
     Reason,
     Reasons,
     Refusal,
-    Rollout,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.operands import Operand
@@ -38,7 +38,7 @@ REMEDIES = {
 """What to do about an operand's pod in one of the states `pods.NEVER_STARTS`."""
 
 
-def about_operands(observation: Observation, found: list[Rollout], gpu_nodes: list[Json]) -> Reasons:
+def about_operands(observation: Observation, found: list[DaemonSetRollout], gpu_nodes: list[Json]) -> Reasons:
     """Yield what is missing in each rollout. Rollouts are in order of dependency."""
     if not gpu_nodes:
         return
@@ -47,7 +47,7 @@ def about_operands(observation: Observation, found: list[Rollout], gpu_nodes: li
     for rollout in found:
         operand = by_name[rollout.operand]
         if rollout.daemonset is None:
-            yield from _about_missing(observation.spec, operand, rollout)
+            yield from _about_missing(observation, operand, rollout)
         elif operands.belongs(operand, rollout.daemonset) and not operands.enabled(operand, observation.spec):
             message = f"{operand.name} is disabled, but DaemonSet {rollout.daemonset} still exists."
             yield Reason("progressing", "OperandNotRemoved", message, operand=operand.name)
@@ -55,10 +55,19 @@ def about_operands(observation: Observation, found: list[Rollout], gpu_nodes: li
             yield from _about_rollout(observation, operand, rollout, daemonsets[rollout.daemonset])
 
 
-def _about_missing(spec: Json, operand: Operand, rollout: Rollout) -> Reasons:
+def _if_never_seen(observation: Observation) -> str:
+    """Return what to do if the operator has never written a status, or an empty string."""
+    if (observation.subject or {}).get("status"):
+        return ""
+    logs = f"kubectl logs -n {observation.namespace} deployment/{names.OPERATOR}"
+    return f"The operator has not written a status yet. If that lasts, its process does not work: see `{logs}`."
+
+
+def _about_missing(observation: Observation, operand: Operand, rollout: DaemonSetRollout) -> Reasons:
+    spec = observation.spec
     if rollout.state != "disabled":
         message = f"{operand.name}: the operator has not created DaemonSet {operand.daemonset} yet."
-        yield Reason("progressing", "OperandMissing", message, operand=operand.name)
+        yield Reason("progressing", "OperandMissing", message, _if_never_seen(observation), operand=operand.name)
     elif operand is operands.DRIVER and operands.delegates_driver(spec):
         yield Reason(
             "progressing",
@@ -69,7 +78,7 @@ def _about_missing(spec: Json, operand: Operand, rollout: Rollout) -> Reasons:
         )
 
 
-def _about_rollout(observation: Observation, operand: Operand, rollout: Rollout, daemonset: Json) -> Reasons:
+def _about_rollout(observation: Observation, operand: Operand, rollout: DaemonSetRollout, daemonset: Json) -> Reasons:
     yield from _about_image(observation.spec, operand, rollout, daemonset)
     rows = observation.troubled.get(objects.name_of(daemonset), ())
     refusal = observation.refusals.get(objects.name_of(daemonset))
@@ -88,7 +97,7 @@ def _about_rollout(observation: Observation, operand: Operand, rollout: Rollout,
         yield _outdated(observation, operand, rollout, daemonset)
 
 
-def _refused(observation: Observation, operand: Operand, rollout: Rollout, refusal: Refusal) -> Reason:
+def _refused(observation: Observation, operand: Operand, rollout: DaemonSetRollout, refusal: Refusal) -> Reason:
     remedy = f"Exempt namespace {observation.namespace} from the policy or quota that the message names, or correct it."
     if "failed calling webhook" in refusal.message:
         remedy = "Start that webhook's service, or remove the webhook's configuration."
@@ -103,7 +112,7 @@ def _refused(observation: Observation, operand: Operand, rollout: Rollout, refus
     )
 
 
-def _about_image(spec: Json, operand: Operand, rollout: Rollout, daemonset: Json) -> Reasons:
+def _about_image(spec: Json, operand: Operand, rollout: DaemonSetRollout, daemonset: Json) -> Reasons:
     """Yield a reason if the operand still runs a different image from that in the spec."""
     if not operands.belongs(operand, objects.name_of(daemonset)) or not rollout.images:
         return  # an NVIDIADriver has its own spec
@@ -128,7 +137,7 @@ def _name(image: str) -> str:
     return image.rpartition("/")[2]
 
 
-def _outdated(observation: Observation, operand: Operand, rollout: Rollout, daemonset: Json) -> Reason:
+def _outdated(observation: Observation, operand: Operand, rollout: DaemonSetRollout, daemonset: Json) -> Reason:
     """Return the reason for a rollout with outdated or unavailable pods that are not in trouble."""
     done, what = rollout.available, "an available pod"
     if rollout.updated < rollout.desired:
@@ -146,26 +155,28 @@ def _outdated(observation: Observation, operand: Operand, rollout: Rollout, daem
     return Reason("failed", "PodsOutdated", message, remedy, operand.name, count=done, total=rollout.expected)
 
 
-def _stays_outdated(observation: Observation, operand: Operand, rollout: Rollout, daemonset: Json) -> bool:
-    """Return whether there are pods of an old revision that nothing replaces."""
+def _stays_outdated(observation: Observation, operand: Operand, rollout: DaemonSetRollout, daemonset: Json) -> bool:
+    """Return whether there are pods of an old revision that stay."""
     # Pods that do not exist yet also count as not updated, but they need no deletion.
     status = daemonset.get("status") or {}
     outside = int(status.get("desiredNumberScheduled", 0)) - rollout.desired
     has_old_pods = int(status.get("currentNumberScheduled", 0)) - outside > rollout.updated
     is_manual = daemonset["spec"]["updateStrategy"]["type"] == "OnDelete"
     # Only the operator's upgrade controller deletes outdated OnDelete pods, and only those of the driver.
-    is_replaced = operand is operands.DRIVER and drivers.replaces_pods(observation, daemonset)
+    is_replaced = operand is operands.DRIVER and driver_reasons.replaces_pods(observation, daemonset)
     return has_old_pods and is_manual and not is_replaced
 
 
-def _about_pods(observation: Observation, operand: Operand, rollout: Rollout, rows: tuple[PodRow, ...]) -> Reasons:
+def _about_pods(
+    observation: Observation, operand: Operand, rollout: DaemonSetRollout, rows: tuple[PodRow, ...]
+) -> Reasons:
     """Yield one reason for each status of the pods. The statuses that need manual intervention come first."""
     hopeless = {row.name for row in rows if rollouts.never_starts(row, rows, rollout.updated)}
     by_status: dict[str, list[PodRow]] = {}
     for row in sorted(rows, key=lambda row: row.name not in hopeless):
         by_status.setdefault(row.status, []).append(row)
     for group in by_status.values():
-        reason = _trouble(operand, rollout, group, group[0].name in hopeless)
+        reason = _trouble(observation.namespace, operand, rollout, group, group[0].name in hopeless)
         remedy = _about_sharing(observation, reason, group)
         yield dataclasses.replace(reason, remedy=remedy) if remedy else reason
 
@@ -196,7 +207,9 @@ def _configured_key(observation: Observation, reason: Reason, source: Json) -> s
     )
 
 
-def _trouble(operand: Operand, rollout: Rollout, group: list[PodRow], is_failed: bool) -> Reason:
+def _trouble(
+    namespace: str, operand: Operand, rollout: DaemonSetRollout, group: list[PodRow], is_failed: bool
+) -> Reason:
     """Return the reason for pods with the same status. The example is a pod whose cause is known, if there is one."""
     example = next((row for row in group if row.cause), group[0])
     where = f"pod {example.name}" + (f" on {example.node}" if example.node else "")
@@ -205,7 +218,8 @@ def _trouble(operand: Operand, rollout: Rollout, group: list[PodRow], is_failed:
         f"{operand.name}: {rollout.available} of {rollout.expected} nodes ready; {where} is {example.status}{cause}."
     )
     status = example.status.removeprefix("Init:")
-    logs = f"See `kubectl logs {example.name} --all-containers`." if status == "CrashLoopBackOff" or is_failed else ""
+    logs = f"See `kubectl logs -n {namespace} {example.name} --all-containers`."
+    logs = logs if status == "CrashLoopBackOff" or is_failed else ""
     return Reason(
         level="failed" if is_failed else "progressing",
         code=status if is_failed else "PodsNotReady",

@@ -19,6 +19,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
     Reasons,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 RECONCILE_ERROR_S = 30
@@ -40,7 +41,10 @@ def about_policy(observation: Observation) -> Reasons:
         return
     if observation.gpuclusters:
         gpucluster = objects.name_of(observation.gpuclusters[0])
-        message = f"A GPUCluster ({gpucluster}) exists beside the ClusterPolicy, and the operator serves neither."
+        message = (
+            f"A GPUCluster ({gpucluster}) exists beside the ClusterPolicy, and the operator acts only if one of them "
+            "exists alone."
+        )
         yield Reason("failed", "GPUClusterPresent", message, "Delete one of the two.")
     if observation.policy is None:
         message = f"There is no ClusterPolicy {observation.name}."
@@ -63,7 +67,7 @@ def _about_others(policy: Json, policies: list[Json]) -> Reasons:
             f"Delete {name}, or delete {other} if its drivers may be removed.",
         )
     elif len(policies) > 1:
-        others = ", ".join(sorted(objects.name_of(item) for item in policies if item is not policy))
+        others = first_few(sorted(objects.name_of(item) for item in policies if item is not policy))
         message = f"The operator ignores another ClusterPolicy: {others}."
         yield Reason("note", "IgnoredClusterPolicy", message, "Delete it.")
 
@@ -87,7 +91,7 @@ def _about_operator(observation: Observation) -> Reasons:
             "progressing",
             "OperatorMissing",
             f"There is no operator Deployment (pods with label {names.OPERATOR_SELECTOR}) in namespace {namespace}, "
-            "so nothing acts on the ClusterPolicy.",
+            "so the ClusterPolicy has no effect.",
             "Install the GPU Operator's chart there, or correct the option namespace.",
         )
         return
@@ -167,7 +171,7 @@ def error_condition(observation: Observation) -> Json | None:
 
 def _not_reconciled(observation: Observation, error: Json) -> Reason:
     # An error from before the last edit may be about something that this edit has corrected. The condition's own time
-    # says nothing: it is also true, with another reason, during every rollout.
+    # is no sign: it is also true, with another reason, during every rollout.
     lasts_s = min(observation.error_lasts_s, observation.seconds_since_edit)
     message = f"The operator cannot reconcile: {error.get('message') or error.get('reason')}."
     level: Level = "failed" if lasts_s >= RECONCILE_ERROR_S else "progressing"

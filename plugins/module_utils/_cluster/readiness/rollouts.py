@@ -11,16 +11,16 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import (
+    DaemonSetRollout,
     Observation,
     PodRow,
     Refusal,
-    Rollout,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes, objects, operands, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 YOUNG_S = 30
-"""Age below which a pod proves nothing: by then, the kubelet has tried to pull an image at least twice."""
+"""Age from which a pod is a proof: by then, the kubelet has tried to pull an image at least twice."""
 
 REFUSED_S = 60
 """How long a wait must see that pods are refused: a new namespace's service account may come a moment later."""
@@ -31,7 +31,7 @@ CRASHES = 3
 
 def of_operands(
     observation: Observation, gpu_nodes: list[Json], left_out: t.Sequence[Json] = ()
-) -> t.Iterator[Rollout]:
+) -> t.Iterator[DaemonSetRollout]:
     """Yield the rollout of each DaemonSet of each operand, and one for an operand without a DaemonSet.
 
     Its numbers are about ``gpu_nodes``. Operands also run on the GPU nodes that are ``left_out``.
@@ -43,7 +43,7 @@ def of_operands(
         if not daemonsets:
             wanted = operands.enabled(operand, observation.spec) and observation.policy is not None
             state, expected = ("progressing", len(gpu_nodes)) if wanted else ("disabled", 0)
-            yield Rollout(operand.name, None, state, expected=expected)
+            yield DaemonSetRollout(operand.name, None, state, expected=expected)
 
 
 def _rollout(
@@ -52,7 +52,7 @@ def _rollout(
     daemonset: Json,
     gpu_nodes: list[Json],
     left_out: t.Sequence[Json],
-) -> Rollout:
+) -> DaemonSetRollout:
     name, template = objects.name_of(daemonset), daemonset["spec"]["template"]["spec"]
     expected = nodes_of(daemonset, gpu_nodes)
     outside = {objects.name_of(node): node for node in nodes_of(daemonset, left_out)}
@@ -60,7 +60,7 @@ def _rollout(
     desired, updated, available = _numbers(observation, daemonset, outside, skipped)
     is_ready = is_observed(daemonset) and desired == updated == available == len(expected)
     rows = [row for row in observation.troubled.get(name, ()) if row.node not in outside]
-    return Rollout(
+    return DaemonSetRollout(
         operand=operand.name,
         daemonset=name,
         state=_state(rows, updated, is_ready),
@@ -163,7 +163,7 @@ def is_final(refusal: Refusal, waited_s: float) -> bool:
     return is_forbidden and refusal.seen_s >= REFUSED_S and refusal.age_s < waited_s
 
 
-def held_drivers(observation: Observation, found: t.Iterable[Rollout]) -> frozenset[str]:
+def held_drivers(observation: Observation, found: t.Iterable[DaemonSetRollout]) -> frozenset[str]:
     """Return the driver DaemonSets with old pods only where they may stay: on skipped nodes and those left out."""
     rolling = {objects.name_of(item) for item in observation.daemonsets if is_rolling(item)}
     drivers = (rollout for rollout in found if rollout.operand == operands.DRIVER.name and rollout.state == "ready")

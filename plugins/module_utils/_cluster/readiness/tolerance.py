@@ -6,7 +6,7 @@
 
 """What a user tolerates in a fleet: which nodes count, how many of them may be unready, and how many there must be.
 
-`Scope` has the GPU nodes that are judged, and those that are left out with the reason's code.
+`JudgedScope` has the GPU nodes that are judged, and those that are left out with the reason's code.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ import math
 import re
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-OPTIONS: dict[str, t.Any] = {
-    "node_selector": {"type": "str", "default": ""},
-    "exclude_nodes": {"type": "list", "elements": "str", "default": []},
-    "max_unready": {"type": "str", "default": "0"},
-    "min_nodes": {"type": "int", "default": 1},
-}
+SPEC = ArgumentSpec(
+    {
+        "node_selector": {"type": "str", "default": ""},
+        "exclude_nodes": {"type": "list", "elements": "str", "default": []},
+        "max_unready": {"type": "str", "default": "0"},
+        "min_nodes": {"type": "int", "default": 1},
+    }
+)
 
 Test = t.Callable[[t.Mapping[str, str]], bool]
 
@@ -59,7 +62,7 @@ NOTHING = Tolerance()
 
 
 @dataclasses.dataclass(frozen=True)
-class Scope:
+class JudgedScope:
     """The GPU nodes: those that are judged, and those that are left out, by the code of the reason.
 
     The reasons are `VIRTUAL`, `NOT_SELECTED`, `EXCLUDED`, `SWITCHED_OFF` and `TOLERATED`.
@@ -73,11 +76,11 @@ class Scope:
         """All nodes that are left out. Operands may run on them all the same."""
         return [node for found in self.left_out.values() for node in found]
 
-    def without(self, unready: t.Container[str]) -> Scope:
+    def without(self, unready: t.Container[str]) -> JudgedScope:
         """Return the scope without these unready nodes, which the user tolerates."""
         judged = [node for node in self.judged if objects.name_of(node) not in unready]
         tolerated = [node for node in self.judged if objects.name_of(node) in unready]
-        return Scope(judged, {**self.left_out, TOLERATED: tolerated})
+        return JudgedScope(judged, {**self.left_out, TOLERATED: tolerated})
 
 
 VIRTUAL = "VirtualMachineNodes"
@@ -87,7 +90,7 @@ SWITCHED_OFF = "OperandsSwitchedOff"
 TOLERATED = "NodesTolerated"
 
 
-def scope_of(all_nodes: t.Iterable[Json], spec: Json, tolerance: Tolerance) -> Scope:
+def scope_of(all_nodes: t.Iterable[Json], spec: Json, tolerance: Tolerance) -> JudgedScope:
     """Return which GPU nodes are judged: those for containers that the user selects and that are not switched off."""
     tests = parse_selector(tolerance.node_selector)
     excluded = frozenset(tolerance.exclude_nodes)
@@ -98,7 +101,7 @@ def scope_of(all_nodes: t.Iterable[Json], spec: Json, tolerance: Tolerance) -> S
             continue
         why = _why_left_out(node, spec, tests, excluded)
         (left_out.setdefault(why, []) if why else judged).append(node)
-    return Scope(judged, left_out)
+    return JudgedScope(judged, left_out)
 
 
 def _why_left_out(node: Json, spec: Json, tests: list[Test], excluded: frozenset[str]) -> str:

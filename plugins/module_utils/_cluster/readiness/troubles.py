@@ -54,12 +54,12 @@ def read(
     deployments = [item for item in operators if not rollouts.runs_newest(item)]
     if not (suspects or discovery or deployments):
         return Troubles({}, {}, {})
-    reader = _Reader(cluster, namespace, daemonsets, deployments)
+    reader = _TroubleReader(cluster, namespace, daemonsets, deployments)
     others = {objects.name_of(item): reader.of_deployment(item) for item in deployments}
     return Troubles(
         reader.of_daemonsets(suspects),
         others | reader.of_daemonsets(discovery),
-        _refusals(cluster, namespace, [*suspects, *discovery], deployments),
+        _check_refusal(cluster, namespace, [*suspects, *discovery], deployments),
     )
 
 
@@ -103,7 +103,7 @@ def _readable_table(cluster: Cluster, path: str, **selectors: str) -> Rows:
 # Pods
 
 
-class _Reader:
+class _TroubleReader:
     """Reads the pods in trouble, and a few of them one by one."""
 
     def __init__(self, cluster: Cluster, namespace: str, daemonsets: list[Json], deployments: list[Json]) -> None:
@@ -182,7 +182,9 @@ def _one_of_each_status(rows: list[PodRow]) -> list[PodRow]:
 # Pods that are refused at creation
 
 
-def _refusals(cluster: Cluster, namespace: str, suspects: list[Json], deployments: list[Json]) -> dict[str, Refusal]:
+def _check_refusal(
+    cluster: Cluster, namespace: str, suspects: list[Json], deployments: list[Json]
+) -> dict[str, Refusal]:
     """Return why pods cannot be created, for those controllers that have fewer pods than they should."""
     lacking = {("DaemonSet", objects.name_of(item)) for item in suspects if rollouts.lacks_pods(item)}
     lacking |= {("ReplicaSet", objects.name_of(item)) for item in deployments}

@@ -47,7 +47,7 @@ Reasons = t.Iterator[Reason]
 
 
 @dataclasses.dataclass(frozen=True)
-class Rollout:
+class DaemonSetRollout:
     """Rollout of one DaemonSet, in numbers of nodes. ``state`` is ready, progressing, failed or disabled."""
 
     operand: str
@@ -67,7 +67,7 @@ class Verdict:
     state: State
     message: str
     reasons: tuple[Reason, ...]
-    operands: tuple[Rollout, ...]
+    operands: tuple[DaemonSetRollout, ...]
     nodes_ready: int
     nodes_total: int
 
@@ -110,7 +110,7 @@ class PodRow:
 
     @property
     def trouble(self) -> str:
-        """The status, the same one for statuses between which a pod alternates while nothing changes."""
+        """The status, the same one for statuses between which a pod alternates without a change."""
         status = self.status.removeprefix("Init:")
         return _ALTERNATES.get(status, status)
 
@@ -154,8 +154,8 @@ class Observation:
     ``unreadable`` has the kinds that this user may not list, so that their objects are unknown.
 
     Only a wait (``waits``) knows how long something lasts: ``waited_s`` is its own length, ``error_lasts_s`` that of
-    the same error in the ClusterPolicy's status, and ``before`` is from before its own edit. A single look has none of
-    them. ``leader`` is read if it is not clear whether the operator has acted on the last edit.
+    the same error in the ClusterPolicy's status, and ``before`` is from before its own edit. A single reading lacks all
+    of them. ``leader`` is read if it is not clear whether the operator has acted on the last edit.
     """
 
     name: str

@@ -53,7 +53,7 @@ def until_ready(
     look = _Look(
         lambda: dataclasses.replace(observer.look(), before=before),
         lambda observation: judge.judge(observation, limits),
-        _Progress(progress_path),
+        _ProgressFile(progress_path),
     )
     try:
         with waiting.signals_as_exceptions():
@@ -63,7 +63,7 @@ def until_ready(
     except GpuOpsError as e:
         raise GpuOpsError(e.msg, **{**look.result, **e.details}) from e
     except KeyboardInterrupt as e:
-        message = "The wait was interrupted. Nothing has to be put back; run it again to go on waiting."
+        message = "The wait was interrupted, and the cluster is unchanged. Run it again to continue waiting."
         raise GpuOpsError(message, **{**look.result, "reason": "Interrupted"}) from e
     if found is None:
         raise GpuOpsError(waiting.timeout_message(look.message, timeout_s), reason="TimedOut", **look.result)
@@ -72,7 +72,7 @@ def until_ready(
     return found
 
 
-class _Progress:
+class _ProgressFile:
     """Writes what holds up the stack, and for how long it has, to the progress file."""
 
     def __init__(self, path: str | None) -> None:
@@ -107,7 +107,7 @@ class _Look:
         self,
         observe_now: t.Callable[[], Observation],
         judge_now: t.Callable[[Observation], Verdict],
-        progress: _Progress,
+        progress: _ProgressFile,
     ) -> None:
         self._observe, self._judge, self.progress = observe_now, judge_now, progress
         self._history = History(time.monotonic())

@@ -17,7 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import is_gpu_resource
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name, labels_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import names as mig_names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import profile_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 LABELS = {"app.kubernetes.io/name": "gpu-access", "app.kubernetes.io/managed-by": "gpuops.nvidia"}
@@ -25,7 +25,7 @@ LABELS = {"app.kubernetes.io/name": "gpu-access", "app.kubernetes.io/managed-by"
 SELECTOR = ",".join(f"{key}={value}" for key, value in LABELS.items())
 
 REQUESTS = "requests."
-"""The only prefix under which Kubernetes counts an extended resource. It accepts others, and never counts them."""
+"""The only prefix under which Kubernetes counts an extended resource. It accepts others, but does not count them."""
 
 HIGHEST = 1_000_000_000
 """The highest value of a PriorityClass that is not Kubernetes' own."""
@@ -34,7 +34,7 @@ _RESOURCE_FORM = "nvidia.com/gpu, nvidia.com/gpu.shared or nvidia.com/mig-1g.10g
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
+class AccessKind:
     """A kind of object that the module looks after. ``fixed`` are the fields that cannot be changed."""
 
     name: str
@@ -52,8 +52,8 @@ class Kind:
         return {key: item[key] for key in self.fields if item.get(key) is not None}
 
 
-QUOTA = Kind("ResourceQuota", "v1", "resourcequotas", ("spec",))
-PRIORITY = Kind(
+QUOTA = AccessKind("ResourceQuota", "v1", "resourcequotas", ("spec",))
+PRIORITY = AccessKind(
     "PriorityClass",
     "scheduling.k8s.io/v1",
     "priorityclasses",
@@ -90,7 +90,12 @@ def _priority(wish: Json) -> Json:
     return _manifest(PRIORITY, wish["name"], **fields, description=wish["description"])
 
 
-def _manifest(kind: Kind, name: str, **fields: t.Any) -> Json:
+def namespace(name: str) -> Json:
+    """Return a namespace for a quota."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(LABELS)}}
+
+
+def _manifest(kind: AccessKind, name: str, **fields: t.Any) -> Json:
     metadata = {"name": name, "labels": dict(LABELS)}
     return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, **fields}
 
@@ -108,7 +113,7 @@ def _unique(option: str, made: list[Json]) -> list[Json]:
 def _hard(wish: Json) -> dict[str, str]:
     if not wish["gpus"]:
         example = "{nvidia.com/gpu: 4}"
-        message = f"The quota of namespace {wish['namespace']} limits nothing. Give gpus, for example {example}."
+        message = f"The quota of namespace {wish['namespace']} has no limit. Give gpus, for example {example}."
         raise GpuOpsError(message, reason="Invalid")
     return {REQUESTS + _resource(name): _amount(name, number) for name, number in wish["gpus"].items()}
 
@@ -118,13 +123,13 @@ def _resource(text: str) -> str:
     name = text.removeprefix(REQUESTS)
     if not is_gpu_resource(name):
         raise GpuOpsError(
-            f"{text} in gpus is no resource of NVIDIA's device plugin, so a quota for it would never count anything. "
+            f"{text} in gpus is no resource of NVIDIA's device plugin, so a quota for it would have no effect. "
             f"{_right_resource(text)}",
             reason="Invalid",
         )
     profile = name.removeprefix(MIG_RESOURCE_PREFIX).removesuffix(".shared")
-    if name.startswith(MIG_RESOURCE_PREFIX) and mig_names.parsed(mig_names.undotted(profile)) is None:
-        hint = mig_names.corrected(profile) or f"Write {_RESOURCE_FORM}."
+    if name.startswith(MIG_RESOURCE_PREFIX) and profile_names.parsed(profile_names.undotted(profile)) is None:
+        hint = profile_names.corrected(profile) or f"Write {_RESOURCE_FORM}."
         raise GpuOpsError(f"{text} in gpus names no MIG profile. {hint}", reason="Invalid")
     return name
 
@@ -150,7 +155,7 @@ def _amount(name: str, number: t.Any) -> str:
 class Step:
     """What a call does with one object: apply ``wanted``, or remove ``existing``; after its removal if it is fixed."""
 
-    kind: Kind
+    kind: AccessKind
     existing: Json | None
     wanted: Json | None
 
@@ -178,7 +183,7 @@ class Step:
         return any(self.existing.get(field) != self.wanted[field] for field in self.kind.fixed)
 
 
-def steps(kind: Kind, wanted: list[Json] | None, existing: list[Json]) -> list[Step]:
+def steps(kind: AccessKind, wanted: list[Json] | None, existing: list[Json]) -> list[Step]:
     """Return what to do with each object. Without a list of wishes, every object stays as it is."""
     if wanted is None:
         return []
@@ -190,7 +195,7 @@ def steps(kind: Kind, wanted: list[Json] | None, existing: list[Json]) -> list[S
     return [*applied, *(Step(kind, item, None) for item in gone)]
 
 
-def _refuse_foreign(kind: Kind, wanted: list[Json], present: t.Mapping[str, Json]) -> None:
+def _refuse_foreign(kind: AccessKind, wanted: list[Json], present: t.Mapping[str, Json]) -> None:
     for name in map(full_name, wanted):
         if name in present and not is_ours(present[name]):
             raise GpuOpsError(

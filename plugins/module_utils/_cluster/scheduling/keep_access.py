@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.scheduling import access
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import full_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
@@ -23,6 +24,8 @@ class _Done(t.NamedTuple):
     step: access.Step
     before: Json | None
     after: Json | None
+    missing_namespace: str | None = None
+    """The namespace that has to be made first."""
 
     @property
     def changed(self) -> bool:
@@ -32,7 +35,8 @@ class _Done(t.NamedTuple):
 def keep(cluster: Cluster, options: t.Mapping[str, t.Any]) -> tuple[Json, list[str]]:
     """Make, change and remove quotas and priority classes. In check mode, all writes are dry runs.
 
-    Return the module's result, and warnings. Whatever the options do not allow is found before the first write.
+    Return the module's result, and warnings. Whatever the options or the API server do not allow is found before the
+    first write.
     """
     wishes = {access.PRIORITY: options["priority_classes"], access.QUOTA: options["quotas"]}
     make = {access.PRIORITY: access.priorities, access.QUOTA: access.quotas}
@@ -43,11 +47,18 @@ def keep(cluster: Cluster, options: t.Mapping[str, t.Any]) -> tuple[Json, list[s
         if listed is not None
         for step in access.steps(kind, listed, _existing(cluster, kind, listed))
     ]
-    done = [_do(cluster, step) for step in steps]
-    return _result(done), _warnings(done)
+    done = [_foreseen(cluster, step) for step in steps]
+    missing = sorted({each.missing_namespace for each in done if each.missing_namespace})
+    if missing and not options["create_namespaces"]:
+        raise _no_namespace(missing)
+    if not cluster.check_mode:
+        for name in missing:
+            cluster.create(namespaced("v1", None, "namespaces"), access.namespace(name))
+        done = [_do(cluster, each) if each.changed else each for each in done]
+    return _result(done, missing), _warnings(done)
 
 
-def _existing(cluster: Cluster, kind: access.Kind, wanted: list[Json]) -> list[Json]:
+def _existing(cluster: Cluster, kind: access.AccessKind, wanted: list[Json]) -> list[Json]:
     """Return all objects that we have made, and those that have a wanted name, as they are now."""
     ours = cluster.list(kind.path(None), labelSelector=access.SELECTOR, resourceVersion="") or []
     known = set(map(full_name, ours))
@@ -59,38 +70,50 @@ def _existing(cluster: Cluster, kind: access.Kind, wanted: list[Json]) -> list[J
     return [*ours, *(item for item in others if item is not None)]
 
 
-def _do(cluster: Cluster, step: access.Step) -> _Done:
+def _foreseen(cluster: Cluster, step: access.Step) -> _Done:
+    """Return what a run makes of one object, by a dry run."""
     before = step.kind.content(step.existing) if step.existing else None
-    if step.wanted is None:
-        cluster.delete(step.path)
-        return _Done(step, before, None)
-    if step.is_replaced:
-        cluster.delete(step.path)
-        if cluster.check_mode:  # the API server would compare with the object that is still there
-            return _Done(step, before, step.kind.content(step.wanted))
-    return _Done(step, before, step.kind.content(_applied(cluster, step, step.wanted)))
-
-
-def _applied(cluster: Cluster, step: access.Step, wanted: Json) -> Json:
+    if step.wanted is None or step.is_replaced:  # the API server would compare with the object that is still there
+        if cluster.check_mode:
+            cluster.delete(step.path)
+        return _Done(step, before, step.kind.content(step.wanted) if step.wanted else None)
     try:
-        return cluster.apply(step.path, wanted, force=True)
+        after = cluster.apply(step.path, step.wanted, force=True, dry_run=True)
     except GpuOpsError as e:
-        namespace = wanted["metadata"].get("namespace")
+        namespace = step.wanted["metadata"].get("namespace")
         if e.reason != "NotFound" or not namespace:
             raise
-        message = f"There is no namespace {namespace}. Create it, or correct quotas."
-        raise GpuOpsError(message, reason="NotFound") from e
+        return _Done(step, before, step.kind.content(step.wanted), namespace)
+    return _Done(step, before, step.kind.content(after))
 
 
-def _result(done: list[_Done]) -> Json:
+def _no_namespace(missing: list[str]) -> GpuOpsError:
+    names = f"namespace {missing[0]}" if len(missing) == 1 else f"namespaces {first_few(missing)}"
+    message = f"There is no {names}. Correct quotas, or let the call make what is missing with create_namespaces: true."
+    return GpuOpsError(message, reason="NotFound", namespaces=missing)
+
+
+def _do(cluster: Cluster, foreseen: _Done) -> _Done:
+    step = foreseen.step
+    if step.wanted is None or step.is_replaced:
+        cluster.delete(step.path)
+    if step.wanted is None:
+        return foreseen
+    after = step.kind.content(cluster.apply(step.path, step.wanted, force=True))
+    return foreseen._replace(after=after)
+
+
+def _result(done: list[_Done], namespaces: list[str]) -> Json:
     changed = [each for each in done if each.changed]
     before = {each.step.title: each.before for each in changed}
     after = {each.step.title: each.after for each in changed}
+    made: Json = {f"Namespace {name}": {} for name in namespaces}
     return {
         "changed": bool(changed),
+        "namespaces": namespaces,
         "objects": [_row(each) for each in done if each.after is not None],
         "removed": [each.step.title for each in done if each.after is None],
-        "diff": {"before": _present(before), "after": _present(after)},
+        "diff": {"before": _present(before), "after": made | _present(after)},
     }
 
 

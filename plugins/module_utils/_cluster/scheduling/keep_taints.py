@@ -31,13 +31,13 @@ Displaced = dict[str, tolerated.Displaced]
 
 
 def keep(cluster: Cluster, options: t.Mapping[str, t.Any]) -> tuple[Json, list[str]]:
-    """Give every node the wanted taints, and take away those that an earlier call has set and nobody wants any more.
+    """Give every node the wanted taints, and remove those of earlier calls that are no longer wanted.
 
     Return the module's result, and warnings about who does not tolerate the taints. In check mode, all writes are dry
     runs.
     """
     with waiting.signals_noted() as interruption:
-        fleet = Fleet(cluster, options, interruption)
+        fleet = Fleet(cluster, interruption=interruption)
         nodes = fleet.nodes()
         wanted = taints.wanted_by_node(options["taints"], nodes)
         changes = [taints.change(node, wanted[objects.name_of(node)]) for node in nodes]
@@ -75,7 +75,7 @@ def _stack(cluster: Cluster) -> list[tolerated.Guest]:
     return tolerated.of_stack(policies, gpuclusters, drivers)
 
 
-def _displaced(cluster: Cluster, fleet: Fleet, changes: list[taints.Change]) -> Displaced:
+def _displaced(cluster: Cluster, fleet: Fleet, changes: list[taints.TaintChange]) -> Displaced:
     """Return the pods that new taints concern, by node. Nodes that keep their taints are not looked at."""
     strict = {change.name: change.added for change in changes if any(map(tolerated.keeps_away, change.added))}
     claims = GpuClaims(cluster)
@@ -117,7 +117,7 @@ def _check_pods(found: Displaced, is_allowed: bool) -> None:
 def _stranded(found: Displaced) -> list[str]:
     listed = [f"{pod} on {name}" for name, its in found.items() for pod in its.not_replaced]
     text = (
-        f"{len(listed)} pods with GPUs do not tolerate the new taints: {first_few(listed)}. They go on, but a "
+        f"{len(listed)} pods with GPUs do not tolerate the new taints: {first_few(listed)}. They keep running, but a "
         "replacement cannot start there. Give their workloads a toleration."
     )
     return [text] if listed else []
@@ -126,7 +126,7 @@ def _stranded(found: Displaced) -> list[str]:
 # ---- changes ------------------------------------------------------------------------------------------------------
 
 
-def _apply(fleet: Fleet, changes: list[taints.Change], wanted: t.Mapping[str, taints.Slots]) -> None:
+def _apply(fleet: Fleet, changes: list[taints.TaintChange], wanted: t.Mapping[str, taints.Slots]) -> None:
     def maker(name: str) -> t.Callable[[Json], Json | None]:
         return lambda node: taints.change(node, wanted[name]).patch
 
@@ -138,7 +138,7 @@ def _apply(fleet: Fleet, changes: list[taints.Change], wanted: t.Mapping[str, ta
         raise GpuOpsError(f"Node {name}: {error.msg}{others}", **{**error.details, "failed_nodes": sorted(errors)})
 
 
-def _result(changes: list[taints.Change], found: Displaced) -> Json:
+def _result(changes: list[taints.TaintChange], found: Displaced) -> Json:
     rows = [_row(change, found.get(change.name, tolerated.NOBODY)) for change in changes]
     changed = [change for change in changes if change.patch]
     return {
@@ -151,7 +151,7 @@ def _result(changes: list[taints.Change], found: Displaced) -> Json:
     }
 
 
-def _row(change: taints.Change, pods: tolerated.Displaced) -> Json:
+def _row(change: taints.TaintChange, pods: tolerated.Displaced) -> Json:
     return {
         "node": change.name,
         "changed": change.patch is not None,

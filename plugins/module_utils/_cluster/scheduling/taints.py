@@ -92,7 +92,7 @@ def _chosen(wish: Json, nodes: list[Json]) -> list[str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Change:
+class TaintChange:
     """What a call changes on one node. ``taints`` is the list that the node gets."""
 
     node: Json
@@ -118,7 +118,7 @@ class Change:
         return {"metadata": metadata, "spec": {"taints": self.taints or None}}
 
 
-def change(node: Json, wanted: Slots) -> Change:
+def change(node: Json, wanted: Slots) -> TaintChange:
     """Return what brings a node to the wanted taints. Taints of others stay, and one in the way is an error."""
     present = {(taint["key"], taint.get("effect", "")): taint for taint in taints_of(node)}
     ours = _ours(node, present)
@@ -127,7 +127,7 @@ def change(node: Json, wanted: Slots) -> Change:
     added = as_taints({slot: value for slot, value in wanted.items() if _is_new(slot, value, present)})
     unchanged = [present[slot] for slot in ours if present[slot] not in removed]
     taints = [*(taint for taint in present.values() if taint not in removed), *added]
-    return Change(node, taints, frozenset(map(node_objects.format_taint, [*unchanged, *added])), added, removed)
+    return TaintChange(node, taints, frozenset(map(node_objects.format_taint, [*unchanged, *added])), added, removed)
 
 
 def _ours(node: Json, present: t.Mapping[Slot, Json]) -> list[Slot]:
@@ -170,7 +170,7 @@ def taints_of(node: Json) -> list[Json]:
 
 
 def _recorded(node: Json) -> frozenset[str]:
-    """Return the taints that we have set. What somebody wrote into our annotation that is no list means none."""
+    """Return the taints that we have set. A text in our annotation that is not a list means an empty one."""
     try:
         listed = json.loads(annotations_of(node).get(OURS, "[]"))
     except ValueError:

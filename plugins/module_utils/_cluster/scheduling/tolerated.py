@@ -12,8 +12,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import rollouts
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes as node_objects
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes, objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import DEPLOY_PREFIX
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import OPERATOR_GROUP
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -47,7 +46,7 @@ def untolerated(taints: t.Iterable[Json], tolerations: Tolerations) -> list[Json
     return [
         taint
         for taint in taints
-        if keeps_away(taint) and not any(node_objects.tolerates(toleration, taint) for toleration in tolerations)
+        if keeps_away(taint) and not any(nodes.tolerates(toleration, taint) for toleration in tolerations)
     ]
 
 
@@ -60,7 +59,7 @@ def _runs_on(pod: Json, node: Json) -> bool:
     """Return whether a DaemonSet's pods may run on a node. The operator's own labels come and go, and do not count."""
     selector = {key: value for key, value in (pod.get("nodeSelector") or {}).items() if DEPLOY_PREFIX not in key}
     affinity = (pod.get("affinity") or {}).get("nodeAffinity")
-    return node_objects.matches(selector, node) and (not affinity or node_objects.fits_affinity(affinity, node))
+    return nodes.matches(selector, node) and (not affinity or nodes.fits_affinity(affinity, node))
 
 
 # ---- the stack ----------------------------------------------------------------------------------------------------
@@ -115,7 +114,7 @@ def refuse(guests: list[Guest], planned: Planned) -> None:
             taint = next(iter(found.values()))[0]
             raise GpuOpsError(
                 f"{guest.what[0].upper()}{guest.what[1:]} would not tolerate the taint "
-                f"{node_objects.format_taint(taint)} on {first_few(sorted(found))}, so GPUs would be lost there. Add "
+                f"{nodes.format_taint(taint)} on {first_few(sorted(found))}, so GPUs would be lost there. Add "
                 f"{_toleration(taint)} to {guest.remedy}.",
                 reason="NotTolerated",
             )
@@ -139,7 +138,7 @@ class Displaced(t.NamedTuple):
     evicted: list[str]
     """Kubernetes evicts them at once, or after their ``tolerationSeconds``."""
     not_replaced: list[str]
-    """Pods with GPUs that stay, and that nothing can start again on this node."""
+    """Pods with GPUs that stay, and that cannot start again on this node."""
 
 
 NOBODY = Displaced([], [])
@@ -157,7 +156,8 @@ def displaced(pods: list[Json], taints: list[Json], holds_gpus: t.Callable[[Json
 
 
 def _is_evicted(pod: Json, taints: list[Json]) -> bool:
-    """Return whether the taint manager ends a pod: nothing tolerates the taint, or only for some seconds."""
+    """Return whether the taint manager ends a pod: it lacks a toleration, or tolerates the taint only for some
+    seconds."""
     lasting = [
         toleration for toleration in pod["spec"].get("tolerations") or [] if toleration.get("tolerationSeconds") is None
     ]

@@ -220,13 +220,13 @@ def offered_devices(node: Json) -> set[str]:
 
 
 def refuse_foreign(
-    wanted: t.Mapping[str, Configuration], by_name: t.Mapping[str, Json], ours: t.Callable[[str], bool]
+    wanted: t.Mapping[str, Configuration], by_name: t.Mapping[str, Json], owns: t.Callable[[Json], bool]
 ) -> None:
-    """Raise if somebody else has given one of these nodes a configuration."""
+    """Raise if somebody else has given one of these nodes another configuration."""
     foreign = {}
-    for name in wanted:
+    for name, configuration in wanted.items():
         value = labels_of(by_name[name]).get(names.PLUGIN_CONFIG)
-        if value and not ours(value):
+        if value not in (None, "", configuration.key) and not owns(by_name[name]):
             foreign[name] = value
     if foreign:
         found = first_few([f"{name} ({value})" for name, value in foreign.items()])

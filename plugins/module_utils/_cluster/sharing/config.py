@@ -185,7 +185,7 @@ def _of_options(entry: t.Mapping[str, t.Any]) -> Json:
         raise _wrong(f"{where}give a strategy (time-slicing, mps or none) or a config.")
     if strategy == NONE:
         if replicas is not None or resources:
-            raise _wrong(f"{where}the strategy none shares nothing. Remove replicas and resources.")
+            raise _wrong(f"{where}the strategy none does not share GPUs. Remove replicas and resources.")
         return {"version": "v1"}
     if (replicas is None) == (not resources):
         raise _wrong(f"{where}give either replicas (for {GPU_RESOURCE}) or resources.")

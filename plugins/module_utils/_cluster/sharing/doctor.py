@@ -15,7 +15,7 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import troubles
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import rollouts, troubles
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import container_statuses, name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.operands import DEVICE_PLUGIN
@@ -30,6 +30,7 @@ MANAGERS = ("config-manager", "config-manager-init")
 _CURED_BY_NEW_POD = re.compile(r"specified config .* does not exist|no configuration files available|file exists")
 _ERROR = re.compile(r"[EF]\d{4} \S+ +\d+ [\w.-]+:\d+\] (.*)|(error .*)")
 _CRASHED = re.compile(r"(Init:)?(CrashLoopBackOff|Error)")
+_ENDING = "Terminating"
 _EXPLAINED_NODES = 8
 """Of how many nodes the pods are read at one look."""
 
@@ -46,14 +47,27 @@ class Doctor:
     def look(self, waiting: t.Collection[str]) -> dict[str, str]:
         """Return what is wrong on nodes that wait, and delete the pods that a new pod cures."""
         path = namespaced("v1", self._namespace, "pods")
-        rows = [row for row in self._cluster.table(path) if row.get("node") in waiting and not pods.is_running(row)]
+        unwell = [row for row in self._cluster.table(path) if not pods.is_running(row)]
+        rows = [row for row in unwell if row.get("node") in waiting]
         found: dict[str, str] = {}
         for row in rows:
             node = str(row["node"])
             if str(row["name"]).startswith(SHARING_OPERANDS) and node not in found and len(found) < _EXPLAINED_NODES:
                 why = self._explain(node, str(row["name"]), str(row["status"]))
                 found |= {node: why} if why else {}
-        return found
+        stalled = self._stalled(unwell) if len(found) < len(waiting) else ""
+        return {**dict.fromkeys(waiting, stalled), **found} if stalled else found
+
+    def _stalled(self, unwell: t.Iterable[t.Mapping[str, t.Any]]) -> str:
+        """Return which pod cannot end on any node, while its DaemonSet replaces one pod after the other."""
+        ending = [row for row in unwell if row["status"] == _ENDING and str(row["name"]).startswith(SHARING_OPERANDS)]
+        if not ending:
+            return ""
+        path = namespaced("apps/v1", self._namespace, "daemonsets")
+        moving = [name_of(item) for item in self._cluster.list(path) or [] if not rollouts.is_complete(item)]
+        held_up = [row for row in ending if str(row["name"]).rpartition("-")[0] in moving]
+        first = next(iter(held_up), None)
+        return f"pod {first['name']} on {first['node']} cannot end, which holds up the others" if first else ""
 
     def _explain(self, node: str, name: str, status: str) -> str:
         pod = self._cluster.get(namespaced("v1", self._namespace, "pods", name))

@@ -77,16 +77,40 @@ def _left(node: Json, wanted: Configuration, resource: str) -> int | None:
 # ---- proof --------------------------------------------------------------------------------------------------------
 
 
-def missing(node: Json, wanted: Configuration) -> str:
-    """Return what is not as wanted on a node, or an empty string. A node with the label but without GPUs lacks them."""
+MOST_DEVICES = 16 * 7
+"""More devices than that are shares, which a label that lags behind does not tell."""
+
+
+def devices(node: Json) -> dict[str, int]:
+    """Return how many devices of each resource a node has.
+
+    GPU Feature Discovery counts one model only, so on a node with several it counts too few (NVIDIA/k8s-device-plugin
+    issues 731 and 736). The capacity counts all of them, and unhealthy ones too. It also keeps resources that are no
+    longer offered, so it counts only with something allocatable.
+    """
+    capacity, allocatable = (nodes.gpu_quantities(node, part) for part in ("capacity", "allocatable"))
+    totals: dict[str, int] = {}
+    for name, number in capacity.items():
+        if allocatable.get(name):
+            resource = name.removesuffix(config.SHARED)
+            totals[resource] = totals.get(resource, 0) + number
+    found = {resource: total // max(1, replicas_of(node, resource) or 1) for resource, total in totals.items()}
+    return {resource: number for resource, number in found.items() if number <= MOST_DEVICES}
+
+
+def missing(node: Json, wanted: Configuration, known: t.Mapping[str, int] | None = None) -> str:
+    """Return what is not as wanted on a node, or an empty string. A node with the label but without GPUs lacks them.
+
+    ``known`` is how many devices the node had before a change.
+    """
     offered = offered_devices(node)
     if not offered:
         return "the node offers no GPUs"
-    found = (_missing_of(node, wanted, resource) for resource in sorted(offered))
+    found = (_missing_of(node, wanted, resource, (known or {}).get(resource, 0)) for resource in sorted(offered))
     return next(filter(None, found), "")
 
 
-def _missing_of(node: Json, wanted: Configuration, resource: str) -> str:
+def _missing_of(node: Json, wanted: Configuration, resource: str, known: int) -> str:
     replicas = wanted.shares.get(resource, 1)
     strategy = wanted.strategy if resource in wanted.shares else config.NONE
     shown = replicas_of(node, resource)
@@ -96,7 +120,7 @@ def _missing_of(node: Json, wanted: Configuration, resource: str) -> str:
         return f"GPU Feature Discovery shows {resource}.replicas={shown} instead of {replicas}"
     if strategy_of(node, resource) != strategy:
         return f"GPU Feature Discovery shows the strategy {strategy_of(node, resource)} instead of {strategy}"
-    return _missing_label(node, wanted, resource) or _missing_devices(node, wanted, resource)
+    return _missing_label(node, wanted, resource) or _missing_devices(node, wanted, resource, known)
 
 
 def _missing_label(node: Json, wanted: Configuration, resource: str) -> str:
@@ -107,7 +131,7 @@ def _missing_label(node: Json, wanted: Configuration, resource: str) -> str:
     return ""
 
 
-def _missing_devices(node: Json, wanted: Configuration, resource: str) -> str:
+def _missing_devices(node: Json, wanted: Configuration, resource: str, known: int) -> str:
     replicas, name = wanted.shares.get(resource, 1), wanted.offered_as(resource)
     allocatable = nodes.gpu_quantities(node, "allocatable")
     other = resource if name != resource else resource + config.SHARED
@@ -116,7 +140,7 @@ def _missing_devices(node: Json, wanted: Configuration, resource: str) -> str:
     number, count = allocatable.get(name, 0), _count(node, resource)
     if count is None:
         return "" if number and number % replicas == 0 else f"the device plugin offers {number} of {name}"
-    expected = count * replicas
+    expected = max(count, known) * replicas
     return "" if number == expected else f"the device plugin offers {number} of {name} instead of {expected}"
 
 

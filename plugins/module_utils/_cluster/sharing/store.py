@@ -8,6 +8,7 @@
 Its keys carry a digest of their text, so a key is ours if its text has that digest. All others are left alone. No key
 is removed while a node may still use it: config-manager's link to it would then lead nowhere, and config-manager would
 fail at its next change with "file exists" until its pod is deleted (``updateSymlink`` in ``cmd/config-manager``).
+What is removed is removed from the version that was read, so a change by somebody else in between is refused.
 """
 
 from __future__ import annotations
@@ -30,8 +31,16 @@ class Store:
     def __init__(self, cluster: Cluster, namespace: str, name: str) -> None:
         self._cluster, self.namespace, self.name = cluster, namespace, name
         self._path = namespaced("v1", namespace, "configmaps", name)
-        self._found = cluster.get(self._path)
+        self.read()
+
+    def read(self) -> None:
+        """Read the ConfigMap."""
+        self._found = self._cluster.get(self._path)
         self.texts: dict[str, str] = dict((self._found or {}).get("data") or {})
+
+    @property
+    def _version(self) -> str | None:
+        return ((self._found or {}).get("metadata") or {}).get("resourceVersion")
 
     @property
     def is_ours(self) -> bool:
@@ -60,19 +69,20 @@ class Store:
         self.texts |= texts
 
     def prune(self, keys: t.Collection[str]) -> None:
-        """Remove keys."""
+        """Remove keys from the ConfigMap as it was read. Reason Conflict means that it has changed since."""
         if keys:
-            self._merge(dict.fromkeys(keys))
+            self._merge(dict.fromkeys(keys), self._version)
             self.texts = {key: text for key, text in self.texts.items() if key not in keys}
 
     def delete(self) -> None:
-        """Delete the ConfigMap."""
-        self._cluster.delete(self._path)
+        """Delete the ConfigMap as it was read. Reason Conflict means that it has changed since."""
+        self._cluster.delete(self._path, resourceVersion=self._version)
         self._found, self.texts = None, {}
 
-    def _merge(self, data: Json) -> None:
+    def _merge(self, data: Json, version: str | None = None) -> None:
+        metadata = {"resourceVersion": version} if version else {}
         try:
-            self._cluster.merge(self._path, {"metadata": {}, "data": data})
+            self._found = self._cluster.merge(self._path, {"metadata": metadata, "data": data})
         except GpuOpsError as e:
             if e.reason != "Invalid":
                 raise

@@ -50,6 +50,7 @@ GPU_REPLICAS = "nvidia.com/gpu.replicas"
 """How many pods share each GPU: 1 without sharing, 0 for a GPU that is divided into MIG devices."""
 SHARING_STRATEGY = "nvidia.com/gpu.sharing-strategy"
 GPU_MEMORY = "nvidia.com/gpu.memory"
+GPU_SLICES = "nvidia.com/gpu.slices.gi"
 GPU_MACHINE = "nvidia.com/gpu.machine"
 """The machine's own product name in the firmware, such as ``DGXH100``."""
 COMPUTE_CAPABILITY = ("nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor")

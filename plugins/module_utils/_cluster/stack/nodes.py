@@ -30,16 +30,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names
     WORKLOAD_CONFIG,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import (
-    annotations_of,
     labels_of,
     quantity,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import names as mig_names
+from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import profile_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
-
-_UNREAD_ANNOTATIONS = "nfd.node.kubernetes.io/"
-"""Annotations in which Node Feature Discovery lists all its labels once more."""
 
 _GPU_RESOURCES = (GPU_RESOURCE + ".", MIG_RESOURCE_PREFIX)
 
@@ -59,51 +55,6 @@ DAEMONSET_TOLERATIONS = tuple(
         ("unreachable", "NoSchedule"),
     )
 )
-
-
-class Slimmer:
-    """Reduces nodes to the parts that this collection reads, about an eighth, in which equal texts are one.
-
-    The version stays, by which an old answer is recognised, and with which a patch is for this node as it was read. The
-    images, the managers of fields and Node Feature Discovery's annotations are left out. Ansible replaces
-    ``sys.intern`` with a slower function, so the texts are kept here.
-    """
-
-    def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
-
-    def __call__(self, node: Json) -> Json:
-        """Return the parts of a node."""
-        metadata, spec = node["metadata"], node.get("spec") or {}
-        annotations = annotations_of(node)
-        return {
-            "metadata": {
-                "name": metadata["name"],
-                "resourceVersion": metadata.get("resourceVersion"),
-                "labels": self._shared(labels_of(node)),
-                "annotations": {
-                    key: text for key, text in annotations.items() if not key.startswith(_UNREAD_ANNOTATIONS)
-                },
-            },
-            "spec": {key: spec[key] for key in ("unschedulable", "taints") if key in spec},
-            "status": self._status(node.get("status") or {}),
-        }
-
-    def _status(self, status: Json) -> Json:
-        info, conditions = status.get("nodeInfo") or {}, status.get("conditions") or []
-        return {
-            "conditions": [
-                {"type": "Ready", "status": item["status"]} for item in conditions if item["type"] == "Ready"
-            ],
-            "capacity": self._shared(status.get("capacity") or {}),
-            "allocatable": self._shared(status.get("allocatable") or {}),
-            "nodeInfo": self._shared({key: text for key, text in info.items() if isinstance(text, str)}),
-        }
-
-    def _shared(self, texts: t.Mapping[str, str]) -> dict[str, str]:
-        """Return a mapping with texts that all mappings share."""
-        one, values = self._texts.setdefault, texts.values()
-        return dict(zip(map(one, texts, texts), map(one, values, values)))
 
 
 def is_gpu_node(node: Json) -> bool:
@@ -188,6 +139,15 @@ def tolerates(toleration: t.Mapping[str, t.Any], taint: Json) -> bool:
     return bool(key) and (toleration.get("value") or "") == (taint.get("value") or "")
 
 
+CORDON: Json = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+"""The taint that Kubernetes puts on a cordoned node."""
+
+
+def ignores_cordons(pod_spec: Json) -> bool:
+    """Return whether the scheduler may put a pod on a cordoned node, and so back to where it was evicted from."""
+    return any(tolerates(each, CORDON) for each in pod_spec.get("tolerations") or [])
+
+
 def untolerated(node: Json, tolerations: t.Iterable[t.Mapping[str, t.Any]]) -> list[Json]:
     """Return the node's taints that a DaemonSet pod with these tolerations does not tolerate."""
     taints = taints_of(node)
@@ -216,7 +176,7 @@ def fits_selector(selector: Json, labels: t.Mapping[str, str]) -> bool:
 
 
 def _fits_term(term: Json, node: Json) -> bool:
-    """Return whether a term of a nodeAffinity selects a node. An empty term selects none, as in Kubernetes."""
+    """Return whether a term of a nodeAffinity selects a node. An empty term selects no node, as in Kubernetes."""
     by_label, by_field = term.get("matchExpressions") or [], term.get("matchFields") or []
     labels, fields = labels_of(node), {"metadata.name": node["metadata"]["name"]}
     tests = [_fits_expression(item, labels) for item in by_label]
@@ -285,7 +245,7 @@ def gpu_offers(node: Json) -> list[Offer]:
     """Return what a node has for pods beside what it should have.
 
     It should have all that the device plugin knows (capacity), and all that GPU Feature Discovery has counted. For five
-    minutes after a resource has gone, the kubelet still reports a capacity, of which nothing is allocatable: what GPU
+    minutes after a resource has gone, the kubelet still reports a capacity, of which 0 are allocatable: what GPU
     Feature Discovery no longer counts then is not expected. Source: endpointStopGracePeriod in
     kubernetes/pkg/kubelet/cm/devicemanager.
     """
@@ -338,7 +298,7 @@ _MIG_PRODUCT = re.compile(r"-MIG-((?:\d+c\.)?\d+g\.\d+gb)([a-zA-Z.]*|-me)(?:-SHA
 def profile_of(resource: str, labels: t.Mapping[str, str]) -> str | None:
     """Return the MIG profile of a resource as mig-parted writes it (``1g.10gb+me``), or None for whole GPUs."""
     if resource.startswith(MIG_RESOURCE_PREFIX):
-        return mig_names.undotted(base_resource(resource).removeprefix(MIG_RESOURCE_PREFIX))
+        return profile_names.undotted(base_resource(resource).removeprefix(MIG_RESOURCE_PREFIX))
     found = _MIG_PRODUCT.search(labels.get(GPU_PRODUCT, ""))
     if not found:
         return None

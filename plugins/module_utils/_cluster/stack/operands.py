@@ -36,12 +36,18 @@ class Operand:
     default: bool = True
 
     @property
+    def option(self) -> str:
+        """The name of its block among a module's options: ``dcgm_exporter``."""
+        return re.sub("(?=[A-Z])", "_", self.key).lower()
+
+    @property
     def deploy_label(self) -> str:
         """The node label that allows, pauses or forbids this operand on a node."""
         return names.DEPLOY_PREFIX + self.name
 
 
 DRIVER = Operand("driver", "driver", "nvidia-driver-daemonset", "nvidia-driver-ctr")
+VALIDATOR = Operand("operator-validator", "validator", "nvidia-operator-validator", "nvidia-operator-validator")
 DEVICE_PLUGIN = Operand("device-plugin", "devicePlugin", "nvidia-device-plugin-daemonset", "nvidia-device-plugin")
 MIG_MANAGER = Operand("mig-manager", "migManager", "nvidia-mig-manager", "nvidia-mig-manager")
 DCGM_EXPORTER = Operand("dcgm-exporter", "dcgmExporter", "nvidia-dcgm-exporter", "nvidia-dcgm-exporter")
@@ -49,7 +55,7 @@ DCGM_EXPORTER = Operand("dcgm-exporter", "dcgmExporter", "nvidia-dcgm-exporter",
 OPERANDS = (
     DRIVER,
     Operand("container-toolkit", "toolkit", "nvidia-container-toolkit-daemonset", "nvidia-container-toolkit-ctr"),
-    Operand("operator-validator", "validator", "nvidia-operator-validator", "nvidia-operator-validator"),
+    VALIDATOR,
     DEVICE_PLUGIN,
     Operand("dcgm", "dcgm", "nvidia-dcgm", "nvidia-dcgm-ctr"),
     DCGM_EXPORTER,
@@ -65,6 +71,9 @@ OPERANDS = (
 )
 """In order of dependency: the first operand that is not ready is the cause for those after it."""
 
+SIBLINGS = {"gds": "GPUDirect Storage", "gdrcopy": "GDRCopy"}
+"""Kernel modules whose containers run in the driver's pods: the field of each in a spec, and its name."""
+
 DEFAULT_TOLERATIONS: list[Json] = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
 """The tolerations that every operand has unless ``daemonsets.tolerations`` replaces them."""
 
@@ -76,7 +85,7 @@ def tolerations(daemonsets: t.Mapping[str, t.Any] | None) -> list[Json]:
 
 def enabled(operand: Operand, spec: Json) -> bool:
     """Return whether a ClusterPolicy's ``spec`` asks for the operand."""
-    if operand.key == "validator":
+    if operand is VALIDATOR:
         return True
     if operand is DRIVER and delegates_driver(spec):
         return False

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Functions about pods: which pods hold GPUs, which are running, and which never start."""
+"""Functions about pods: which pods hold GPUs, which are running, and which do not start."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def local_data(pod: Json) -> list[str]:
 def candidates(cluster: Cluster, operator_namespace: str) -> t.Iterator[Json]:
     """Yield the unfinished pods that may hold GPUs, in pages.
 
-    Most pods of a large fleet are operands, and hold none. They are left out by the API server: they are pods of
+    Most pods of a large fleet are operands, and hold no GPUs. They are left out by the API server: they are pods of
     DaemonSets (which all have the label below) in the operator's namespace.
     """
     unfinished = "status.phase!=Succeeded,status.phase!=Failed"
@@ -179,7 +179,7 @@ class GpuClaims:
         namespace = pod["metadata"]["namespace"]
         claims = [(namespace, name) for name in sorted(_claims(pod))]
         if any(claim not in self._devices for claim in claims):
-            # The newest answer counts. A claim that is gone holds nothing, and is not looked for again.
+            # The newest answer counts. A claim that is gone is empty, and is not looked for again.
             self._devices = dict.fromkeys(claims, 0) | self._read()
         return {claim: number for claim in claims if (number := self._devices.get(claim, 0))}
 
@@ -191,7 +191,7 @@ class GpuClaims:
                 return {(item["metadata"]["namespace"], item["metadata"]["name"]): _devices(item) for item in items}
         raise GpuOpsError(
             f"Pods have resource claims, but the cluster serves none of {', '.join(CLAIM_VERSIONS)} of "
-            "resource.k8s.io, so nobody knows which of them hold a GPU. Use a version of this collection that supports "
+            "resource.k8s.io, so the pods that hold a GPU are unknown. Use a version of this collection that supports "
             "this Kubernetes, or drain nodes with evict: all.",
             reason="ClaimsUnreadable",
         )

@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"(\d{1,9})(%?)")
 
 
 @dataclasses.dataclass(frozen=True)
-class Member:
+class UpgradeMember:
     """A node whose driver an upgrade policy manages."""
 
     name: str
@@ -39,13 +39,13 @@ class Member:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits until a place is free. A node that is cordoned already needs none."""
+        """Whether it waits until a place is free. A node that is already cordoned needs no place."""
         return self.state == names.UPGRADE_REQUIRED and not self.is_skipped and not self.is_cordoned
 
 
 @dataclasses.dataclass(frozen=True)
 class Standstill:
-    """Why no further upgrade begins as long as nobody acts."""
+    """Why no further upgrade starts until somebody acts."""
 
     blockers: t.Sequence[str]
     """Names of the nodes that take all places. Empty if the limit is zero."""
@@ -60,9 +60,9 @@ class Standstill:
         return f"{first_few(self.blockers)} {'uses' if len(self.blockers) == 1 else 'use'} up {self.limit}"
 
 
-def member(node: Json) -> Member:
+def member(node: Json) -> UpgradeMember:
     """Return a node as a member of its policy."""
-    return Member(
+    return UpgradeMember(
         objects.name_of(node),
         nodes.upgrade_state(node),
         nodes.is_cordoned(node),
@@ -77,7 +77,7 @@ def is_managed(node: Json) -> bool:
     return nodes.is_gpu_node(node) and label not in ("", "false", names.PRE_INSTALLED)
 
 
-def standstill(members: t.Sequence[Member], policy: Json) -> Standstill | None:
+def standstill(members: t.Sequence[UpgradeMember], policy: Json) -> Standstill | None:
     """Return why no node that would have to wait for a place ever gets one; None if one is free, or will be.
 
     A node that is being upgraded gives its place back. One that has failed, is cordoned by others or is not ready

@@ -20,7 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.crds 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import record
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade import call, snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade import assess, snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -90,7 +90,7 @@ def _described(found: Json) -> Json:
 
 def _take(cluster: Cluster, options: Options, path: str, found: Json | None) -> Json:
     revisions = record.revisions(cluster, options["release_name"], options["release_namespace"])
-    content = call.installed_release(cluster, options["release_name"], options["release_namespace"])
+    content = assess.installed_release(cluster, options["release_name"], options["release_namespace"])
     revision = next(item.number for item in revisions if item.status == "deployed")
     if snapshot.goes_on(found, options["target"], revision):
         return {"changed": False, "path": path, "kept": True, **_described(t.cast("Json", found))}
@@ -152,7 +152,7 @@ def _write(path: str, content: Json) -> None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         handle, draft = tempfile.mkstemp(prefix=".snapshot-", dir=folder)  # readable by this user alone
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
+            json.dump({**content, "digest": snapshot.digest(content)}, file, indent=1)
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
@@ -166,25 +166,26 @@ def _write(path: str, content: Json) -> None:
 def _restore(cluster: Cluster, path: str, found: Json) -> Json:
     """Put back the CRDs, then the custom resources, then the labels of nodes. The release is Helm's."""
     done: list[snapshot.Difference] = []
-    left: list[snapshot.Left] = []
+    left: list[snapshot.SnapshotDifference] = []
     for part in (_of_crds, _of_objects, _of_nodes):
         differences, others = part(cluster, found)
         for item in differences:
             _send(cluster, item)
             done.append(item)
         left += others
-    lines = [f"{item.object}: {item.text}" for item in done]
+    lines = [str(item) for item in done]
     return {
         "changed": bool(done),
         "path": path,
         **_described(found),
         "restored": lines,
+        "by_chart": [str(item) for item in done if item.by_chart],
         "left": [f"{item.object}: {item.reason}" for item in left],
         "diff": {"before": "", "after": "".join(f"{line}\n" for line in lines)},
     }
 
 
-Part = tuple[list[snapshot.Difference], list[snapshot.Left]]
+Part = tuple[list[snapshot.Difference], list[snapshot.SnapshotDifference]]
 
 
 def _of_crds(cluster: Cluster, found: Json) -> Part:
@@ -192,7 +193,7 @@ def _of_crds(cluster: Cluster, found: Json) -> Part:
     kept = {objects.name_of(item): item for item in found["crds"]}
     differences = [snapshot.of_crd(item, live.get(name), f"{_CRDS}/{name}") for name, item in kept.items()]
     new = sorted(name for name in live if name.endswith(_GROUPS) and name not in kept)
-    left = [snapshot.Left(f"CRD {name}", "it is new, and no CRD is ever deleted") for name in new]
+    left = [snapshot.SnapshotDifference(f"CRD {name}", "it is new, and no CRD is ever deleted") for name in new]
     return [item for item in differences if item], left
 
 
@@ -202,7 +203,9 @@ def _of_objects(cluster: Cluster, found: Json) -> Part:
         live = {objects.name_of(item): item for item in cluster.list(collection, resourceVersion="") or []}
         kept = {objects.name_of(item): item for item in found["objects"] if item["kind"] == kind}
         differences += [snapshot.of_object(item, live.get(name), f"{collection}/{name}") for name, item in kept.items()]
-        left += [snapshot.Left(f"{kind} {name}", "it is new") for name in sorted(live) if name not in kept]
+        left += [
+            snapshot.SnapshotDifference(f"{kind} {name}", "it is new") for name in sorted(live) if name not in kept
+        ]
     return [item for item in differences if item], left
 
 

@@ -11,21 +11,20 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import pools
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks import published
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.impact import State
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade import checks
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade.conditions import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared import images, pools
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.impact import State
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.cluster_finding import ClusterFinding
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade.conditions import UpgradeView
 
 Options = t.Mapping[str, t.Any]
 
 
-def renamed(sight: Sight, policy_name: str) -> list[pools.Pool]:
+def renamed(sight: UpgradeView, policy_name: str) -> list[pools.Pool]:
     """Return the pools of nodes for whose driver the next operator asks for another image, by its name."""
     nodes = [node for node in sight.gpu_nodes if pools.has_driver_container(node)]
     values = sight.values.get("driver") or {}
-    given = {key: values[key] for key in checks.IMAGE_VALUES if values.get(key)}
+    given = {key: values[key] for key in images.IMAGE_FIELDS if values.get(key)}
     policy = {**sight.policy, "driver": {**(sight.policy.get("driver") or {}), **given}}
     before = State(policy_name, sight.policy, sight.drivers, sight.delegates).grouped(nodes, sight.before[:2])
     after = State(policy_name, policy, sight.drivers, sight.delegates).grouped(nodes, sight.after[:2])
@@ -33,7 +32,7 @@ def renamed(sight: Sight, policy_name: str) -> list[pools.Pool]:
     return [pool for pool in after if not known.issuperset(pool.images)]
 
 
-def findings(cluster: Cluster, sight: Sight, options: Options) -> list[Finding]:
+def findings(cluster: Cluster, sight: UpgradeView, options: Options) -> list[ClusterFinding]:
     """Ask the registries for these images. Return what is missing, and what could not be asked for."""
     found = renamed(sight, options["policy_name"]) if sight.before != sight.after else []
     if not found:

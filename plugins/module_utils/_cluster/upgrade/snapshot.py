@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import record
@@ -18,7 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-SNAPSHOT_FORMAT = 1
+SNAPSHOT_FORMAT = 2
 """The form of the file. A file of another form is refused."""
 
 _VOLATILE = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink")
@@ -42,10 +44,15 @@ class Difference:
     path: str
     body: Json
     verb: t.Literal["merge", "apply", "create"] = "merge"
+    by_chart: bool = False
+    """Whether the chart of the snapshot puts it back, too."""
+
+    def __str__(self) -> str:
+        return f"{self.object}: {self.text}"
 
 
 @dataclasses.dataclass(frozen=True)
-class Left:
+class SnapshotDifference:
     """Something that is not as in the snapshot, and why it is left."""
 
     object: str
@@ -71,8 +78,8 @@ def node_entry(node: Json) -> Json:
 def release_entry(content: record.Content, revision: int, policies: t.Iterable[Json], manager: str) -> Json:
     """Return what a snapshot keeps of the Helm release. Its values are those that install the same again.
 
-    If this collection owns the ClusterPolicy, Helm's record says that the chart contains none. The chart then has to
-    render it again.
+    If this collection owns the ClusterPolicy, Helm's record says that the chart does not contain it. The chart then has
+    to render it again.
     """
     values = content.values
     block = values.get("clusterPolicy")
@@ -89,14 +96,26 @@ def release_entry(content: record.Content, revision: int, policies: t.Iterable[J
 
 
 def check(found: t.Any, cluster_uid: str, path: str) -> Json:
-    """Return the content of a snapshot's file. Raise if it is none, or one of another cluster."""
+    """Return the content of a snapshot's file. Raise if it is invalid, or one of another cluster."""
     if not isinstance(found, dict) or found.get("format") != SNAPSHOT_FORMAT:
         message = f"{path} is no snapshot that this release can read. Delete it, or choose another folder."
+        raise GpuOpsError(message, reason="Invalid")
+    if found.get("digest") != digest(found):
+        message = (
+            f"{path} was changed or cut off after this collection wrote it, and what it says would be sent to the "
+            f"cluster. Restore it from {path}.previous or a backup, or delete it."
+        )
         raise GpuOpsError(message, reason="Invalid")
     if found["cluster"]["uid"] != cluster_uid:
         message = f"{path} is the snapshot of another cluster ({found['cluster']['server']}). Choose another folder."
         raise GpuOpsError(message, reason="Invalid")
     return t.cast("Json", found)
+
+
+def digest(content: Json) -> str:
+    """Return the digest that a snapshot's file has of the rest of it."""
+    rest = {key: value for key, value in content.items() if key != "digest"}
+    return f"sha256:{hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()}"
 
 
 def goes_on(found: Json | None, target: str, revision: int) -> bool:
@@ -111,36 +130,41 @@ def goes_on(found: Json | None, target: str, revision: int) -> bool:
 
 def of_object(kept: Json, live: Json | None, path: str) -> Difference | None:
     """Return how a custom resource differs from the snapshot: only in its spec, which is all that people write."""
-    name = f"{kept['kind']} {objects.name_of(kept)}"
+    name, by_chart = f"{kept['kind']} {objects.name_of(kept)}", _comes_with_the_chart(kept)
     if live is None:
-        return Difference(name, "created again", path.rpartition("/")[0], kept, "create")
+        return Difference(name, "created again", path.rpartition("/")[0], kept, "create", by_chart)
     spec = _back(live.get("spec") or {}, kept.get("spec") or {})
     fields = sorted(_fields(spec, "spec"))
     body = {"metadata": {}, "spec": spec}
-    return Difference(name, f"set back {first_few(fields, 10)}", path, body) if spec else None
+    return Difference(name, f"set back {first_few(fields, 10)}", path, body, by_chart=by_chart) if spec else None
+
+
+def _comes_with_the_chart(kept: Json) -> bool:
+    """Return whether the chart brings a custom resource: one with Helm's marks, or the ClusterPolicy."""
+    return bool(kept["kind"] == "ClusterPolicy" or names.HELM_RELEASE in objects.annotations_of(kept))
 
 
 def of_crd(kept: Json, live: Json | None, path: str) -> Difference | None:
     """Return how a CRD differs from the snapshot. What comes with a new chart is taken away by the older schema."""
     name = f"CRD {objects.name_of(kept)}"
     if live is None:
-        return Difference(name, "created again", path, kept, "apply")
+        return Difference(name, "created again", path, kept, "apply", by_chart=True)
     is_same = bare(live)["spec"] == kept["spec"]
-    return None if is_same else Difference(name, "set back to its schema", path, kept, "apply")
+    return None if is_same else Difference(name, "set back to its schema", path, kept, "apply", by_chart=True)
 
 
-def of_node(kept: Json, live: Json, path: str) -> tuple[Difference | None, list[Left]]:
+def of_node(kept: Json, live: Json, path: str) -> tuple[Difference | None, list[SnapshotDifference]]:
     """Return how a node differs from the snapshot, and what of it is left.
 
-    What an operand writes is its own business, and a label of a node on which an upgrade is at work is the operator's.
+    What an operand writes is its own business, and a label of a node during an upgrade is the operator's.
     """
     name = f"Node {objects.name_of(live)}"
     before, now = kept["labels"], objects.labels_of(live)
-    left = [Left(name, f"label {key} is new") for key in CHOSEN if key in now and key not in before]
+    left = [SnapshotDifference(name, f"label {key} is new") for key in CHOSEN if key in now and key not in before]
     if nodes.is_cordoned(live) and not kept["unschedulable"]:
-        left.append(Left(name, "it is cordoned, and was not"))
+        left.append(SnapshotDifference(name, "it is cordoned, and was not"))
     if nodes.upgrade_state(live) not in names.UPGRADE_IDLE:
-        return None, [*left, Left(name, f"its driver's upgrade is at {nodes.upgrade_state(live)}")]
+        return None, [*left, SnapshotDifference(name, f"its driver's upgrade is at {nodes.upgrade_state(live)}")]
     labels = {key: before[key] for key in _restorable(before) if now.get(key) != before[key]}
     if not labels:
         return None, left

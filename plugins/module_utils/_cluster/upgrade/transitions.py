@@ -6,7 +6,7 @@
 
 """What is known of the steps between releases of the operator, and which steps a jump consists of. Pure.
 
-The records are data of the role operator_upgrade (``vars/transitions.yml``), which says what each field means.
+``_operator/operator_lines.py`` has the records, and ``OperatorLine.steps`` says what each field means.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WORST_LAST: tuple[Verdict, ...] = ("safe", "manual", "unknown", "blocked")
 
 
 @dataclasses.dataclass(frozen=True)
-class Change:
+class ReleaseChange:
     """Something that a step removes, renames or changes, and when that concerns a cluster."""
 
     name: str
@@ -46,7 +46,7 @@ class Transition:
     since: Version
     last: Version
     verdict: Verdict
-    changes: tuple[Change, ...]
+    changes: tuple[ReleaseChange, ...]
     restarts: Json
     back: Json
     sources: tuple[str, ...]
@@ -90,9 +90,9 @@ def _parse(record: Json) -> Transition:
         raise GpuOpsError(message, reason="Invalid") from e
 
 
-def _change(change: Json) -> Change:
+def _change(change: Json) -> ReleaseChange:
     fields = {key: change[key] for key in ("name", "level", "message", "remedy", "when")}
-    return Change(**fields)
+    return ReleaseChange(**fields)
 
 
 def _version(text: str) -> Version:
@@ -139,7 +139,7 @@ class Jump:
 
     @property
     def evicts(self) -> bool:
-        """Whether the operator evicts GPU pods and reloads the driver, if nothing keeps the drivers."""
+        """Whether the operator evicts GPU pods and reloads the driver, if the drivers are not held."""
         return any(step.restarts.get("driver") == "evicts" for step in self.steps) or bool(self.gap)
 
     @property

@@ -6,7 +6,7 @@
 
 """From evidence and findings to an archive that may be sent to a vendor: without secrets, and of bounded size. Pure.
 
-The files in the archive have names of our own: a name from a cluster or a host never becomes a path. The manifest says
+The files in the archive have names of our own: names from clusters and hosts stay in the content. The manifest says
 what each file is. Equal evidence gives equal bytes.
 """
 
@@ -20,8 +20,8 @@ import re
 import tarfile
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.bundle import share
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import LINE_LENGTH, Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.bundle import size_shares
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import LINE_LENGTH, TextLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence
 from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import MASK, redacted, secrets_in
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import all_printable, printable
@@ -60,7 +60,7 @@ class _Part:
         """Return the content that fits into the limit, and the entry in the manifest."""
         sizes = list(map(_size, self.pieces))
         room = limit - _PER_FILE
-        places = range(len(sizes)) if sum(sizes) <= room else share.ends(sizes, room, sorted(self.wanted))
+        places = range(len(sizes)) if sum(sizes) <= room else size_shares.ends(sizes, room, sorted(self.wanted))
         content = self._joined([self.pieces[place] for place in places])
         entry = {**self.about, "bytes": len(content.encode()), "left_out": len(sizes) - len(places)}
         return content, entry | ({"order": _runs(self.order[place] for place in places)} if self.order else {})
@@ -90,7 +90,7 @@ def pack(evidence: Evidence, findings: t.Sequence[Json], text: str, limit: int) 
     """Return the archive. ``text`` is the diagnosis in words, and ``limit`` the bytes before compression."""
     clean = _Cleaner(evidence)
     parts = [*_tables(evidence, findings, clean), *_logs(evidence.lines, findings, clean)]
-    given = share.shares([part.size for part in parts], limit - _RESERVED - len(text.encode()))
+    given = size_shares.shares([part.size for part in parts], limit - _RESERVED - len(text.encode()))
     files, entries = [(f"{BUNDLE_FOLDER}/findings.txt", clean(text) + "\n")], list[Json]()
     for part, room in zip(parts, given):
         content, entry = part.cut(room)
@@ -109,9 +109,10 @@ class _Cleaner:
         known = {secret for secret in secrets_in(everything) if len(secret) >= _SEARCHED_FOR and secret != MASK}
         longest_first = sorted(known, key=lambda secret: (-len(secret), secret))
         self._known = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        self._placed_by = frozenset(_placed_by(evidence.pods))
 
     def __call__(self, value: t.Any) -> t.Any:
-        return self._without_known(redacted(value))
+        return self._without_known(redacted(value, self._placed_by))
 
     def _without_known(self, value: t.Any) -> t.Any:
         if self._known is None:
@@ -125,9 +126,20 @@ class _Cleaner:
         return value
 
 
+def _placed_by(pods: t.Iterable[Json]) -> t.Iterator[str]:
+    """Yield the labels of nodes by which pods are placed: without them, no node would seem to fit."""
+    for pod in pods:
+        spec = pod.get("spec") or {}
+        yield from spec.get("nodeSelector") or {}
+        affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+        terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or []
+        yield from (each["key"] for term in terms for each in term.get("matchExpressions") or [] if each.get("key"))
+
+
 def _tables(evidence: Evidence, findings: t.Sequence[Json], clean: _Cleaner) -> t.Iterator[_Part]:
     """Yield the files with JSON: one for each kind of objects and for each host."""
-    single = {"stack": [evidence.stack] if evidence.stack else [], "spec": [evidence.spec] if evidence.spec else []}
+    parts = {"stack": evidence.stack, "spec": evidence.spec, "owner": evidence.owner}
+    single = {name: [part] if part else [] for name, part in parts.items()}
     lists = {"findings": findings, "preflight": evidence.preflight, "pods": evidence.pods, "pinned": evidence.pinned}
     for name, items in {**lists, **single}.items():
         yield _table(f"{name}.json", {"what": name}, items, clean)
@@ -146,7 +158,7 @@ def _json(value: t.Any, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent, sort_keys=False, default=str)
 
 
-def _logs(lines: t.Sequence[Line], findings: t.Sequence[Json], clean: _Cleaner) -> t.Iterator[_Part]:
+def _logs(lines: t.Sequence[TextLine], findings: t.Sequence[Json], clean: _Cleaner) -> t.Iterator[_Part]:
     """Yield a file of lines for each source. The lines that findings quote are the last ones to be cut."""
     quoted = {quote["text"] for finding in findings for quote in finding.get("quotes") or []}
     sources: dict[tuple[str, str, str, str], list[tuple[int, str]]] = {}

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""From the files of a bundle back to evidence and findings. Pure: it gets names and bytes, and opens nothing."""
+"""From the files of a bundle back to evidence and findings. Pure: it works only on the names and bytes that it gets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.bundle.pa
     BUNDLE_FORMAT,
     MANIFEST,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Kind, Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import Kind, TextLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, Gap
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -61,6 +61,7 @@ def unpack(files: t.Mapping[str, bytes]) -> Bundle:
         taken=str(manifest.get("taken") or ""),
         stack=next(iter(first.get("stack", [])), None),
         spec=next(iter(first.get("spec", [])), {}),
+        owner=next(iter(first.get("owner", [])), {}),
         preflight=first.get("preflight", []),
         pods=first.get("pods", []),
         objects={str(entry.get("kind")): items for entry, items in tables if entry.get("what") == "objects"},
@@ -87,7 +88,7 @@ def _host(items: list[Json]) -> Json:
     return {str(item.get("part")): item.get("content") for item in items}
 
 
-def _in_order(placed: list[tuple[int, Line]]) -> list[Line]:
+def _in_order(placed: list[tuple[int, TextLine]]) -> list[TextLine]:
     return [line for dummy, line in sorted(placed, key=lambda each: each[0])]
 
 
@@ -99,12 +100,12 @@ def _places(runs: t.Any) -> t.Iterator[int]:
     yield from itertools.repeat(sys.maxsize)
 
 
-def _lines(entry: Json, content: bytes) -> t.Iterator[tuple[int, Line]]:
+def _lines(entry: Json, content: bytes) -> t.Iterator[tuple[int, TextLine]]:
     kind = t.cast("Kind", entry.get("kind") if entry.get("kind") in _KINDS else "text")
     source, node, about = (str(entry.get(key) or "") for key in ("source", "node", "object"))
     texts = content.decode("utf-8", "replace").split("\n")[:-1]
     for place, text in zip(_places(entry.get("order")), texts):
-        yield place, Line(text, kind, source, node, about)
+        yield place, TextLine(text, kind, source, node, about)
 
 
 def _gaps(manifest: Json) -> list[Gap]:

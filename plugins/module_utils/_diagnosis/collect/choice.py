@@ -27,7 +27,7 @@ _RANDOM_END = re.compile(r"(-[a-f0-9]{8,10})?-[a-z0-9]{5}$")
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class PodChoice:
     """A pod of the operator's namespace that is worth a look."""
 
     name: str
@@ -39,7 +39,7 @@ class Row:
     """Whether all of its containers are of interest, and not only those that are not ready."""
 
 
-def rows_of(table: Rows) -> list[Row]:
+def rows_of(table: Rows) -> list[PodChoice]:
     """Return the pods that are in trouble, according to the API's table of pods."""
     found = []
     for cells in table:
@@ -50,12 +50,12 @@ def rows_of(table: Rows) -> list[Row]:
     return found
 
 
-def _row(cells: t.Mapping[str, t.Any], is_whole: bool = False) -> Row:
+def _row(cells: t.Mapping[str, t.Any], is_whole: bool = False) -> PodChoice:
     node = "" if cells.get("node") in (None, "<none>") else str(cells["node"])
-    return Row(str(cells["name"]), node, str(cells["status"]), _RANDOM_END.sub("", str(cells["name"])), is_whole)
+    return PodChoice(str(cells["name"]), node, str(cells["status"]), _RANDOM_END.sub("", str(cells["name"])), is_whole)
 
 
-def silent(table: Rows, nodes: t.Iterable[Json], is_ready: bool) -> list[Row]:
+def silent(table: Rows, nodes: t.Iterable[Json], is_ready: bool) -> list[PodChoice]:
     """Return the running pods whose logs say why a node is not as it should be.
 
     ``nodes`` are rows of gpu_stack_info. A MIG manager runs while its change fails, and so does a device plugin that
@@ -82,14 +82,14 @@ def _suspects(node: Json) -> t.Iterator[operands.Operand]:
         yield operands.DRIVER
 
 
-def chosen(rows: t.Sequence[Row], limit: int) -> list[Row]:
-    """Return the pods to read whole: some of each controller and status, first those that wait for nobody else."""
-    groups: dict[tuple[bool, str, str], list[Row]] = {}
+def chosen(rows: t.Sequence[PodChoice], limit: int) -> list[PodChoice]:
+    """Return the pods to read whole: some of each controller and status, first those that do not wait for others."""
+    groups: dict[tuple[bool, str, str], list[PodChoice]] = {}
     for row in sorted(rows, key=lambda row: (row.node, row.name)):
         groups.setdefault((bool(_WAITS.fullmatch(row.status)), row.owner, row.status), []).append(row)
     # One of each, and then the others, so that the pods that wait for another do not crowd out their causes.
     first = [found[0] for key, found in sorted(groups.items())]
-    others: list[Row] = []
+    others: list[PodChoice] = []
     for is_waiting in (False, True):
         turns = itertools.zip_longest(*(found[1:] for key, found in sorted(groups.items()) if key[0] == is_waiting))
         others += [row for turn in turns for row in turn if row]
@@ -99,7 +99,7 @@ def chosen(rows: t.Sequence[Row], limit: int) -> list[Row]:
 def logs_of(pod: Json, is_whole: bool) -> list[tuple[str, bool]]:
     """Return the logs to read: containers, each with whether its previous run is meant.
 
-    ``is_whole`` asks for all containers that run. Otherwise, those that are ready or done have nothing to say.
+    ``is_whole`` asks for all containers that run. Otherwise, those that are ready or done are left out.
     """
     found = list[tuple[str, bool]]()
     for container in objects.container_statuses(pod):
@@ -114,12 +114,12 @@ def logs_of(pod: Json, is_whole: bool) -> list[tuple[str, bool]]:
 
 
 def waits_for_gpu(pod: Json) -> bool:
-    """Return whether a pod that nobody has started asks for a GPU, by a resource or by a claim."""
+    """Return whether a pod that has not started asks for a GPU, by a resource or by a claim."""
     spec = pod.get("spec") or {}
     return not spec.get("nodeName") and bool(pods.requested_gpus(spec) or spec.get("resourceClaims"))
 
 
-def left_out(rows: t.Sequence[Row], read: t.Sequence[Row]) -> dict[tuple[str, str], int]:
+def left_out(rows: t.Sequence[PodChoice], read: t.Sequence[PodChoice]) -> dict[tuple[str, str], int]:
     """Return how many pods of each controller and status were not read."""
     names_read, counts = {row.name for row in read}, dict[tuple[str, str], int]()
     for row in rows:
@@ -129,7 +129,7 @@ def left_out(rows: t.Sequence[Row], read: t.Sequence[Row]) -> dict[tuple[str, st
 
 
 def slimmed(item: Json) -> Json:
-    """Return an object without what is long and says nothing: who manages which field, and its last applied form."""
+    """Return an object without its long and useless parts: who manages which field, and its last applied form."""
     metadata = {key: value for key, value in item["metadata"].items() if key != "managedFields"}
     annotations = objects.annotations_of(item)
     if annotations:
@@ -137,4 +137,15 @@ def slimmed(item: Json) -> Json:
     return {**item, "metadata": metadata}
 
 
+def foreign(pod: Json) -> Json:
+    """Return another team's pod without what it runs: no rule reads its annotations, commands and variables."""
+    metadata = {key: value for key, value in pod["metadata"].items() if key != "annotations"}
+    spec = dict(pod.get("spec") or {})
+    for kind in ("containers", "initContainers", "ephemeralContainers"):
+        if spec.get(kind):
+            spec[kind] = [{key: part for key, part in each.items() if key not in _OF_OWNER} for each in spec[kind]]
+    return {**pod, "metadata": metadata, "spec": spec}
+
+
+_OF_OWNER = ("args", "command", "env", "envFrom", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

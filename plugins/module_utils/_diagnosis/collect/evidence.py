@@ -14,21 +14,30 @@ import time
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Snapshot
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import fleet, judge, observe, tolerance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.check_input import Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import (
+    judge,
+    node_rows,
+    observe,
+    tolerance,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands, pods
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import Slimmer
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.slimmer import Slimmer
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import (
     choice,
     exporters,
-    hosts,
     installed,
+    inventory_hosts,
     others,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.choice import Row
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import Reader
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import LINE_LENGTH, PREVIOUS, Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.choice import PodChoice
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import GapReader
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import (
+    LINE_LENGTH,
+    PREVIOUS,
+    TextLine,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, Gap
 from ansible_collections.gpuops.nvidia.plugins.module_utils._secrets import mask
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import printable
@@ -41,7 +50,7 @@ TAIL_BYTES = 131072
 Options = t.Mapping[str, t.Any]
 
 
-def collect(reader: Reader, options: Options) -> Evidence:
+def collect(reader: GapReader, options: Options) -> Evidence:
     """Read the cluster, and join what the hosts say. Only an API server that does not answer at all is an error."""
     version = str(reader.ask("GET", "/version").get("gitVersion") or "")
     limits = tolerance.of_options(options)
@@ -50,13 +59,14 @@ def collect(reader: Reader, options: Options) -> Evidence:
     holders = _holders(reader, observation) if options["allocated"] else None
     stack = _stack(observation, limits, holders, is_complete)
     namespace, spec, is_ready = observation.namespace, observation.spec, stack["verdict"]["state"] == "ready"
-    found = {**_judged(reader, observation), **others.read(reader, namespace)}
+    objects_read, whose = others.read(reader, namespace, observation.policies or [])
+    found = {**_judged(reader, observation), **objects_read}
     found |= {} if holders is None else {"gpupods": [dataclasses.asdict(pod) for pod in holders]}
     found |= {"exporters": exporters.ask(reader, namespace, observation.nodes)} if options["exporters"] else {}
     pods_seen = _pods(reader, namespace, stack, options["max_pods"])
     if "events" in found:
         found["events"] += others.events_of(reader, pods_seen.waiting[: options["max_pods"]])
-    joined = hosts.joined(options["hosts"] or {}, found.get("nodes"))
+    joined = inventory_hosts.joined(options["hosts"] or {}, found.get("nodes"))
     known = [*pods_seen.whole, *pods_seen.waiting]
     lines = (*pods_seen.lines, *others.lines_of(found.get("events") or [], known), *joined.lines)
     return Evidence(
@@ -66,6 +76,7 @@ def collect(reader: Reader, options: Options) -> Evidence:
         preflight=installed.findings(_snapshot(version, found, namespace), namespace, spec, is_ready),
         pods=mask(known),
         objects={kind: items if kind == "nodes" else mask(items) for kind, items in found.items()},
+        owner=whose,
         hosts=joined.hosts,
         lines=list(map(_clean, lines)),
         gaps=[*reader.gaps, *pods_seen.gaps, *joined.gaps],
@@ -74,7 +85,7 @@ def collect(reader: Reader, options: Options) -> Evidence:
 
 def without_cluster(options: Options, why: str) -> Evidence:
     """Return what the hosts say, where the cluster could not be reached."""
-    joined = hosts.joined(options["hosts"] or {}, None)
+    joined = inventory_hosts.joined(options["hosts"] or {}, None)
     gaps = [Gap("the cluster", why), *joined.gaps]
     return Evidence(taken=_stamp(time.time()), hosts=joined.hosts, lines=list(map(_clean, joined.lines)), gaps=gaps)
 
@@ -93,7 +104,7 @@ class _NodeParts(Slimmer):
         """Return the parts of a node."""
         kept, spec, status = super().__call__(node), node.get("spec") or {}, node.get("status") or {}
         kept["metadata"] |= {
-            "annotations": mask(kept["metadata"]["annotations"]),
+            "annotations": mask(kept["metadata"]["annotations"], "annotations"),
             "creationTimestamp": node["metadata"].get("creationTimestamp"),
         }
         kept["spec"] |= {"providerID": spec["providerID"]} if spec.get("providerID") else {}
@@ -109,7 +120,7 @@ def _condition(item: Json) -> Json:
     return {**kept, "message": mask(item["message"])} if item.get("message") else kept
 
 
-def _holders(reader: Reader, observation: Observation) -> list[pods.GpuPod] | None:
+def _holders(reader: GapReader, observation: Observation) -> list[pods.GpuPod] | None:
     """Return the pods that hold GPUs, or None if they are unknown."""
     return reader.attempt("which pods hold GPUs", lambda: pods.gpu_pods(reader, observation.namespace), None)
 
@@ -117,9 +128,9 @@ def _holders(reader: Reader, observation: Observation) -> list[pods.GpuPod] | No
 def _stack(
     observation: Observation, limits: tolerance.Tolerance, holders: list[pods.GpuPod] | None, is_complete: bool
 ) -> Json:
-    """Return the result of gpu_stack_info, with the nodes of each reason. An incomplete observation proves nothing."""
+    """Return the result of gpu_stack_info, with the nodes of each reason. An incomplete observation is no proof."""
     verdict = judge.judge(observation, limits)
-    result = fleet.result_of(observation, limits, holders, verdict)
+    result = node_rows.result_of(observation, limits, holders, verdict)
     if not is_complete:
         why = "The verdict is unknown, because a part of the stack could not be read."
         result["verdict"] |= {"state": "unknown", "message": why, "reasons": []}
@@ -132,7 +143,7 @@ def _stack(
     return result
 
 
-def _is_complete(reader: Reader, namespace: str) -> bool:
+def _is_complete(reader: GapReader, namespace: str) -> bool:
     """Return whether everything was read without which the judge is wrong."""
     ours = [namespaced("apps/v1", namespace, kind) for kind in ("daemonsets", "deployments")]
     paths = (observe.NODES_PATH, observe.CLUSTERPOLICIES_PATH, namespaced("v1", namespace, "pods"), *ours)
@@ -144,11 +155,11 @@ class _Pods(t.NamedTuple):
 
     whole: list[Json]
     waiting: list[Json]
-    lines: list[Line]
+    lines: list[TextLine]
     gaps: list[Gap]
 
 
-def _pods(reader: Reader, namespace: str, stack: Json, limit: int) -> _Pods:
+def _pods(reader: GapReader, namespace: str, stack: Json, limit: int) -> _Pods:
     path = namespaced("v1", namespace, "pods")
     table = reader.table(path)
     silent = choice.silent(table, stack["nodes"], stack["verdict"]["state"] == "ready")
@@ -165,13 +176,13 @@ def _pods(reader: Reader, namespace: str, stack: Json, limit: int) -> _Pods:
     return _Pods(whole, _waiting(reader), _logs(reader, whole, rows), gaps)
 
 
-def _waiting(reader: Reader) -> list[Json]:
-    """Return the pods of all namespaces that wait for a GPU."""
+def _waiting(reader: GapReader) -> list[Json]:
+    """Return the pods of all namespaces that wait for a GPU, without what is their owner's business."""
     pending = reader.first_page(namespaced("v1", None, "pods"), fieldSelector="status.phase=Pending")
-    return [choice.slimmed(pod) for pod in pending if choice.waits_for_gpu(pod)]
+    return [choice.foreign(choice.slimmed(pod)) for pod in pending if choice.waits_for_gpu(pod)]
 
 
-def _logs(reader: Reader, whole: list[Json], rows: t.Mapping[str, Row]) -> list[Line]:
+def _logs(reader: GapReader, whole: list[Json], rows: t.Mapping[str, PodChoice]) -> list[TextLine]:
     """Return the last lines of the logs of pods in trouble."""
     wanted = [
         (pod, container, previous)
@@ -182,20 +193,20 @@ def _logs(reader: Reader, whole: list[Json], rows: t.Mapping[str, Row]) -> list[
         return [line for found in pool.map(lambda each: _log(reader, *each), wanted) for line in found]
 
 
-def _log(reader: Reader, pod: Json, container: str, previous: bool) -> list[Line]:
+def _log(reader: GapReader, pod: Json, container: str, previous: bool) -> list[TextLine]:
     namespace, name = pod["metadata"]["namespace"], objects.name_of(pod)
     query = {"container": container, "tailLines": TAIL_LINES, "limitBytes": TAIL_BYTES}
     text = reader.log(namespace, name, {**query, "previous": "true"} if previous else query)
     source = f"pod {namespace}/{name}, container {container}" + (PREVIOUS if previous else "")
     node = str(pod["spec"].get("nodeName") or "")
-    return [Line(line, "pod", source, node, f"pod {namespace}/{name}") for line in text.splitlines()]
+    return [TextLine(line, "pod", source, node, f"pod {namespace}/{name}") for line in text.splitlines()]
 
 
-def _clean(line: Line) -> Line:
+def _clean(line: TextLine) -> TextLine:
     return dataclasses.replace(line, text=printable(str(mask(line.text[:LINE_LENGTH]))))
 
 
-def _judged(reader: Reader, observation: Observation) -> dict[str, list[Json]]:
+def _judged(reader: GapReader, observation: Observation) -> dict[str, list[Json]]:
     """Return the objects that the judge has read, by kind. A kind that could not be read is absent."""
     found = {
         observe.NODES_PATH: observation.nodes,

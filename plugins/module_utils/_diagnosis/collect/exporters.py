@@ -17,15 +17,15 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.metrics import NodeMetrics
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects, operands, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import others
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import ANSWER_S, Reader
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import ANSWER_S, GapReader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 PORT = 9400
 
 
-def ask(reader: Reader, namespace: str, nodes: list[Json]) -> list[Json]:
-    """Return what each exporter that is ready serves. If nobody may ask them, that is a gap."""
+def ask(reader: GapReader, namespace: str, nodes: list[Json]) -> list[Json]:
+    """Return what each exporter that is ready serves. If this user may not ask them, that is a gap."""
     known = {objects.name_of(node): node for node in nodes}
     selector = f"app={operands.DCGM_EXPORTER.daemonset}"
     table = reader.table(namespaced("v1", namespace, "pods"), labelSelector=selector)
@@ -41,7 +41,7 @@ def ask(reader: Reader, namespace: str, nodes: list[Json]) -> list[Json]:
     return [{**dataclasses.asdict(row), "metrics": len(row.metrics)} for row in found]
 
 
-def _served(reader: Reader, namespace: str, row: t.Mapping[str, t.Any], expected: int | None) -> NodeMetrics:
+def _served(reader: GapReader, namespace: str, row: t.Mapping[str, t.Any], expected: int | None) -> NodeMetrics:
     node, name = str(row["node"]), str(row["name"])
     try:
         status, body = port_forward.get(reader, namespace, name, PORT, "/metrics", ANSWER_S)

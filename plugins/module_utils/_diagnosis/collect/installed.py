@@ -12,7 +12,7 @@ import dataclasses
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import nfd
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import checks
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.check_input import Intent, Snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -30,7 +30,10 @@ def findings(snapshot: Snapshot, namespace: str, spec: Json, is_ready: bool) -> 
     """Return what the checks say about the cluster, without what is harmless."""
     unknown = [name for name, check in checks.CHECKS.items() if check.needs & snapshot.unreadable]
     skip = {*ABOUT_INTENT, *OF_THE_JUDGE, *(PROVEN if is_ready else ()), *unknown}
-    found = checks.run_checks(snapshot, intent_of(snapshot, namespace, spec), skip)
+    # Whoever has installed the operator that is diagnosed: only one beside it is another.
+    others = [item for item in snapshot.operators if item["metadata"].get("namespace") != namespace]
+    seen = dataclasses.replace(snapshot, operators=others)
+    found = checks.run_checks(seen, intent_of(snapshot, namespace, spec), skip)
     return [dataclasses.asdict(finding) for finding in found if finding.level != "ok"]
 
 

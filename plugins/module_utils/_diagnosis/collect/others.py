@@ -14,9 +14,10 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import nfd
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import owner
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import choice
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import Reader
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import GapReader
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 PARALLEL = 12
@@ -49,8 +50,11 @@ _OF_USERS = ("UnexpectedAdmissionError", "FailedCreate")
 """Reasons of events in all namespaces: a kubelet, or a quota, refuses a pod that has a node, or that does not exist."""
 
 
-def read(reader: Reader, namespace: str) -> dict[str, list[Json]]:
-    """Return the objects by the plural of their kind. A kind that could not be read is absent."""
+def read(reader: GapReader, namespace: str, policies: t.Sequence[Json] = ()) -> tuple[dict[str, list[Json]], Json]:
+    """Return the objects by the plural of their kind, and whose the installation is.
+
+    A kind that could not be read is absent.
+    """
     readers: dict[str, t.Callable[[], list[Json] | None]] = {
         plural: _lister(reader, version, namespace, plural) for version, plural in IN_NAMESPACE
     }
@@ -63,25 +67,26 @@ def read(reader: Reader, namespace: str) -> dict[str, list[Json]]:
     }
     with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
         found = dict(zip(readers, pool.map(lambda ask: ask(), readers.values())))
-    return {kind: list(map(choice.slimmed, items)) for kind, items in found.items() if items is not None}
+    whose = owner.verdict(found["deployments"] or [], policies)
+    return {kind: list(map(choice.slimmed, items)) for kind, items in found.items() if items is not None}, whose
 
 
-def _lister(reader: Reader, version: str, namespace: str | None, plural: str) -> t.Callable[[], list[Json] | None]:
+def _lister(reader: GapReader, version: str, namespace: str | None, plural: str) -> t.Callable[[], list[Json] | None]:
     return lambda: _listed(reader, namespaced(version, namespace, plural))
 
 
-def _listed(reader: Reader, path: str, **selectors: str) -> list[Json] | None:
-    """Return the objects of a collection, or None if it could not be read. A kind that is not served has none."""
+def _listed(reader: GapReader, path: str, **selectors: str) -> list[Json] | None:
+    """Return the objects of a collection, or None if it could not be read. A kind that is not served has no objects."""
     items = reader.list(path, **selectors) or []
     return items if reader.has_read(path) else None
 
 
-def _one(reader: Reader, path: str) -> list[Json] | None:
+def _one(reader: GapReader, path: str) -> list[Json] | None:
     item = reader.get(path)
     return ([item] if item else []) if reader.has_read(path) else None
 
 
-def _deployments(reader: Reader, namespace: str) -> list[Json] | None:
+def _deployments(reader: GapReader, namespace: str) -> list[Json] | None:
     """Return the Deployments beside the operator, and the operators of other namespaces."""
     own = _listed(reader, namespaced("apps/v1", namespace, "deployments"))
     named = f"metadata.name={names.OPERATOR}"
@@ -90,7 +95,7 @@ def _deployments(reader: Reader, namespace: str) -> list[Json] | None:
     return None if own is None else [*own, *others]
 
 
-def _definitions(reader: Reader) -> list[Json] | None:
+def _definitions(reader: GapReader) -> list[Json] | None:
     """Return the CRDs of the stack, without the texts of their schemas, which are most of their size."""
     path = namespaced(_CRD_API, None, "customresourcedefinitions")
     found = [reader.get(f"{path}/{name}") for name in DEFINITIONS]
@@ -105,7 +110,7 @@ def _undescribed(value: t.Any) -> t.Any:
     return {key: _undescribed(item) for key, item in value.items() if key != "description" or not isinstance(item, str)}
 
 
-def _events(reader: Reader, namespace: str) -> list[Json] | None:
+def _events(reader: GapReader, namespace: str) -> list[Json] | None:
     """Return the warnings about objects in the operator's namespace, about nodes, and about refused pods of users."""
     path = namespaced("v1", namespace, "events")
     found = reader.first_page(path, fieldSelector=_WARNINGS)
@@ -117,7 +122,7 @@ def _events(reader: Reader, namespace: str) -> list[Json] | None:
     return found if reader.has_read(path) else None
 
 
-def events_of(reader: Reader, pods: list[Json]) -> list[Json]:
+def events_of(reader: GapReader, pods: list[Json]) -> list[Json]:
     """Return all events of these pods, which may be in any namespace."""
 
     def ask(pod: Json) -> list[Json]:
@@ -130,10 +135,10 @@ def events_of(reader: Reader, pods: list[Json]) -> list[Json]:
         return [event for found in pool.map(ask, pods) for event in found]
 
 
-def lines_of(events: list[Json], pods: list[Json]) -> list[Line]:
+def lines_of(events: list[Json], pods: list[Json]) -> list[TextLine]:
     """Return the messages of events as lines, each once for each object."""
     nodes = {objects.full_name(pod): str((pod.get("spec") or {}).get("nodeName") or "") for pod in pods}
-    found: dict[Line, None] = {}
+    found: dict[TextLine, None] = {}
     for event in events:
         about = event.get("involvedObject") or {}
         kind, name = str(about.get("kind") or "object"), str(about.get("name") or "")
@@ -141,7 +146,7 @@ def lines_of(events: list[Json], pods: list[Json]) -> list[Line]:
         node = name if kind == "Node" else nodes.get(full) or _reporter(event)
         text = f"{event.get('reason') or ''}: {event.get('message') or ''}".removeprefix(": ")
         object_ = f"{kind.lower()} {full}"
-        found[Line(text, "event", f"event of {object_}", node, object_)] = None
+        found[TextLine(text, "event", f"event of {object_}", node, object_)] = None
     return list(found)
 
 

@@ -11,15 +11,17 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import call
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import diagnose
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-OPTIONS: dict[str, t.Any] = {
-    **call.OPTIONS,
-    "path": {"type": "path", "required": True},
-    "title": {"type": "str", "default": "GPU fleet"},
-    "mode": {"type": "str", "default": "0600"},
-}
+SPEC = ArgumentSpec(
+    {
+        "path": {"type": "path", "required": True},
+        "title": {"type": "str", "default": "GPU fleet"},
+        "mode": {"type": "str", "default": "0600"},
+    }
+).including(diagnose.SPEC)
 
 _OF_GPU = ("vbios", "inforom", "gsp", "mig")
 """The facts of a GPU that the page shows."""
@@ -28,8 +30,8 @@ _OF_GPU = ("vbios", "inforom", "gsp", "mig")
 def picture(options: t.Mapping[str, t.Any]) -> Json:
     """Return what the page shows, from one reading of the cluster."""
     began = time.monotonic()
-    evidence, found = call.examine(options)
-    result = call.result_of(evidence, found, None)
+    evidence, found = diagnose.examine(options)
+    result = diagnose.result_of(evidence, found, None)
     return {
         "taken": evidence.taken,
         "stack": evidence.stack,

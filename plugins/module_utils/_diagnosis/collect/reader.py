@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Requests whose failure is a gap: a kind that this user may not read, an API that hangs, an answer that is none."""
+"""Requests whose failure is a gap: a kind that this user may not read, an API that hangs, an invalid answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PATH = re.compile(
 )
 
 
-class Reader(Cluster):
+class GapReader(Cluster):
     """A connection for reading whatever can be read. What cannot is noted in `gaps`, and its answer is empty."""
 
     def __init__(self, options: t.Mapping[str, t.Any]) -> None:

@@ -19,7 +19,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import matches
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.adopted import NOT_READY
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule, Sighting
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import PREVIOUS, Hit, Pattern, pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import (
+    PREVIOUS,
+    Hit,
+    Pattern,
+    pattern,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 
 _MANAGER = "https://github.com/NVIDIA/k8s-driver-manager/blob/main/cmd/driver-manager/main.go"

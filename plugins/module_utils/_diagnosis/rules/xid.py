@@ -6,7 +6,7 @@
 
 """Errors of GPUs (Xid) and NVSwitches (SXid), judged: each case is a finding that names the one thing to do.
 
-The judgement is that of ``_xid``, from the facts of a host, or from the lines of its kernel log where there are none.
+The judgement is that of ``_xid``, from the facts of a host, or else from the lines of its kernel log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.adopted import NOT_READY
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Quote, Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import seen
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line, pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine, pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -52,7 +52,7 @@ def judged(view: View) -> list[Case]:
     machines = {node: _machine(view.facts(node)) for node in view.names if view.facts(node)}
     found = [report for node in machines for report in reports.from_facts(node, view.facts(node).get("xid") or [])]
     known = {node for node in machines if view.facts(node).get("xid") is not None}
-    logs: dict[tuple[str, str], list[Line]] = {}
+    logs: dict[tuple[str, str], list[TextLine]] = {}
     for line in view.evidence.lines:
         if line.kind in ("kernel", "text") and line.node not in known and _concerns(line.text):
             logs.setdefault((line.node, _NUMBER.sub("", line.source)), []).append(line)

@@ -18,7 +18,7 @@ import time
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.evidence import (
-    kernel,
+    kernel_lines,
     machine,
     processes,
     runtime_files,
@@ -38,7 +38,7 @@ def collect(host: Host, timeout_s: float, most: int) -> Json:
     # The child must start before the threads, because it is not safe to fork a process that has threads.
     child, deadline = Child(lambda: processes.look(host)), time.monotonic() + timeout_s
     with concurrent.futures.ThreadPoolExecutor(max_workers=WORKERS) as pool:
-        log = pool.submit(kernel_log.kernel_log, host, kernel.WANTED)
+        log = pool.submit(kernel_log.kernel_log, host, kernel_lines.WANTED)
         asked = {
             "services": pool.submit(units.query, host),
             "dkms": pool.submit(host.run, machine.DKMS),
@@ -52,13 +52,13 @@ def collect(host: Host, timeout_s: float, most: int) -> Json:
         }
         outputs = {name: future.result() for name, future in asked.items()}
         messages = {unit: future.result() for unit, future in journals.items()}
-        kernel_lines, source = log.result()
+        kernel_output, source = log.result()
     state = {**_state(host, outputs, services), "stuck": _stuck(child, deadline)}
     state["sources"] = _reasons(outputs, state)
-    if not kernel_lines.ok:
-        state["sources"]["kernel_log"] = f"{source}: {kernel_lines.error}"
+    if not kernel_output.ok:
+        state["sources"]["kernel_log"] = f"{source}: {kernel_output.error}"
     denials = [{"text": text, "kind": "kernel", "source": "audit log"} for text in machine.denials(host, most)]
-    lines = [*_kernel_lines(kernel_lines, most), *denials, *_unit_lines(messages)]
+    lines = [*_kernel_lines(kernel_output, most), *denials, *_unit_lines(messages)]
     return {"state": mask(state), "lines": lines}
 
 
@@ -91,7 +91,7 @@ def _reasons(outputs: t.Mapping[str, Output], state: Json) -> dict[str, str]:
 
 
 def _kernel_lines(log: Output, most: int) -> list[Json]:
-    found = kernel.chosen(log.stdout, most) if log.ok else []
+    found = kernel_lines.chosen(log.stdout, most) if log.ok else []
     return [{"text": mask_text(line), "kind": "kernel", "source": "kernel log"} for line in found]
 
 

@@ -71,7 +71,7 @@ def selinux(host: Host) -> str:
 
 
 def denials(host: Host, most: int) -> list[str]:
-    """Return the newest denials of SELinux since the boot that name NVIDIA. With auditd, the kernel log has none."""
+    """Return the newest denials of SELinux since the boot that name NVIDIA. With auditd, the kernel log lacks them."""
     booted = re.search(r"^btime (\d+)$", host.read("/proc/stat") or "", re.MULTILINE)
     since = int(booted[1]) if booted else 0
     try:

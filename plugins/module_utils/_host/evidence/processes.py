@@ -21,7 +21,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Ho
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 PAUSE_S = 1.0
-"""A process that reads from a disk is in D, too, but never for so long without a switch."""
+"""A process that reads from a disk is in D, too, but it switches sooner."""
 
 MOST = 50
 """How many stuck processes are looked at."""

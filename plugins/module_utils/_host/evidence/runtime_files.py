@@ -16,12 +16,10 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import runtimes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.runtime_config import Setting, settings, words
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.runtimes import Runtime
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
-
-Setting = tuple[str, str, str]
-"""A table of a TOML file, a key in it, and its value as it is written."""
 
 _HANDLER_NAME = "nvidia"
 
@@ -31,8 +29,6 @@ _DROP_INS = ("/etc/containerd/conf.d/*.toml", "/etc/containerd/config.d/*.toml")
 _SINCE_CONTAINERD_2_2 = "/etc/containerd/conf.d/"
 """containerd 2.2 imports this folder even if its configuration does not say so."""
 
-_TABLE = re.compile(r"^\s*\[+\s*([^\[\]]+?)\s*\]+")
-_KEY = re.compile(r"^\s*(?P<key>\w+)\s*=\s*(?P<value>.*?)\s*(?:#.*)?$")
 _HANDLER = re.compile(r"\.runtimes\.[\"']?(?P<name>[\w.-]+?)[\"']?(?:\.options)?$")
 _BINARY = ("BinaryName", "runtime_path")
 
@@ -47,33 +43,10 @@ def observe(host: Host) -> list[Json]:
     return found
 
 
-def settings(text: str) -> list[Setting]:
-    """Read the settings of a TOML file that are on one line each, which all that matter are, except lists."""
-    table, found = "", []
-    for line in _joined(text).splitlines():
-        if line.lstrip().startswith("#"):
-            continue
-        header, entry = _TABLE.match(line), _KEY.match(line)
-        if entry:
-            found.append((table, entry["key"], entry["value"]))
-        elif header:
-            table = header[1].strip()
-    return found
-
-
-def _joined(text: str) -> str:
-    """Return a text with each list on one line."""
-    return re.sub(r"=\s*\[[^\[\]]*\]", lambda found: " ".join(found[0].split()), text)
-
-
-def _words(value: str) -> list[str]:
-    return re.findall(r"[\"']([^\"']*)[\"']", value)
-
-
 def _toml(host: Host, runtime: Runtime, paths: t.Sequence[str]) -> Json:
     files = {path: settings(host.read(path) or "") for path in paths}
     given = [value for rows in files.values() for _table, key, value in rows if key == "imports"]
-    imports = [word for value in given for word in _words(value)]
+    imports = [word for value in given for word in words(value)]
     drop_ins = [path for pattern in imports for path in host.glob(pattern) if path not in files]
     files.update({path: settings(host.read(path) or "") for path in drop_ins})
     rows = [row for each in files.values() for row in each]
@@ -109,7 +82,7 @@ def _handlers(rows: t.Sequence[Setting]) -> dict[str, str | None]:
 
 
 def _bin_dirs(rows: t.Sequence[Setting]) -> list[str]:
-    found = [_words(value) for table, key, value in rows if "cni" in table and key in ("bin_dir", "bin_dirs")]
+    found = [words(value) for table, key, value in rows if "cni" in table and key in ("bin_dir", "bin_dirs")]
     return found[-1] if found else []
 
 
@@ -131,7 +104,7 @@ def _not_imported(host: Host, runtime: Runtime, imports: t.Sequence[str], read: 
 
 
 def _fixed_templates(host: Host, runtime: Runtime, config: str) -> list[str]:
-    """Return the templates of k3s or RKE2 that have no expression, so that nothing of their own is left in them."""
+    """Return the templates of k3s or RKE2 that have no expression, so that their own content is lost."""
     if runtime.distribution not in ("k3s", "rke2"):
         return []
     paths = host.glob(f"{os.path.dirname(config)}/config*.toml.tmpl")

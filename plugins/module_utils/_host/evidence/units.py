@@ -12,8 +12,10 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import runtimes, services, software
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import software
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import runtimes, services
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 UNITS = tuple(
@@ -50,7 +52,7 @@ def states(output: Output) -> dict[str, Json]:
             "active": row.get("ActiveState"),
             "sub": row.get("SubState"),
             "result": row.get("Result"),
-            "restarts": int(row["NRestarts"]) if row.get("NRestarts", "").isdecimal() else None,
+            "restarts": whole_number(row.get("NRestarts")),
             "enabled": row.get("UnitFileState") or None,
         }
         for name, row in found.items()

@@ -10,16 +10,12 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import nvidia_packages, software
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import software
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import driver_parts, nvidia_packages
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import modprobe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import driver_module, driver_origin
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import (
-    Section,
-    known_from,
-    known_if,
-    unknown,
-)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.section import Section, known_from, known_if, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 VERSION_FILE = "/proc/driver/nvidia/version"
@@ -44,6 +40,8 @@ _LIBRARY_FOLDERS = (
 _LIBRARY = "libnvidia-ml.so.1"
 _UNINSTALLERS = ("/usr/bin/nvidia-uninstall", "/usr/local/bin/nvidia-uninstall")
 _DGX_RELEASE = "/etc/dgx-release"
+_SERVED = re.compile(r"^ *\d+ nvidia(?:-frontend|ctl)?$", re.MULTILINE)
+"""The character devices of the driver in /proc/devices: nvidia and nvidiactl, and nvidia-frontend of older drivers."""
 _DEVICE = re.compile(r"nvidia(\d+|ctl|-uvm|-uvm-tools|-modeset|-nvswitch\d+|-caps)$")
 
 
@@ -55,8 +53,12 @@ def module_type(version_text: str | None) -> str | None:
 
 
 def is_loaded(host: Host) -> bool:
-    """Return whether the driver's modules are loaded, even if a container hides the list of modules."""
-    return any(map(host.exists, ("/sys/module/nvidia", VERSION_FILE, "/dev/nvidiactl")))
+    """Return whether the driver's modules are loaded, even if a container hides the list of modules.
+
+    A device file says nothing: one that was made by hand outlives the driver. The kernel lists the devices it serves.
+    """
+    listed = _SERVED.search(host.read("/proc/devices") or "")
+    return listed is not None or any(map(host.exists, ("/sys/module/nvidia", VERSION_FILE)))
 
 
 def loaded_version(host: Host) -> str | None:
@@ -208,9 +210,11 @@ def with_packages(section: Section, packages: Output | None) -> Section:
     return Section({**section.facts, "origin": origin, "packages": versions}, {**section.sources, **sources})
 
 
-def _driver_packages(packages: Output | None) -> dict[str, software.Package] | None:
+def _driver_packages(packages: Output | None) -> dict[str, software.InstalledPackage] | None:
+    """Return the packages of drivers. The installer of a .run file leaves those of the former version."""
     if packages is None or not packages.ok:
         return None
     installed = software.parse_rows(packages.stdout)
     others = nvidia_packages.matching(installed, driver_origin.OTHER_NAMES)
-    return {name: row for name, row in installed.items() if nvidia_packages.is_driver(name) or name in others}
+    named = {name: row for name, row in installed.items() if nvidia_packages.is_driver(name) or name in others}
+    return {name: row for name, row in named.items() if driver_parts.is_of_a_driver(name, row.version)}

@@ -6,8 +6,8 @@
 
 """All facts of a GPU host: the subsets, what each of them needs, and gathering them in one pass.
 
-Everything that waits for another process runs in parallel: NVML in a child process, commands in threads. A source that
-fails never makes the gathering fail.
+Everything that waits for another process runs in parallel: NVML in a child process, commands in threads. If a source
+fails, the gathering continues.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ import time
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host import systems
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import software, systems
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import (
-    boot_entries,
     driver,
     kernel,
     kernel_log,
@@ -30,11 +29,10 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import (
     nvidia_packages,
     runtimes,
     services,
-    software,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import other_drivers
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import boot_entries, other_drivers
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import (
-    acs,
+    acs_facts,
     driver_origin,
     fabric,
     merge,
@@ -45,8 +43,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus imp
     smi,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import DriverReport
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_if
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.section import Section, known_if
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 # Each subset and the top-level facts that it returns.
@@ -152,15 +150,15 @@ class Gatherer:
     def _inventory(self) -> pci.Inventory:
         return pci.scan(self._host)
 
-    def _start_nvml(self) -> nvml.Child | None:
+    def _start_nvml(self) -> nvml.NvmlChild | None:
         if "gpus" not in self._subsets or not nvml.HAS_PYNVML or not self._driver_loaded:
             return None
-        return nvml.Child(self._library)
+        return nvml.NvmlChild(self._library)
 
-    def _start_mig(self) -> mig.Child | None:
+    def _start_mig(self) -> mig.MigChild | None:
         if "gpus" not in self._subsets or self._child is not None or not self._driver_loaded:
             return None
-        return mig.Child(self._library)
+        return mig.MigChild(self._library)
 
     @functools.cached_property
     def _library(self) -> str | None:
@@ -252,7 +250,7 @@ class Gatherer:
     @functools.cached_property
     def acs(self) -> Section:
         """The access control services of PCIe bridges."""
-        return acs.acs(self._host)
+        return acs_facts.acs(self._host)
 
     @functools.cached_property
     def services(self) -> Section:
@@ -292,7 +290,7 @@ class Gatherer:
 
     @functools.cached_property
     def reboot(self) -> Section:
-        """Whether a reboot is due."""
+        """Whether the host needs a reboot."""
         return kernel.reboot(self._host, self.kernel.facts, self.nouveau.facts, self.driver.facts)
 
     def _asked(self, name: str) -> Output:

@@ -4,23 +4,17 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The kernel that runs and the one of the next boot, secure boot, and whether a reboot is due."""
+"""The kernel that runs and the one of the next boot, secure boot, and whether the host needs a reboot."""
 
 from __future__ import annotations
 
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import boot_entries
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import next_boot
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot_entries import GRUB_DEFAULTS
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import (
-    Section,
-    known_from,
-    known_if,
-    unknown,
-)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import boot_entries, next_boot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.boot_entries import GRUB_DEFAULTS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.section import Section, known_from, known_if, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
@@ -146,7 +140,7 @@ def _without_loader_arguments(arguments: t.Sequence[str]) -> list[str]:
 
 
 def reboot(host: Host, kernel_facts: Json, nouveau_facts: Json, driver_facts: Json) -> Section:
-    """Return whether a reboot is due: every difference between what runs and what the next boot would run.
+    """Return whether the host needs a reboot: every difference between what runs and what the next boot would run.
 
     If the files of the boot loader have not changed since the boot, the host has already booted with them, and would
     boot in the same way again. Such a difference is a note.

@@ -13,12 +13,15 @@ import os
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.section import Section, known_from, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._xid import messages
 
 LIMIT = 100
-"""The number of messages to return. The newest messages count, since a broken GPU writes thousands."""
+"""The number of messages to return, unless more kinds of them differ. A broken GPU writes thousands."""
+
+_MILD = (None, "IGNORE", "RESTART_APP")
+"""The actions of errors that an application causes, or that need nothing."""
 
 _THIS_BOOT = ["journalctl", "--dmesg", "--boot", "--output=short-iso", "--no-hostname", "--no-pager", "--quiet"]
 _OF_THE_DRIVER = "NVRM|SXid"
@@ -56,7 +59,7 @@ def _journal(host: Host, wanted: str) -> str | None:
     found = host.run([*_THIS_BOOT, f"--grep={wanted}", *_NEWEST])
     if found.ok and found.stdout:
         return "\n".join(reversed(found.stdout.splitlines()))
-    # Without a match, journalctl ends with 1 and says nothing, and so it does without any message of the kernel.
+    # Without a match, journalctl ends with 1 and an empty output, and so it does without any message of the kernel.
     if found.ok or (not found.stderr and "ended with 1:" in str(found.error)):
         return "" if host.run([*_THIS_BOOT, "--lines=1"]).stdout.strip() else None
     return None
@@ -78,8 +81,23 @@ def _since_boot(text: str) -> str:
 
 
 def xid(log: Output, source: str) -> Section:
-    """Return the newest messages as facts."""
+    """Return the messages that tell most as facts, in the order of the log."""
     if not log.ok:
         return Section(None, {"": unknown(str(log.error))})
     events: t.Sequence[messages.Event] = messages.parse_log(log.stdout)
-    return Section([dataclasses.asdict(event) for event in events[-LIMIT:]], {"": known_from(source)})
+    return Section([dataclasses.asdict(event) for event in most_telling(events)], {"": known_from(source)})
+
+
+def most_telling(events: t.Sequence[messages.Event]) -> list[messages.Event]:
+    """Return the newest error of each GPU and code, then those that need an action, then the newest others.
+
+    Otherwise, the flood of one application would hide another GPU's fault.
+    """
+    newest = {(event.gpu, event.kind, event.code): number for number, event in enumerate(events)}
+    grave = [number for number, event in enumerate(events) if event.action not in _MILD]
+    kept = set(newest.values())
+    for number in [*reversed(grave), *reversed(range(len(events)))]:
+        if len(kept) >= LIMIT:
+            break
+        kept.add(number)
+    return [events[number] for number in sorted(kept)]

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from, known_if
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.section import Section, known_from, known_if
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 
 _HUGEPAGES = "/sys/kernel/mm/hugepages"
@@ -22,7 +22,7 @@ def hugepages(host: Host) -> Section:
     """Return the huge pages of every size, and when the kernel uses transparent huge pages."""
     sizes = []
     for name in host.names(_HUGEPAGES):
-        size = re.fullmatch(r"hugepages-(\d+)kB", name)
+        size = re.fullmatch(r"hugepages-(\d{1,20})kB", name)
         if size:
             total = whole_number(host.read(f"{_HUGEPAGES}/{name}/nr_hugepages"))
             free = whole_number(host.read(f"{_HUGEPAGES}/{name}/free_hugepages"))
@@ -44,13 +44,14 @@ def numa(host: Host) -> Section:
     """Return the NUMA nodes with their CPUs, and whether the kernel moves memory between the nodes."""
     nodes = []
     for name in host.names(_NODES):
-        if re.fullmatch(r"node\d+", name):
-            memory = re.search(r"MemTotal:\s+(\d+) kB", host.read(f"{_NODES}/{name}/meminfo") or "")
+        if re.fullmatch(r"node\d{1,20}", name):
+            found = re.search(r"MemTotal:\s+(\d+) kB", host.read(f"{_NODES}/{name}/meminfo") or "")
+            memory = whole_number(found[1]) if found else None
             nodes.append(
                 {
                     "id": int(name[4:]),
                     "cpus": host.read(f"{_NODES}/{name}/cpulist"),
-                    "memory_mib": int(memory[1]) // 1024 if memory else None,
+                    "memory_mib": None if memory is None else memory // 1024,
                 }
             )
     balancing = host.read("/proc/sys/kernel/numa_balancing")

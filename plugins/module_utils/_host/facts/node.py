@@ -16,8 +16,8 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.section import Section, known_from, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 MACHINE_ID_FILES = ("/etc/machine-id", "/var/lib/dbus/machine-id")
@@ -67,7 +67,7 @@ def node(host: Host) -> Section:
 
 
 def _source(value: t.Any, path: str) -> dict[str, str | None]:
-    return known_from(path) if value is not None else unknown(f"{path} cannot be read or says nothing")
+    return known_from(path) if value is not None else unknown(f"{path} cannot be read or is empty")
 
 
 def _first(host: Host, paths: t.Iterable[str]) -> str | None:

@@ -83,7 +83,7 @@ DRIVER_PACKAGES: tuple[str, ...] = (
     "xserver-xorg-video-nvidia*",
     *SERVICE_PACKAGES,
 )
-"""Patterns of the packages that a driver container replaces: the driver and its services."""
+"""Patterns of the names that a driver's packages can have. driver_parts.py tells which of them are the driver."""
 
 OTHER_PACKAGES: tuple[str, ...] = (
     "libnvidia-container*",
@@ -91,10 +91,14 @@ OTHER_PACKAGES: tuple[str, ...] = (
     "libnvidia-ml-dev",
     "nvidia-cg-*",
     "nvidia-container*",
-    "nvidia-cuda-*",
+    # The toolkit of CUDA, but not nvidia-cuda-mps
+    "nvidia-cuda-[!m]*",
     "nvidia-cudnn*",
     "nvidia-dgx*",
     "nvidia-docker*",
+    # The user's choice of a branch, and a repository on the disk
+    "nvidia-driver-local-repo-*",
+    "nvidia-driver-pinning-*",
     "nvidia-fs*",
     "nvidia-gds*",
     "nvidia-mig*",
@@ -110,18 +114,13 @@ OTHER_PACKAGES: tuple[str, ...] = (
 PINNED: tuple[str, ...] = tuple(sorted({glob for glob in DRIVER_PACKAGES if glob != "nvlsm*"}))
 """Patterns of the packages that have the driver's version, for the pins of apt."""
 
-ALL_PACKAGES: tuple[str, ...] = (
-    "nvidia-*",
-    "libnvidia-*",
-    "linux-modules-nvidia-*",
-    "linux-objects-nvidia-*",
-    "kmod-nvidia-*",
-    "cuda-drivers*",
-    "libnvsdm*",
-    "nvlsm",
-    "xserver-xorg-video-nvidia-*",
+TOOLKIT_PACKAGES: tuple[str, ...] = (
+    "libnvidia-container-tools",
+    "libnvidia-container1",
+    TOOLKIT_PACKAGE,
+    "nvidia-container-toolkit-base",
 )
-"""Patterns of everything that must be upgraded together with the driver. This is what a hold of the driver holds."""
+"""The packages of the container toolkit, which a hold of the driver holds, too."""
 
 
 def matching(names: t.Iterable[str], patterns: t.Iterable[str]) -> list[str]:
@@ -135,11 +134,11 @@ def _matches(name: str, patterns: t.Iterable[str]) -> bool:
 
 
 def is_driver(name: str) -> bool:
-    """Return whether a package is part of a driver or of its services."""
+    """Return whether a package is called like a part of a driver or of its services."""
     name = name.partition(":")[0]
     return _matches(name, DRIVER_PACKAGES) and not _matches(name, OTHER_PACKAGES)
 
 
 def is_stack(name: str) -> bool:
-    """Return whether a package is part of a driver or its services, or is the container toolkit."""
+    """Return whether a package is called like a part of a driver or its services, or is the container toolkit."""
     return is_driver(name) or name == TOOLKIT_PACKAGE

@@ -9,13 +9,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import re
+import os
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import nvidia_packages, software
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from, unknown
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import software
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import nvidia_packages, runtime_config
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.runtime_config import Configuration
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.section import Section, known_from, unknown
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
@@ -62,7 +64,7 @@ RUNTIMES = (
     Runtime(
         "crio",
         None,
-        ("/usr/share/crio/crio.conf.d/*.conf", "/etc/crio/crio.conf", "/etc/crio/crio.conf.d/*", "/etc/crio/conf.d/*"),
+        ("/etc/crio/crio.conf", "/etc/crio/crio.conf.d/*"),
         ("crio.service",),
         ("cri-o", "cri-o[0-9.-]*"),
     ),
@@ -78,67 +80,46 @@ RUNTIMES = (
 RUNTIME_UNITS = tuple(unit for runtime in RUNTIMES for unit in runtime.units)
 RUNTIME_PACKAGES = tuple(pattern for runtime in RUNTIMES for pattern in runtime.packages)
 
-_NVIDIA = "nvidia"
-
-
-@dataclasses.dataclass(frozen=True)
-class Configuration:
-    """The handlers that a configuration file defines, the default handler, and the further files that it imports."""
-
-    handlers: frozenset[str] = frozenset()
-    default: str | None = None
-    imports: tuple[str, ...] = ()
-
-
-def parse_toml(text: str) -> Configuration:
-    """Read the configuration of containerd (versions 1 to 3) or of CRI-O.
-
-    Python has a TOML library only since 3.11, so this finds the few lines that matter.
-    """
-    lines = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
-    tables = re.findall(r"^\s*\[([^\[\]]+)\]", lines, re.MULTILINE)
-    # The handler is the component after "runtimes". The tables of its options have one more component.
-    handlers = (
-        re.search(r"\.runtimes\.[\"']?([\w.-]+?)[\"']?(\.(options|cni\w*))?$", table.strip()) for table in tables
-    )
-    default = re.findall(r"^\s*default_runtime(?:_name)?\s*=\s*[\"']([^\"']*)[\"']", lines, re.MULTILINE)
-    imports = re.search(r"^\s*imports\s*=\s*\[([^\]]*)\]", lines, re.MULTILINE)
-    return Configuration(
-        frozenset(handler[1] for handler in handlers if handler),
-        default[-1] if default else None,
-        tuple(re.findall(r"[\"']([^\"']+)[\"']", imports[1])) if imports else (),
-    )
-
-
-def parse_docker(text: str) -> Configuration:
-    """Read Docker's daemon.json. An invalid file counts as an empty one."""
-    try:
-        settings = json.loads(text)
-    except ValueError:
-        return Configuration()
-    if not isinstance(settings, dict):
-        return Configuration()
-    return Configuration(frozenset(settings.get("runtimes") or {}), settings.get("default-runtime"))
+HANDLER = "nvidia"
+"""The handler that the RuntimeClass nvidia names."""
 
 
 def configuration(host: Host, runtime: Runtime) -> tuple[str | None, Configuration]:
     """Return the runtime's main configuration file, or None, and the configuration from all of its files together."""
     paths = [path for pattern in runtime.configs for path in host.glob(pattern)]
-    parts = _parse_files(host, runtime, paths)
-    imports = [path for part in parts for pattern in part.imports for path in host.glob(pattern)]
-    parts += _parse_files(host, runtime, imports)
-    return _main_file(runtime, paths), _combine(parts)
+    return _main_file(runtime, paths), runtime_config.combined(_read(host, runtime, paths))
 
 
-def _combine(parts: t.Sequence[Configuration]) -> Configuration:
-    handlers = frozenset(handler for part in parts for handler in part.handlers)
-    defaults = [part.default for part in parts if part.default]
-    return Configuration(handlers, defaults[-1] if defaults else None)
+def _read(host: Host, runtime: Runtime, paths: t.Sequence[str]) -> list[Configuration]:
+    """Read the files and those that containerd's import, each once, in the order in which containerd reads them."""
+    parse = _PARSERS.get(runtime.name)
+    if parse:
+        return [parse(host.read(path) or "") for path in paths]
+    pending, parts, seen = list(paths), list[Configuration](), set[str]()
+    while pending:
+        path = pending.pop(0)
+        if path in seen:
+            continue
+        seen.add(path)
+        main_version = parts[0].version if parts else 0
+        parts.append(runtime_config.parse_containerd(host.read(path) or "", main_version))
+        patterns = (os.path.join(os.path.dirname(path), pattern) for pattern in parts[-1].imports)
+        pending += [found for pattern in patterns for found in host.glob(os.path.normpath(pattern))]
+    return parts
 
 
-def _parse_files(host: Host, runtime: Runtime, paths: t.Sequence[str]) -> list[Configuration]:
-    parse = parse_docker if runtime.name == "docker" else parse_toml
-    return [parse(host.read(path) or "") for path in paths]
+_PARSERS = {"crio": runtime_config.parse_crio, "docker": runtime_config.parse_docker}
+
+
+def nvidia_program(host: Host, settings: Configuration) -> str | None:
+    """Return the program of the handler nvidia, if it can be run.
+
+    A driver container or a package that is gone leaves a handler without one.
+    """
+    program = settings.handlers.get(HANDLER)
+    if program and not program.startswith("/"):
+        return host.which(program)
+    return program if program and host.executable(program) else None
 
 
 def _main_file(runtime: Runtime, paths: t.Sequence[str]) -> str | None:
@@ -154,7 +135,16 @@ def runtimes(host: Host, packages: Output, units: Output) -> Section:
     found = (_runtime(host, runtime, installed, states, units.ok) for runtime in RUNTIMES)
     facts = [fact for fact in found if fact]
     reason = units.error or packages.error
-    return Section(facts, {"": unknown(reason) if reason and not facts else known_from("files, systemd, packages")})
+    sources = {"": unknown(reason) if reason and not facts else known_from("files, systemd, packages")}
+    hidden = [path for runtime in RUNTIMES for path in _unreadable(host, runtime)]
+    if hidden:
+        sources["nvidia_runtime"] = unknown(f"{first_few(hidden)} cannot be read")
+    return Section(facts, sources)
+
+
+def _unreadable(host: Host, runtime: Runtime) -> list[str]:
+    """Return the files that only other users may read. What they say is not known, whatever the other files say."""
+    return [path for pattern in runtime.configs for path in host.glob(pattern) if host.read(path) is None]
 
 
 def _runtime(
@@ -169,11 +159,14 @@ def _runtime(
     has_unit = any(states.get(unit, {}).get("LoadState") == "loaded" for unit in runtime.units)
     if not (config or packages or has_unit):
         return None
+    program = nvidia_program(host, settings)
     return {
         "name": runtime.name,
         "distribution": runtime.distribution,
         "config": config,
-        "nvidia_runtime": any(handler.startswith(_NVIDIA) for handler in settings.handlers),
+        "cri": settings.cri,
+        "nvidia_runtime": None if _unreadable(host, runtime) else program is not None,
+        "nvidia_program": program,
         "default_runtime": settings.default,
         "active": any(software.is_active(states, unit) for unit in runtime.units) if units_known else None,
         "version": installed[packages[0]] if packages else None,

@@ -11,8 +11,12 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import boot_entries
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import grub_menu, grub_state, next_boot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import (
+    boot_entries,
+    grub_menu,
+    grub_state,
+    next_boot,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_choice import UnknownBootError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_script import Block, Command
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
@@ -36,7 +40,7 @@ def assert_possible(host: Host) -> None:
         )
     if not (host.which("grubby") or _has_update_grub(host)):
         raise GpuOpsError(
-            "This host boots neither with GRUB and update-grub (Debian, Ubuntu) nor with grubby (the Red Hat family). "
+            "This host boots without GRUB and update-grub (Debian, Ubuntu) and without grubby (the Red Hat family). "
             "Choose the kernel in the way of its boot loader, and reboot.",
             reason="Unsupported",
         )
@@ -54,7 +58,7 @@ def boots(host: Host) -> str | None:
 def choose(host: Host, release: str) -> bool:
     """Make a kernel the one that the host boots, and return whether that changed. The boot loader's files prove it.
 
-    Where a new kernel comes first in the menu anyway, nothing is written, so that later updates are booted as before.
+    Where a new kernel comes first in the menu anyway, the file stays away, so that later updates are booted as before.
     """
     if boots(host) == release:
         return False

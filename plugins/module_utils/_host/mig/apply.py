@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.library import DriverError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model import Gpu
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.driver.instances import Gpu
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.driver.library import DriverError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.plan import Step
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -56,7 +56,7 @@ class Work:
                     yield from self._undo()
                     return
                 if reason is not None:
-                    # Without the mode, nothing more can be done on this GPU. What the unit makes at boot does the rest.
+                    # Without the mode, the work on this GPU ends here. What the unit makes at boot does the rest.
                     self._waiting.add(step.uuid)
                     yield {"waits": step.gpu, "reason": reason}
         yield {"end": True}

@@ -13,7 +13,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import driver, node
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model import Gpu, Process
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.driver.instances import Gpu, Process
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.plan import Step
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -52,7 +52,7 @@ def assert_driver(host: Host, container_root: str) -> None:
     if not driver.is_loaded(host):
         raise GpuOpsError(
             "NVIDIA's driver is not loaded on this host. Install it, for example with the role host_driver, and "
-            "reboot if that is due.",
+            "reboot if it asks for a reboot.",
             reason="ModuleNotLoaded",
         )
 
@@ -73,7 +73,8 @@ def assert_idle(host: Host, found: t.Sequence[tuple[Gpu, Process]]) -> None:
     shown = [{"gpu": gpu.index, **describe(host, process.pid)} for gpu, process in found]
     names = first_few([f"{each['pid']} ({each['name']}, {each['user']}) on GPU {each['gpu']}" for each in shown])
     raise GpuOpsError(
-        f"Processes use what the new layout removes, so nothing was changed: {names}. End them and run this again.",
+        f"Processes use what the new layout removes, so the host was not changed: {names}. "
+        "End them and run this again.",
         reason="InUse",
         processes=shown,
     )

@@ -16,14 +16,13 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host import forked
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import (
     apply,
-    library,
-    model,
+    mig_request,
     obstacles,
     plan,
     restore,
-    wishes,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model import Gpu
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.driver import instances, library
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.driver.instances import Gpu
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -33,8 +32,8 @@ class GpuPlan:
     """What is to be done with one GPU. ``pending`` says that its mode will only change with a reset."""
 
     gpu: Gpu
-    wish: wishes.Wish
-    targets: tuple[plan.Target, ...]
+    wish: mig_request.GpuRequest
+    targets: tuple[plan.InstanceTarget, ...]
     steps: tuple[plan.Step, ...]
     held_by: tuple[Json, ...] = ()
     pending: bool = False
@@ -80,7 +79,7 @@ def _result(
     now: t.Sequence[Gpu],
     plans: t.Sequence[GpuPlan],
     reasons: dict[int, str],
-    unit: restore.Unit,
+    unit: restore.RestoreUnit,
     check_mode: bool,
 ) -> Json:
     diff = [plan.diff(before, now), unit.diff()]
@@ -119,7 +118,7 @@ def gpus(timeout_s: float) -> list[Gpu]:
             "Xid errors in the kernel log.",
             reason="DriverRefused",
         )
-    return [model.of_json(message["gpu"]) for message in messages if "gpu" in message]
+    return [instances.of_json(message["gpu"]) for message in messages if "gpu" in message]
 
 
 def _answer(child: forked.Child, timeout_s: float, when: str) -> list[Json]:
@@ -141,13 +140,13 @@ def _doing(messages: t.Sequence[Json]) -> str | None:
 
 def _plans(host: Host, layout: t.Sequence[Json], before: t.Sequence[Gpu]) -> list[GpuPlan]:
     by_index = {gpu.index: gpu for gpu in before}
-    return [_plan(host, by_index[index], wish) for index, wish in wishes.read(layout, before).items()]
+    return [_plan(host, by_index[index], wish) for index, wish in mig_request.read(layout, before).items()]
 
 
-def _plan(host: Host, gpu: Gpu, wish: wishes.Wish) -> GpuPlan:
+def _plan(host: Host, gpu: Gpu, wish: mig_request.GpuRequest) -> GpuPlan:
     targets = plan.targets(gpu, wish)
     steps = tuple(plan.steps(gpu, wish, targets))
-    # Only an Ampere GPU needs a reset for its mode, and only if nobody holds it.
+    # Only an Ampere GPU needs a reset for its mode, for which it must be free.
     if not gpu.ampere or wish.mode is gpu.mode:
         return GpuPlan(gpu, wish, targets, steps)
     held_by = tuple(obstacles.holders(host, gpu))
@@ -180,7 +179,7 @@ def _apply(before: t.Sequence[Gpu], steps: t.Sequence[plan.Step], timeout_s: flo
 
 def _report(step: str, error: str, stuck: t.Sequence[Json]) -> t.NoReturn:
     if stuck:
-        left = "; ".join(f"{each['stuck']} ({each['error']})" for each in stuck)
+        left = first_few([f"{each['stuck']} ({each['error']})" for each in stuck], separator="; ")
         end = f"These steps back failed, too: {left}."
     else:
         end = "Everything before it was undone."
@@ -192,7 +191,7 @@ def _lines(
 ) -> restore.Lines:
     """Return what the unit restores: what it did so far, but for the GPUs that this layout names."""
     lines = restore.read(host)
-    if any(wishes.ALL in entry["gpus"] for entry in options["layout"]):
+    if any(mig_request.ALL in entry["gpus"] for entry in options["layout"]):
         there = {gpu.uuid for gpu in before}
         lines = {uuid: words for uuid, words in lines.items() if uuid in there}
     for each in plans:
@@ -227,4 +226,4 @@ def _waiting(gpu: Gpu, reason: str, held_by: t.Sequence[Json]) -> str:
 
 def _shown(gpu: Gpu) -> Json:
     identity = {"index": gpu.index, "uuid": gpu.uuid, "pci_address": gpu.address, "product": gpu.product}
-    return {**identity, "mig": model.facts(gpu), "layout": plan.lines(gpu)[1:]}
+    return {**identity, "mig": instances.facts(gpu), "layout": plan.lines(gpu)[1:]}

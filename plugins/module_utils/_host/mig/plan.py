@@ -5,7 +5,7 @@
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 """The steps from what exists on a GPU to what is wanted: only the difference, in an order that always fits.
 
-Everything that goes is destroyed before anything is created, and the mode changes when nothing is there.
+All unwanted instances are destroyed before the first is created, and the mode changes when the GPU is empty.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.driver.instances import (
     NEW,
     ComputeInstance,
     Gpu,
@@ -22,7 +22,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model impo
     by_start,
     compute_name,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.wishes import Wanted, Wish
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.mig_request import GpuRequest, InstanceRequest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import placement
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.table import Profile
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -39,7 +39,8 @@ INVERSE: dict[Action, Action] = {
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One call to the driver. A GPU instance is named by its ``start``, since its number changes when it is made anew.
+    """One call to the driver. A GPU instance is named by its ``start``, since its number changes when it is created
+    again.
 
     ``number`` is NVML's number of the profile. Of a compute instance, ``slices`` is the size, ``place`` its first slice
     and ``compute`` its number.
@@ -73,7 +74,7 @@ class Step:
 
 
 @dataclasses.dataclass(frozen=True)
-class Target:
+class InstanceTarget:
     """A GPU instance as it is to be: one that exists and stays, or a new one."""
 
     profile: Profile
@@ -88,18 +89,18 @@ class Target:
         return sorted(zip(places, self.shape))
 
 
-def targets(gpu: Gpu, wish: Wish) -> tuple[Target, ...]:
+def targets(gpu: Gpu, wish: GpuRequest) -> tuple[InstanceTarget, ...]:
     """Return the instances as they are to be, in the order of their places. What exists stays where it can."""
     if not wish.mode:
         return ()
     if wish.instances is None:
-        kept = [Target(_profile(gpu, each), each.start, each.shape(), each) for each in gpu.instances]
+        kept = [InstanceTarget(_profile(gpu, each), each.start, each.shape(), each) for each in gpu.instances]
         return tuple(kept)
     found = _fixed(gpu, wish.instances) if _has_places(wish.instances) else _free(gpu, wish.instances)
     return tuple(sorted(found, key=lambda target: target.start))
 
 
-def _has_places(wanted: t.Sequence[Wanted]) -> bool:
+def _has_places(wanted: t.Sequence[InstanceRequest]) -> bool:
     return any(each.start is not None for each in wanted)
 
 
@@ -107,19 +108,19 @@ def _profile(gpu: Gpu, instance: Instance) -> Profile:
     return next(each for each in gpu.profiles if each.name == instance.profile)
 
 
-def _fixed(gpu: Gpu, wanted: t.Sequence[Wanted]) -> list[Target]:
+def _fixed(gpu: Gpu, wanted: t.Sequence[InstanceRequest]) -> list[InstanceTarget]:
     """Return the targets of a layout that says where each instance is."""
     placed = [placement.Placed(each.profile, each.start or 0) for each in wanted]
     if placement.place_instances(gpu.model, [], placed) is None:
         _refuse(gpu, {}, placed)
     there = {(each.profile, each.start): each for each in gpu.instances}
     return [
-        Target(each.profile, each.start or 0, each.shape, there.get((each.profile.name, each.start or 0)))
+        InstanceTarget(each.profile, each.start or 0, each.shape, there.get((each.profile.name, each.start or 0)))
         for each in wanted
     ]
 
 
-def _free(gpu: Gpu, wanted: t.Sequence[Wanted]) -> list[Target]:
+def _free(gpu: Gpu, wanted: t.Sequence[InstanceRequest]) -> list[InstanceTarget]:
     """Return the targets of a layout that only counts. Instances that processes use are the last to go."""
     busy = {process.gpu_instance for process in gpu.processes}
     shapes = [(each.profile.name, each.shape) for each in wanted]
@@ -145,10 +146,10 @@ def _refuse(gpu: Gpu, counts: dict[str, int], placed: t.Sequence[placement.Place
 
 
 def _matched(
-    gpu: Gpu, wanted: list[Wanted], kept: t.Sequence[Instance], created: t.Sequence[placement.Placed]
-) -> list[Target]:
+    gpu: Gpu, wanted: list[InstanceRequest], kept: t.Sequence[Instance], created: t.Sequence[placement.Placed]
+) -> list[InstanceTarget]:
     """Give each instance that stays, and then each new one, the compute instances of one that is wanted."""
-    found: list[Target] = []
+    found: list[InstanceTarget] = []
     # Those that already have the right compute instances choose first.
     for exact in (True, False):
         for instance in kept:
@@ -159,15 +160,15 @@ def _matched(
             ]
             if fitting and instance not in [target.existing for target in found]:
                 wanted.remove(fitting[0])
-                found.append(Target(fitting[0].profile, instance.start, fitting[0].shape, instance))
+                found.append(InstanceTarget(fitting[0].profile, instance.start, fitting[0].shape, instance))
     for place in created:
         chosen = next(each for each in wanted if each.profile == place.profile)
         wanted.remove(chosen)
-        found.append(Target(chosen.profile, place.start, chosen.shape))
+        found.append(InstanceTarget(chosen.profile, place.start, chosen.shape))
     return found
 
 
-def steps(gpu: Gpu, wish: Wish, wanted: t.Sequence[Target]) -> list[Step]:
+def steps(gpu: Gpu, wish: GpuRequest, wanted: t.Sequence[InstanceTarget]) -> list[Step]:
     """Return the steps for one GPU."""
     found = list(_destroying(gpu, wanted))
     if wish.mode is not gpu.mode or wish.mode is not gpu.pending:
@@ -175,7 +176,7 @@ def steps(gpu: Gpu, wish: Wish, wanted: t.Sequence[Target]) -> list[Step]:
     return [*found, *_creating(gpu, wanted)]
 
 
-def _destroying(gpu: Gpu, wanted: t.Sequence[Target]) -> t.Iterator[Step]:
+def _destroying(gpu: Gpu, wanted: t.Sequence[InstanceTarget]) -> t.Iterator[Step]:
     staying = {target.existing.id: target for target in wanted if target.existing}
     for instance in gpu.instances:
         target = staying.get(instance.id)
@@ -186,7 +187,7 @@ def _destroying(gpu: Gpu, wanted: t.Sequence[Target]) -> t.Iterator[Step]:
             yield _step(gpu, "destroy", _profile(gpu, instance), instance.start)
 
 
-def _creating(gpu: Gpu, wanted: t.Sequence[Target]) -> t.Iterator[Step]:
+def _creating(gpu: Gpu, wanted: t.Sequence[InstanceTarget]) -> t.Iterator[Step]:
     for target in wanted:
         if target.existing is None:
             yield _step(gpu, "create", target.profile, target.start)
@@ -217,7 +218,7 @@ def _compute_step(gpu: Gpu, instance: Instance, compute: ComputeInstance) -> Ste
 # ---- showing --------------------------------------------------------------------------------------------------------
 
 
-def after(gpu: Gpu, wish: Wish, wanted: t.Sequence[Target], pending: bool) -> Gpu:
+def after(gpu: Gpu, wish: GpuRequest, wanted: t.Sequence[InstanceTarget], pending: bool) -> Gpu:
     """Return the GPU as the steps leave it. What the driver will only then decide, such as UUIDs, is None.
 
     With ``pending``, the new mode takes effect at a later reset, and the instances are created then.
@@ -230,11 +231,11 @@ def after(gpu: Gpu, wish: Wish, wanted: t.Sequence[Target], pending: bool) -> Gp
     )
 
 
-def _stays(target: Target) -> bool:
+def _stays(target: InstanceTarget) -> bool:
     return target.existing is not None and target.existing.shape() == target.shape
 
 
-def _made(target: Target) -> Instance:
+def _made(target: InstanceTarget) -> Instance:
     compute = [ComputeInstance(number, slices, place) for number, (place, slices) in enumerate(target.compute)]
     profile = target.profile
     number = target.existing.id if target.existing else NEW

@@ -6,8 +6,8 @@
 """The systemd unit that restores the layout at every boot, before anything uses the GPUs.
 
 An Ampere GPU keeps its mode over a reboot and loses its instances; later GPUs lose both. The unit runs a small shell
-script with nvidia-smi, which belongs to the driver. It creates what is missing, destroys nothing, and fails with the
-reason in the journal if the GPUs have something else.
+script with nvidia-smi, which belongs to the driver. It only creates what is missing, and fails with the reason in the
+journal if the GPUs have other instances.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model import compute_name
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.plan import Target
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.driver.instances import compute_name
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.plan import InstanceTarget
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 SERVICE = "gpuops-mig-partition.service"
@@ -170,12 +170,12 @@ Lines = dict[str, str]
 """The words for the instances of each GPU, by its UUID."""
 
 
-def line(targets: t.Sequence[Target]) -> str:
+def line(targets: t.Sequence[InstanceTarget]) -> str:
     """Return the words for a GPU's instances."""
     return " ".join(map(_word, targets))
 
 
-def _word(target: Target) -> str:
+def _word(target: InstanceTarget) -> str:
     profile = target.profile
     place = f"{profile.name}:{target.start}"
     if target.shape == (profile.compute,):
@@ -197,8 +197,8 @@ def script(lines: Lines) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Unit:
-    """The unit's files as they are to be. Both are empty if nothing is to be restored."""
+class RestoreUnit:
+    """The unit's files as they are to be. Both are empty without a layout to restore."""
 
     host: Host
     texts: dict[str, str]
@@ -239,7 +239,7 @@ class Unit:
             self._systemctl("enable", SERVICE)
 
     def prove(self) -> None:
-        """Run the unit, which changes nothing because everything is there, to see that it understands this driver."""
+        """Run the unit, which leaves the complete layout as it is, to see that it understands this driver."""
         if self._wanted:
             output = self.host.run(["systemctl", "restart", SERVICE], 600)
             if not output.ok:
@@ -262,9 +262,9 @@ class Unit:
             )
 
 
-def unit(host: Host, lines: Lines) -> Unit:
+def unit(host: Host, lines: Lines) -> RestoreUnit:
     """Return the unit that restores these lines."""
-    return Unit(host, {SCRIPT: script(lines) if lines else "", UNIT: UNIT_TEXT if lines else ""})
+    return RestoreUnit(host, {SCRIPT: script(lines) if lines else "", UNIT: UNIT_TEXT if lines else ""})
 
 
 def _text(host: Host, path: str) -> str:

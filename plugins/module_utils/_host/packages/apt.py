@@ -20,7 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.kernel i
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import apt_names
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.family import KEPT, Family
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import (
     Layout,
     Observed,
     Outcome,
@@ -62,7 +62,7 @@ class Apt(Family):
     # ---- what there is --------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Update the lists of packages if there are none, as on a new image, or they are old or older than a source."""
+        """Update the lists of packages if they are missing, as on a new image, or old, or older than a source."""
         sources = ["/etc/apt/sources.list", "/etc/apt/sources.list.d", *self.host.glob("/etc/apt/sources.list.d/*")]
         newest_source = max(map(self.host.changed_at, sources))
         fresh = self.host.changed_at(LISTS) >= max(newest_source, time.time() - LISTS_LAST_S)
@@ -90,21 +90,36 @@ class Apt(Family):
 
     def offered(self) -> list[Package]:
         """Return every version of the driver's packages, and of the headers and modules of the host's kernels."""
+        candidates = {
+            (fields["Package"], fields["Version"]) for fields in self._shown(self._names, "--no-all-versions")
+        }
         return [
-            Package(fields["Package"], fields["Version"], apt_names.origin_of(fields.get("Maintainer", "")))
+            Package(
+                name=fields["Package"],
+                version=fields["Version"],
+                origin=apt_names.origin_of(fields.get("Maintainer", "")),
+                candidate=(fields["Package"], fields["Version"]) in candidates,
+            )
             for fields in self._offered
         ]
 
     @functools.cached_property
     def _offered(self) -> list[dict[str, str]]:
+        # A stanza with a status comes from dpkg: no repository offers this version.
+        return [fields for fields in self._shown(self._names) if "Status" not in fields]
+
+    @functools.cached_property
+    def _names(self) -> list[str]:
         known = self._asked(["apt-cache", "pkgnames"]).split()
         kernels = {*installed_kernels(self.host), self.host.read("/proc/sys/kernel/osrelease") or ""}
         flavours = {package.name.partition("linux-image-")[2] for package in self.installed()} - {""}
-        names = sorted(name for name in known if _of_this_host(name, kernels | flavours))
-        text = self._asked(["apt-cache", "show", *names]) if names else ""
+        return sorted(name for name in known if _of_this_host(name, kernels | flavours))
+
+    def _shown(self, names: t.Sequence[str], *options: str) -> list[dict[str, str]]:
+        """Return the stanzas of packages: all versions, or the candidates only."""
+        text = self._asked(["apt-cache", "show", *options, *names]) if names else ""
         stanzas = (dict(re.findall(r"^([A-Z][\w-]*): (.*)$", each, re.MULTILINE)) for each in text.split("\n\n"))
-        # A stanza with a status comes from dpkg: no repository offers this version.
-        return [fields for fields in stanzas if "Version" in fields and "Status" not in fields]
+        return [fields for fields in stanzas if "Version" in fields]
 
     def owners(self, paths: t.Sequence[str]) -> dict[str, str | None]:
         """Return the package that owns each file."""
@@ -166,7 +181,8 @@ class Apt(Family):
                 self._done(self._patiently(command), "apt could not change the driver's packages")
         for path, text in transaction.pins.items():
             self.host.remove(path) if text is None else self.host.write(path, text)
-        self.__dict__.pop("_offered", None)
+        for name in ("_offered", "_names"):
+            self.__dict__.pop(name, None)
 
     def _was_cut_off(self) -> bool:
         """Return whether dpkg has something to complete. apt refuses to work while dpkg has a journal."""

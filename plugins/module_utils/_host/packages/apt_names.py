@@ -12,7 +12,7 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import nvidia_packages
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import (
     Layout,
     Observed,
     Package,
@@ -72,9 +72,8 @@ def _dkms_origin(package: Package) -> str:
 
 
 def removal(observed: Observed) -> list[str]:
-    """Return the packages that a removal of the driver removes: by name, and those that own the driver's files."""
-    ours = {package.name for package in observed.installed if nvidia_packages.is_driver(package.name)}
-    return sorted(ours | set(observed.owners))
+    """Return the packages of the driver. A removal removes them."""
+    return observed.parts(package.name for package in observed.installed if _DKMS.fullmatch(package.name))
 
 
 def layouts(request: Request, observed: Observed, branch: str, flavour: str) -> list[Layout]:
@@ -100,7 +99,8 @@ def _ubuntu(observed: Observed, branch: str, flavour: str) -> list[Layout]:
 
 
 def _signed_modules(observed: Observed, prefix: str) -> tuple[str, ...]:
-    """Return the modules for the host's kernels and for every kernel flavour, or nothing if a kernel would have none.
+    """Return the modules for the host's kernels and for every kernel flavour, or an empty list if a kernel would be
+    without.
 
     The package of a flavour (linux-modules-nvidia-580-server-open-aws) follows the kernels of linux-image-aws.
     """

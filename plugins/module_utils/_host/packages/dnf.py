@@ -18,12 +18,11 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.kernel import installed_kernels
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import DRIVER_PACKAGES, matching
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import matching
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host, Output
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import dnf_catalog as catalog
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import dnf_locks, dnf_output
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import dnf_catalog, dnf_locks, dnf_output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.family import KEPT, Family
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import (
     Layout,
     Observed,
     Outcome,
@@ -32,7 +31,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model
     Transaction,
 )
 
-STATE = f"/etc/dnf/modules.d/{catalog.MODULE}.module"
+STATE = f"/etc/dnf/modules.d/{dnf_catalog.MODULE}.module"
 _METADATA_LASTS_S = 3600
 """How old the metadata of a repository may be. dnf itself lets it grow two days old."""
 
@@ -42,12 +41,13 @@ _TRANSACTION_TIMEOUT_S = 3600.0
 
 _RPM_FIELDS = "--queryformat=%{NAME}|%{EPOCHNUM}|%{VERSION}|%{RELEASE}|%{ARCH}|installed\\n"
 _RPM_TIMES = "--queryformat=%{NAME}|%{ARCH}|%{INSTALLTIME}|%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}\\n"
-_NAMES = ("kmod-*nvidia*", "nvidia-*", "libnvidia-*", "libnvsdm*", "nvlsm", "cuda-drivers*", catalog.LOCK_PLUGIN)
+_NAMES = ("kmod-*nvidia*", "nvidia-*", "libnvidia-*", "libnvsdm*", "nvlsm", "cuda-drivers*", dnf_catalog.LOCK_PLUGIN)
 _KERNELS = ("kernel*", "kmod-*nvidia*", "nvidia-*", "libnvidia-*", "libnvsdm*", "nvlsm", "cuda-drivers*")
 # Modules that are built for a kernel may be there several times, once for each kernel.
 _ONCE = ("kmod-*nvidia*-dkms", "nvidia-*", "libnvidia-*", "libnvsdm*", "nvlsm")
 # The names that other packagers of the driver use: RPM Fusion and ELRepo.
 _FOREIGN = ("akmod-nvidia*", "xorg-x11-drv-nvidia*", "nvidia-x11-drv*")
+_MODULES = ("kmod-*nvidia*", "akmod-nvidia*")
 _NVIDIAS = ("nvidia-driver*", "kmod-nvidia-*", "kmod-64k-nvidia-*", "nvidia-kmod-common", "libnvidia-ml")
 
 
@@ -68,7 +68,7 @@ class Dnf(Family):
         """Return the packages of the driver and of kernels. Headers have their kernel in the name."""
         rows = self._rpms()
         names = {row.name for row in rows}
-        wanted = set(matching(names, [*_KERNELS, *_FOREIGN, catalog.LOCK_PLUGIN, "dkms"]))
+        wanted = set(matching(names, [*_KERNELS, *_FOREIGN, dnf_catalog.LOCK_PLUGIN, "dkms"]))
         locked = dnf_locks.locked(self.host)
         return [
             Package(_name(row), row.full, "nvidia" if _is_nvidias(row.name) else "distribution", row.name in locked)
@@ -92,7 +92,7 @@ class Dnf(Family):
         names = {*(package.name for package in installed), *owners}
         if not matching(names, [*_NVIDIAS, *_FOREIGN]):
             return None, None
-        modules = matching(names, ("kmod-*nvidia*", "akmod-nvidia*"))
+        modules = matching(names, _MODULES)
         flavour = None if not modules else "open" if any("open" in name for name in modules) else "proprietary"
         return ("distribution" if matching(names, _FOREIGN) else "nvidia"), flavour
 
@@ -102,9 +102,9 @@ class Dnf(Family):
             return []
         streams = self.streams()
         kernel = self.host.read("/proc/sys/kernel/osrelease") or ""
-        built = catalog.precompiled_layouts(branch, flavour, kernel, observed.offered, streams)
+        built = dnf_catalog.precompiled_layouts(branch, flavour, kernel, observed.offered, streams)
         first = built if observed.secure_boot or streams.precompiled else []
-        by_dkms = catalog.dkms_layout(branch, flavour, streams, self._extra(observed, kernel))
+        by_dkms = dnf_catalog.dkms_layout(branch, flavour, streams, self._extra(observed, kernel))
         layout = (first or [by_dkms])[0]
         if not observed.driver.present:
             if not request.wanted_branch and streams.enabled_branch not in (None, branch):
@@ -113,9 +113,10 @@ class Dnf(Family):
         return [*first, by_dkms]
 
     def removal(self, observed: Observed) -> list[str]:
-        """Return the driver's packages, and whatever else owns a file of the driver."""
+        """Return the packages of the driver, among them those of other packagers."""
         names = [package.name for package in observed.installed]
-        return matching([*names, *observed.owners], [*DRIVER_PACKAGES, *_FOREIGN, *observed.owners])
+        parts = observed.parts(matching(names, _MODULES))
+        return sorted({*parts, *(matching(names, _FOREIGN) if parts else ())})
 
     def pins(self, request: Request, version: str | None) -> dict[str, str | None]:
         """Return the list of the plugin versionlock, and the state of the module as it is.
@@ -189,24 +190,24 @@ class Dnf(Family):
             self.host.remove(path) if text is None else self.host.write(path, text)
         self._forget()
 
-    def streams(self) -> catalog.Streams:
-        """Return the streams of NVIDIA's module. A repository without modules, as for EL 10, has none."""
+    def streams(self) -> dnf_catalog.Streams:
+        """Return the streams of NVIDIA's module. A repository without modules, as for EL 10, lacks them."""
         return dnf_output.streams(self._module_list, self.host.read(STATE))
 
     @functools.cached_property
     def _module_list(self) -> str:
-        return self.host.run(["dnf", "--quiet", "module", "list", catalog.MODULE], _QUERY_TIMEOUT_S).stdout
+        return self.host.run(["dnf", "--quiet", "module", "list", dnf_catalog.MODULE], _QUERY_TIMEOUT_S).stdout
 
     def _assert_possible(
-        self, request: Request, layout: Layout, observed: Observed, streams: catalog.Streams, running: str
+        self, request: Request, layout: Layout, observed: Observed, streams: dnf_catalog.Streams, running: str
     ) -> None:
-        """Refuse what would install nothing that works. A host that has a driver already may keep it."""
-        other = catalog.other_stream(layout, streams)
+        """Refuse what would not work after the installation. A host that has a driver already may keep it."""
+        other = dnf_catalog.other_stream(layout, streams)
         if other and not request.replace:
             raise GpuOpsError(
-                f"The module stream {catalog.MODULE}:{other} is enabled, and the {layout.flavour} modules of driver "
-                f"branch {layout.branch} need {layout.streams[0]}. Run dnf module reset {catalog.MODULE}, or permit "
-                "the change.",
+                f"The module stream {dnf_catalog.MODULE}:{other} is enabled, and the {layout.flavour} modules of "
+                f"driver branch {layout.branch} need {layout.streams[0]}. Run dnf module reset {dnf_catalog.MODULE}, "
+                "or permit the change.",
                 reason="PackageManager",
             )
         headers = self._headers(running)
@@ -221,7 +222,7 @@ class Dnf(Family):
             for kernel in observed.kernels or (running,)
             if not self.host.exists(f"/lib/modules/{kernel}/build/Makefile")
         ]
-        plugin = [catalog.LOCK_PLUGIN] if catalog.LOCK_PLUGIN in offered else []
+        plugin = [dnf_catalog.LOCK_PLUGIN] if dnf_catalog.LOCK_PLUGIN in offered else []
         return [*dict.fromkeys(name for name in lacking if name), *plugin]
 
     def _no_headers(self, running: str, name: str) -> str:
@@ -241,7 +242,7 @@ class Dnf(Family):
             output = self.host.run(query, _QUERY_TIMEOUT_S)
             if output.ok and "|" in output.stdout:
                 name, dummy, version = output.stdout.splitlines()[0].partition("|")
-                return f"{catalog.devel_of(name)}-{version}"
+                return f"{dnf_catalog.devel_of(name)}-{version}"
         return None
 
     def _owner(self, path: str) -> str | None:
@@ -259,7 +260,7 @@ class Dnf(Family):
     @property
     def _nvidias(self) -> set[str]:
         """The repositories that have NVIDIA's driver."""
-        return {row.repository for row in self._available if row.name in (*catalog.USER_SPACE, "nvidia-driver")}
+        return {row.repository for row in self._available if row.name in (*dnf_catalog.USER_SPACE, "nvidia-driver")}
 
     def _rpms(self) -> list[dnf_output.Available]:
         output = self._asked(["rpm", "--query", "--all", _RPM_FIELDS], "rpm cannot list the packages")
@@ -298,10 +299,10 @@ class Dnf(Family):
 
     def _enable(self, stream: str) -> None:
         enabled = dnf_output.stream_enabled(self.host.read(STATE))
-        if stream == f"{catalog.MODULE}:{enabled}":
+        if stream == f"{dnf_catalog.MODULE}:{enabled}":
             return
         if enabled:
-            self._done(["dnf", "--assumeyes", "--quiet", "module", "reset", catalog.MODULE], "changed")
+            self._done(["dnf", "--assumeyes", "--quiet", "module", "reset", dnf_catalog.MODULE], "changed")
         self._done(["dnf", "--assumeyes", "--quiet", "module", "enable", stream], "changed")
 
     def _restore(self, state: str | None) -> None:

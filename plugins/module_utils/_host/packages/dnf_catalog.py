@@ -13,7 +13,12 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import SERVICES, TOOLKIT_PACKAGE
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import Layout, Package, Role, branch_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import (
+    Layout,
+    Package,
+    Role,
+    branch_of,
+)
 
 MODULE = "nvidia-driver"
 LOCK_PLUGIN = "python3-dnf-plugin-versionlock"

@@ -16,12 +16,12 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import DRIVER_PACKAGES, matching
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import Request, branch_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import Request, branch_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.packages import LOCKS
 
 BEGIN, END = "# gpuops.nvidia driver_packages: begin", "# gpuops.nvidia driver_packages: end"
 _BLOCK = re.compile(rf"^{re.escape(BEGIN)}\n.*?^{re.escape(END)}\n", re.MULTILINE | re.DOTALL)
-# NVLSM's versions have nothing to do with those of the driver, and precompiled modules have theirs in the name.
+# NVLSM's versions are independent of those of the driver, and precompiled modules have theirs in the name.
 _OWN_VERSION = re.compile(r"nvlsm$|kmod-.*-\d")
 _IN_NO_STREAM = ("nvidia-fabric*", "nvidia-imex*", "libnvidia-nscq*", "libnvsdm*")
 _LOCKED = re.compile(r"^!?(?P<name>[\w.+-]+?)-(?:\d+|\*):")
@@ -39,7 +39,7 @@ def pins(
 ) -> dict[str, str | None]:
     """Return the list with the block for what is asked for, a version or a branch. Without a request it has no block.
 
-    If nothing is asked for, a module stream keeps the driver in its branch, and the block the packages in no stream.
+    Without a wish, a module stream keeps the driver in its branch, and the block the packages in no stream.
     """
     names = [name for name in matching(epochs, DRIVER_PACKAGES) if not _OWN_VERSION.match(name)]
     kept = _asked_for(request, version)

@@ -13,7 +13,7 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.dnf_catalog import MODULE, Streams
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import Outcome
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import Outcome
 
 QUERY_FORMAT = "%{name}|%{epoch}|%{version}|%{release}|%{arch}|%{repoid}\\n"
 """The --queryformat of dnf repoquery that ``available`` reads."""

@@ -13,24 +13,20 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import nvidia_packages
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import driver_parts, nvidia_packages
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import loading, planner
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.apt import Apt
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.dnf import Dnf
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.family import Family
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.observe import described, observe
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import (
     Observed,
     Outcome,
     Plan,
     Request,
     Transaction,
     branch_of,
-)
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.observe import (
-    described,
-    driver_files,
-    observe,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -39,7 +35,7 @@ UNINSTALL_TIMEOUT_S = 600.0
 # What leaves the packages as they are.
 _NOTHING = ("none", "adopt")
 # Packages without content, which depend on the driver and go with it.
-_GOES_WITH_THE_DRIVER = re.compile(r"cuda(-\d+(-\d+)?)?|cuda-(runtime|demo-suite)-.*|glx-.*|update-glx|.*nvidia.*")
+_GOES_WITH_THE_DRIVER = re.compile(r"cuda(-\d+(-\d+)?)?|cuda-(runtime|demo-suite)-.*|glx-.*|update-glx")
 
 
 def manage(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> Json:
@@ -56,7 +52,7 @@ def _manage(host: Host, family: Family, request: Request, options: t.Mapping[str
     observed = observe(host, family, options, request)
     plan = _planned(request, options["former"] or {}, observed, family)
     outcome = _simulated(plan, family)
-    plan = _checked(plan, observed, outcome)
+    plan = _checked(plan, observed, outcome, family.removal(observed))
     result = _result(plan, observed, outcome, family)
     if plan.refused and not check_mode:
         raise GpuOpsError(plan.refused, **{key: result[key] for key in ("action", "former", "wanted")})
@@ -140,29 +136,36 @@ def _simulated(plan: Plan, family: Family) -> Outcome:
     return Outcome() if plan.transaction.empty else family.simulate(plan.transaction)
 
 
-def _checked(plan: Plan, observed: Observed, outcome: Outcome) -> Plan:
+def _checked(plan: Plan, observed: Observed, outcome: Outcome, parts: t.Sequence[str]) -> Plan:
     """Refuse what the package manager refuses, and what would remove packages that are no part of the driver."""
     if plan.refused:
         return plan
     if outcome.error:
         return dataclasses.replace(plan, refused=f"The package manager refuses the change: {outcome.error}.")
-    ours = {*plan.transaction.remove, *observed.owners}
-    foreign = [name for name in outcome.remove if name not in ours and not _GOES_WITH_THE_DRIVER.fullmatch(name)]
+    ours = {*plan.transaction.remove, *parts}
+    versions = {package.name: package.version for package in observed.installed}
+    foreign = [name for name in outcome.remove if name not in ours and not _goes_along(name, versions.get(name, ""))]
     if foreign:
         message = f"The package manager would also remove {first_few(sorted(foreign))}, which need the present driver."
         return dataclasses.replace(plan, refused=f"{message} Remove them yourself if they may go.")
     return plan
 
 
+def _goes_along(name: str, version: str) -> bool:
+    """Return whether a package that needs the present driver may go with it: an empty one, or one of a driver."""
+    of_a_driver = nvidia_packages.is_driver(name) and driver_parts.is_of_a_driver(name, version)
+    return of_a_driver or _GOES_WITH_THE_DRIVER.fullmatch(name) is not None
+
+
 def _result(plan: Plan, observed: Observed, outcome: Outcome, family: Family) -> Json:
     installed = {package.name: package.version for package in observed.installed}
-    stack = {name: version for name, version in installed.items() if nvidia_packages.is_driver(name)}
+    stack = {name: installed[name] for name in family.removal(observed) if name in installed}
     holds = [package.name for package in observed.installed if package.held and package.name in stack]
     steps = [
         {"name": name, "version": outcome.install[name], "former": installed.get(name)} for name in outcome.install
     ]
     changed = plan.action not in _NOTHING
-    reasons = _interruptions(plan, observed, outcome)
+    reasons = _interruptions(plan, observed, outcome, stack)
     return {
         "changed": changed,
         "action": plan.action,
@@ -196,12 +199,11 @@ def _wanted(plan: Plan, observed: Observed) -> Json | None:
     }
 
 
-def _interruptions(plan: Plan, observed: Observed, outcome: Outcome) -> list[str]:
-    """Return why the change interrupts what uses the GPUs. A host whose driver is not loaded runs nothing on them."""
+def _interruptions(plan: Plan, observed: Observed, outcome: Outcome, stack: t.Collection[str]) -> list[str]:
+    """Return why the change interrupts what uses the GPUs. A host whose driver is not loaded has no users of them."""
     if not observed.driver.loaded:
         return []
-    installed = {package.name for package in observed.installed if nvidia_packages.is_driver(package.name)}
-    touched = [name for name in (*outcome.install, *outcome.remove) if name in installed]
+    touched = [name for name in (*outcome.install, *outcome.remove) if name in stack]
     if plan.uninstall or touched:
         version = observed.driver.version
         return [f"The driver {version} is loaded, and {first_few(touched) or plan.uninstall} changes."]
@@ -218,7 +220,8 @@ def _way_back(stack: t.Mapping[str, str], observed: Observed, family: Family) ->
 
 def _carry_out(host: Host, family: Family, plan: Plan, observed: Observed) -> None:
     """Keep the former packages, do what is planned, and look at the result."""
-    former = {p.name: p.version for p in observed.installed if nvidia_packages.is_driver(p.name)}
+    parts = set(family.removal(observed))
+    former = {package.name: package.version for package in observed.installed if package.name in parts}
     if plan.action == "change":
         family.keep(former)
     if plan.uninstall:
@@ -234,7 +237,7 @@ def _carry_out(host: Host, family: Family, plan: Plan, observed: Observed) -> No
 
 def _assert_gone(host: Host, family: Family, observed: Observed) -> None:
     left = family.removal(dataclasses.replace(observed, installed=tuple(family.installed()), owners=()))
-    left += driver_files(host)
+    left += driver_parts.files(host)
     if left:
         raise GpuOpsError(
             f"The driver was removed, but {first_few(left)} is still there. Remove what put it there.",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import (
     Layout,
     Observed,
     Outcome,

@@ -21,21 +21,21 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 _GRACE = ("10de:2342", "10de:2348")
 
 
-class Choice(t.NamedTuple):
+class FlavourChoice(t.NamedTuple):
     """The flavour, or why no flavour supports all GPUs."""
 
     flavour: str = ""
     failure: str = ""
 
 
-def choose(gpus: t.Sequence[Json], wanted: str = "auto", branch: str = "") -> Choice:
+def choose(gpus: t.Sequence[Json], wanted: str = "auto", branch: str = "") -> FlavourChoice:
     """Return the flavour for a driver branch. Without a branch, only the generations decide."""
     old = _names(gpus, lambda gpu: gpu["architecture"] in ONLY_PROPRIETARY_MODULES)
     new = _names(gpus, _needs_open_modules)
     failure = _by_generation(gpus, old, new) or _by_branch(gpus, old, branch) or _by_wish(wanted, old, new)
     if failure:
-        return Choice(failure=failure)
-    return Choice(("proprietary" if old else "open") if wanted == "auto" else wanted)
+        return FlavourChoice(failure=failure)
+    return FlavourChoice(("proprietary" if old else "open") if wanted == "auto" else wanted)
 
 
 def _by_generation(gpus: t.Sequence[Json], old: str, new: str) -> str:

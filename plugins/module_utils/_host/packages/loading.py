@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import driver as facts
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import driver
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import Observed, Outcome, Plan
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import Observed, Outcome, Plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 LOAD_TIMEOUT_S = 120.0
@@ -21,7 +21,7 @@ LOAD_TIMEOUT_S = 120.0
 def load(
     host: Host, plan: Plan, observed: Observed, outcome: Outcome, options: t.Mapping[str, t.Any], check_mode: bool
 ) -> Json:
-    """Load the driver where nothing holds the GPUs. Return whether it is loaded, and why a reboot is due.
+    """Load the driver where the GPUs are free. Return whether it is loaded, and why the host needs a reboot.
 
     ``changed`` says whether it was loaded, or in check mode would be.
     """
@@ -63,6 +63,6 @@ def _obstacles(host: Host, observed: Observed) -> list[str]:
 
 def _modprobe(host: Host) -> list[str]:
     output = host.run(["modprobe", "nvidia"], LOAD_TIMEOUT_S)
-    if output.ok or facts.is_loaded(host):
+    if output.ok or driver.is_loaded(host):
         return []
     return [f"The driver is installed and could not be loaded: {output.error}"]

@@ -12,12 +12,12 @@ import collections
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import driver as facts
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import nvidia_packages
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import driver_parts, nvidia_packages
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.kernel import secure_boot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.family import Family
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
-    Driver,
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import (
+    InstalledDriver,
     Observed,
     Package,
     Request,
@@ -26,16 +26,13 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 UNINSTALLER = "/usr/bin/nvidia-uninstall"
-_LIBRARIES = ("/usr/lib/*-linux-gnu/lib{}.so.1", "/usr/lib64/lib{}.so.1", "/usr/lib/lib{}.so.1")
 _KEYS = ("/var/lib/dkms/mok.pub", "/var/lib/shim-signed/mok/MOK.der")
-# The branches that a version of a driver can have. nvlsm counts years, the container toolkit from 1.
-_OLDEST, _NEWEST = 300, 2000
 
 
 def observe(host: Host, family: Family, options: t.Mapping[str, t.Any], request: Request) -> Observed:
     """Return what the planner needs to know."""
     installed = tuple(family.installed())
-    files = driver_files(host)
+    files = driver_parts.files(host)
     owners = {path: owner for path, owner in family.owners(files).items() if owner}
     driver = _driver(host, family, installed, files, owners)
     kernels = options["kernels"] or [host.read("/proc/sys/kernel/osrelease") or ""]
@@ -60,23 +57,16 @@ def _text(host: Host, path: str) -> str | None:
     return None if text is None else f"{text}\n"
 
 
-def driver_files(host: Host) -> list[str]:
-    """Return the files that every driver has: the libraries that the links lead to, and nvidia-smi."""
-    links = [path for name in ("nvidia-ml", "cuda") for each in _LIBRARIES for path in host.glob(each.format(name))]
-    found = (host.resolve(path) for path in [*links, "/usr/bin/nvidia-smi"])
-    return list(dict.fromkeys(path for path in found if path))
-
-
 def _driver(
     host: Host, family: Family, installed: t.Sequence[Package], files: t.Sequence[str], owners: t.Mapping[str, str]
-) -> Driver:
+) -> InstalledDriver:
     if facts.driver_root(host):
-        return Driver(present=True, origin="container", version=facts.loaded_version(host), loaded=True)
+        return InstalledDriver(present=True, origin="container", version=facts.loaded_version(host), loaded=True)
     origin, flavour = family.recognise(installed, tuple(owners.values()))
     loaded, uninstaller = facts.is_loaded(host), _uninstaller(host, family)
     nobodys = bool(files) and not owners
     present = any((uninstaller, flavour, loaded, nobodys))
-    return Driver(
+    return InstalledDriver(
         present=present,
         origin=_origin(origin, uninstaller, nobodys) if present else None,
         version=_version(host, installed, files),
@@ -102,19 +92,15 @@ def _uninstaller(host: Host, family: Family) -> str | None:
 
 def _version(host: Host, installed: t.Sequence[Package], files: t.Sequence[str]) -> str | None:
     """Return the version of the libraries, else that of most packages, else that of the loaded modules."""
-    for path in files:
-        version = path.rpartition(".so.")[2]
-        if version[:1].isdigit() and "." in version:
-            return version
+    found = driver_parts.version_of_files(files)
+    if found:
+        return found
     versions = collections.Counter(
-        package.upstream for package in installed if nvidia_packages.is_driver(package.name) and _plausible(package)
+        package.upstream
+        for package in installed
+        if nvidia_packages.is_driver(package.name) and driver_parts.branch(package.version)
     )
     return versions.most_common(1)[0][0] if versions else facts.loaded_version(host)
-
-
-def _plausible(package: Package) -> bool:
-    branch = branch_of(package.version)
-    return branch.isdecimal() and _OLDEST <= int(branch) < _NEWEST
 
 
 def _key_enrolled(host: Host) -> bool:
@@ -124,7 +110,7 @@ def _key_enrolled(host: Host) -> bool:
 
 
 def described(
-    driver: Driver, packages: t.Mapping[str, str], pins: t.Mapping[str, str | None], holds: list[str]
+    driver: InstalledDriver, packages: t.Mapping[str, str], pins: t.Mapping[str, str | None], holds: list[str]
 ) -> Json:
     """Return the driver as the module's results have it."""
     return {

@@ -11,17 +11,17 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import flavour as flavours
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.choice import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import flavour
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.driver_choice import (
     DEFAULT_BRANCH,
-    Names,
+    PackageNames,
+    PackageTarget,
     RefusedError,
-    Target,
     choose,
     offered_by,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
-    Driver,
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import (
+    InstalledDriver,
     Layout,
     Observed,
     Package,
@@ -38,7 +38,7 @@ _DISTRIBUTION = ("ubuntu", "ubuntu-signed", "debian", "distribution")
 _OF_ONE_VERSION: tuple[Role, ...] = ("fabric_manager", "imex")
 
 
-def plan(request: Request, observed: Observed, names: Names) -> Plan:
+def plan(request: Request, observed: Observed, names: PackageNames) -> Plan:
     """Return what is to be done."""
     if observed.driver.origin == "container":
         return Plan("none", refused=_CONTAINER if request.state == "present" else None)
@@ -60,7 +60,7 @@ def _changed_pins(observed: Observed, wanted: t.Mapping[str, str | None]) -> dic
     return {path: text for path, text in wanted.items() if observed.pins.get(path) != text}
 
 
-def _removal(request: Request, observed: Observed, names: Names) -> Plan:
+def _removal(request: Request, observed: Observed, names: PackageNames) -> Plan:
     """Remove every package of the driver. A .run driver has an uninstaller of its own."""
     driver, pins = observed.driver, _changed_pins(observed, names.pins(request, None))
     transaction = Transaction(remove=tuple(names.removal(observed)), pins=pins)
@@ -78,7 +78,7 @@ def _removal(request: Request, observed: Observed, names: Names) -> Plan:
     return Plan("none")
 
 
-def _present(request: Request, observed: Observed, names: Names) -> Plan:
+def _present(request: Request, observed: Observed, names: PackageNames) -> Plan:
     driver = observed.driver
     if driver.present and _satisfies(request, observed):
         return _adopted(request, observed, names)
@@ -105,9 +105,9 @@ def _satisfies(request: Request, observed: Observed) -> bool:
     )
 
 
-def _refusal_to_replace(request: Request, driver: Driver, target: Target) -> str:
+def _refusal_to_replace(request: Request, driver: InstalledDriver, target: PackageTarget) -> str:
     origin = target.layout.origin
-    wanted = Driver(True, None if origin == "packages" else origin, target.version).described
+    wanted = InstalledDriver(True, None if origin == "packages" else origin, target.version).described
     asked = f"the packages {first_few(request.packages)}" if request.packages else wanted
     return (
         f"The host has {driver.described}, and {asked} is asked for. Allow the change, which interrupts GPU workloads, "
@@ -115,7 +115,7 @@ def _refusal_to_replace(request: Request, driver: Driver, target: Target) -> str
     )
 
 
-def _differences(request: Request, driver: Driver) -> list[str]:
+def _differences(request: Request, driver: InstalledDriver) -> list[str]:
     """Return what is asked for and is not so."""
     branch = branch_of(driver.version or "")
     checks = {
@@ -131,14 +131,14 @@ def _differences(request: Request, driver: Driver) -> list[str]:
 # ---- an installed driver stays ------------------------------------------------------------------------------------
 
 
-def _adopted(request: Request, observed: Observed, names: Names) -> Plan:
+def _adopted(request: Request, observed: Observed, names: PackageNames) -> Plan:
     """Keep the driver, and install only what it lacks, in its own version."""
     driver, version = observed.driver, observed.driver.version or ""
     layout = _layout_of(request, observed, names)
     extra, messages = _extra(observed, layout) if driver.origin == layout.origin else ({}, [])
     install = {**_lacking(observed, layout), **_companions(request, observed, layout, version), **extra}
     pins = _changed_pins(observed, names.pins(request, driver.version))
-    unsupported = flavours.choose(observed.gpus, branch=branch_of(version)).failure
+    unsupported = flavour.choose(observed.gpus, branch=branch_of(version)).failure
     transaction = Transaction(install=install, pins=pins, version=version)
     action = "adopt" if transaction.empty and not pins else "install"
     return Plan(action, transaction, layout, driver.version, messages=(*filter(None, [unsupported]), *messages))
@@ -151,7 +151,7 @@ def _lacking(observed: Observed, layout: Layout) -> dict[str, str]:
     return {**required, **modules}
 
 
-def _layout_of(request: Request, observed: Observed, names: Names) -> Layout:
+def _layout_of(request: Request, observed: Observed, names: PackageNames) -> Layout:
     """Return the layout that the installed driver comes nearest to: most of its packages are installed."""
     driver = observed.driver
     branch = branch_of(driver.version or DEFAULT_BRANCH)
@@ -165,7 +165,7 @@ def _layout_of(request: Request, observed: Observed, names: Names) -> Layout:
 # ---- the transaction ----------------------------------------------------------------------------------------------
 
 
-def _transaction(request: Request, observed: Observed, names: Names, target: Target) -> Transaction:
+def _transaction(request: Request, observed: Observed, names: PackageNames, target: PackageTarget) -> Transaction:
     """Bring everything to one version at once: what is new, what stays and what must go."""
     required = _required(observed, target.layout, target.version)
     companions = _companions(request, observed, target.layout, target.version)
@@ -182,9 +182,9 @@ def _transaction(request: Request, observed: Observed, names: Names, target: Tar
 
 
 def _former(
-    observed: Observed, names: Names, target: Target, new: t.Collection[str]
+    observed: Observed, names: PackageNames, target: PackageTarget, new: t.Collection[str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the other packages of the former driver that move to the new version, and those that have none."""
+    """Return the other packages of the former driver that move to the new version, and those that lack one."""
     former = observed.driver.version if observed.driver.present else None
     ours = set(names.removal(observed)) - set(new)
     old = [each.name for each in observed.installed if each.name in ours and each.upstream == former]
@@ -193,7 +193,7 @@ def _former(
     return moved, [name for name in old if name not in moved]
 
 
-def _successor(observed: Observed, target: Target, name: str) -> str:
+def _successor(observed: Observed, target: PackageTarget, name: str) -> str:
     """Return the full version of a package that belongs to the target, or an empty string."""
     offers = offered_by(observed, target.layout, name)
     return next((package.version for package in offers if package.upstream == target.version), "")

@@ -85,7 +85,7 @@ def _find_lost_lanes(subject: Subject, gpu: Json, found: Findings) -> None:
 
 
 def _find_lost_generation(subject: Subject, gpu: Json, found: Findings) -> None:
-    """Judge what GPU and slot can do together. What they do now says nothing, because an idle GPU saves power."""
+    """Judge what GPU and slot can do together. Their present state is no sign, because an idle GPU saves power."""
     least = subject.expected.get("pcie_generation") or subject.former(gpu).get("generation_host")
     generation = (gpu.get("pcie") or {}).get("generation_host")
     if least and generation is None:
@@ -189,7 +189,7 @@ def check_persistence(subject: Subject) -> list[Verdict]:
 
 
 def check_recovery(subject: Subject) -> list[Verdict]:
-    """Prove that the driver recommends nothing for any GPU. Drivers before branch 570 recommend nothing ever."""
+    """Prove that the driver is content with every GPU. Drivers before branch 570 give no recommendation."""
     found, asked = Findings(), False
     for gpu in subject.gpus:
         action = gpu.get("recovery_action")

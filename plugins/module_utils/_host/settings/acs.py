@@ -15,7 +15,7 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import acs
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import acs_facts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import owners
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -29,13 +29,13 @@ Registers = dict[str, int]
 
 def set_acs(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> Json:
     """Turn ACS off or give it back, and return the module's result. In check mode, predict the result."""
-    text, now = _text(host.read(RULE)), acs.bridges(host)
+    text, now = _text(host.read(RULE)), acs_facts.bridges(host)
     target, wanted = _plan(host, options["state"], text, now, check_mode)
     differing = {address: value for address, value in target.items() if now[address] != value}
     changed = bool(differing) or wanted != text
     if changed and not check_mode:
         _apply(host, differing, text, wanted)
-    after = {**now, **differing} if check_mode else acs.bridges(host)
+    after = {**now, **differing} if check_mode else acs_facts.bridges(host)
     diff = [_diff(RULE, text, wanted), _diff("bridges", _lines(now), _lines(after))]
     return {"changed": changed, "bridges": _shown(after), "diff": diff}
 
@@ -88,7 +88,7 @@ def _apply(host: Host, registers: Registers, text: str, wanted: str) -> None:
 def _set(host: Host, address: str, value: int) -> None:
     """Set one register, and read it back."""
     output = host.run(["setpci", "-s", address, f"ECAP_ACS+0x6.w={value:04x}"])
-    found = acs.control(host, address)
+    found = acs_facts.control(host, address)
     if found != value:
         shown = "unknown" if found is None else f"{found:04x}"
         said = f": {output.error}" if output.error else ""

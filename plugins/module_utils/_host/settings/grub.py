@@ -12,8 +12,11 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import boot_entries
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot_entries import GRUB_DROP_INS, GRUB_MENU
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import boot_entries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.boot_entries import (
+    GRUB_DROP_INS,
+    GRUB_MENU,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import grub_entries, owners
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.argument_rules import Args
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.boot_loader import (

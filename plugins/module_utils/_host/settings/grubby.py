@@ -14,8 +14,8 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import boot_entries
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot_entries import BLS_ENTRIES
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import boot_entries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.boot_entries import BLS_ENTRIES
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import argument_rules, owners
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.argument_rules import (
     Args,
@@ -104,7 +104,7 @@ class Grubby(BootLoader):
             return argument
         wanted, others = argument_rules.list_items([argument], name), self._items_of_others(name, record, entries)
         present = argument_rules.list_items((each for entry in entries for each in entry), name)
-        # The order of what is there stays, so that a second run finds nothing to change.
+        # The present order stays, so that a second run finds no difference.
         items = [*(item for item in present if item in others or item in wanted), *wanted]
         return f"{name}={','.join(dict.fromkeys(items))}"
 

@@ -70,7 +70,7 @@ class Initramfs:
         found = [] if self.images else [path for pattern in _ELSEWHERE for path in self.host.glob(pattern)]
         if found:
             raise GpuOpsError(
-                f"This host boots with {found[0]}, which this module cannot rebuild, so nothing was changed. "
+                f"This host boots with {found[0]}, which this module cannot rebuild, so the host was not changed. "
                 "Blacklist the modules with the kernel argument modprobe.blacklist.",
                 reason="Unsupported",
             )
@@ -82,7 +82,7 @@ class Initramfs:
         if free < needed:
             raise GpuOpsError(
                 f"/boot has {free / 2**20:.0f} MiB free, and rebuilding an initramfs needs {needed / 2**20:.0f} MiB. "
-                "Nothing was changed. Remove kernels that are no longer used.",
+                "The host was not changed. Remove kernels that are no longer used.",
                 reason="NoSpace",
             )
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import boot_entries, kernel
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import kernel
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import boot_entries
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import argument_rules, owners
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.argument_rules import Args
@@ -28,7 +29,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 def set_arguments(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> Json:
     """Set an owner's arguments and return the module's result. In check mode, predict the result."""
     with host.locked():
-        return _set_arguments(host, options, check_mode)
+        result = _set_arguments(host, options, check_mode)
+    return {**result, "warnings": list(_warnings(result))}
 
 
 def _set_arguments(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> Json:
@@ -61,6 +63,15 @@ def _set_arguments(host: Host, options: t.Mapping[str, t.Any], check_mode: bool)
         "diff": _diff(loader.path, record.args, wanted),
         **_boot(facts, configured, effective, remove_arguments(record.args, wanted)),
     }
+
+
+def _warnings(result: Json) -> t.Iterator[str]:
+    if result["elsewhere"]:
+        others = " ".join(result["elsewhere"])
+        yield f"{others} is also set elsewhere. The kernel uses the last value, which is the one set here."
+    if result["entries_without"]:
+        titles = ", ".join(result["entries_without"])
+        yield f"The boot entries {titles} were written by hand and lack the arguments. Add them there."
 
 
 def boot_loader(host: Host, owner: str) -> BootLoader:

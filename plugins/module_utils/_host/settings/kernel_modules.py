@@ -18,6 +18,7 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import modprobe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import owners
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.initramfs import Initramfs
@@ -26,12 +27,17 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 _HEADER = owners.header("kernel_modules", "modules")
 MARKS = owners.records("kernel_modules")
 
+NVIDIA_OPTIONS = "/proc/driver/nvidia/params"
+_NVREG = "NVreg_"
+# The only option that the driver shows by another name (kernel-open/nvidia/nv-reg.h).
+_SHOWN_AS = {"RestrictProfilingToAdminUsers": "RmProfilingAdminOnly"}
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _VALUE = re.compile(r"[^\s\"'#\\]+")
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
+class WantedModules:
     """The settings that an owner wants."""
 
     owner: str
@@ -41,7 +47,12 @@ class Wanted:
 
     @property
     def modprobe_path(self) -> str:
-        """The owner's file for modprobe."""
+        """The owner's file for modprobe. The last of several values of an option counts, and the files are sorted."""
+        return f"/etc/modprobe.d/zz-{self.owner}.conf"
+
+    @property
+    def former_path(self) -> str:
+        """The file that earlier releases of this collection wrote."""
         return f"/etc/modprobe.d/{self.owner}.conf"
 
     def modprobe_text(self) -> str | None:
@@ -74,16 +85,16 @@ def _pairs(values: t.Mapping[t.Any, t.Any]) -> list[str]:
     return [f"{key}={value}" for key, value in values.items()]
 
 
-def wanted_modules(options: t.Mapping[str, t.Any]) -> Wanted:
+def wanted_modules(options: t.Mapping[str, t.Any]) -> WantedModules:
     """Read the module's options, or raise an error that names everything that is wrong with them."""
     owners.assert_valid(options["owner"])
     if options["state"] == "absent":
-        return Wanted(options["owner"])
+        return WantedModules(options["owner"])
     parameters = {module: values for module, values in options["options"].items() if values}
     problems = [*_name_problems(options, parameters), *_parameter_problems(parameters)]
     if problems:
         raise GpuOpsError(" ".join(dict.fromkeys(problems)), reason="Invalid")
-    return Wanted(
+    return WantedModules(
         owner=options["owner"],
         blacklist=list(dict.fromkeys(options["blacklist"])),
         load=list(dict.fromkeys(options["load"])),
@@ -130,7 +141,8 @@ def loaded(host: Host) -> set[str] | None:
 
 
 def not_loaded(host: Host, names: t.Sequence[str]) -> list[str]:
-    """Return the modules that are neither loaded nor built into the kernel. Without module support there are none."""
+    """Return the modules that are neither loaded nor built into the kernel. Without module support, the list is
+    empty."""
     modules = loaded(host)
     if modules is None:
         return []
@@ -147,21 +159,54 @@ def _is_built_in(host: Host, kernel_name: str) -> bool:
     return host.exists(f"/sys/module/{kernel_name}")
 
 
-def reboot_reasons(host: Host, wanted: Wanted) -> list[str]:
+def reboot_reasons(host: Host, wanted: WantedModules) -> list[str]:
     """Return the settings that take effect only at the next boot."""
     blacklisted = [module for module in wanted.blacklist if _is_loaded(host, module.replace("-", "_"))]
     reasons = [f"{module} is loaded although it is blacklisted" for module in blacklisted]
     for module, values in wanted.options.items():
         for key, value in values.items():
-            current = host.read(f"/sys/module/{module.replace('-', '_')}/parameters/{key}")
-            if current is not None and _as_number(current) != _as_number(value):
+            current = in_force(host, module, key)
+            if current is not None and _normal(current) != _normal(value):
                 reasons.append(f"{module} runs with {key}={current} instead of {value}")
     return reasons
 
 
-def _as_number(value: str) -> str:
-    """Write a switch as a number, since the kernel shows it as Y or N."""
-    return {"y": "1", "n": "0"}.get(value.strip().lower(), value.strip())
+def in_force(host: Host, module: str, key: str) -> str | None:
+    """Return the value that an option has in the loaded module, or None if that cannot be seen.
+
+    NVIDIA's driver publishes its options in a file of its own, and none in sysfs.
+    """
+    if module != "nvidia":
+        return host.read(f"/sys/module/{module.replace('-', '_')}/parameters/{key}")
+    name = key[len(_NVREG) :] if key.startswith(_NVREG) else key
+    shown = re.search(rf"^{re.escape(_SHOWN_AS.get(name, name))}: (.*)$", host.read(NVIDIA_OPTIONS) or "", re.MULTILINE)
+    return shown[1].strip('"') if shown else None
+
+
+def _normal(value: str) -> str:
+    """Write a switch as a number, since the kernel shows it as Y or N, and a number as the driver shows it."""
+    plain = {"y": "1", "n": "0"}.get(value.strip().lower(), value.strip())
+    try:
+        return str(int(plain, 0) % 2**32)
+    except ValueError:
+        return plain
+
+
+def overridden(host: Host, wanted: WantedModules) -> list[Json]:
+    """Return the owner's options that a file which modprobe reads later sets to another value, with that file."""
+    found: dict[tuple[str, str], Json] = {}
+    paths = modprobe.files(host)
+    later = [path for path in paths if path.rpartition("/")[2] > wanted.modprobe_path.rpartition("/")[2]]
+    for path in later:
+        for line in (host.read(path) or "").splitlines():
+            verb, *words = line.split() or [""]
+            for pair in words[1:] if verb == "options" else []:
+                key, dummy, value = pair.partition("=")
+                row = {"module": words[0], "name": key, "value": value, "file": path}
+                found[words[0].replace("-", "_"), key] = row
+    options = wanted.options.items()
+    ours = {(module.replace("-", "_"), key): value for module, values in options for key, value in values.items()}
+    return [row for name, row in found.items() if name in ours and _normal(row["value"]) != _normal(ours[name])]
 
 
 def load(host: Host, names: t.Sequence[str], dry_run: bool) -> None:
@@ -170,7 +215,7 @@ def load(host: Host, names: t.Sequence[str], dry_run: bool) -> None:
         output = host.run(["modprobe", *(["--dry-run"] if dry_run else []), name], 60.0)
         if not output.ok:
             raise GpuOpsError(
-                f"The kernel module {name} cannot be loaded, and nothing was changed: {output.error}. "
+                f"The kernel module {name} cannot be loaded, and the host was not changed: {output.error}. "
                 "Install the package that has it, such as linux-modules-extra-<kernel> or kernel-modules-extra.",
                 reason="ModuleNotLoaded",
             )
@@ -179,9 +224,11 @@ def load(host: Host, names: t.Sequence[str], dry_run: bool) -> None:
 class Files:
     """The owner's files before and after the change."""
 
-    def __init__(self, host: Host, wanted: Wanted, dracut: bool) -> None:
+    def __init__(self, host: Host, wanted: WantedModules, dracut: bool) -> None:
         self.host = host
         self.after = wanted.files(dracut)
+        if (host.read(wanted.former_path) or "").startswith(_HEADER.rstrip()):
+            self.after[wanted.former_path] = None
         self.before = {path: _with_newline(host.read(path)) for path in self.after}
 
     @property
@@ -244,7 +291,7 @@ def _set_modules(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -
     load(host, to_load, dry_run=check_mode)
     if changed and not check_mode:
         _apply(host, files, mark, initramfs if rebuild else None, wanted)
-    reasons = reboot_reasons(host, wanted)
+    reasons, others = reboot_reasons(host, wanted), overridden(host, wanted)
     return {
         "changed": changed,
         "files": files.wanted,
@@ -252,18 +299,24 @@ def _set_modules(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -
         "loaded": to_load,
         "reboot_required": bool(reasons),
         "reboot_reasons": reasons,
+        "overridden": others,
+        "warnings": [
+            f"{each['file']} sets {each['name']} of {each['module']} to {each['value']}, because it is read last. "
+            "Remove the line there."
+            for each in others
+        ],
         "diff": files.diff(),
     }
 
 
-def _is_stale(host: Host, files: Files, initramfs: Initramfs, wanted: Wanted, mark: str) -> bool:
+def _is_stale(host: Host, files: Files, initramfs: Initramfs, wanted: WantedModules, mark: str) -> bool:
     """Return whether an image may differ from the owner's files. Modules to load at boot do not affect the images."""
     if not initramfs.images:
         return False
     return bool(files.for_images) or host.exists(mark) or initramfs.older_than(wanted.modprobe_path)
 
 
-def _apply(host: Host, files: Files, mark: str, initramfs: Initramfs | None, wanted: Wanted) -> None:
+def _apply(host: Host, files: Files, mark: str, initramfs: Initramfs | None, wanted: WantedModules) -> None:
     if initramfs:
         host.write(mark, "The initramfs images may differ from the files in /etc/modprobe.d.\n")
     try:

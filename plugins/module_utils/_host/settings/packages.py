@@ -15,12 +15,18 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.apt_locks import patiently
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import matching
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import driver_parts
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.driver import loaded_version
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import (
+    TOOLKIT_PACKAGES,
+    matching,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import owners
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _RECORDS = owners.records("package_hold")
+_DPKG_FIELDS = r"${binary:Package}\t${db:Status-Want}\t${db:Status-Status}\t${Version}\n"
 LOCKS = "/etc/dnf/plugins/versionlock.list"
 PLUGIN = "python3-dnf-plugin-versionlock"
 TIMEOUT_S = 120.0
@@ -39,6 +45,14 @@ class PackageManager(abc.ABC):
     """The packages that an owner holds."""
 
     held: list[str]
+
+    @abc.abstractmethod
+    def versions(self) -> dict[str, str]:
+        """Return the installed packages with their versions."""
+
+    @abc.abstractmethod
+    def owner_of(self, path: str) -> str | None:
+        """Return the package that owns a file."""
 
     @abc.abstractmethod
     def target(self, patterns: t.Sequence[str]) -> list[str]:
@@ -60,11 +74,9 @@ class Dpkg(PackageManager):
         self.host = host
         self.lock_timeout_s = lock_timeout_s
         self.path = f"{_RECORDS}/{owner}.json"
-        rows = _rows(
-            host, ["dpkg-query", "--show", "--showformat=${binary:Package}\t${db:Status-Want}\t${db:Status-Status}\n"]
-        )
-        self.installed = {name for name, dummy, status in rows if status == "installed"}
-        self.on_hold = {name for name, want, dummy in rows if want == "hold"}
+        rows = _rows(host, ["dpkg-query", "--show", f"--showformat={_DPKG_FIELDS}"])
+        self.installed = {name: version for name, dummy, status, version in rows if status == "installed"}
+        self.on_hold = {name for name, want, *dummy in rows if want == "hold"}
         try:
             self.recorded: list[str] = sorted(json.loads(host.read(self.path) or "[]"))
         except ValueError as e:
@@ -75,9 +87,17 @@ class Dpkg(PackageManager):
         # Somebody may have removed the hold since.
         self.held = [name for name in self.recorded if name in self.on_hold]
 
+    def versions(self) -> dict[str, str]:
+        return self.installed
+
+    def owner_of(self, path: str) -> str | None:
+        rows = self.host.run(["dpkg-query", "--search", path], TIMEOUT_S).stdout.splitlines()
+        owned = [row for row in rows if row.endswith(f": {path}") and not row.startswith("diversion ")]
+        return owned[0][: -len(f": {path}")].partition(",")[0] if owned else None
+
     def target(self, patterns: t.Sequence[str]) -> list[str]:
         held_by_others = self.on_hold - set(self.recorded)
-        return matching(self.installed - held_by_others, patterns)
+        return matching(self.installed.keys() - held_by_others, patterns)
 
     def differs(self, target: list[str]) -> bool:
         return self.recorded != target or self.held != target
@@ -108,13 +128,25 @@ class Versionlock(PackageManager):
         self.begin, self.end = f"# gpuops.nvidia {owner}: begin", f"# gpuops.nvidia {owner}: end"
         rows = _rows(host, ["rpm", "--query", "--all", "--queryformat=%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n"])
         self.installed = {name: [each[1] for each in rows if each[0] == name] for name, dummy in rows}
-        self.text = host.read(LOCKS)
+        self.text = self._read()
         found = re.search(
-            rf"^{re.escape(self.begin)}\n(.*?)^{re.escape(self.end)}$\n?",
-            f"{self.text or ''}\n",
+            rf"^{re.escape(self.begin)}\n(.*?)^{re.escape(self.end)}$",
+            self.text or "",
             re.MULTILINE | re.DOTALL,
         )
         self.held = found[1].splitlines() if found else []
+
+    def _read(self) -> str | None:
+        """Return the whole list. Others have lines in it, of which not a byte changes."""
+        found = self.host.read_bytes(LOCKS)
+        return None if found is None else found.decode("utf-8", "surrogateescape")
+
+    def versions(self) -> dict[str, str]:
+        return {name: found[-1] for name, found in self.installed.items()}
+
+    def owner_of(self, path: str) -> str | None:
+        output = self.host.run(["rpm", "--query", "--file", "--queryformat=%{NAME}\\n", path], TIMEOUT_S)
+        return output.stdout.splitlines()[0] if output.ok and output.stdout else None
 
     def target(self, patterns: t.Sequence[str]) -> list[str]:
         names = matching(self.installed, patterns)
@@ -133,21 +165,23 @@ class Versionlock(PackageManager):
             # dnf reads the list only with the plugin.
             self._install_plugin()
         others = re.sub(
-            rf"^{re.escape(self.begin)}\n.*?^{re.escape(self.end)}\n",
+            rf"^{re.escape(self.begin)}\n.*?^{re.escape(self.end)}(?:\n|\Z)",
             "",
-            f"{self.text or ''}\n",
+            self.text or "",
             flags=re.MULTILINE | re.DOTALL,
-        ).strip("\n")
+        )
         block = [self.begin, *target, self.end] if target else []
-        self.host.write(LOCKS, "".join(f"{line}\n" for line in [*others.splitlines(), *block]))
+        gap = "\n" if block and others and not others.endswith("\n") else ""
+        self.host.write(LOCKS, others + gap + "".join(f"{line}\n" for line in block))
 
     def _install_plugin(self) -> None:
         output = self.host.run(["dnf-3", "--assumeyes", "--quiet", "install", PLUGIN], INSTALL_TIMEOUT_S)
-        self.text = self.host.read(LOCKS)
+        self.text = self._read()
         if self.text is None:
             problem = output.error or f"it did not install {LOCKS}"
             raise GpuOpsError(
-                f"{PLUGIN}, which dnf needs to hold packages, could not be installed, so nothing is held: {problem}.",
+                f"{PLUGIN}, which dnf needs to hold packages, could not be installed, "
+                f"so the packages are not held: {problem}.",
                 reason="PluginMissing",
             )
 
@@ -161,12 +195,22 @@ def package_manager(host: Host, owner: str, lock_timeout_s: float) -> PackageMan
     raise GpuOpsError("This host has neither apt nor rpm, so its packages cannot be held.", reason="Unsupported")
 
 
+def driver_packages(host: Host, manager: PackageManager) -> list[str]:
+    """Return the installed packages of the driver and of the container toolkit, which an upgrade takes together."""
+    paths = driver_parts.files(host)
+    found = (driver_parts.version_of_files(paths), loaded_version(host))
+    installed, owning = manager.versions(), {owner for owner in map(manager.owner_of, paths) if owner}
+    parts = driver_parts.parts(installed, owning, {version for version in found if version})
+    return [name.partition(":")[0] for name in parts] + list(TOOLKIT_PACKAGES)
+
+
 def hold(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) -> Json:
     """Hold the installed packages that match, and return the module's result. In check mode, predict the result."""
     owners.assert_valid(options["owner"])
     manager = package_manager(host, options["owner"], options["lock_timeout"])
     before = list(manager.held)
-    target = manager.target(options["packages"] if options["state"] == "present" else [])
+    wanted = [*options["packages"], *(driver_packages(host, manager) if options["driver"] else [])]
+    target = manager.target(wanted if options["state"] == "present" else [])
     changed = manager.differs(target)
     if changed and not check_mode:
         manager.apply(target)

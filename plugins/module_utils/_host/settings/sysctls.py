@@ -100,7 +100,7 @@ class Sysctls:
         unknown = [name for name in wanted if self.live(name) is None]
         if unknown:
             raise GpuOpsError(
-                f"The kernel has no sysctl {', '.join(unknown)}, so none was set. "
+                f"The kernel has no sysctl {', '.join(unknown)}, so the sysctls were not set. "
                 "Correct the name, or load the module that provides it.",
                 reason="NotFound",
             )
@@ -169,15 +169,25 @@ def set_sysctls(host: Host, options: t.Mapping[str, t.Any], check_mode: bool) ->
     text = sysctls.file(wanted)
     if not check_mode:
         sysctls.apply(settable, wanted, text)
+    pending, others = sorted(set(differing) - set(settable)), overridden(host, sysctls.path, wanted)
     return {
         "changed": bool(settable) or text != sysctls.text,
-        "pending": sorted(set(differing) - set(settable)),
-        "overridden": overridden(host, sysctls.path, wanted),
+        "pending": pending,
+        "overridden": others,
+        "warnings": list(_warnings(pending, others)),
         "diff": [
             _diff(sysctls.path, sysctls.text, text),
             _diff("kernel", before, settable),
         ],
     }
+
+
+def _warnings(pending: list[str], others: list[Json]) -> t.Iterator[str]:
+    if pending:
+        yield f"{', '.join(pending)} cannot be set in the running kernel from here. The next boot sets it."
+    for other in others:
+        name, value, path = other["name"], other["value"], other["file"]
+        yield f"{path} sets {name} to {value} at the next boot, because it is read last. Remove the line there."
 
 
 def _diff(header: str, before: t.Any, after: t.Any) -> Json:

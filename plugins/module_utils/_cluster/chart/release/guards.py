@@ -10,7 +10,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import installed_by
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.installed_by import InstalledBy, ReleaseScope
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release.record import Revision
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError, Reason
@@ -30,30 +33,45 @@ def operators(cluster: Cluster) -> list[Json]:
     return [item for item in named if operands.is_operator(item)]
 
 
-_BESIDE_OLM = (
-    "and a second one would fight over the operands. Upgrade it with OLM, and change its ClusterPolicy with "
-    "gpuops.nvidia.clusterpolicy."
-)
-_UNDER_OLM = (
-    "and it would come back or lose its objects. Delete its custom resources (gpuops.nvidia.clusterpolicy with "
-    "state: absent), and then its Subscription and ClusterServiceVersion."
-)
+def refuse_others(cluster: Cluster, deployments: t.Iterable[Json], scope: ReleaseScope) -> None:
+    """Raise if anybody but the release has installed a GPU Operator, or OLM is about to. Nothing is written before."""
+    for item in deployments:
+        owner = installed_by.owner_of(item, "Deployment")
+        if not owner.is_release(scope):
+            raise installed_by.refusal(owner, [f"Deployment {objects.full_name(item)}"], "install", scope)
+    refuse_subscription(cluster, scope, "install")
 
 
-def refuse_olm(cluster: Cluster, deployments: t.Iterable[Json], removes: bool = False) -> None:
-    """Raise if the Operator Lifecycle Manager has installed a GPU Operator, or is about to."""
-    owned = [item for item in deployments if names.OLM_OWNER in objects.labels_of(item)]
-    found = [f"Deployment {objects.full_name(item)}" for item in owned] or [
-        f"Subscription {objects.full_name(item)}"
-        for item in cluster.list_readable(namespaced("operators.coreos.com/v1alpha1", None, "subscriptions")).items
-        if str((item.get("spec") or {}).get("name")).startswith(_OLM_PACKAGES)
-    ]
+def refuse_subscription(cluster: Cluster, scope: ReleaseScope, action: installed_by.Undertaking) -> None:
+    """Raise if the Operator Lifecycle Manager is about to install a GPU Operator."""
+    for item in cluster.list_readable(namespaced("operators.coreos.com/v1alpha1", None, "subscriptions")).items:
+        if str((item.get("spec") or {}).get("name")).startswith(_OLM_PACKAGES):
+            name = f"Subscription {objects.full_name(item)}"
+            raise installed_by.refusal(
+                InstalledBy("OLM", name, f"the package {item['spec']['name']}"), [name], action, scope
+            )
+
+
+def refuse_foreign_objects(
+    cluster: Cluster, rendered: t.Iterable[Json], known: t.Iterable[Json], scope: ReleaseScope
+) -> None:
+    """Raise if objects of the chart exist that are not the release's: Helm would refuse them when CRDs are on already.
+
+    ``known`` is what the release contains by Helm's records. Helm takes over an object with the release's marks only.
+    """
+    served, found = Served(cluster), list[tuple[str, InstalledBy]]()
+    recorded = {_identity(item) for item in known}
+    for item in rendered:
+        kind = served.kind_of(item) if _identity(item) not in recorded and item["kind"] != "ClusterPolicy" else None
+        live = cluster.get(kind.path(item, scope.namespace)) if kind else None
+        if live is not None and not scope.has(live):
+            found.append((f"{item['kind']} {objects.full_name(live)}", installed_by.owner_of(live, item["kind"])))
     if found:
-        raise GpuOpsError(
-            f"The Operator Lifecycle Manager installs the GPU Operator here ({', '.join(found)}), "
-            f"{_UNDER_OLM if removes else _BESIDE_OLM}",
-            reason="OperatorOfOLM",
-        )
+        raise installed_by.refusal(found[0][1], [name for name, dummy in found], "install", scope)
+
+
+def _identity(item: Json) -> tuple[str, str, str]:
+    return item["kind"], str(item["metadata"].get("namespace") or ""), objects.name_of(item)
 
 
 def refuse_other_stack(cluster: Cluster, policy: Json | None, gpucluster: Json | None) -> None:
@@ -72,9 +90,9 @@ def refuse_other_stack(cluster: Cluster, policy: Json | None, gpucluster: Json |
         return
     if found:
         raise GpuOpsError(
-            f"{kind} {objects.name_of(found[0])} exists, and these values bring a {wanted}. The operator serves "
-            f"neither while both exist. Set {value} to false, or remove the stack first (operator_state: absent in the "
-            "role operator).",
+            f"{kind} {objects.name_of(found[0])} exists, and these values bring a {wanted}. The operator acts "
+            f"only if one of them exists alone. Set {value} to false, or remove the stack first "
+            "(operator_state: absent in the role operator).",
             reason=reason,
         )
 

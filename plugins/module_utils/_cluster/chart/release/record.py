@@ -46,6 +46,7 @@ class Content:
 
     app_version: str
     objects: list[Json]
+    chart_name: str = ""
     chart_version: str = ""
     values: Json = dataclasses.field(default_factory=dict)
     """The values that the user gave, secrets included."""
@@ -81,8 +82,19 @@ def deployed(cluster: Cluster, found: t.Iterable[Revision], namespace: str) -> C
     return decode(secret) if secret else None
 
 
+def is_deployed(found: t.Sequence[Revision], content: Content | None, chart: Json, values: Json) -> bool:
+    """Return whether the newest revision is this chart with these values, so that Helm has nothing to do.
+
+    ``content`` is that of the newest deployed revision. A newer one that failed makes Helm try again.
+    """
+    if content is None or found[0].status != "deployed":
+        return False
+    wanted = tuple(str(chart.get(key) or "") for key in ("name", "version", "appVersion"))
+    return (content.chart_name, content.chart_version, content.app_version) == wanted and content.values == values
+
+
 def objects_of(cluster: Cluster, found: t.Iterable[Revision], namespace: str) -> list[Json]:
-    """Return what revisions contain, all together. A record that is gone meanwhile contains nothing."""
+    """Return what revisions contain, all together. A record that is gone meanwhile counts as empty."""
     secrets = [cluster.get(_path(namespace, revision.secret)) for revision in found]
     return [item for secret in secrets if secret for item in decode(secret).objects]
 
@@ -97,6 +109,7 @@ def decode(secret: Json) -> Content:
         return Content(
             app_version=str(chart.get("appVersion") or ""),
             objects=rendered.objects,
+            chart_name=str(chart.get("name") or ""),
             chart_version=str(chart.get("version") or ""),
             values=release.get("config") or {},
         )

@@ -7,8 +7,8 @@
 """Remove what a release has installed, by Helm's own records, and then the records.
 
 Helm deletes an object by its name alone, even if another release has it now, and the modules of kubernetes.core take a
-release whose removal was cut off for one that is gone. This deletes only what has the marks of the release, and goes
-on with a removal of Helm that was cut off. The chart's hooks do not run: what they clean up is gone already.
+release whose removal was cut off for one that is gone. This deletes only what has the marks of the release, and
+continues a removal of Helm that was interrupted. The chart's hooks do not run: what they clean up is gone already.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.installed_by import ReleaseScope
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import record
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal import plan
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal.plan import Left
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal.sight import CUSTOM_RESOURCES, Scope
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal import removal_plan
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal.removal_plan import LeftObject
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal.removal_view import (
+    CUSTOM_RESOURCES,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -32,8 +35,8 @@ _RUN_PODS = ("Deployment", "DaemonSet", "StatefulSet", "Job")
 
 
 def remove(
-    cluster: Cluster, scope: Scope, revisions: t.Sequence[record.Revision], timeout_s: float
-) -> tuple[list[str], list[Left]]:
+    cluster: Cluster, scope: ReleaseScope, revisions: t.Sequence[record.Revision], timeout_s: float
+) -> tuple[list[str], list[LeftObject]]:
     """Delete the objects of all revisions, and the records; return a line for each step, and what stays."""
     found, left = _live(cluster, scope, revisions)
     first = {path: item for path, item in found.items() if item["kind"] in _RUN_PODS}
@@ -50,14 +53,16 @@ def remove(
     return [*steps, *([f"delete release {scope}"] if revisions else [])], left
 
 
-def _live(cluster: Cluster, scope: Scope, revisions: t.Sequence[record.Revision]) -> tuple[dict[str, Json], list[Left]]:
+def _live(
+    cluster: Cluster, scope: ReleaseScope, revisions: t.Sequence[record.Revision]
+) -> tuple[dict[str, Json], list[LeftObject]]:
     """Return the objects that exist and go, by path, and those that stay.
 
     All revisions count: an upgrade that was cut off may have made objects that the deployed one does not name.
     """
     served = Served(cluster)
     found: dict[str, Json] = {}
-    left: dict[str, Left] = {}
+    left: dict[str, LeftObject] = {}
     for item in record.objects_of(cluster, revisions, scope.namespace):
         kind = served.kind_of(item)
         if kind is None or item["kind"] in CUSTOM_RESOURCES:
@@ -65,9 +70,9 @@ def _live(cluster: Cluster, scope: Scope, revisions: t.Sequence[record.Revision]
         path = kind.path(item, scope.namespace)
         live = None if path in found or path in left else cluster.get(path)
         if live is not None:
-            reason = plan.verdict_on(scope, live)
+            reason = removal_plan.verdict_on(scope, live)
             if reason:
-                left[path] = Left(item["kind"], [objects.full_name(live)], reason)
+                left[path] = LeftObject(item["kind"], [objects.full_name(live)], reason)
             else:
                 found[path] = {**live, "kind": item["kind"]}
     return found, list(left.values())

@@ -8,18 +8,23 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, Listed, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal import nodes, plan, sight
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal.sight import CRDS, Sight
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import (
-    MAX_CONFLICTS,
-    NODES,
-    PARALLEL_REQUESTS,
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import (
+    FIELD_MANAGER,
+    Cluster,
+    Listed,
+    namespaced,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal import (
+    node_cleanup,
+    removal_plan,
+    removal_view,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal.removal_view import CRDS, RemovalView
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import handover
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
@@ -41,27 +46,34 @@ _OF_KUBERNETES = ("kube-root-ca.crt", "openshift-service-ca.crt")
 """ConfigMaps that Kubernetes puts into each namespace."""
 
 
-def remove(cluster: Cluster, options: t.Mapping[str, t.Any], after: Sight) -> tuple[list[str], list[plan.Left]]:
+def remove(
+    cluster: Cluster, options: t.Mapping[str, t.Any], after: RemovalView
+) -> tuple[list[str], list[removal_plan.LeftObject]]:
     """Remove the leftovers that were asked for; return a line for each step, and what stays.
 
     ``after`` is the cluster without the release: as it is, or in check mode as it would be.
     """
-    wanted = options["remove"]
+    wanted = removal_plan.wanted_of(options["remove"])
     contents = _contents(cluster, after) if "namespace" in wanted else []
-    found = plan.leftovers(after, wanted, _in_use(cluster, after, wanted), contents)
-    _patch_nodes(cluster, [change.name for change in found.nodes], found.wishes)
+    found = removal_plan.leftovers(after, wanted, _in_use(cluster, after, wanted), contents)
+    _patch_nodes(
+        cluster,
+        [change.name for change in found.nodes],
+        lambda node: node_cleanup.change(node, found.wishes).patch(node),
+    )
     namespace = namespaced("v1", None, "namespaces", after.scope.namespace)
     if found.namespace_label:
         cluster.merge(namespace, {"metadata": {"labels": {names.ADMIN_ACCESS: None}}})
+    released, refused = _release_crds(cluster, removal_plan.applied_crds(after, found.crds, FIELD_MANAGER))
     paths = [f"{CRDS}/{name}" for name in found.crds] + ([namespace] if found.namespace else [])
     for path in paths:
         cluster.delete(path)
     if not cluster.check_mode:
         _wait_until_gone(cluster, paths, options["wait_timeout"])
-    return _lines(after, found), list(found.left)
+    return [*released, *_lines(after, found)], [*found.left, *refused]
 
 
-def _lines(after: Sight, found: plan.Leftovers) -> list[str]:
+def _lines(after: RemovalView, found: removal_plan.Leftovers) -> list[str]:
     """Return a line for each step. Most nodes have the same leftovers, so those have one line for all of them."""
     by_change: dict[str, list[str]] = {}
     for change in found.nodes:
@@ -76,6 +88,24 @@ def _lines(after: Sight, found: plan.Leftovers) -> list[str]:
     ]
 
 
+def _release_crds(cluster: Cluster, crds: t.Sequence[Json]) -> tuple[list[str], list[removal_plan.LeftObject]]:
+    """Give up our fields in CRDs that stay, so that whoever installs the chart next may apply them without force."""
+    done: list[str] = []
+    refused: list[str] = []
+    for name in map(objects.name_of, crds):
+        try:
+            handover.release(cluster, f"{CRDS}/{name}", FIELD_MANAGER)
+        except GpuOpsError as e:
+            if e.reason != "Forbidden":
+                raise
+            refused.append(name)
+        else:
+            done.append(f"release the fields of CustomResourceDefinition {name}")
+    reason = f"They stay the fields of {FIELD_MANAGER}, since this user may not patch CRDs."
+    remedy = "Install the chart with helm install --force-conflicts, or grant patch and run this again."
+    return done, [removal_plan.LeftObject("field manager of CRDs", refused, reason, remedy)] if refused else []
+
+
 def _of_nodes(on: t.Sequence[str]) -> str:
     return f"Node {on[0]}" if len(on) == 1 else f"{len(on)} nodes ({first_few(on)})"
 
@@ -83,28 +113,29 @@ def _of_nodes(on: t.Sequence[str]) -> str:
 # ---- what is there ------------------------------------------------------------------------------------------------
 
 
-def _in_use(cluster: Cluster, after: Sight, wanted: t.Collection[str]) -> dict[str, int]:
-    """Return how many objects each CRD has that the removal of the CRD would take along, and that nobody asked for."""
+def _in_use(cluster: Cluster, after: RemovalView, wanted: t.Collection[str]) -> dict[str, int]:
+    """Return how many objects each CRD has that the removal of the CRD would delete without a request."""
     return {
         name: _count(cluster, after, name)
         for name in map(objects.name_of, after.crds)
-        if (plan.is_operators_crd(name) and "crds" in wanted) or (plan.is_nfd_crd(name) and "nfd" in wanted)
+        if (removal_plan.is_operators_crd(name) and "crds" in wanted)
+        or (removal_plan.is_nfd_crd(name) and "nfd" in wanted)
     }
 
 
-def _count(cluster: Cluster, after: Sight, crd: str) -> int:
+def _count(cluster: Cluster, after: RemovalView, crd: str) -> int:
     spec = (cluster.get(f"{CRDS}/{crd}") or {}).get("spec") or {}
     kind = str((spec.get("names") or {}).get("kind"))
     if kind in after.custom:
         return len(after.custom[kind])
-    if kind in plan.PRODUCED or not spec.get("versions"):
+    if kind in removal_plan.PRODUCED or not spec.get("versions"):
         return 0
     path = namespaced(f"{spec['group']}/{spec['versions'][0]['name']}", None, spec["names"]["plural"])
     found = cluster.list_readable(path)
     return len([item for item in found.items if not after.scope.has(item)]) + bool(found.refusal)
 
 
-def _contents(cluster: Cluster, after: Sight) -> list[str]:
+def _contents(cluster: Cluster, after: RemovalView) -> list[str]:
     """Return what is in the namespace and belongs neither to the release nor to anything else in it."""
     if after.namespace is None:
         return []
@@ -115,13 +146,13 @@ def _contents(cluster: Cluster, after: Sight) -> list[str]:
         if kind in known:
             listed = Listed(known[kind])
         else:
-            listed = sight.metadata_of(cluster, namespaced(version, after.scope.namespace, plural))
+            listed = removal_view.metadata_of(cluster, namespaced(version, after.scope.namespace, plural))
         found += filter(None, (_named(kind, item, after) for item in listed.items))
         found += [f"{plural} that this user may not list"] if listed.refusal else []
     return found
 
 
-def _named(kind: str, item: Json, after: Sight) -> str:
+def _named(kind: str, item: Json, after: RemovalView) -> str:
     """Return an object in words, or an empty string if the release, Kubernetes or another object has it."""
     name, labels = objects.name_of(item), objects.labels_of(item)
     if kind == "Secret" and labels.get("owner") == "helm":
@@ -137,26 +168,23 @@ def _named(kind: str, item: Json, after: Sight) -> str:
 # ---- what is done -------------------------------------------------------------------------------------------------
 
 
-def _patch_nodes(cluster: Cluster, listed: t.Sequence[str], wishes: nodes.Wishes) -> None:
-    """Take the leftovers off nodes, each by its newest version. A node that is deleted meanwhile has none."""
+def note_cordons(cluster: Cluster, seen: RemovalView) -> None:
+    """Note on nodes which cordons are to be lifted in the end, while the labels that prove whose they are exist.
 
-    def patch(name: str) -> None:
-        for dummy in range(MAX_CONFLICTS):
-            node = cluster.get(f"{NODES}/{name}")
-            body = nodes.change(node, wishes).patch(node) if node else None
-            if body is None:
-                return
-            try:
-                cluster.merge(f"{NODES}/{name}", body)
-            except GpuOpsError as e:
-                if e.reason != "Conflict":
-                    raise
-            else:
-                return
-        raise GpuOpsError(f"Node {name} changes faster than it can be patched. Run it again.", reason="Conflict")
+    So a removal that goes on after a kill still knows them, and one that may not patch nodes fails before it deletes.
+    """
+    if seen.other_operators:
+        return
+    listed = [objects.name_of(node) for node in seen.nodes if node_cleanup.note_patch(node, seen.elsewhere)]
+    _patch_nodes(cluster, listed, lambda node: node_cleanup.note_patch(node, seen.elsewhere))
 
-    with concurrent.futures.ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
-        list(pool.map(patch, listed))
+
+def _patch_nodes(cluster: Cluster, listed: t.Sequence[str], patch_of: t.Callable[[Json], Json | None]) -> None:
+    """Patch nodes, each by its newest version. A node that is deleted meanwhile is left out."""
+    dummy, errors = Fleet(cluster).patch_all(dict.fromkeys(listed, patch_of))
+    for error in errors.values():
+        if error.reason != "NodeDeleted":
+            raise error
 
 
 def _wait_until_gone(cluster: Cluster, paths: t.Iterable[str], timeout_s: float) -> None:

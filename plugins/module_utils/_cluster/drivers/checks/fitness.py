@@ -12,14 +12,16 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils import _compatibility
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import pools
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.pools import Pool
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding, about
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared import pools
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.pools import Pool
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.cluster_finding import ClusterFinding, about
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator import operator_lines
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.operator_line import OperatorLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-Findings = t.Iterator[Finding]
+Findings = t.Iterator[ClusterFinding]
 Version = tuple[int, int]
 
 _FULL = re.compile(r"(\d+)\.\d+(?:\.\d+)?")
@@ -29,7 +31,7 @@ _MODULE_TYPES = ("auto", "open", "proprietary")
 def findings(found: t.Sequence[Pool], line: Version | None) -> Findings:
     """Yield what is wrong with the pools, one after the other."""
     for source in dict.fromkeys(pool.source for pool in found):
-        yield from _versions(source)
+        yield from _versions(source, {pool.system for pool in found if pool.source == source})
         yield from _settings(source)
     for pool in found:
         yield from _gpus(pool)
@@ -47,43 +49,76 @@ def branch_of(spec: Json) -> str:
 # ---- versions and settings ----------------------------------------------------------------------------------------
 
 
-def _versions(source: pools.Source) -> Findings:
-    """Find versions that the operator composes into the name of an image that nobody publishes."""
+def _versions(source: pools.DriverSource, systems: t.Collection[str]) -> Findings:
+    """Find versions that the operator composes into the name of an image that does not exist."""
     version, precompiled = str(source.spec.get("version") or ""), bool(source.spec.get("usePrecompiled"))
-    message = remedy = ""
-    if precompiled and _FULL.fullmatch(version):
-        message = f"{source}: version is {version}, and images of precompiled drivers are published for branches."
-        remedy = f"Set branch: '{branch_of(source.spec)}', or use_precompiled: false."
-    elif precompiled and version.startswith("sha256:"):
-        message = f"{source}: version is a digest, and a precompiled driver needs one image for each kernel."
-        remedy = "Set branch, or use_precompiled: false."
-    elif not precompiled and version.isdecimal():
-        message = (
-            f"{source}: version is {version}, which is a branch, and only precompiled drivers have images for one."
-        )
-        remedy = "Set the whole version, for example 595.91.07, or use_precompiled: true."
-    if message:
-        yield Finding("version", "failure", message, remedy)
-    elif version:
-        yield Finding("version", "ok", f"{source} has driver {version}.")
-    else:
+    wrong = _of_precompiled(source, version) if precompiled else _of_built(version)
+    wrong = _malformed(version, systems) or wrong
+    if wrong:
+        yield ClusterFinding("version", "failure", f"{source}: version is {version}, {wrong[0]}", wrong[1])
+    elif not version:
         message = f"{source} names no version, so the operator's own default is rolled out, which is not known here."
-        yield Finding("version", "warning", message, "Set repository, image and version.")
+        yield ClusterFinding("version", "warning", message, "Set repository, image and version.")
+    elif _TWO_PARTS.fullmatch(version):
+        message = f"{source}: version is {version}, and most drivers for Linux have three numbers."
+        yield ClusterFinding("version", "warning", message, "Check that it is the whole version.")
+    else:
+        yield ClusterFinding("version", "ok", f"{source} has driver {version}.")
 
 
-def _settings(source: pools.Source) -> Findings:
+_Wrong = tuple[str, str]
+"""The rest of a message that starts with "version is X,", and the remedy."""
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_TWO_PARTS = re.compile(r"\d+\.\d+")
+
+
+def _malformed(version: str, systems: t.Collection[str]) -> _Wrong | None:
+    """Return what is wrong with a version of any driver, if it is not one."""
+    suffix = next((system for system in sorted(systems) if system and version.endswith(f"-{system}")), "")
+    if version.startswith("sha256") and not _DIGEST.fullmatch(version):
+        return "which is no digest: sha256: and 64 hexadecimal digits.", "Copy the whole digest of the image."
+    if suffix:
+        return f"and the operator adds -{suffix} itself.", f"Set version: {version.removesuffix(f'-{suffix}')}."
+    if version and not re.search(r"\d", version):
+        return "which names no driver.", "Set the whole version, for example 595.91.07."
+    return None
+
+
+def _of_precompiled(source: pools.DriverSource, version: str) -> _Wrong | None:
+    if version.startswith("sha256:"):
+        return (
+            "which is a digest, and a precompiled driver needs one image for each kernel.",
+            "Set branch, or use_precompiled: false.",
+        )
+    if _FULL.fullmatch(version):
+        remedy = f"Set branch: '{branch_of(source.spec)}', or use_precompiled: false."
+        return "and images of precompiled drivers are published for branches.", remedy
+    return None
+
+
+def _of_built(version: str) -> _Wrong | None:
+    if version.isdecimal():
+        return (
+            "which is a branch, and only precompiled drivers have images for one.",
+            "Set the whole version, for example 595.91.07, or use_precompiled: true.",
+        )
+    return None
+
+
+def _settings(source: pools.DriverSource) -> Findings:
     found = list(_contradictions(source))
     for message, remedy in found:
-        yield Finding("settings", "failure", message, remedy)
+        yield ClusterFinding("settings", "failure", message, remedy)
     if not found:
-        yield Finding("settings", "ok", f"The settings of {source} fit each other.")
+        yield ClusterFinding("settings", "ok", f"The settings of {source} fit each other.")
 
 
 _GDS_NEEDS_OPEN = (2, 17, 5)
 """The first GPUDirect Storage that needs open modules."""
 
 
-def _contradictions(source: pools.Source) -> t.Iterator[tuple[str, str]]:
+def _contradictions(source: pools.DriverSource) -> t.Iterator[tuple[str, str]]:
     spec, module_type = source.spec, str(source.spec.get("kernelModuleType") or "auto")
     if module_type not in _MODULE_TYPES:
         message = f"{source}: kernelModuleType is {module_type!r}, which is not a valid value."
@@ -97,7 +132,7 @@ def _contradictions(source: pools.Source) -> t.Iterator[tuple[str, str]]:
             f"{source}: repository, image and version go together, and only {' and '.join(given)} are set.",
             "Set all.",
         )
-    for field, name in (("gds", "GPUDirect Storage"), ("gdrcopy", "GDRCopy")):
+    for field, name in operands.SIBLINGS.items():
         if spec.get("usePrecompiled") and (spec.get(field) or {}).get("enabled"):
             yield f"{source}: {name} has no precompiled modules.", f"Set use_precompiled or {field}.enabled to false."
     gds = spec.get("gds") or {}
@@ -147,14 +182,14 @@ def _gpus(pool: Pool) -> Findings:
     unknown = [node for node in pool.nodes if not generation_of(node)]
     found = [*_generations(pool), *_oldest_drivers(pool)]
     for message, remedy, concerned in found:
-        yield Finding("gpus", "failure", f"{pool.source}: {message}", remedy, **about(concerned))
+        yield ClusterFinding("gpus", "failure", f"{pool.source}: {message}", remedy, **about(concerned))
     if unknown:
         message = "The GPUs of these nodes are not known yet, so it is not known whether the driver supports them."
-        yield Finding(
+        yield ClusterFinding(
             "gpus", "warning", message, "GPU Feature Discovery labels them once a driver runs.", **about(unknown)
         )
     elif not found:
-        yield Finding("gpus", "ok", f"The driver of {pool.source} supports the GPUs of its nodes.")
+        yield ClusterFinding("gpus", "ok", f"The driver of {pool.source} supports the GPUs of its nodes.")
 
 
 Problem = tuple[str, str, list[Json]]
@@ -218,24 +253,26 @@ def _systems(pool: Pool, line: Version | None) -> Findings:
         systems = sorted({"".join(nodes.os_of(node)) for node in misfits})
         message = f"{pool.source} has one image for {pool.system}, and these nodes run {first_few(systems)}."
         remedy = "Give each system its own pool: set pools (NVIDIADriver objects), with one of them as default."
-        yield Finding("operating_system", "failure", message, remedy, **about(misfits))
+        yield ClusterFinding("operating_system", "failure", message, remedy, **about(misfits))
     if unlabelled:
         message = (
             "Node Feature Discovery has not labelled these nodes with their system, so no image is chosen for them."
         )
-        yield Finding("operating_system", "failure", message, "Check its workers on them.", **about(unlabelled))
-    data = _compatibility.LINES.get(".".join(map(str, line))) if line else None
+        yield ClusterFinding("operating_system", "failure", message, "Check its workers on them.", **about(unlabelled))
+    data = operator_lines.LINES.get(".".join(map(str, line))) if line else None
     strange = [node for node in pool.nodes if data and not _is_validated(node, data)]
     if strange and data:
         systems = sorted({" ".join(nodes.os_of(node)) for node in strange})
         message = f"NVIDIA did not validate GPU Operator {data.name} on {first_few(systems)}."
         remedy = "Check that there is an image for it; or install the driver on the hosts (driver.enabled: false)."
-        yield Finding("operating_system", "warning", message, remedy, **about(strange))
+        yield ClusterFinding("operating_system", "warning", message, remedy, **about(strange))
     if not (misfits or unlabelled or strange):
-        yield Finding("operating_system", "ok", f"{pool.source} has an image for {pool.system}, which its nodes run.")
+        yield ClusterFinding(
+            "operating_system", "ok", f"{pool.source} has an image for {pool.system}, which its nodes run."
+        )
 
 
-def _is_validated(node: Json, line: _compatibility.Line) -> bool:
+def _is_validated(node: Json, line: OperatorLine) -> bool:
     system, version = nodes.os_of(node)
     versions = line.operating_systems.get(system)
     return versions is not None and (not versions or version in versions)
@@ -252,9 +289,11 @@ def _kernels(pool: Pool) -> Findings:
     if listed is None or not pool.kernel.startswith(tuple(f"{kernel}." for kernel in listed)):
         message = f"NVIDIA lists no precompiled drivers for {system} with kernel {pool.kernel}."
         remedy = "Check that the image exists, or set use_precompiled: false."
-        yield Finding("kernel", "warning", message, remedy, **about(pool.nodes))
+        yield ClusterFinding("kernel", "warning", message, remedy, **about(pool.nodes))
     elif branch and branch not in branches:
         message = f"NVIDIA lists precompiled drivers of branches {', '.join(branches)}, and branch is {branch}."
-        yield Finding("kernel", "warning", message, "Check that the image exists, or use a listed branch.")
+        yield ClusterFinding("kernel", "warning", message, "Check that the image exists, or use a listed branch.")
     else:
-        yield Finding("kernel", "ok", f"NVIDIA lists precompiled drivers for {system} with kernel {pool.kernel}.")
+        yield ClusterFinding(
+            "kernel", "ok", f"NVIDIA lists precompiled drivers for {system} with kernel {pool.kernel}."
+        )

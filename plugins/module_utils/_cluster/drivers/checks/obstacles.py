@@ -14,10 +14,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.options import POLICY
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.pools import Source
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.declared_options import POLICY
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.pools import DriverSource
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import marks
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding, about
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import (
     names,
     nodes,
@@ -26,19 +25,20 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack impor
     pods,
     upgrades,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.cluster_finding import ClusterFinding, about
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import EXAMPLES, first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-Findings = t.Iterator[Finding]
+Findings = t.Iterator[ClusterFinding]
 
 
 @dataclasses.dataclass(frozen=True)
-class Scene:
+class RolloutScene:
     """What the rollout meets. ``nodes`` are those whose driver is replaced or started again."""
 
     nodes: t.Sequence[Json]
     gpu_nodes: t.Sequence[Json]
-    source_of: t.Mapping[str, Source]
+    source_of: t.Mapping[str, DriverSource]
     automatic: t.Mapping[str, bool]
     """Whether the operator itself replaces the driver of a node."""
     pods: t.Sequence[Json] | None
@@ -48,6 +48,8 @@ class Scene:
     validated: t.Collection[str] | None
     """The nodes with a pod of the validator, or None if they are not known."""
     policy: Json = dataclasses.field(default_factory=dict)
+    paced: bool = False
+    """Whether this call paces the rollout. It cordons each node for its turn, which no limit of the operator stops."""
 
     def upgrade_policy(self, node: str) -> Json:
         """Return the policy by which the operator upgrades a node."""
@@ -58,12 +60,13 @@ class Scene:
         return own or {}
 
 
-def findings(scene: Scene) -> Findings:
+def findings(scene: RolloutScene) -> Findings:
     """Yield everything that stands in the way."""
     if scene.nodes:
         yield from _upgrade_policies(scene)
         yield from _gpu_pods(scene)
         yield from _nodes(scene)
+        yield from _limits(scene)
         yield from _operands(scene)
         yield from _validators(scene)
 
@@ -73,7 +76,7 @@ def findings(scene: Scene) -> Findings:
 _BLOCKS = ("waitForCompletion", "podDeletion", "drain")
 
 
-def _upgrade_policies(scene: Scene) -> Findings:
+def _upgrade_policies(scene: RolloutScene) -> Findings:
     found = False
     for source in dict.fromkeys(scene.source_of[objects.name_of(node)] for node in scene.nodes):
         policy = source.spec.get("upgradePolicy") or {}
@@ -84,9 +87,9 @@ def _upgrade_policies(scene: Scene) -> Findings:
             remedy = (
                 f"Set {', '.join('upgrade_policy.' + _option(block) for block in missing)} ({{}} takes the defaults)."
             )
-            yield Finding("upgrade_policy", "failure", message, remedy)
+            yield ClusterFinding("upgrade_policy", "failure", message, remedy)
     if not found:
-        yield Finding("upgrade_policy", "ok", "The policy of upgrades is complete.")
+        yield ClusterFinding("upgrade_policy", "ok", "The policy of upgrades is complete.")
 
 
 def _option(block: str) -> str:
@@ -96,10 +99,10 @@ def _option(block: str) -> str:
 # ---- pods ---------------------------------------------------------------------------------------------------------
 
 
-def _gpu_pods(scene: Scene) -> Findings:
+def _gpu_pods(scene: RolloutScene) -> Findings:
     if scene.pods is None:
         message = "This user may not list pods, so it is not known which GPU pods stand in the way."
-        yield Finding("gpu_pods", "warning", message, "Grant this permission (ClusterRole gpuops-driver).")
+        yield ClusterFinding("gpu_pods", "warning", message, "Grant this permission (ClusterRole gpuops-driver).")
         return
     problems = [problem for pod in scene.pods for problem in _of_pod(pod, scene)]
     for level in ("failure", "warning"):
@@ -107,9 +110,9 @@ def _gpu_pods(scene: Scene) -> Findings:
             yield _together([problem for problem in problems if (problem.level, problem.remedy) == (level, remedy)])
     if scene.budgets is None:
         message = "This user may not list PodDisruptionBudgets, so it is not known which of them forbid evictions."
-        yield Finding("gpu_pods", "warning", message, "Grant this permission (ClusterRole gpuops-driver).")
+        yield ClusterFinding("gpu_pods", "warning", message, "Grant this permission (ClusterRole gpuops-driver).")
     if not problems and scene.budgets is not None:
-        yield Finding("gpu_pods", "ok", f"Nothing keeps {len(scene.pods)} GPU pods from being evicted.")
+        yield ClusterFinding("gpu_pods", "ok", f"The {len(scene.pods)} GPU pods can be evicted.")
 
 
 class _Problem(t.NamedTuple):
@@ -120,16 +123,18 @@ class _Problem(t.NamedTuple):
     remedy: str
 
 
-def _together(problems: t.Sequence[_Problem]) -> Finding:
+def _together(problems: t.Sequence[_Problem]) -> ClusterFinding:
     """Return one finding for all pods with the same remedy."""
     first = problems[0]
     pods = first_few([f"{problem.pod} on {problem.node}" for problem in problems])
     found = sorted({problem.node for problem in problems})
     message = f"{first.what}: {pods}."
-    return Finding("gpu_pods", first.level, message, first.remedy, nodes=tuple(found[:EXAMPLES]), count=len(found))
+    return ClusterFinding(
+        "gpu_pods", first.level, message, first.remedy, nodes=tuple(found[:EXAMPLES]), count=len(found)
+    )
 
 
-def _of_pod(pod: Json, scene: Scene) -> t.Iterator[_Problem]:
+def _of_pod(pod: Json, scene: RolloutScene) -> t.Iterator[_Problem]:
     name, node = objects.full_name(pod), str(pod["spec"]["nodeName"])
     if node not in scene.source_of or _is_ending(pod):
         return
@@ -140,6 +145,11 @@ def _of_pod(pod: Json, scene: Scene) -> t.Iterator[_Problem]:
     if pods.local_data(pod) and not permits["emptydir"]:
         what = "GPU pods with emptyDir volumes end the upgrade of their node at once, as upgrade-failed"
         yield _Problem("failure", name, node, what, f"Delete them, or set {how['emptydir']}.")
+    if nodes.ignores_cordons(pod["spec"]) and not pods.is_bare(pod):
+        what = (
+            "GPU pods tolerate cordons, so their controllers may start them again on the node that they have to leave"
+        )
+        yield _Problem("warning", name, node, what, f"Let them not tolerate {nodes.CORDON['key']}, or scale them down.")
     yield from _of_budgets(pod, name, node, scene)
 
 
@@ -147,7 +157,7 @@ def _is_ending(pod: Json) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
-def _permissions(node: str, scene: Scene) -> tuple[dict[str, bool], dict[str, str]]:
+def _permissions(node: str, scene: RolloutScene) -> tuple[dict[str, bool], dict[str, str]]:
     """Return which pods may be deleted on a node, and the options that would permit it."""
     policy = scene.upgrade_policy(node)
     deletion, drain = policy.get("podDeletion") or {}, policy.get("drain") or {}
@@ -162,10 +172,10 @@ def _permissions(node: str, scene: Scene) -> tuple[dict[str, bool], dict[str, st
     }
 
 
-def _of_budgets(pod: Json, name: str, node: str, scene: Scene) -> t.Iterator[_Problem]:
+def _of_budgets(pod: Json, name: str, node: str, scene: RolloutScene) -> t.Iterator[_Problem]:
     fitting = [item for item in scene.budgets or [] if _covers(item, pod)]
     if len(fitting) > 1:
-        what = "GPU pods with more than one PodDisruptionBudget can never be evicted"
+        what = "GPU pods with more than one PodDisruptionBudget cannot be evicted"
         yield _Problem(
             "failure", name, node, what, f"Delete all but one ({first_few(sorted(map(objects.full_name, fitting)))})."
         )
@@ -175,10 +185,10 @@ def _of_budgets(pod: Json, name: str, node: str, scene: Scene) -> t.Iterator[_Pr
         if int(status.get("disruptionsAllowed") or 0) > 0:
             continue
         if int(status.get("desiredHealthy") or 0) >= int(status.get("expectedPods") or 0):
-            what = f"PodDisruptionBudget {called} never lets go of its GPU pods"
+            what = f"PodDisruptionBudget {called} always refuses to evict its GPU pods"
             yield _Problem("failure", name, node, what, f"Let {called} allow a disruption (maxUnavailable: 1).")
         else:
-            what = f"PodDisruptionBudget {called} lets go of no GPU pod at the moment"
+            what = f"PodDisruptionBudget {called} currently allows no eviction"
             yield _Problem("warning", name, node, what, f"Look at the pods of {called}: too few of them are healthy.")
 
 
@@ -192,18 +202,13 @@ def _covers(budget: Json, pod: Json) -> bool:
 # ---- nodes --------------------------------------------------------------------------------------------------------
 
 
-def _nodes(scene: Scene) -> Findings:
-    found = False
-    for test, message, remedy in _STATES:
-        concerned = [node for node in scene.gpu_nodes if test(node)]
-        if concerned:
-            found = True
-            yield Finding("nodes", "warning", f"{_count(concerned)} {message}", remedy, **about(concerned))
-    for finding in _slots(scene):
-        found = True
-        yield finding
+def _nodes(scene: RolloutScene) -> Findings:
+    found = list(_states(scene))
+    yield from found
     if not found:
-        yield Finding("nodes", "ok", "All nodes are Ready, none is cordoned, and no upgrade or pause was left behind.")
+        yield ClusterFinding(
+            "nodes", "ok", "All nodes are Ready and schedulable, and no upgrade or pause was left behind."
+        )
 
 
 def _count(concerned: t.Sequence[Json]) -> str:
@@ -219,8 +224,10 @@ def _is_cordoned(node: Json) -> bool:
     return nodes.is_cordoned(node) and nodes.upgrade_state(node) in (*names.UPGRADE_FINISHED, names.UPGRADE_REQUIRED)
 
 
-def _has_holder(node: Json) -> bool:
-    return any(holder.at_work for holder in marks.holders(node, {}))
+def _holders(node: Json) -> list[str]:
+    """Return the maintainers at work on a node. The driver's own upgrade is not another maintainer."""
+    found = (holder for holder in marks.holders(node, {}) if holder.at_work)
+    return [str(holder) for holder in found if holder.owner not in marks.OF_DRIVERS]
 
 
 def _has_failed(node: Json) -> bool:
@@ -232,27 +239,54 @@ def _is_stale(node: Json) -> bool:
     return nodes.is_paused(node) and nodes.upgrade_state(node) in names.UPGRADE_ENDED and not is_mig
 
 
-_STATES: tuple[tuple[t.Callable[[Json], bool], str, str], ...] = (
-    (_is_down, "not Ready: no driver can be replaced there.", "Repair or remove them."),
-    (
-        _is_cordoned,
-        "cordoned by others. The operator upgrades them first, whatever its limits, and leaves them cordoned.",
-        "Uncordon them unless this is intended.",
-    ),
-    (_has_holder, "in the hands of another maintainer.", "Wait until it has finished."),
-    (
-        _has_failed,
-        f"in state {names.UPGRADE_FAILED}, each of which holds a slot.",
-        "Remove the cause, then call this module with state: recovered.",
-    ),
-    (_is_stale, "paused by an interrupted driver or MIG change.", "Call this module with state: recovered."),
-)
-"""For each state: a test, the rest of a message that starts with "2 GPU nodes", and the remedy."""
+_Told = tuple[list[Json], str, str]
+"""Nodes in one state, the rest of a message that starts with "2 GPU nodes", and the remedy."""
 
 
-def _slots(scene: Scene) -> Findings:
+def _states(scene: RolloutScene) -> Findings:
+    for told in (_out_of_service, _left_behind):
+        for concerned, message, remedy in told(scene):
+            if concerned:
+                yield ClusterFinding("nodes", "warning", f"{_count(concerned)} {message}", remedy, **about(concerned))
+
+
+def _out_of_service(scene: RolloutScene) -> t.Iterator[_Told]:
+    yield _those(_is_down, scene), "not Ready: no driver can be replaced there.", "Repair or remove them."
+    theirs = "They get the driver in their turn, and stay cordoned."
+    operators = "The operator upgrades them first, whatever its limits, and leaves them cordoned."
+    message = f"cordoned by others. {theirs if scene.paced else operators}"
+    yield _those(_is_cordoned, scene), message, "Uncordon them unless this is intended."
+    held = _those(_holders, scene)
+    owners = first_few(sorted({holder for node in held for holder in _holders(node)}))
+    yield held, f"in the hands of another maintainer: {owners}.", "Wait until it has finished."
+
+
+def _left_behind(scene: RolloutScene) -> t.Iterator[_Told]:
+    failed = f"in state {names.UPGRADE_FAILED}"
+    failed += ". This call tries them again." if scene.paced else ", each of which holds a slot."
+    again = "Remove the cause, then call this module with state: recovered."
+    yield _those(_has_failed, scene), failed, "Remove the cause first." if scene.paced else again
+    message = "paused by an interrupted driver or MIG change."
+    yield _those(_is_stale, scene), message, "Call this module with state: recovered."
+
+
+def _those(test: t.Callable[[Json], t.Any], scene: RolloutScene) -> list[Json]:
+    return [node for node in scene.gpu_nodes if test(node)]
+
+
+# ---- limits of the operator ---------------------------------------------------------------------------------------
+
+
+def _limits(scene: RolloutScene) -> Findings:
     """Find limits that nodes which are out already use up, so that no other node ever begins."""
-    by_source: dict[Source, list[Json]] = {}
+    found = [] if scene.paced else list(_used_up(scene))
+    yield from found
+    if not found:
+        yield ClusterFinding("limits", "ok", "No limit of the upgrade policy keeps nodes from their upgrade.")
+
+
+def _used_up(scene: RolloutScene) -> Findings:
+    by_source: dict[DriverSource, list[Json]] = {}
     for node in scene.gpu_nodes:
         source = scene.source_of.get(objects.name_of(node))
         if source is not None and scene.automatic.get(objects.name_of(node), True):
@@ -260,18 +294,21 @@ def _slots(scene: Scene) -> Findings:
     for source, own in by_source.items():
         members = [upgrades.member(node) for node in own]
         found = upgrades.standstill(members, scene.upgrade_policy(objects.name_of(own[0])))
-        # A node that is cordoned already goes on without a place.
+        # A node that is already cordoned continues without a place.
         if found and not all(each.is_cordoned for each in members):
             message = f"{source}: {found.text}, so no other node begins."
-            remedy = "Repair or uncordon them, or raise upgrade_policy.max_unavailable or max_parallel_upgrades."
+            remedy = (
+                "Let this module pace the rollout (wait: true), which needs no place; repair or uncordon the nodes; or "
+                "raise upgrade_policy.max_unavailable or max_parallel_upgrades."
+            )
             out = [node for node in own if objects.name_of(node) in found.blockers]
-            yield Finding("nodes", "failure", message, remedy, **about(out))
+            yield ClusterFinding("limits", "failure", message, remedy, **about(out))
 
 
 # ---- operands -----------------------------------------------------------------------------------------------------
 
 
-def _operands(scene: Scene) -> Findings:
+def _operands(scene: RolloutScene) -> Findings:
     short = [item for item in scene.daemonsets if _lacks_pods(item)]
     drivers = [item for item in short if operands.operand_name(item) == operands.DRIVER.name]
     others = [item for item in short if item not in drivers and operands.operand_name(item)]
@@ -279,12 +316,12 @@ def _operands(scene: Scene) -> Findings:
         message = (
             f"{first_few(list(map(_shortage, drivers)))}. The operator upgrades no node as long as pods are missing."
         )
-        yield Finding(
+        yield ClusterFinding(
             "operands", "failure", message, "Look at the DaemonSet's events: what keeps its pods from being made?"
         )
     if others:
         message = f"Operands are short of pods: {first_few(list(map(_shortage, others)))}."
-        yield Finding("operands", "warning", message, "Look at the events of these DaemonSets.")
+        yield ClusterFinding("operands", "warning", message, "Look at the events of these DaemonSets.")
     strange = [item for item in scene.daemonsets if _has_strange_pods(item)]
     if strange:
         what = first_few([objects.name_of(item) for item in strange])
@@ -295,9 +332,9 @@ def _operands(scene: Scene) -> Findings:
         remedy = (
             "Repair or delete these nodes, or tolerate their taints (daemonsets.tolerations: [{operator: Exists}])."
         )
-        yield Finding("operands", "failure", message, remedy)
+        yield ClusterFinding("operands", "failure", message, remedy)
     if not (short or strange):
-        yield Finding("operands", "ok", "Every operand has a pod on each of its nodes.")
+        yield ClusterFinding("operands", "ok", "Every operand has a pod on each of its nodes.")
 
 
 def _lacks_pods(daemonset: Json) -> bool:
@@ -321,10 +358,10 @@ def _shortage(daemonset: Json) -> str:
     return f"DaemonSet {objects.name_of(daemonset)} has {now} of {wanted} pods"
 
 
-def _validators(scene: Scene) -> Findings:
+def _validators(scene: RolloutScene) -> Findings:
     if scene.validated is None:
         message = "This user may not list the operands' pods, so missing validators are not known."
-        yield Finding("validators", "warning", message, "Grant this permission (ClusterRole gpuops-driver).")
+        yield ClusterFinding("validators", "warning", message, "Grant this permission (ClusterRole gpuops-driver).")
         return
     without = [
         node
@@ -334,6 +371,6 @@ def _validators(scene: Scene) -> Findings:
     if without:
         message = f"{_count(without)} without a validator pod: an upgrade would wait there for ever."
         remedy = f"Check the DaemonSet nvidia-operator-validator and the label {names.DEPLOY_PREFIX}operator-validator."
-        yield Finding("validators", "failure", message, remedy, **about(without))
+        yield ClusterFinding("validators", "failure", message, remedy, **about(without))
     else:
-        yield Finding("validators", "ok", "Each node has a validator pod.")
+        yield ClusterFinding("validators", "ok", "Each node has a validator pod.")

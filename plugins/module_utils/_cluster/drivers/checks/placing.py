@@ -10,39 +10,44 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import pools
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.impact import AT_ONCE, Effect
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import marks
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.sight import Sight
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.wish import Wish
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding, about
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared import pools
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.driver_request import (
+    DriverRequest,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.drivers_view import DriversView
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.impact import AT_ONCE, Effect
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import driver_annotations
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.cluster_finding import ClusterFinding, about
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator import operator_lines
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import EXAMPLES, first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-Findings = t.Iterator[Finding]
+Findings = t.Iterator[ClusterFinding]
 
-ORPHANS_SINCE = (26, 7)
+ORPHANS_SINCE = operator_lines.first_with("orphans_driver_pods")
 """The operator's line since which driver pods stay until their node's turn, when NVIDIADrivers take over."""
 
 
-def owners(drivers: t.Sequence[Json], sight: Sight) -> Findings:
-    """Find nodes with no or several NVIDIADrivers. With a conflict, the operator rolls out none of them anywhere."""
+def owners(drivers: t.Sequence[Json], sight: DriversView) -> Findings:
+    """Find nodes with no or several NVIDIADrivers. With a conflict, the operator stops all of them."""
     found = pools.owners(drivers, sight.gpu_nodes)
     problems = list(_conflicts(found))
     for message, remedy in problems:
         frozen = "The operator then rolls out no NVIDIADriver at all, while the ClusterPolicy stays ready."
-        yield Finding("pools", "failure", f"{message} {frozen}", remedy)
+        yield ClusterFinding("pools", "failure", f"{message} {frozen}", remedy)
     if found.uncovered:
         message = "No NVIDIADriver selects these nodes, so they get no driver."
         remedy = "Add a pool that selects them, or one with default: true."
-        yield Finding("pools", "failure", message, remedy, **about(found.uncovered))
+        yield ClusterFinding("pools", "failure", message, remedy, **about(found.uncovered))
     empty = sorted({objects.name_of(item) for item in drivers} - set(found.of.values()))
     if empty:
         message = f"No node belongs to NVIDIADriver {first_few(empty)}, which is reported as ready all the same."
-        yield Finding("pools", "warning", message, "Check its node_selector.")
+        yield ClusterFinding("pools", "warning", message, "Check its node_selector.")
     if not (problems or found.uncovered or empty):
-        yield Finding("pools", "ok", f"Each of {len(sight.gpu_nodes)} nodes belongs to exactly one NVIDIADriver.")
+        yield ClusterFinding(
+            "pools", "ok", f"Each of {len(sight.gpu_nodes)} nodes belongs to exactly one NVIDIADriver."
+        )
 
 
 def _conflicts(found: pools.Owners) -> t.Iterator[tuple[str, str]]:
@@ -59,38 +64,40 @@ def _conflicts(found: pools.Owners) -> t.Iterator[tuple[str, str]]:
         yield message, "Use a label of your own in node_selector."
 
 
-def move(wish: Wish, sight: Sight) -> Findings:
+def move(wish: DriverRequest, sight: DriversView) -> Findings:
     """Find what forbids that drivers move from the ClusterPolicy to NVIDIADrivers or back."""
     if wish.move:
         found = list(_traps(wish, sight))
         yield from found
         if not any(finding.level == "failure" for finding in found):
-            yield Finding("move", "ok", f"The driver moves {wish.move}. Its pods stay until it is their node's turn.")
+            yield ClusterFinding(
+                "move", "ok", f"The driver moves {wish.move}. Its pods stay until it is their node's turn."
+            )
 
 
-def _traps(wish: Wish, sight: Sight) -> Findings:
+def _traps(wish: DriverRequest, sight: DriversView) -> Findings:
     if wish.move == "to NVIDIADriver" and (sight.line is None or sight.line < ORPHANS_SINCE):
         running = f"v{sight.line[0]}.{sight.line[1]}" if sight.line else "an unknown version"
         message = (
             f"The operator is {running}. Before v26.7, it removes all driver pods at once when NVIDIADrivers take over."
         )
-        yield Finding("move", "failure", message, "Upgrade the operator to v26.7 first.")
-    skipping = [node for node in sight.gpu_nodes if marks.is_of_a_user(node)]
+        yield ClusterFinding("move", "failure", message, "Upgrade the operator to v26.7 first.")
+    skipping = [node for node in sight.gpu_nodes if driver_annotations.is_of_a_user(node)]
     if skipping:
         message = (
-            f"The label {names.UPGRADE_SKIP} keeps these nodes with their old driver pods, which nobody updates then."
+            f"The label {names.UPGRADE_SKIP} keeps these nodes with their old driver pods, which then stay outdated."
         )
-        yield Finding("move", "warning", message, "Remove the label once they may change.", **about(skipping))
+        yield ClusterFinding("move", "warning", message, "Remove the label once they may change.", **about(skipping))
     if (sight.spec.get("sandboxWorkloads") or {}).get("enabled"):
         message = "sandboxWorkloads.enabled switches the operator's upgrades off, so no driver pod would be replaced."
-        yield Finding("move", "failure", message, "Move the drivers of such a cluster by hand.")
+        yield ClusterFinding("move", "failure", message, "Move the drivers of such a cluster by hand.")
 
 
 def emptiness(effects: t.Sequence[Effect], pods: t.Sequence[Json] | None) -> Findings:
     """Find GPU pods on nodes that change from one NVIDIADriver to another.
 
     The operator gives such a node its new label at once. The DaemonSet controller then deletes the old driver pod,
-    whatever limits upgrades, and nothing evicts the GPU pods. With them, the new driver cannot start.
+    whatever limits upgrades, while the GPU pods stay. With them, the new driver cannot start.
     """
     moving = {effect.node for effect in effects if any(change.effect == AT_ONCE for change in effect.changes)}
     held = [pod for pod in pods or [] if pod["spec"]["nodeName"] in moving]
@@ -101,4 +108,4 @@ def emptiness(effects: t.Sequence[Effect], pods: t.Sequence[Json] | None) -> Fin
             f"cannot start as long as GPU pods run there: {first_few(list(map(objects.full_name, held)))}."
         )
         remedy = "Drain these nodes first (module node_maintenance)."
-        yield Finding("move", "failure", message, remedy, nodes=tuple(found[:EXAMPLES]), count=len(found))
+        yield ClusterFinding("move", "failure", message, remedy, nodes=tuple(found[:EXAMPLES]), count=len(found))

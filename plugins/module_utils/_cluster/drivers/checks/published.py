@@ -11,10 +11,14 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.registry import ask, keys, reference
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.pools import Pool
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding, about
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.registry import (
+    ask,
+    image_name,
+    keys,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.pools import Pool
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.cluster_finding import ClusterFinding, about
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Level
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -24,12 +28,12 @@ Answers = dict[str, ask.Answer]
 
 
 def answers(cluster: Cluster, namespace: str, pools: t.Sequence[Pool], registry: Options) -> Answers:
-    """Ask for each image of the pools once. In offline mode, nobody is asked."""
+    """Ask for each image of the pools once. In offline mode, the registries are not asked."""
     if registry["mode"] == "offline":
         return {image: _unasked(image, registry) for pool in pools for image in pool.images}
     given = keys.Key(registry["username"], registry["password"]) if registry["username"] else None
     asker = ask.Asker(
-        ask.Settings(registry["mirrors"], registry["insecure"], given, registry["ca_path"], registry["timeout"])
+        ask.RegistrySettings(registry["mirrors"], registry["insecure"], given, registry["ca_path"], registry["timeout"])
     )
     secrets = _Secrets(cluster, namespace)
     found: Answers = {}
@@ -41,7 +45,7 @@ def answers(cluster: Cluster, namespace: str, pools: t.Sequence[Pool], registry:
 
 
 def _unasked(image: str, registry: Options) -> ask.Answer:
-    place = reference.on_mirror(reference.parse(image), registry["mirrors"])
+    place = image_name.on_mirror(image_name.parse(image), registry["mirrors"])
     return ask.Answer(image, str(place), "unasked")
 
 
@@ -54,7 +58,7 @@ class _Secrets:
 
     def keys_of(self, spec: Json) -> dict[str, keys.Key]:
         """Return the credentials of the pull secrets that a driver names."""
-        blocks = [spec, *(spec.get(field) or {} for field in ("gds", "gdrcopy"))]
+        blocks = [spec, *(spec.get(field) or {} for field in operands.SIBLINGS)]
         names = dict.fromkeys(str(name) for block in blocks for name in block.get("imagePullSecrets") or [])
         found: dict[str, keys.Key] = {}
         for name in names:
@@ -76,13 +80,13 @@ class _Secrets:
 # ---- what it means ------------------------------------------------------------------------------------------------
 
 
-def findings(pools: t.Sequence[Pool], found: t.Mapping[str, ask.Answer], mode: str) -> t.Iterator[Finding]:
+def findings(pools: t.Sequence[Pool], found: t.Mapping[str, ask.Answer], mode: str) -> t.Iterator[ClusterFinding]:
     """Yield a finding for each image of each pool."""
     for pool in pools:
         where = f"{pool.source} ({pool.system}{', kernel ' + pool.kernel if pool.kernel else ''})"
         if pool.image is None:
             message = f"{where}: the operator's own default image is used, which is not known here."
-            yield Finding("image", "warning", message, "Set repository, image and version.", **about(pool.nodes))
+            yield ClusterFinding("image", "warning", message, "Set repository, image and version.", **about(pool.nodes))
         for image in pool.images:
             yield _finding(found[image], where, pool, mode)
 
@@ -94,19 +98,19 @@ _REMEDIES: dict[ask.State, str] = {
 }
 
 
-def _finding(answer: ask.Answer, where: str, pool: Pool, mode: str) -> Finding:
+def _finding(answer: ask.Answer, where: str, pool: Pool, mode: str) -> ClusterFinding:
     nodes = about(pool.nodes)
     if answer.state == "unasked":
-        return Finding("image", "warning", f"{where}: nobody was asked for {answer.asked} (offline).", "", **nodes)
+        return ClusterFinding("image", "warning", f"{where}: {answer.asked} was not checked (offline).", "", **nodes)
     if answer.lacks:
         lacks = ", ".join(answer.lacks)
         message = f"{where}: {answer.asked} is not published for {lacks}, which nodes of this pool are."
-        return Finding("image", "failure", message, "Choose a version that is.", **nodes)
+        return ClusterFinding("image", "failure", message, "Choose a version that is.", **nodes)
     if answer.state == "exists":
-        return Finding("image", "ok", f"{where}: {answer.asked} exists.", "", **nodes)
+        return ClusterFinding("image", "ok", f"{where}: {answer.asked} exists.", "", **nodes)
     remedy = _REMEDIES[answer.state].format(kernel=" and kernel" if pool.kernel else "")
     level: Level = "warning" if mode == "lenient" and answer.state != "missing" else "failure"
-    return Finding("image", level, f"{where}: {answer.message}.", remedy, **nodes)
+    return ClusterFinding("image", level, f"{where}: {answer.message}.", remedy, **nodes)
 
 
 def as_result(pools: t.Sequence[Pool], found: t.Mapping[str, ask.Answer]) -> list[Json]:

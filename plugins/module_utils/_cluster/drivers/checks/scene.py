@@ -11,9 +11,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.obstacles import Scene
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.impact import Effect, State
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.sight import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.obstacles import RolloutScene
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.drivers_view import DriversView
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.impact import Effect, State
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -24,14 +24,16 @@ _BUDGETS = namespaced("policy/v1", None, "poddisruptionbudgets")
 _VALIDATOR = "app=nvidia-operator-validator"
 
 
-def read(cluster: Cluster, sight: Sight, after: State, effects: t.Sequence[Effect]) -> Scene:
-    """Return the scene. Nothing is read if no node changes."""
+def read(
+    cluster: Cluster, sight: DriversView, after: State, effects: t.Sequence[Effect], paced: bool = False
+) -> RolloutScene:
+    """Return the scene. It is only read if a node changes. ``paced`` says that this call paces the rollout."""
     # A node that loses its driver has no rollout.
     changing = {effect.node for effect in effects if effect.action in ("replace", "restart")}
     interrupted = {effect.node for effect in effects if effect.interrupts}
     pools = after.grouped(sight.gpu_nodes, sight.line)
     gpu_pods = _if_permitted(lambda: _gpu_pods(cluster, sight.namespace, interrupted)) if interrupted else []
-    return Scene(
+    return RolloutScene(
         nodes=[node for node in sight.gpu_nodes if objects.name_of(node) in changing],
         gpu_nodes=sight.gpu_nodes,
         source_of={objects.name_of(node): pool.source for pool in pools for node in pool.nodes},
@@ -41,6 +43,7 @@ def read(cluster: Cluster, sight: Sight, after: State, effects: t.Sequence[Effec
         daemonsets=sight.daemonsets,
         validated=_if_permitted(lambda: _validated(cluster, sight.namespace)) if changing else set(),
         policy=after.policy,
+        paced=paced,
     )
 
 

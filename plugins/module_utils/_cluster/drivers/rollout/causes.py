@@ -9,14 +9,15 @@
 from __future__ import annotations
 
 import copy
+import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_node import DriverNode
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sets import Deletion
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -27,10 +28,15 @@ _WORDS = {
 }
 """The permissions of node maintenance in the words of the operator's upgrade policy."""
 
+DETAIL_S = 10.0
+"""How long a node must have waited before the pods that it waits for are read, and how often they are read."""
+DETAILS = 8
+"""Of how many nodes at a time they are read."""
+
 
 def obstacles(pods: list[Json], deletion: Deletion) -> list[str]:
     """Return why the operator may not delete pods from a node."""
-    return [in_policy_words(text) for text in eviction.obstacles(pods, deletion.options)]
+    return [in_policy_words(text) for text in eviction.obstacles(pods, deletion.permits)]
 
 
 def in_policy_words(text: str) -> str:
@@ -48,15 +54,26 @@ class Causes:
         self._dry = copy.copy(cluster)
         self._dry.check_mode = True
 
-    def of_failure(self, sight: Sight, now: float) -> str:
+    def of_failure(self, sight: DriverNode, now: float) -> str:
         """Return the cause of a failed upgrade in one or two sentences, or an empty string."""
         said = observe.upgrade_failure(self._cluster, sight.name)
-        cause = self.standing(sight, now)
-        told = f"The operator says: {said}." if said else ""
-        return " ".join(each for each in (f"{cause[0].upper()}{cause[1:]}." if cause else "", told) if each)
+        causes = [self.standing(sight, now), "" if sight.is_current and sight.is_proved(now) else self.returning(sight)]
+        told = [f"{cause[0].upper()}{cause[1:]}." for cause in causes if cause]
+        return " ".join([*told, *([f"The operator says: {said}."] if said else [])])
 
-    def standing(self, sight: Sight, now: float) -> str:
+    def returning(self, sight: DriverNode) -> str:
+        """Return which pods with GPUs come back to the node although it is cordoned, or an empty string."""
+        found = [pod for pod in self._fleet.pods_on(sight.name) if nodes.ignores_cordons(pod["spec"])]
+        if not found or not nodes.is_cordoned(sight.node):
+            return ""
+        named = first_few(list(map(objects.full_name, found)))
+        return f"pods that tolerate {nodes.CORDON['key']} come back to the cordoned node: {named}"
+
+    def standing(self, sight: DriverNode, now: float) -> str:
         """Return what would make the upgrade fail again, or an empty string."""
+        if sight.crashes:  # the kubelet's back-off only says that it crashed: whether it would again is not known
+            found = self.in_the_way(sight)
+            return f"pods are in the way: {found}" if found else ""
         if sight.is_current:
             unwell = [pod for pod in (sight.pod, *sight.validators) if pod and not pod.is_ready]
             if unwell:
@@ -67,7 +84,7 @@ class Causes:
         found = self.in_the_way(sight)
         return f"pods are in the way: {found}" if found else ""
 
-    def in_the_way(self, sight: Sight) -> str:
+    def in_the_way(self, sight: DriverNode) -> str:
         """Return which pods with GPUs stand in the way and why, or an empty string."""
         pods = self._fleet.pods_on(sight.name)
         found = obstacles(pods, sight.driver.deletion)
@@ -89,7 +106,7 @@ class Causes:
                 return ""
         return f"{objects.full_name(pod)}: {why}" if why else ""
 
-    def of_wait(self, sight: Sight) -> str:
+    def of_wait(self, sight: DriverNode) -> str:
         """Return which pods an upgrade waits for at the moment, or an empty string."""
         if sight.state == names.UPGRADE_JOBS and sight.driver.deletion.jobs:
             query = {"fieldSelector": f"spec.nodeName={sight.name}", "labelSelector": sight.driver.deletion.jobs}
@@ -101,3 +118,25 @@ class Causes:
             told = [self._refused(pod) or objects.full_name(pod) for pod in pods]
             return first_few(told, separator="; ")
         return ""
+
+
+class WaitDetails:
+    """What the nodes in their upgrade wait for, read now and then, and of a few nodes at a time."""
+
+    def __init__(self, causes: Causes, fleet: Fleet) -> None:
+        self._causes, self._fleet = causes, fleet
+        self._texts: dict[str, str] = {}
+        self._read = -DETAIL_S
+
+    def look(self, sights: t.Mapping[str, DriverNode], begun: t.Mapping[str, float], now: float) -> None:
+        """Read what nodes wait for, unless that was done a moment ago. ``begun`` says since when each of them waits."""
+        if now - self._read >= DETAIL_S:
+            self._read = now
+            late = [name for name, since in begun.items() if now - since >= DETAIL_S]
+            chosen = [name for name in late if name in sights][:DETAILS]
+            found = self._fleet.each(lambda name: self._causes.of_wait(sights[name]), chosen)
+            self._texts = dict(zip(chosen, found))
+
+    def of(self, name: str) -> str:
+        """Return what a node waits for, as far as it was read, or an empty string."""
+        return self._texts.get(name, "")

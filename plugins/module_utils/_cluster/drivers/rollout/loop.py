@@ -18,72 +18,72 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import marks, result, turns
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.causes import Causes
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.manual import Hands
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.read import Reader
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.result import (
-    RolloutResult,
-    Row,
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import driver_result, turns
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.causes import (
+    DETAIL_S,
+    Causes,
+    WaitDetails,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import Sight
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.steps import (
-    ILL_S,
-    Track,
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_node import DriverNode
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_queue import DriverQueue
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_reader import DriverReader
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_result import (
+    DriverRow,
+    RolloutResult,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_steps import (
+    OF_A_USER,
+    DriverTrack,
     decide,
     follow,
     illness,
+    is_kept_back,
+    why_left_out,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.manual import Hands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.rollout_options import (
+    DriverRolloutRequest,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import driver_annotations
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import (
-    wishes_of,
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.pacing import (
+    ILL_S,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, version_of
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import version_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import stages
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import windows as calendar
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.pace import Pace
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Standing, Window
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import Wishes
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
-
-Options = t.Mapping[str, t.Any]
-
-OF_A_USER = f"The label {names.UPGRADE_SKIP}, which somebody else has set, keeps it from upgrades."
-
-DETAIL_S = 10.0
-"""How long a node must have waited before the pods that it waits for are read, and how often they are read."""
-DETAILS = 8
-"""Of how many nodes at a time they are read."""
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import one_line
 
 
-class Run:
+class DriverLoop:
     """One call that gives nodes their driver."""
 
     def __init__(
-        self, cluster: Cluster, fleet: Fleet, reader: Reader, options: Options, windows: calendar.Windows
+        self,
+        cluster: Cluster,
+        fleet: Fleet,
+        reader: DriverReader,
+        request: DriverRolloutRequest,
     ) -> None:
-        self._cluster, self._fleet, self._reader, self._options = cluster, fleet, reader, options
-        self._windows = windows
+        self._cluster, self._fleet, self._reader, self._request = cluster, fleet, reader, request
         self._causes = Causes(cluster, fleet)
+        self._details = WaitDetails(self._causes, fleet)
         self._turns = turns.Turns(cluster, fleet)
         self._waker = turns.Waker(self._turns)
-        self._hands = Hands(cluster, fleet, options)
-        self._sights: dict[str, Sight] = {}
-        self.rows: dict[str, Row] = {}
-        self._tracks: dict[str, Track] = {}
+        self._hands = Hands(cluster, fleet, request)
+        self._sights: dict[str, DriverNode] = {}
+        self.rows: dict[str, DriverRow] = {}
+        self._tracks: dict[str, DriverTrack] = {}
         self._versions: dict[str, int] = {}
         """The versions of nodes after our own patches. A look that shows an older one says nothing."""
-        self._details: dict[str, str] = {}
         self._proved: list[str] = []
         """The nodes that this look has found to have their driver. They are let go together, which is much faster."""
         self._ill: dict[str, float] = {}
-        self._well_since: dict[str, float] = {}
-        self._window = Window([], Wishes())
-        self._stages: list[list[str]] = []
-        self._slowest_s = 0.0
-        self._detailed = self._elsewhere = -DETAIL_S
+        self._queue: DriverQueue
+        """The order of the nodes, which the first look fixes."""
+        self._elsewhere = -DETAIL_S
         self._closed: set[str] = set()
         """Nodes that wait for something that this call does not wait for: a window, or whoever has paused them."""
         self._line = ""
@@ -97,7 +97,7 @@ class Run:
         """The result as it is now."""
         for name, row in self.rows.items():
             sight = self._sights.get(name)
-            is_kept = sight is not None and marks.is_ours(sight.node) and row.step != "done"
+            is_kept = sight is not None and driver_annotations.is_ours(sight.node) and row.step != "done"
             row.kept_back = is_kept and sight is not None and not sight.is_begun
         return RolloutResult(list(self.rows.values()), self._stop)
 
@@ -115,9 +115,9 @@ class Run:
 
     def _tidy(self) -> None:
         """Remove the notes about upgraded nodes, which the next wave needed, if there is none any more."""
-        if self.result.finished and self._options["soak"]:
+        if self.result.finished and self._request.rollout.pace.soak_s:
             done = [name for name, row in self.rows.items() if (row.step, row.action) == ("done", "upgrade")]
-            self._fleet.patch_all(dict.fromkeys(done, marks.let_go_patch))
+            self._fleet.patch_all(dict.fromkeys(done, driver_annotations.let_go_patch))
 
     def _refresh(self) -> None:
         """Look once more, so that the result says what the call has left behind.
@@ -138,7 +138,7 @@ class Run:
                 if row.step == "waiting" and sight.driver.automatic and sight.is_begun:
                     row.step = "upgrade"
 
-    def _was_upgraded(self, row: Row) -> bool:
+    def _was_upgraded(self, row: DriverRow) -> bool:
         return row.step == "done" and self._sights[row.node].driver.automatic
 
     # ---- the beginning
@@ -148,48 +148,39 @@ class Run:
         self._fleet.look_elsewhere()
         now = self._reader.now
         for name, sight in self._sights.items():
-            row = self.rows[name] = Row(name)
+            row = self.rows[name] = DriverRow(name)
             row.describe(sight)
             row.before = row.after
             is_proved = sight.is_proved(now)
-            if marks.is_of_a_user(sight.node) and not is_proved and not sight.is_begun:
-                row.leave_out(OF_A_USER)
-            elif sight.pod is None and nodes.is_ready(sight.node) and sight.driver.kept_away_by(sight.node):
-                taints = first_few(sight.driver.kept_away_by(sight.node))
-                row.leave_out(f"The taint {taints} keeps the driver's pod away from it.")
+            why_not = why_left_out(sight, is_proved)
+            if why_not:
+                row.leave_out(why_not)
             elif only is not None and name not in only:
                 row.leave_out("This call is not about it.")
             elif is_proved:
                 row.action = "nothing"
         members = [name for name, row in self.rows.items() if row.step != "left out"]
         self._keep_back(members, starts=True)
-        self._plan(members)
-
-    def _plan(self, members: list[str]) -> None:
-        """Fix the order and the waves. Nodes that have their driver or are in their upgrade come first."""
         done = [name for name in members if self.rows[name].action == "nothing"]
-        first = [*done, *(name for name in members if self._sights[name].is_begun)]
-        groups = {name: labels_of(self._sights[name].node).get(self._options["group_by"]) for name in members}
-        wishes = wishes_of(self._options, groups)
-        self._window = Window([*done, *(name for name in members if name not in set(done))], wishes, set(first))
-        self._stages = stages.stages(self._window.order, self._window.canaries, self._options["waves"])
-        for number, stage in enumerate(self._stages, start=1):
-            for name in stage:
-                self.rows[name].wave = number
+        self._queue = DriverQueue(members, done, self._sights, self._request)
+        for name, wave in self._queue.waves.items():
+            self.rows[name].wave = wave
 
     def _keep_back(self, chosen: t.Iterable[str], starts: bool = False) -> None:
         """Keep nodes from their upgrade that are not kept back yet: the operator could begin with any of them."""
         now = self._reader.now
         due = {
-            name: functools.partial(marks.hold_patch, now=now) if sight.driver.automatic else marks.let_go_patch
+            name: functools.partial(driver_annotations.hold_patch, now=now)
+            if sight.driver.automatic
+            else driver_annotations.let_go_patch
             for name in chosen
             if (sight := self._sights.get(name)) is not None
             and (self.rows[name].step, self.rows[name].action) == ("waiting", "upgrade")
-            and _is_due(sight, starts)
+            and is_kept_back(sight, starts)
         }
         self._patch(due)
 
-    def _patch(self, patches: t.Mapping[str, marks.MakePatch]) -> set[str]:
+    def _patch(self, patches: t.Mapping[str, driver_annotations.MakePatch]) -> set[str]:
         """Patch nodes, together and where there is something to patch. Return those that were changed.
 
         A node that is gone is left out at the next look.
@@ -223,7 +214,7 @@ class Run:
         self._admit(now)
         under_way = [name for name, row in self.rows.items() if row.step in ("waiting", "upgrade")]
         self._waker.look(self._sights, under_way, now)
-        self._say(result.progress(self.rows.values(), now))
+        self._say(driver_result.progress(self.rows.values(), now))
         told = [(row.step, row.state, row.since) for row in self.rows.values()]
         self._pace.end(has_news=told != self._told)
         self._told = told
@@ -239,21 +230,17 @@ class Run:
         """Append the progress to the progress file if it has changed."""
         if line != self._line:
             self._line = line
-            waiting.append_line(self._options["progress_path"], line)
+            waiting.append_line(self._request.rollout.maintenance.progress_path, line)
 
     def _look_around(self, now: float) -> None:
         """Read now and then what other maintainers do, and which pods the nodes in their upgrade wait for."""
         if now - self._elsewhere >= DETAIL_S:
             self._elsewhere = now
             self._fleet.look_elsewhere_again()
-        if now - self._detailed >= DETAIL_S:
-            self._detailed = now
-            late = [name for name, row in self.rows.items() if row.step == "upgrade" and now - row.since >= DETAIL_S]
-            chosen = [name for name in late if name in self._sights][:DETAILS]
-            found = self._fleet.each(lambda name: self._causes.of_wait(self._sights[name]), chosen)
-            self._details = dict(zip(chosen, found))
+        begun = {name: row.since for name, row in self.rows.items() if row.step == "upgrade"}
+        self._details.look(self._sights, begun, now)
 
-    def _see(self, name: str, row: Row, now: float) -> None:
+    def _see(self, name: str, row: DriverRow, now: float) -> None:
         """Take over what a look at one node says."""
         sight = self._sights.get(name)
         if sight is None:
@@ -262,7 +249,11 @@ class Run:
         if sight.version < self._versions.get(name, 0):
             return
         row.describe(sight)
-        if row.step == "waiting" and marks.is_of_a_user(sight.node) and not (sight.is_begun or sight.is_proved(now)):
+        if (
+            row.step == "waiting"
+            and driver_annotations.is_of_a_user(sight.node)
+            and not (sight.is_begun or sight.is_proved(now))
+        ):
             row.leave_out(OF_A_USER)
         elif row.step == "waiting" and sight.is_begun:
             self._resume(name, row, sight, now)
@@ -273,29 +264,29 @@ class Run:
         elif not sight.is_begun and sight.is_proved(now):
             self._done(name, row, sight, now)
 
-    def _resume(self, name: str, row: Row, sight: Sight, now: float) -> None:
+    def _resume(self, name: str, row: DriverRow, sight: DriverNode, now: float) -> None:
         """Go on with a node whose upgrade an earlier call or the operator has begun."""
         if sight.driver.automatic or sight.is_current or self._begin_by_hand(sight, row):
             self._begun(name, row, sight, now)
 
-    def _begun(self, name: str, row: Row, sight: Sight, now: float) -> None:
+    def _begun(self, name: str, row: DriverRow, sight: DriverNode, now: float) -> None:
         row.step, row.action = "upgrade", "upgrade"
-        self._tracks[name] = Track(now, now, sight.marks)
+        self._tracks[name] = DriverTrack(now, now, sight.marks)
 
-    def _in_upgrade(self, name: str, row: Row, sight: Sight, now: float) -> None:
+    def _in_upgrade(self, name: str, row: DriverRow, sight: DriverNode, now: float) -> None:
         track = self._tracks[name] = follow(self._tracks[name], sight, now)
         if self._hands.is_draining(name):  # a drain has a deadline of its own
             self._tracks[name] = dataclasses.replace(track, moved=now)
             row.wait(self._hands.waits_for(name), now)
             return
-        verdict = decide(sight, track, self._options["timeout"], now, self._details.get(name, ""))
+        verdict = decide(sight, track, self._request.timeout_s, now, self._details.of(name))
         row.wait(verdict.waits_for, now)
         if verdict.kind == "done":
             self._done(name, row, sight, now)
         elif verdict.kind == "failed":
             self._fail(name, row, sight, verdict.reason, now)
 
-    def _done(self, name: str, row: Row, sight: Sight, now: float) -> None:
+    def _done(self, name: str, row: DriverRow, sight: DriverNode, now: float) -> None:
         """Let a node go that has its driver."""
         if sight.driver.automatic:
             self._proved.append(name)
@@ -306,8 +297,11 @@ class Run:
     def _let_go(self, now: float) -> None:
         """Let those nodes go that the operator has upgraded."""
         proved, self._proved = self._proved, []
-        keeps = {name: bool(self._options["soak"]) and self.rows[name].action == "upgrade" for name in proved}
-        self._patch({name: functools.partial(marks.done_patch, now=now, keeps=keeps[name]) for name in proved})
+        soaks = bool(self._request.rollout.pace.soak_s)
+        keeps = {name: soaks and self.rows[name].action == "upgrade" for name in proved}
+        self._patch(
+            {name: functools.partial(driver_annotations.done_patch, now=now, keeps=keeps[name]) for name in proved}
+        )
         for name in proved:
             self._ended(name, now)
 
@@ -315,14 +309,12 @@ class Run:
         """Record that a node has its driver."""
         row, note = self.rows[name], self._sights[name].note
         seconds = now - self._tracks[name].begun if name in self._tracks else 0.0
-        self._slowest_s = max(self._slowest_s, seconds)
         # A node that an earlier call has upgraded is well since then.
-        self._well_since[name] = (
-            note.since if note and note.kind == "done" else (now if row.action == "upgrade" else 0.0)
-        )
+        well_since = note.since if note and note.kind == "done" else (now if row.action == "upgrade" else 0.0)
+        self._queue.ended(name, seconds, well_since)
         row.end(seconds)
 
-    def _after(self, name: str, row: Row, sight: Sight, now: float) -> None:
+    def _after(self, name: str, row: DriverRow, sight: DriverNode, now: float) -> None:
         """Watch a node that has its driver. If somebody has changed the driver again, the node waits for its turn."""
         if not sight.is_current:
             row.step, row.action = "waiting", "upgrade"
@@ -333,7 +325,7 @@ class Run:
         elif now - self._ill.setdefault(name, now) >= ILL_S and row.action == "upgrade":
             self._fail(name, row, sight, f"It had its driver, and is not well any more: it waits for {lacks}.", now)
 
-    def _fail(self, name: str, row: Row, sight: Sight, reason: str, now: float) -> None:
+    def _fail(self, name: str, row: DriverRow, sight: DriverNode, reason: str, now: float) -> None:
         """Record a failure with its cause. A node whose driver was not touched is put back."""
         cause = self._causes.of_failure(sight, now)
         told = reason if not cause or one_line(cause) in reason else f"{reason} {cause}"
@@ -351,58 +343,38 @@ class Run:
         if self._stop:
             return
         rows = self.rows
-        self._closed, gate = set(), self._gate(now)
+        self._closed, gate = set(), self._queue.gate(rows, now)
         left = [(name, row) for name, row in rows.items() if row.step == "waiting" and name in self._sights]
         postponed = frozenset(name for name, row in left if self._is_postponed(name, row, gate, now))
-        failed = {name: row.reason for name, row in rows.items() if row.failed}
-        standing = Standing(
-            busy=frozenset(name for name, row in rows.items() if row.step == "upgrade"),
-            done=frozenset(name for name, row in rows.items() if row.step in ("done", "left out")),
-            failed=failed,
-            away=frozenset(name for name in failed if rows[name].unschedulable),
-            postponed=postponed,
-        )
-        admission = self._window.admit(standing)
+        admission = self._queue.admit(rows, postponed)
         self._stop = admission.stop
         self._begin(admission.members, now)
 
-    def _gate(self, now: float) -> stages.Gate:
-        done = {name: self._well_since.get(name, 0.0) for name, row in self.rows.items() if row.step == "done"}
-        out = {name for name, row in self.rows.items() if row.step in ("failed", "left out")}
-        return stages.gate(self._stages, done, out, self._options["soak"], now)
-
-    def _is_postponed(self, name: str, row: Row, gate: stages.Gate, now: float) -> bool:
+    def _is_postponed(self, name: str, row: DriverRow, gate: stages.Gate, now: float) -> bool:
         """Return whether a node must still wait. It fails if that takes too long and depends on no other node."""
         sight = self._sights[name]
+        closed = self._queue.closed_for(sight, now)
         if name in gate.closed:
             row.wait(gate.waits_for, now)
+            self._closed |= {name} if closed else set()
             return True
-        closed = self._closed_for(sight, now)
         if closed:
             row.wait(closed, now)
             self._closed.add(name)
             return True
-        obstacle = turns.obstacle(sight, self._fleet, bool(self._options["allow_shared"]))
+        obstacle = turns.obstacle(sight, self._fleet, self._request.rollout.maintenance.allows_shared)
         row.wait(obstacle or "its turn", now)
-        if obstacle and now - row.since >= self._options["timeout"]:
-            told = f"It never got its turn: for {int(now - row.since)} s it waited for {obstacle}."
+        if obstacle and now - row.since >= self._request.timeout_s:
+            told = f"It did not start: for {int(now - row.since)} s it waited for {obstacle}."
             self._fail(name, row, sight, told, now)
         return bool(obstacle)
 
-    def _closed_for(self, sight: Sight, now: float) -> str:
-        """Return what a node waits for that this call does not wait for, or an empty string."""
-        if turns.is_paused(sight):
-            return "whoever has paused it, until the rollout is asked for again"
-        open_for_s = self._windows.open_for_s(now)
-        is_open = open_for_s is not None and open_for_s >= self._slowest_s
-        return "" if is_open else f"the next maintenance window ({self._windows})"
-
     def _begin(self, chosen: t.Iterable[str], now: float) -> None:
         """Give nodes their turn. If somebody was faster, the next look says what has happened."""
-        turned: dict[str, marks.MakePatch] = {}
+        turned: dict[str, driver_annotations.MakePatch] = {}
         for name in chosen:
             if self._sights[name].driver.automatic:
-                turned[name] = functools.partial(marks.turn_patch, now=now)
+                turned[name] = functools.partial(driver_annotations.turn_patch, now=now)
             elif self._begin_by_hand(self._sights[name], self.rows[name]):
                 self._has_turn(name, now)
         for name in sorted(self._patch(turned)):
@@ -414,15 +386,8 @@ class Run:
         self._begun(name, row, sight, now)
         row.wait(sight.waits_for(now), now)
 
-    def _begin_by_hand(self, sight: Sight, row: Row) -> bool:
+    def _begin_by_hand(self, sight: DriverNode, row: DriverRow) -> bool:
         begun, failure = self._hands.begin(sight, row)
         if failure:
             row.fail(failure)
         return begun
-
-
-def _is_due(sight: Sight, starts: bool) -> bool:
-    """Return whether a node must be kept back now, or, without the operator's upgrades, freed from our label."""
-    if not sight.driver.automatic:
-        return starts and sight.note is not None
-    return sight.state != names.UPGRADE_FAILED and (starts or not nodes.skips_upgrades(sight.node))

@@ -12,35 +12,53 @@ it is put back when the new driver is proved. The upgrade policy says which pods
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.causes import in_policy_words
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.result import Row
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_node import (
+    DRIVER_PURPOSE,
+    DriverNode,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_pods import PodView
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_result import DriverRow
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.rollout_options import (
+    DriverRolloutRequest,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sets import Deletion
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import DRIVER_PURPOSE, Sight
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain, hold
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import plan as maintenance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import (
+    drain,
+    hold,
+    maintenance_plan,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.result import NodeResult
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.run import release
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintain import release
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_result import NodeResult
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-Options = t.Mapping[str, t.Any]
-
 STAYS = f"It stays cordoned for the purpose {DRIVER_PURPOSE}, since its driver does not run."
+
+
+def delete_pod(cluster: Cluster, namespace: str, pod: PodView) -> None:
+    """Delete a driver pod, and not the one that has taken its place meanwhile."""
+    try:
+        cluster.delete(namespaced("v1", namespace, "pods", pod.name), uid=pod.uid)
+    except GpuOpsError as e:
+        if e.reason != "Conflict":
+            raise
 
 
 class Hands:
     """Does by hand what the operator would do."""
 
-    def __init__(self, cluster: Cluster, fleet: Fleet, options: Options) -> None:
-        self._cluster, self._fleet, self._options = cluster, fleet, options
+    def __init__(self, cluster: Cluster, fleet: Fleet, request: DriverRolloutRequest) -> None:
+        self._cluster, self._fleet, self._request = cluster, fleet, request
         self._drains: dict[Deletion, drain.Drains] = {}
         """The drains, by what may be deleted."""
-        self._sights: dict[str, Sight] = {}
+        self._sights: dict[str, DriverNode] = {}
         """The nodes that are being drained, as they were before."""
 
     def is_draining(self, name: str) -> bool:
@@ -56,22 +74,14 @@ class Hands:
                 return f"{len(left)} pod{'s' if len(left) > 1 else ''} to leave{refused}"
         return "its pods to leave"
 
-    def begin(self, sight: Sight, row: Row) -> tuple[bool, str]:
+    def begin(self, sight: DriverNode, row: DriverRow) -> tuple[bool, str]:
         """Hold a node and begin to empty it. Return whether that has begun, and why it has failed if it has."""
         fleet, now, name = self._fleet_for(sight.driver.deletion), self._fleet.now, sight.name
-        options = self._options
-        claim = hold.Claim(
-            DRIVER_PURPOSE,
-            hold.new_stamp(now),
-            now,
-            options["lease"],
-            options["take_over"],
-            options["pause_nvsentinel"],
-        )
+        claim = self._request.rollout.maintenance.claim(now)
         held = NodeResult(name)
         try:
             pods = fleet.pods_on(name)
-            change = maintenance.plan([sight.node], {name: pods}, fleet.options, claim, fleet.holders_of)[0]
+            change = maintenance_plan.plan([sight.node], {name: pods}, fleet.request, claim, fleet.holders_of)[0]
             taken = drain.cordon(fleet, change, held)
         except GpuOpsError as e:
             if e.reason not in ("NodesBusy", "HeldElsewhere", "PodsInTheWay"):
@@ -86,12 +96,14 @@ class Hands:
 
     def _fleet_for(self, deletion: Deletion) -> Fleet:
         """Return a fleet that drains by the rules of one upgrade policy."""
-        permits = {**deletion.options, "evict": "all" if deletion.drains else "gpu"}
-        fleet = Fleet(self._cluster, {**self._fleet.options, **permits}, self._fleet.interruption)
+        ours = self._fleet.request
+        permits = dataclasses.replace(deletion.permits, disruption=ours.permits.disruption)
+        request = dataclasses.replace(ours, permits=permits, evicts_all=deletion.drains)
+        fleet = Fleet(self._cluster, request, self._fleet.interruption)
         found = self._drains.setdefault(deletion, drain.Drains(fleet))
         return found.fleet
 
-    def look(self, rows: t.Mapping[str, Row]) -> dict[str, str]:
+    def look(self, rows: t.Mapping[str, DriverRow]) -> dict[str, str]:
         """Take the next step on all nodes that are being drained. Return those whose drain has failed, and why."""
         failed = {}
         for drains in self._drains.values():
@@ -103,23 +115,23 @@ class Hands:
                     self._replace(self._sights.pop(ended.name))
         return failed
 
-    def _replace(self, sight: Sight) -> None:
+    def _replace(self, sight: DriverNode) -> None:
         """Delete the driver pod of an empty node, unless it is the right one."""
         if sight.pod is not None and not sight.is_current:
-            self._cluster.delete(namespaced("v1", sight.namespace, "pods", sight.pod.name))
+            delete_pod(self._cluster, sight.namespace, sight.pod)
 
-    def end(self, sight: Sight) -> bool:
+    def end(self, sight: DriverNode) -> bool:
         """Put a node back that has its driver. Return whether there was anything to do."""
         return self._release([sight.name]) if DRIVER_PURPOSE in sight.purposes else False
 
-    def fail(self, sight: Sight, reason: str) -> tuple[str, Json | None]:
+    def fail(self, sight: DriverNode, reason: str) -> tuple[str, Json | None]:
         """Put a node back whose driver was not touched. Return what was done with it."""
         if self._sights.pop(sight.name, None) is None:
             return (STAYS, None) if DRIVER_PURPOSE in sight.purposes else ("", None)
         self._release([sight.name])
         return "It serves with the driver before.", self._fleet.node(sight.name)
 
-    def put_back(self, rows: t.Mapping[str, Row]) -> None:
+    def put_back(self, rows: t.Mapping[str, DriverRow]) -> None:
         """At the end of a call, put back the nodes whose driver has not been touched."""
         for drains in self._drains.values():
             drains.fleet.finish()

@@ -12,8 +12,12 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.options import DRIVER, POLICY
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import drivers
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.declared_options import (
+    DRIVER,
+    POLICY,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.eviction import EvictionPermits
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import driver_reasons
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -37,9 +41,9 @@ class Deletion:
     """The label selector of pods that the operator waits for."""
 
     @property
-    def options(self) -> Json:
+    def permits(self) -> EvictionPermits:
         """The same in the words of node maintenance."""
-        return {"force": self.force, "delete_emptydir_data": self.delete_emptydir_data}
+        return EvictionPermits(self.force, self.delete_emptydir_data)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +120,7 @@ def driver_sets(
     found = {}
     for item in daemonsets:
         if operands.operand_name(item) == operands.DRIVER.name:
-            owner = drivers.owner_of(item)
+            owner = driver_reasons.owner_of(item)
             made = _driver_set(item, revisions, policy, specs.get(owner or ""))
             source = f"{DRIVER} {owner}" if owner else f"{POLICY} {policy_name}"
             found[made.name] = dataclasses.replace(made, source=source)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import marks
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_node import (
     DRIVER_PURPOSE,
     TICK_TEXT,
-    Sight,
+    DriverNode,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import driver_annotations
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import Fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -32,13 +32,13 @@ WAKE_AFTER_S = 2.0
 """For how long a node must have been ready for the operator's next step: by then the operator has the news, too."""
 
 
-def is_paused(sight: Sight) -> bool:
+def is_paused(sight: DriverNode) -> bool:
     """Return whether somebody has asked that the node gets no turn."""
     note = sight.note
     return note is not None and note.kind == "paused" and not sight.is_begun
 
 
-def obstacle(sight: Sight, fleet: Fleet, allow_shared: bool) -> str:
+def obstacle(sight: DriverNode, fleet: Fleet, allow_shared: bool) -> str:
     """Return what a node waits for before it may get its turn, or an empty string."""
     if not nodes.is_ready(sight.node):
         return "its kubelet to be Ready"
@@ -62,7 +62,7 @@ class Turns:
     def __init__(self, cluster: Cluster, fleet: Fleet) -> None:
         self._cluster, self._fleet = cluster, fleet
 
-    def fail(self, sight: Sight, reason: str, now: float) -> tuple[str, Json | None]:
+    def fail(self, sight: DriverNode, reason: str, now: float) -> tuple[str, Json | None]:
         """Put a node back whose driver was not touched, and note a failure on any other.
 
         Return what was done, and the node after that.
@@ -72,32 +72,32 @@ class Turns:
 
         def patch(node: Json) -> Json | None:
             if parks:
-                return marks.park_patch(node, now, reason, fleet.holders_of)
-            return marks.fail_patch(node, now, reason)
+                return driver_annotations.park_patch(node, now, reason, fleet.holders_of)
+            return driver_annotations.fail_patch(node, now, reason)
 
         made = self._patch(sight, patch)
         return SERVES if parks else "", made[0] if made else None
 
-    def wake(self, sight: Sight) -> bool:
+    def wake(self, sight: DriverNode) -> bool:
         """Make the operator look at all nodes, by means of this one. Return whether that was possible."""
-        return self._write(sight, marks.wake_patch)
+        return self._write(sight, driver_annotations.wake_patch)
 
-    def require(self, sight: Sight) -> bool:
+    def require(self, sight: DriverNode) -> bool:
         """Mark a node for its upgrade in place of the operator. Return whether that was possible."""
-        return self._write(sight, marks.require_patch)
+        return self._write(sight, driver_annotations.require_patch)
 
-    def _write(self, sight: Sight, make_patch: marks.MakePatch) -> bool:
+    def _write(self, sight: DriverNode, make_patch: driver_annotations.MakePatch) -> bool:
         if make_patch(sight.node) is None:
             return False
         try:
             made = self._patch(sight, make_patch)
         except GpuOpsError as e:
-            if e.reason != "Conflict":  # then the operator is at work on the node, and so it is awake
+            if e.reason != "Conflict":  # then the operator is working on the node, and so it is awake
                 raise
             return False
         return bool(made and made[1])
 
-    def _patch(self, sight: Sight, make_patch: marks.MakePatch) -> tuple[Json, bool] | None:
+    def _patch(self, sight: DriverNode, make_patch: driver_annotations.MakePatch) -> tuple[Json, bool] | None:
         """Patch a node. A node that is gone is left out at the next look."""
         try:
             return self._fleet.patch(sight.name, make_patch)
@@ -122,7 +122,7 @@ class Waker:
         self._by = ""
         """The node by whose state the operator was called last."""
 
-    def look(self, sights: t.Mapping[str, Sight], chosen: t.Iterable[str], now: float) -> None:
+    def look(self, sights: t.Mapping[str, DriverNode], chosen: t.Iterable[str], now: float) -> None:
         """Call the operator if one of the chosen nodes has waited for it long enough."""
         ready = {(name, sights[name].state) for name in chosen if name in sights and sights[name].awaits_look}
         self._since = {step: self._since.get(step, now) for step in ready}
@@ -135,7 +135,7 @@ class Waker:
         if due and is_answered and self._call(sights):
             self._called |= due
 
-    def _call(self, sights: t.Mapping[str, Sight]) -> bool:
+    def _call(self, sights: t.Mapping[str, DriverNode]) -> bool:
         """Call the operator by a node that is done, or else by one that is kept back."""
         for sight in sorted(sights.values(), key=lambda sight: sight.state != names.UPGRADE_DONE):
             if self._turns.wake(sight):

@@ -15,7 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish.hosts import Host
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import parted, table
-from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.parted import Entry, Layouts
+from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.parted import LayoutEntry, Layouts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.table import Model
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 
@@ -44,19 +44,19 @@ def vendors(all_hosts: t.Sequence[Host], generated: t.Mapping[str, Layouts], sta
 
 def _for_model(model: Model, static: Layouts) -> Layouts:
     """Return what the table and then the static layouts say for one model, without filters."""
-    gpu, made = parted.Gpu(0, model), parted.generated([model])
+    gpu, made = parted.NodeGpu(0, model), parted.generated([model])
     for name, entries in static.items():
         matching = tuple(
-            Entry(each.devices, each.enabled, each.counts) for each in entries if parted.matches(each, gpu)
+            LayoutEntry(each.devices, each.enabled, each.counts) for each in entries if parted.matches(each, gpu)
         )
         if matching:
             made[name] = matching
     return made
 
 
-def _merged(found: t.Mapping[str, tuple[Entry, ...]], static: tuple[Entry, ...]) -> tuple[Entry, ...]:
+def _merged(found: t.Mapping[str, tuple[LayoutEntry, ...]], static: tuple[LayoutEntry, ...]) -> tuple[LayoutEntry, ...]:
     """Return the entries of one layout for all models: with filters only where the models differ."""
-    gpus = {name: [parted.Gpu(0, table.named(name))] for name in found}
+    gpus = {name: [parted.NodeGpu(0, table.named(name))] for name in found}
     meanings = {name: parted.resolve(entries, gpus[name]) for name, entries in found.items()}
     if all(parted.resolve(static, gpus[name]) == meaning for name, meaning in meanings.items()):
         return static
@@ -64,13 +64,13 @@ def _merged(found: t.Mapping[str, tuple[Entry, ...]], static: tuple[Entry, ...])
     if all(other == first for other in others):
         return next(iter(found.values()))
     return tuple(
-        Entry(entry.devices, entry.enabled, entry.counts, parted.filter_of(table.named(name)))
+        LayoutEntry(entry.devices, entry.enabled, entry.counts, parted.filter_of(table.named(name)))
         for name, entries in found.items()
         for entry in entries
     )
 
 
-def check(name: str, entries: tuple[Entry, ...], meant: t.Sequence[Host]) -> tuple[list[str], list[str]]:
+def check(name: str, entries: tuple[LayoutEntry, ...], meant: t.Sequence[Host]) -> tuple[list[str], list[str]]:
     """Return what is wrong with a layout on the nodes that it is meant for, and what could not be checked there."""
     wrong, unchecked = [], []
     for one, *others in hosts.alike(meant):
@@ -85,7 +85,7 @@ def check(name: str, entries: tuple[Entry, ...], meant: t.Sequence[Host]) -> tup
     return list(dict.fromkeys(wrong)), unchecked
 
 
-def meant_for(entries: tuple[Entry, ...], candidates: t.Sequence[Host], has_selector: bool) -> list[Host]:
+def meant_for(entries: tuple[LayoutEntry, ...], candidates: t.Sequence[Host], has_selector: bool) -> list[Host]:
     """Return the nodes that a layout is meant for: those of its selector, else those that its filters match."""
     if has_selector:
         return list(candidates)

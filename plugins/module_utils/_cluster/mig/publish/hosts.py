@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import matches
-from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.parted import Entry, Gpu
+from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.parted import LayoutEntry, NodeGpu
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.table import Model
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -29,11 +29,11 @@ class Host:
     count: int | None
     layout: str
 
-    def gpus(self, entries: t.Iterable[Entry] = ()) -> tuple[Gpu, ...]:
+    def gpus(self, entries: t.Iterable[LayoutEntry] = ()) -> tuple[NodeGpu, ...]:
         """Return its GPUs. Where their number is unknown, those that the entries name exist."""
         named = [index + 1 for entry in entries for index in entry.devices or ()]
         count = max([1, *named]) if self.count is None else self.count
-        return tuple(Gpu(index, self.model) for index in range(count))
+        return tuple(NodeGpu(index, self.model) for index in range(count))
 
 
 def hosts(nodes: t.Iterable[Json]) -> list[Host]:

@@ -17,12 +17,12 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.publish
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.nodes import selector_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import parted, placement
-from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.parted import Entry
+from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.parted import LayoutEntry
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.table import Model
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-Entries = tuple[Entry, ...]
+Entries = tuple[LayoutEntry, ...]
 
 _KEYS = ("entries", "fit", "fill", "mig_devices", "balanced", "node_selector")
 # A layout's name is the value of a label.
@@ -114,13 +114,13 @@ def _per_model(wish: Wish, found: t.Sequence[Model]) -> Entries:
     if not found:
         raise _wrong(
             f"layouts.{wish.name}",
-            "no node that it is meant for has GPUs whose profiles are known, so nothing can be worked out",
+            "no node that it is meant for has GPUs whose profiles are known",
         )
     counts = {model.name: _counts(wish, model) for model in found}
     first = counts[found[0].name]
     if all(each == first for each in counts.values()):
-        return (Entry(None, True, first),)
-    return tuple(Entry(None, True, counts[model.name], parted.filter_of(model)) for model in found)
+        return (LayoutEntry(None, True, first),)
+    return tuple(LayoutEntry(None, True, counts[model.name], parted.filter_of(model)) for model in found)
 
 
 def _counts(wish: Wish, model: Model) -> dict[str, int]:

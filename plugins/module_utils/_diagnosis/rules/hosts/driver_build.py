@@ -14,7 +14,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import matches
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import seen
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 
 _KERNEL = r"(?P<kernel>\d[\w.+~-]*\w)"

@@ -14,7 +14,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import matches
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Certainty, Quote, Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import seen
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Hit, Pattern, pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import Hit, Pattern, pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -40,9 +40,6 @@ _BAR = (
     pattern(r"NVRM: This PCI I/O region assigned to your NVIDIA device is invalid", "pci i/o region assigned to your"),
     pattern(rf"NVRM: BAR\d is 0M @ 0x0 \(PCI:{_ADDRESS}\)", "is 0m @ 0x0"),
 )
-_ROWS = pattern(r"^\s*Remapped Rows\s*$", "remapped rows")
-_ROWS_PENDING = pattern(r"^\s*Pending\s+: Yes\s*$", ": yes")
-_ROWS_FAILED = pattern(r"^\s*Remapping Failure Occurred\s+: Yes\s*$", "remapping failure occurred")
 _SEGFAULT = pattern(r"\bnv-hostengine\[\d+\]: segfault at ", "segfault at", "kernel")
 _AER = pattern(rf"nvidia {_ADDRESS}: AER: can't recover", "aer: can't recover", "kernel")
 _IOMMU = pattern(rf"nvidia {_ADDRESS}: AMD-Vi: Event logged \[IO_PAGE_FAULT", "event logged [io_page_fault", "kernel")
@@ -80,55 +77,6 @@ def _matched(
     return check
 
 
-def _fields(wanted: t.Callable[[Json], str | None]) -> t.Callable[[View], t.Iterator[Sighting]]:
-    """Return a check of each GPU's facts. It says what is wrong in words, or returns None."""
-
-    def check(view: View) -> t.Iterator[Sighting]:
-        for node, gpu in seen.each_gpu(view):
-            text = None if gpu.get("lost") else wanted(gpu)
-            if text:
-                yield seen.of_gpu(node, gpu, text)
-
-    return check
-
-
-def _rows(wanted: t.Callable[[Json], str | None], line: Pattern) -> t.Callable[[View], t.Iterator[Sighting]]:
-    """Return a check of the facts, and of what nvidia-smi -q writes below Remapped Rows."""
-
-    def check(view: View) -> t.Iterator[Sighting]:
-        yield from _fields(wanted)(view)
-        for hit in seen.together(view, line, _ROWS):
-            if not seen.gpus(view, hit.line.node):
-                yield matches.sighting(hit)
-
-    return check
-
-
-def _row_pending(gpu: Json) -> str | None:
-    rows = gpu.get("remapped_rows") or {}
-    return "remapped_rows.pending: true" if rows.get("pending") and not rows.get("failure") else None
-
-
-def _row_failed(gpu: Json) -> str | None:
-    return "remapped_rows.failure: true" if (gpu.get("remapped_rows") or {}).get("failure") else None
-
-
-def _uncorrected(gpu: Json) -> str | None:
-    count = (gpu.get("ecc") or {}).get("uncorrected")
-    return f"ecc.uncorrected: {count} since the driver was loaded" if count else None
-
-
-def _ecc_pending(gpu: Json) -> str | None:
-    ecc = gpu.get("ecc") or {}
-    known = ecc.get("enabled") is not None and ecc.get("pending") is not None
-    differs = known and ecc["enabled"] != ecc["pending"]
-    return f"ecc.enabled: {ecc['enabled']}, ecc.pending: {ecc['pending']}".lower() if differs else None
-
-
-def _page_pending(gpu: Json) -> str | None:
-    return "retired_pages.pending: true" if (gpu.get("retired_pages") or {}).get("pending") else None
-
-
 def _degraded(gpu: Json) -> str | None:
     pcie = gpu.get("pcie") or {}
     return f"pcie.width: {pcie['width']} of {pcie['width_max']}" if pcie.get("degraded") else None
@@ -155,12 +103,10 @@ def _iommu(view: View) -> t.Iterator[Sighting]:
             yield matches.sighting(hit, "likely")
 
 
-_SERVICE = "Drain the node, and send the GPU to service. Take the evidence first (nvidia-bug-report.sh)."
 _IOMMU_OR_GPU = (
     "Drain the node, and boot it once with iommu=pt. If the GPU then starts, the IOMMU blocked it; if it does not, "
     "look for the fault in the GPU or its driver."
 )
-_MEMORY = "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html"
 _SMI = "https://manpages.ubuntu.com/manpages/plucky/man1/nvidia-smi.1.html"
 _RM = "https://github.com/NVIDIA/open-gpu-kernel-modules/issues"
 
@@ -253,7 +199,7 @@ RULES = (
         severity="failure",
         cause="The infoROM, a small memory on the GPU with its settings and history, is corrupt. So nvidia-smi exits "
         "with code 14, and the operator's validation fails.",
-        remedy=_SERVICE,
+        remedy=seen.TO_SERVICE,
         sources=(
             "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/troubleshooting.html",
             "https://github.com/NVIDIA/gpu-operator/issues/20",
@@ -261,58 +207,6 @@ RULES = (
         check=_matched((_INFOROM,), "certain", lasting=True),
         patterns=(_INFOROM,),
         explains=seen.NO_GPU,
-    ),
-    Rule(
-        code="RowRemapPending",
-        title="Memory rows wait to be remapped",
-        severity="warning",
-        cause="The GPU has found bad rows in its memory. Spare rows replace them at the next reset.",
-        remedy="Drain the node, and reset the GPU (nvidia-smi --gpu-reset -i ADDRESS) or reboot.",
-        sources=(_MEMORY, "https://github.com/leptonai/gpud/pull/80"),
-        check=_rows(_row_pending, _ROWS_PENDING),
-        patterns=(_ROWS, _ROWS_PENDING),
-        explains=frozenset({"UnhealthyGPUs"}),
-    ),
-    Rule(
-        code="RowRemapFailed",
-        title="Memory rows cannot be remapped",
-        severity="failure",
-        cause="The GPU has bad rows of memory and no spare rows left for them.",
-        remedy=_SERVICE,
-        sources=(_MEMORY, "https://github.com/awslabs/awsome-distributed-ai/pull/1190"),
-        check=_rows(_row_failed, _ROWS_FAILED),
-        patterns=(_ROWS, _ROWS_FAILED),
-        explains=frozenset({"UnhealthyGPUs", "RowRemapPending", "MemoryUncorrectable"}),
-    ),
-    Rule(
-        code="MemoryUncorrectable",
-        title="Uncorrectable memory errors",
-        severity="warning",
-        cause="The GPU has had memory errors that ECC could not correct since the driver was loaded.",
-        remedy="Drain the node, and reset the GPU (nvidia-smi --gpu-reset -i ADDRESS). If the errors come back, run "
-        "DCGM's diagnosis (dcgmi diag -r 3), and send the GPU to service if it fails.",
-        sources=(_MEMORY,),
-        check=_fields(_uncorrected),
-        explains=frozenset({"UnhealthyGPUs"}),
-    ),
-    Rule(
-        code="ECCChangePending",
-        title="A change of ECC waits for a reset",
-        severity="warning",
-        cause="The GPU's ECC mode was changed, and the change takes effect only at the next reset.",
-        remedy="Drain the node, and reset the GPU (nvidia-smi --gpu-reset -i ADDRESS) or reboot.",
-        sources=(_SMI,),
-        check=_fields(_ecc_pending),
-    ),
-    Rule(
-        code="PagesRetiredPending",
-        title="Memory pages wait to be retired",
-        severity="warning",
-        cause="The GPU has found bad pages in its memory. The driver stops using them when it starts the next time.",
-        remedy="Drain the node, and reboot it.",
-        sources=(_SMI, "https://github.com/azure/azhpc-diagnostics/issues/75"),
-        check=_fields(_page_pending),
-        explains=frozenset({"UnhealthyGPUs"}),
     ),
     Rule(
         code="GPUBarUnassigned",
@@ -338,7 +232,7 @@ RULES = (
         remedy="Drain the node, turn the host off, and seat the GPU, its riser or its cable again. Compare with the "
         "same slot of an equal machine.",
         sources=(_SMI,),
-        check=_fields(_degraded),
+        check=seen.in_facts(_degraded),
     ),
     Rule(
         code="PCIeErrors",

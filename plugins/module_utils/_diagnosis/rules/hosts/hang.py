@@ -5,7 +5,7 @@
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
 
-"""The driver hangs: the node is ready and its GPUs are allocatable, and nothing that asks the driver ever ends."""
+"""The driver hangs: the node is ready and its GPUs are allocatable, and programs that ask the driver hang."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import ma
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.matches import fact
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Certainty, Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import seen
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 
 _HUNG_TASK = pattern(

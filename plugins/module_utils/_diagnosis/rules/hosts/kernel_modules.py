@@ -16,7 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.adopted i
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.matches import fact
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import seen
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 
 _SIGNATURE = (
@@ -124,7 +124,7 @@ def _libraries(view: View) -> t.Iterator[Sighting]:
             text = f"driver.version: {driver['version']}, driver.userspace_version: {driver['userspace_version']}"
             yield seen.on_node(node, text)
     for hit in (hit for each in _LIBRARIES for hit in view.hits(each)):
-        # An old line of a log says nothing about a host whose driver was looked at now.
+        # An old line of a log does not count for a host whose driver was examined now.
         if seen.part(view, hit.line.node, "driver").get("matches") is None:
             yield matches.sighting(hit)
 

@@ -15,7 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import matches
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import seen
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 
 _LSPCI = pattern(r"^\s*Kernel driver in use: nouveau\b", "kernel driver in use: nouveau")

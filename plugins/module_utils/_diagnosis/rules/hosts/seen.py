@@ -14,7 +14,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.adopted import NOT_READY
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.matches import fact
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Certainty, Sighting
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Hit, Pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import Hit, Pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -77,6 +77,8 @@ ADDRESSES_OR_FABRIC = (
     "addresses; if it shows none, look at the fabric manager."
 )
 
+TO_SERVICE = "Drain the node, and send the GPU to service. Take the evidence first (nvidia-bug-report.sh)."
+
 HOST_FACTS = "facts of the host"
 HOST_STATE = "state of the host"
 
@@ -92,7 +94,7 @@ def part(view: View, node: str, name: str) -> Json:
 
 
 def state(view: View, node: str) -> Json:
-    """Return what `host_evidence_info` says of a node's host, or an empty dict if nobody asked."""
+    """Return what `host_evidence_info` says of a node's host, or an empty dict if it was not asked."""
     return (view.evidence.hosts.get(node) or {}).get("state") or {}
 
 
@@ -118,7 +120,7 @@ def answers(view: View, node: str, address: str = "") -> bool:
 
 
 def is_ready(view: View, node: str) -> bool:
-    """Return whether nothing of the stack waits on a node. Then older events are over."""
+    """Return whether all of the stack runs on a node. Then older events are over."""
     row = view.rows.get(node) or {}
     return bool(row.get("ready")) and not row.get("waiting_for")
 
@@ -139,3 +141,15 @@ def each_gpu(view: View) -> t.Iterator[tuple[str, Json]]:
     for node in view.names:
         for gpu in gpus(view, node):
             yield node, gpu
+
+
+def in_facts(wanted: t.Callable[[Json], str | None]) -> t.Callable[[View], t.Iterator[Sighting]]:
+    """Return a check of each GPU's facts. It says what is wrong in words, or returns None."""
+
+    def check(view: View) -> t.Iterator[Sighting]:
+        for node, gpu in each_gpu(view):
+            text = None if gpu.get("lost") else wanted(gpu)
+            if text:
+                yield of_gpu(node, gpu, text)
+
+    return check

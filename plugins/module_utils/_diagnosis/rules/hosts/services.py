@@ -14,7 +14,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import ma
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.matches import fact
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Rule, Sighting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import seen
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import View
 
 _GAVE_UP = pattern(
@@ -27,7 +27,7 @@ _OURS = ("nvidia-", "nvlsm")
 
 def _fails(view: View) -> t.Iterator[Sighting]:
     for node in view.names:
-        # What is left of a driver on the host cannot run beside a driver container, and nobody needs it.
+        # What is left of a driver on the host cannot run beside a driver container, and is unused.
         if seen.part(view, node, "driver").get("containerised"):
             continue
         for name, row in (seen.state(view, node).get("services") or {}).items():
@@ -35,7 +35,7 @@ def _fails(view: View) -> t.Iterator[Sighting]:
                 text = f"{name}: {row.get('active')} ({row.get('result')}), restarts: {row.get('restarts')}"
                 yield Sighting(node, "", fact(text, seen.HOST_STATE, node), "certain", {"service": name})
     for hit in view.hits(_GAVE_UP):
-        # An old line says nothing about a host whose services were looked at now.
+        # An old line does not count for a host whose services were examined now.
         if seen.state(view, hit.line.node).get("services") is None:
             yield matches.sighting(hit, "likely")
 

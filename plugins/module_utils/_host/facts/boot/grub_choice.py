@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_state import Entry
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_state import LoadedEntry
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
 
 
@@ -19,7 +19,7 @@ class UnknownBootError(Exception):
     """What GRUB boots cannot be known. The message says why."""
 
 
-def choose(menu: t.Sequence[Entry | None], wanted: str) -> tuple[Entry, str]:
+def choose(menu: t.Sequence[LoadedEntry | None], wanted: str) -> tuple[LoadedEntry, str]:
     """Return the entry that the variable ``default`` chooses, and the rest of its value for a submenu."""
     if UNKNOWN_TEXT in wanted:
         raise UnknownBootError("it chooses the entry in a way that only GRUB knows")
@@ -34,7 +34,7 @@ def choose(menu: t.Sequence[Entry | None], wanted: str) -> tuple[Entry, str]:
     return _known(before)[index], rest
 
 
-def _known(menu: t.Sequence[Entry | None]) -> list[Entry]:
+def _known(menu: t.Sequence[LoadedEntry | None]) -> list[LoadedEntry]:
     """Return the entries, or raise if it is not known which they are."""
     if not menu:
         raise UnknownBootError("it has no entries")
@@ -43,7 +43,7 @@ def _known(menu: t.Sequence[Entry | None]) -> list[Entry]:
     return [entry for entry in menu if entry]
 
 
-def _named(menu: t.Sequence[Entry | None], name: str) -> Entry | None:
+def _named(menu: t.Sequence[LoadedEntry | None], name: str) -> LoadedEntry | None:
     return next((entry for entry in menu if entry and name and name in (entry.id, entry.title)), None)
 
 

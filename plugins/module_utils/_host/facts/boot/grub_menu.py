@@ -37,8 +37,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.gru
     LINUX,
     MENU_ENTRIES,
     OTHER,
-    Entry,
     Linux,
+    LoadedEntry,
     State,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
@@ -62,7 +62,7 @@ _COMMON_ENVIRONMENT = ("saved_entry", "next_entry", "kernelopts", "tuned_params"
 
 
 @dataclasses.dataclass(frozen=True)
-class Machine:
+class BootMachine:
     """What a script can learn about the machine. ``entries`` are those of the Boot Loader Specification."""
 
     prefix: str
@@ -70,14 +70,14 @@ class Machine:
     cpu: str
     environment: t.Mapping[str, str]
     read: t.Callable[[str], str | None]
-    entries: t.Callable[[t.Callable[[str], str]], t.Sequence[Entry]]
+    entries: t.Callable[[t.Callable[[str], str]], t.Sequence[LoadedEntry]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Boot:
     """What GRUB boots, the variables that it read, and the files besides grub.cfg."""
 
-    entry: Entry
+    entry: LoadedEntry
     kernel: Linux
     variables: frozenset[str]
     files: tuple[str, ...]
@@ -91,7 +91,7 @@ def parse(text: str) -> Block:
         raise UnknownBootError(f"its script cannot be followed: {e}") from e
 
 
-def boot(menu: Block, machine: Machine) -> Boot:
+def boot(menu: Block, machine: BootMachine) -> Boot:
     """Return what GRUB boots with the statements of a grub.cfg, or raise UnknownBootError."""
     script = _Script(machine)
     try:
@@ -106,7 +106,7 @@ def boot(menu: Block, machine: Machine) -> Boot:
 class _Script:
     """Runs scripts and keeps what all of them share."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: BootMachine) -> None:
         self._machine = machine
         self._functions: dict[str, Block] = {}
         self._steps = self._depth = 0
@@ -141,7 +141,7 @@ class _Script:
         )
         return State(variables, set(variables))
 
-    def boot(self, state: State, wanted: str) -> tuple[Entry, Linux]:
+    def boot(self, state: State, wanted: str) -> tuple[LoadedEntry, Linux]:
         """Return the entry that the menu boots, and its kernel."""
         entry, rest = choose(state.menu, wanted)
         if entry.is_submenu:
@@ -195,7 +195,7 @@ class _Script:
             state.variables[words[0]] = value
             self.run(loop.body, state, arguments)
         if not words:
-            # Nobody knows how often the body runs. Twice shows which variables it changes.
+            # How often the body runs is unknown. Twice shows which variables it changes.
             for dummy in range(2):
                 inside, before = state.copy(), state.copy()
                 self.run(loop.body, inside, arguments)
@@ -225,7 +225,7 @@ class _Script:
         return None
 
     def _expand(self, word: Word, state: State, arguments: t.Sequence[str]) -> list[str]:
-        """Return the words that a word becomes. An unquoted variable can be none or several."""
+        """Return the words that a word becomes. An unquoted variable can be zero or several words."""
         found: list[str] = []
         current: str | None = None
         for part in word:

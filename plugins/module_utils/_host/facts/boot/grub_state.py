@@ -33,7 +33,7 @@ OTHER = Linux(UNKNOWN_TEXT, (UNKNOWN_TEXT,))
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
+class LoadedEntry:
     """An entry of the menu. One of the Boot Loader Specification also has its file, and its field ``version``."""
 
     title: str
@@ -53,7 +53,7 @@ class State:
 
     variables: dict[str, str]
     exported: set[str]
-    menu: list[Entry | None] = dataclasses.field(default_factory=list)
+    menu: list[LoadedEntry | None] = dataclasses.field(default_factory=list)
     loaded: Linux | None = None
 
     def copy(self) -> State:
@@ -78,7 +78,7 @@ def _same(one: State, other: State, name: str) -> bool:
     return one.variables.get(name, "") == other.variables.get(name, "")
 
 
-def _common_menu(one: list[Entry | None], other: list[Entry | None]) -> list[Entry | None]:
+def _common_menu(one: list[LoadedEntry | None], other: list[LoadedEntry | None]) -> list[LoadedEntry | None]:
     if one == other:
         return one
     shared = 0
@@ -95,7 +95,7 @@ def _common_kernel(one: Linux | None, other: Linux | None) -> Linux | None:
     return OTHER
 
 
-def entry(words: t.Sequence[str], block: Block) -> Entry:
+def entry(words: t.Sequence[str], block: Block) -> LoadedEntry:
     """Return the entry that one of the commands `MENU_ENTRIES` adds to the menu."""
     title, identity, rest = None, None, iter(words[1:])
     for word in rest:
@@ -106,7 +106,7 @@ def entry(words: t.Sequence[str], block: Block) -> Entry:
             identity = word[len("--id=") :]
         elif not word.startswith("-") and title is None:
             title = word
-    return Entry(title or "", title or "" if identity is None else identity, block, words[0] == "submenu")
+    return LoadedEntry(title or "", title or "" if identity is None else identity, block, words[0] == "submenu")
 
 
 def linux(words: t.Sequence[str]) -> Linux:

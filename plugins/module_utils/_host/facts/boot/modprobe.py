@@ -45,7 +45,7 @@ def text(host: Host) -> str:
 def blocks_module(text: str, module: str) -> bool:
     """Return whether a modprobe configuration keeps a module from being loaded for a device.
 
-    It either blacklists the module, or replaces loading it with a command that does nothing.
+    It either blacklists the module, or replaces loading it with an empty command.
     """
     return any(_blocks(line.split(), module) for line in text.splitlines())
 

@@ -17,11 +17,10 @@ import fnmatch
 import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import boot_entries
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import grub_menu, grub_script
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import boot_entries, grub_menu, grub_script
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_choice import UnknownBootError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_script import Block
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_state import Entry, Linux
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_state import Linux, LoadedEntry
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
 
@@ -71,7 +70,7 @@ def next_boot(host: Host) -> NextBoot:
     if _entry_paths(host):
         # Some systems let only root read the menu, and others have it in a folder that is not mounted.
         return _grub(host, "/boot/grub2/grub.cfg", _MENU_OF_ENTRIES)
-    return NextBoot(reason="Neither boot loader entries nor a grub.cfg can be read")
+    return NextBoot(reason="Boot loader entries and grub.cfg cannot be read")
 
 
 def _entry_paths(host: Host) -> list[str]:
@@ -147,8 +146,9 @@ def _of_entry(source: str) -> tuple[str, ...]:
 def _other_loader(cmdline: str) -> str:
     """Return why GRUB's menu does not describe the next boot, or an empty text.
 
-    GRUB gives every kernel the argument BOOT_IMAGE with the file's path. Other loaders give none, or a name without a
-    folder. A host that such a loader has started will be started by it again, whatever GRUB's files on its disk say.
+    GRUB gives every kernel the argument BOOT_IMAGE with the file's path. Other loaders leave it out, or give a name
+    without a folder. A host that such a loader has started will be started by it again, whatever GRUB's files on its
+    disk say.
     """
     image = next((each.partition("=")[2] for each in cmdline.split() if each.startswith("BOOT_IMAGE=")), None)
     if not cmdline or (image and image[0] in "/(" and not _FROM_NETWORK.match(image)):
@@ -179,9 +179,9 @@ def _environment(host: Host) -> dict[str, str]:
     return environment
 
 
-def _machine(host: Host, menu: str, environment: t.Mapping[str, str]) -> grub_menu.Machine:
+def _machine(host: Host, menu: str, environment: t.Mapping[str, str]) -> grub_menu.BootMachine:
     efi = host.exists("/sys/firmware/efi")
-    return grub_menu.Machine(
+    return grub_menu.BootMachine(
         prefix=menu.rpartition("/")[0],
         platform="efi" if efi or host.machine() != "x86_64" else "pc",
         cpu={"aarch64": "arm64"}.get(host.machine(), host.machine()),
@@ -191,7 +191,7 @@ def _machine(host: Host, menu: str, environment: t.Mapping[str, str]) -> grub_me
     )
 
 
-def _menu_entries(host: Host, value_of: t.Callable[[str], str]) -> list[Entry]:
+def _menu_entries(host: Host, value_of: t.Callable[[str], str]) -> list[LoadedEntry]:
     """Return the entries of the Boot Loader Specification in the order of GRUB's menu."""
     paths = sorted(_entry_paths(host), key=lambda path: boot_entries.version_key(_name(path)), reverse=True)
     return [_menu_entry(path, _fields(host.read(path) or ""), value_of) for path in paths]
@@ -201,13 +201,13 @@ def _name(path: str) -> str:
     return path.rpartition("/")[2][: -len(".conf")]
 
 
-def _menu_entry(path: str, fields: t.Mapping[str, str], value_of: t.Callable[[str], str]) -> Entry:
+def _menu_entry(path: str, fields: t.Mapping[str, str], value_of: t.Callable[[str], str]) -> LoadedEntry:
     options = re.sub(r"\$(?:\{(\w+)\}|(\w+))", lambda name: value_of(name[1] or name[2]), fields.get("options", ""))
     try:
         block = grub_script.parse(f"linux {fields.get('linux', '/')} {options}")
     except grub_script.ScriptError:
         block = ()
-    return Entry(fields.get("title", ""), _name(path), block, False, path, fields.get("version", ""))
+    return LoadedEntry(fields.get("title", ""), _name(path), block, False, path, fields.get("version", ""))
 
 
 # ---- systemd-boot ----------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def _systemd_boot(host: Host) -> NextBoot:
 
 
 def _usable_entries(host: Host) -> dict[str, dict[str, str]]:
-    """Return the entries, except those that never booted successfully: their counter ends with +0."""
+    """Return the entries, except those without a successful boot: their counter ends with +0."""
     paths = [path for path in _entry_paths(host) if not re.search(r"\+0(-\d+)?\.conf$", path)]
     return {path: _fields(host.read(path) or "") for path in paths}
 

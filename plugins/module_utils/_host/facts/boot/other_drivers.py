@@ -15,8 +15,8 @@ import re
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot import modprobe
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.section import Section, known_from, unknown
 
 MODULES = ("nouveau", "nova_core", "nova_drm")
 _IN_INITRAMFS = re.compile(r"/(?:nouveau|nova[-_]core|nova[-_]drm)\.ko(\.\w+)?(\s|$)")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.software import Package
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.software import InstalledPackage
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 OTHER_NAMES = ("akmod-nvidia*", "xorg-x11-drv-nvidia*")
@@ -28,7 +28,7 @@ _MAKERS = (
 _UBUNTU_SIGNED = "linux-modules-nvidia-"
 
 
-def origin(driver: Json, packages: t.Mapping[str, Package] | None) -> str | None:
+def origin(driver: Json, packages: t.Mapping[str, InstalledPackage] | None) -> str | None:
     """Return the driver's origin, or None if there is no driver or its origin cannot be known.
 
     ``packages`` are the installed packages of a driver, or None if the package manager was not asked.
@@ -45,7 +45,7 @@ def origin(driver: Json, packages: t.Mapping[str, Package] | None) -> str | None
     return None if packages is None else _of_packages(known, current)
 
 
-def _of_packages(packages: t.Mapping[str, Package], current: t.Mapping[str, Package]) -> str:
+def _of_packages(packages: t.Mapping[str, InstalledPackage], current: t.Mapping[str, InstalledPackage]) -> str:
     if any(name.startswith(_UBUNTU_SIGNED) for name in packages):
         return "ubuntu-signed"
     return _by_maker([package.maker.lower() for package in (current or packages).values()])

@@ -16,7 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci
     NVL72,
     NVLINK_5,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.section import Section, known_from
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 SWITCHED = "Switch Connected"

@@ -67,7 +67,7 @@ def of_texts(read: t.Callable[[str], str | None]) -> Json:
 
 
 def _verdict(summary: str | None, problems: list[str], is_known: bool) -> Json:
-    """Return the driver's own summary. Drivers before 575 give none, so that their answers decide."""
+    """Return the driver's own summary. Drivers before 575 leave it out, so that their answers decide."""
     if summary is None and is_known:
         summary = "Unhealthy" if problems else "Healthy"
     return {"health": summary, "problems": problems}

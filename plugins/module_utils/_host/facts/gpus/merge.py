@@ -14,7 +14,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.dri
     GpuReport,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import DEVICES, Inventory, gpu_facts
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from, unknown
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.section import Section, known_from, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _PCI_FIELDS = (
@@ -64,7 +64,7 @@ def _gpu(from_pci: Json, gpu: GpuReport | None, report: DriverReport) -> Json:
 
 
 def _with_verdict(pcie: Json | None) -> Json | None:
-    """Add whether the link has lost lanes. The generation says nothing: an idle GPU lowers it to save power."""
+    """Add whether the link has lost lanes. The generation is no sign: an idle GPU lowers it to save power."""
     if pcie is None:
         return None
     known = pcie["width"] is not None and pcie["width_max"] is not None

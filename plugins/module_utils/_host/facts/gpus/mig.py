@@ -11,21 +11,21 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import forked
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import NVML, DriverReport
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import model
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.library import SONAME, Driver, DriverError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.driver import instances
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.driver.library import SONAME, Driver, DriverError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
 def gpu_instances(uuid: str, library: str | None = None) -> list[Json] | None:
     """Return the GPU instances of a GPU, or None if the driver does not tell them. The call may hang."""
     try:
-        facts = model.facts(Driver(library or SONAME).gpu(uuid))
+        facts = instances.facts(Driver(library or SONAME).gpu(uuid))
     except (OSError, DriverError):
         return None
     return facts["gpu_instances"] if facts else None
 
 
-class Child:
+class MigChild:
     """A process that asks about MIG where nvidia-smi tells the rest, since NVML tells more."""
 
     def __init__(self, library: str | None = None) -> None:
@@ -45,6 +45,6 @@ class Child:
 def _ask(library: str | None) -> t.Iterator[Json]:
     try:
         for gpu in Driver(library or SONAME).gpus():
-            yield {"address": gpu.address, "mig": model.facts(gpu)}
+            yield {"address": gpu.address, "mig": instances.facts(gpu)}
     except (OSError, DriverError):
         return

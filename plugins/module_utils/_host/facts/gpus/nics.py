@@ -12,8 +12,8 @@ too. An adapter without RDMA does not show its firmware in sysfs.
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.section import Section, known_from, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 _ADAPTERS = "/sys/class/infiniband"

@@ -48,10 +48,13 @@ _PEER_TYPES = ("Direct Connected", "Switch Connected")
 _RECOVERY_ACTION = 230
 """The field of NVML that says what the driver recommends to do about a GPU. Older bindings do not name it."""
 _MEBIBYTE = 1024 * 1024
+_MOST_GPUS = 256
+"""More GPUs than any machine has: a driver that counts more is not believed."""
 _END = "done"
+_NO_TEXT = "NVML: a text that is not UTF-8"
 
 
-class Child:
+class NvmlChild:
     """A process that asks NVML. Start it first, and read its answer last."""
 
     def __init__(self, library: str | None = None) -> None:
@@ -91,8 +94,14 @@ def ask(library: str | None) -> t.Iterator[Json]:
             ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
         pynvml.nvmlInit()
         yield {"driver_version": _string(pynvml.nvmlSystemGetDriverVersion())}
-        for index in range(pynvml.nvmlDeviceGetCount()):
+        count = pynvml.nvmlDeviceGetCount()
+        if count > _MOST_GPUS:
+            yield {"reason": f"NVML counts {count} GPUs, which no machine has"}
+            return
+        for index in range(count):
             yield {"gpu": _gpu(pynvml, index)}
+    except UnicodeDecodeError:
+        yield {"reason": _NO_TEXT}
     except (pynvml.NVMLError, OSError) as e:
         yield {"reason": f"NVML: {e}"}
     else:
@@ -107,12 +116,16 @@ def _gpu(nvml: t.Any, index: int) -> Json:
     except nvml.NVMLError as e:
         lost = e.value == nvml.NVML_ERROR_GPU_IS_LOST
         return {"address": address, "lost": lost, "reasons": dict.fromkeys(QUESTIONS, f"NVML: {e}")}
+    except UnicodeDecodeError:
+        return {"address": None, "lost": False, "reasons": dict.fromkeys(QUESTIONS, _NO_TEXT)}
     values, reasons = {}, {}
     for field, question in QUESTIONS.items():
         try:
             values[field] = question(nvml, handle)
         except AttributeError as e:
             reasons[field] = f"The installed nvidia-ml-py is too old ({e})"
+        except UnicodeDecodeError:
+            reasons[field] = _NO_TEXT
         except nvml.NVMLError as e:
             reasons[field] = f"NVML: {e}"
             if e.value == nvml.NVML_ERROR_GPU_IS_LOST:

@@ -17,8 +17,8 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import pci_ids
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci_ids import MELLANOX, NVIDIA
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section, known_from, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.section import Section, known_from, unknown
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -158,7 +158,7 @@ def bar1_mib(resource: str) -> int | None:
     """Return the size of the window to a GPU's memory, which NVIDIA calls BAR1, from the device's file ``resource``.
 
     It is the largest window: the others have 16 and 32 MiB. Its number differs, since on newer GPUs the first one takes
-    two registers. A window to which the firmware gave no addresses counts as none.
+    two registers. A window to which the firmware gave no addresses does not count.
     """
     sizes = [0]
     for line in _RESOURCE.findall(resource)[:_BARS]:

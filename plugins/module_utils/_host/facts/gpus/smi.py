@@ -82,7 +82,7 @@ def parse(output: Output) -> DriverReport:
         return DriverReport(SMI, gpus=lost, reason=output.error or "nvidia-smi printed no XML")
     if "<!ENTITY" in output.stdout:
         # nvidia-smi defines no entities. Older parsers would let them fill the memory.
-        return DriverReport(SMI, gpus=lost, reason="nvidia-smi printed XML with entities, which it never does")
+        return DriverReport(SMI, gpus=lost, reason="nvidia-smi printed XML with entities, which is unexpected")
     try:
         log = ET.fromstring(output.stdout[start : end + len("</nvidia_smi_log>")])  # noqa: S314 (the host's own driver wrote it)
     except ET.ParseError as e:

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""Ask registries whether images exist. An answer never contains what a registry says, nor any credentials.
+"""Ask registries whether images exist. An answer leaves out what a registry says, and all credentials.
 
 The protocol is the OCI Distribution Specification (``HEAD /v2/<name>/manifests/<reference>``) with the token flow of
 Docker's registry ("Token Authentication Specification"), which nvcr.io uses too.
@@ -24,8 +24,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 
 from ansible.module_utils.urls import open_url
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.registry import image_name
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.registry import keys as _keys
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.registry import reference
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 State = t.Literal["exists", "missing", "refused", "unreachable", "unasked"]
@@ -44,7 +44,7 @@ _HEADER = "Authorization"
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class RegistrySettings:
     """How registries are asked."""
 
     mirrors: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -85,14 +85,14 @@ class _Reply(t.NamedTuple):
 class Asker:
     """Asks registries. One that could not be reached is not asked again."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: RegistrySettings) -> None:
         self._settings = settings
         self._down: dict[str, str] = {}
         self._tokens: dict[tuple[str, str], str] = {}
 
     def ask(self, image: str, keys: _keys.Keys, architectures: t.Collection[str] = ()) -> Answer:
         """Return whether an image exists, and for which of these architectures it does not."""
-        place = reference.on_mirror(reference.parse(image), self._settings.mirrors)
+        place = image_name.on_mirror(image_name.parse(image), self._settings.mirrors)
         if place.host in self._down:
             return Answer(image, str(place), "unreachable", self._down[place.host])
         key = self._settings.key or _keys.key_for(keys, place.host, place.repository)
@@ -109,7 +109,7 @@ class Asker:
         return Answer(image, str(place), state, message, lacks)
 
     def _lacks(
-        self, place: reference.Reference, key: _keys.Key | None, reply: _Reply, wanted: t.Collection[str]
+        self, place: image_name.ImageName, key: _keys.Key | None, reply: _Reply, wanted: t.Collection[str]
     ) -> tuple[str, ...]:
         """Return the architectures that an index does not list. An image without an index does not say its own."""
         kind = reply.headers.get("content-type", "").partition(";")[0].strip()
@@ -121,7 +121,7 @@ class Asker:
 
     # ---- requests
 
-    def _manifest(self, place: reference.Reference, key: _keys.Key | None, method: str) -> _Reply:
+    def _manifest(self, place: image_name.ImageName, key: _keys.Key | None, method: str) -> _Reply:
         """Ask for a manifest, with a token if the registry wants one."""
         path = f"/v2/{place.repository}/manifests/{place.version}"
         known = self._tokens.get((place.host, place.repository))
@@ -133,7 +133,7 @@ class Asker:
                 reply = self._registry(place, method, path, given)
         return reply
 
-    def _registry(self, place: reference.Reference, method: str, path: str, authorization: str | None) -> _Reply:
+    def _registry(self, place: image_name.ImageName, method: str, path: str, authorization: str | None) -> _Reply:
         """Send a request to a registry. One that is insecure may speak plain HTTP."""
         headers = {"Accept": _ACCEPT, **({_HEADER: authorization} if authorization else {})}
         if place.host not in self._settings.insecure:
@@ -143,7 +143,7 @@ class Asker:
         except _RefusalError:
             return self._send(method, f"http://{place.api}{path}", headers, place.host)
 
-    def _authorization(self, place: reference.Reference, challenge: str, key: _keys.Key | None) -> str | None:
+    def _authorization(self, place: image_name.ImageName, challenge: str, key: _keys.Key | None) -> str | None:
         """Return what to send in answer to a challenge, or None if there is nothing to send."""
         kind, dummy, rest = challenge.partition(" ")
         if kind.lower() == "basic":
@@ -153,7 +153,7 @@ class Asker:
             raise _RefusalError("refused", f"{place.host} asks for credentials in a way that this module does not know")
         return self._token(place, asked, key)
 
-    def _token(self, place: reference.Reference, asked: t.Mapping[str, str], key: _keys.Key | None) -> str:
+    def _token(self, place: image_name.ImageName, asked: t.Mapping[str, str], key: _keys.Key | None) -> str:
         realm = asked["realm"]
         if urlsplit(realm).scheme != "https" and place.host not in self._settings.insecure:
             message = f"the token service of {place.host} is not encrypted. List the registry in registry.insecure"
@@ -192,7 +192,7 @@ class Asker:
             raise _RefusalError("unreachable", f"{host} cannot be reached ({_cause(e)})") from e
 
 
-def _state(status: int, place: reference.Reference, key: _keys.Key | None) -> tuple[State, str]:
+def _state(status: int, place: image_name.ImageName, key: _keys.Key | None) -> tuple[State, str]:
     if status == http.HTTPStatus.OK:
         return "exists", ""
     if status == http.HTTPStatus.NOT_FOUND:
@@ -204,7 +204,7 @@ def _state(status: int, place: reference.Reference, key: _keys.Key | None) -> tu
     raise _RefusalError("unreachable", f"{place.host} fails (status {status})")
 
 
-def _no_access(place: reference.Reference, key: _keys.Key | None) -> str:
+def _no_access(place: image_name.ImageName, key: _keys.Key | None) -> str:
     if key:
         return f"{place.host} refuses the credentials for {place.repository}, or does not have it"
     return f"{place.host} gives {place.repository} only to known users, and there are no credentials for it"

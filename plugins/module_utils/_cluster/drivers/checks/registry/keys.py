@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The credentials in pull secrets. Nothing here ends up in a message."""
+"""The credentials in pull secrets. All of it is kept out of messages."""
 
 from __future__ import annotations
 

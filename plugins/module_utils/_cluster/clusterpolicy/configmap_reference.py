@@ -1,0 +1,153 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""References from the ClusterPolicy to ConfigMaps, each set by a module of its own.
+
+Each has its own field manager, so that the role operator neither resets what these modules set nor they what it sets.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import handover, ownership
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicyReference:
+    """A block of the ClusterPolicy's spec, and the field manager of those of its fields that one module sets."""
+
+    operand: str
+    manager: str
+    block: str = "config"
+
+    @property
+    def path(self) -> str:
+        """The block below the spec, as people write it."""
+        return f"{self.operand}.{self.block}"
+
+    def of(self, policy: Json) -> dict[str, str]:
+        """Return the fields of the block that have a value."""
+        operand = (policy.get("spec") or {}).get(self.operand) or {}
+        return {key: str(value) for key, value in (operand.get(self.block) or {}).items() if value}
+
+
+MIG_REFERENCE = PolicyReference("migManager", "gpuops.nvidia-mig")
+SHARING = PolicyReference("devicePlugin", "gpuops.nvidia-sharing")
+
+
+@dataclasses.dataclass(frozen=True)
+class ReferenceChange:
+    """What became of a reference, or would become of it in check mode. ``kept_by`` own what was given up and stays."""
+
+    before: dict[str, str]
+    after: dict[str, str]
+    kept_by: tuple[str, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether the ClusterPolicy says something else than before."""
+        return self.before != self.after
+
+
+def policy_of(cluster: Cluster, name: str = "", namespace: str = "") -> tuple[Json, str]:
+    """Return the ClusterPolicy and the operator's namespace. An empty option means what is found in the cluster."""
+    policies = observe.read_policies(cluster)
+    if policies is None:
+        raise GpuOpsError(
+            "The ClusterPolicy CRD is not installed. Install the GPU Operator first (role gpuops.nvidia.operator).",
+            reason="CRDMissing",
+        )
+    found, namespace = observe.found(policies, [], name, namespace)
+    policy = next((item for item in policies if objects.name_of(item) == found), None)
+    if policy is None:
+        raise GpuOpsError(
+            f"There is no ClusterPolicy {found}. Install the GPU Operator with one (role gpuops.nvidia.operator).",
+            reason="NotFound",
+        )
+    return policy, namespace
+
+
+def point(cluster: Cluster, policy: Json, reference: PolicyReference, values: t.Mapping[str, str]) -> ReferenceChange:
+    """Set fields of a reference. What somebody else has set to the same value stays theirs.
+
+    A field that somebody else has set to another value is refused, with its owner and where to set it.
+    """
+    before = reference.of(policy)
+    if values.items() <= before.items():
+        return ReferenceChange(before, before)
+    manifest = {**_identity(policy), "spec": {reference.operand: {reference.block: dict(values)}}}
+    try:
+        predicted = cluster.apply(_path(policy), manifest, dry_run=True, manager=reference.manager)
+        if not cluster.check_mode:
+            cluster.apply(_path(policy), manifest, manager=reference.manager)
+    except GpuOpsError as error:
+        raise _explained(error, policy, reference, values) from error
+    return ReferenceChange(before, reference.of(predicted))
+
+
+def give_up(cluster: Cluster, policy: Json, reference: PolicyReference) -> ReferenceChange:
+    """Give the fields of a reference back, so that they have their defaults unless somebody else owns them too."""
+    before = reference.of(policy)
+    if not ownership.owned_by(policy, reference.manager):
+        return ReferenceChange(before, before)
+    predicted = cluster.apply(_path(policy), _identity(policy), dry_run=True, manager=reference.manager)
+    if not cluster.check_mode:
+        cluster.apply(_path(policy), _identity(policy), manager=reference.manager)
+    left = ownership.left_with_others(policy, predicted, reference.manager)
+    return ReferenceChange(
+        before, reference.of(predicted), tuple(sorted({owner for owners in left.values() for owner in owners}))
+    )
+
+
+def _path(policy: Json) -> str:
+    return f"{observe.CLUSTERPOLICIES_PATH}/{objects.name_of(policy)}"
+
+
+def _identity(policy: Json) -> Json:
+    return {
+        "apiVersion": names.CLUSTERPOLICY_API,
+        "kind": "ClusterPolicy",
+        "metadata": {"name": objects.name_of(policy)},
+    }
+
+
+_CONFLICT = re.compile(r'conflict with "([^"]+)"')
+
+
+def _explained(
+    error: GpuOpsError, policy: Json, reference: PolicyReference, values: t.Mapping[str, str]
+) -> GpuOpsError:
+    """Return a conflict as a sentence that names the field, its owner, and where its value has to be set."""
+    causes: list[Json] = error.details.get("causes") or []
+    if error.reason != "Conflict" or not causes:
+        return error
+    field = str(causes[0].get("field", "")).lstrip(".").removeprefix("spec.")
+    found = _CONFLICT.search(str(causes[0].get("message", "")))
+    owner = found[1] if found else "another manager"
+    key = field.rpartition(".")[2]
+    now, wanted = reference.of(policy).get(key, ""), values.get(key, "")
+    return GpuOpsError(
+        f"{field} of ClusterPolicy {objects.name_of(policy)} is {now!r}, and belongs to {owner}. "
+        f"Set it to {wanted!r} {_where(owner, field)}.",
+        reason="Conflict",
+        conflicts=[{"field": f"spec.{field}", "manager": owner}],
+    )
+
+
+def _where(owner: str, field: str) -> str:
+    if handover.is_helm(owner):
+        return f"in the Helm values ({field}; role operator: operator_values)"
+    if owner == FIELD_MANAGER:
+        return f"where the ClusterPolicy is declared (role operator: operator_values, {field})"
+    return f"where {owner} manages it"

@@ -1,0 +1,141 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""What every change of held nodes brings along: how it is applied, how it is proved, and what a failure means.
+
+`held_nodes.HeldNodesRollout` does all the rest, and is the same for every change.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_result import NodeResult
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+NOTHING, WAITING, DRAIN, DONE, FAILED = "nothing", "waiting", "drain", "done", "failed"
+"""The steps that every change has: ``nothing`` if the node is as it should be. The others are its own."""
+
+GONE = "The node was deleted in the meantime."
+
+
+@dataclasses.dataclass(kw_only=True)
+class HeldRow:
+    """What a rollout records of one node."""
+
+    held: NodeResult = dataclasses.field(default_factory=lambda: NodeResult(""))
+    """How the node is held, and what was evicted from it."""
+    step: str = WAITING
+    wave: int = 0
+    """The number of the node's stage, or 0 if the node has nothing to change."""
+    waits_for: str = ""
+    since: float = 0.0
+    """Since when the node has waited for that (monotonic seconds)."""
+    changed: bool = False
+    failed: bool = False
+    reason: str = ""
+    degraded: str = ""
+    """What a node lacks on which nothing is to be changed, or an empty string. It is no failure."""
+    kept: bool = False
+    """Whether the node failed and was not put back."""
+    seconds: float = 0.0
+
+    def wait(self, waits_for: str, now: float) -> None:
+        """Note what the node waits for, and since when."""
+        if waits_for != self.waits_for:
+            self.waits_for, self.since = waits_for, now
+
+    def degrade(self, reason: str) -> None:
+        """Record what the node lacks, on which nothing was to be changed."""
+        self.degraded, self.step, self.waits_for = reason, DONE, ""
+
+    def fail(self, reason: str) -> None:
+        """Record that the change of the node failed, and why."""
+        self.failed, self.reason, self.step = True, reason, FAILED
+
+    def keep(self, purpose: str) -> None:
+        """Record that a node that failed was not put back."""
+        self.kept, self.reason = True, f"{self.reason} It stays cordoned for the purpose {purpose}."
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How far the change of a node is after a look at it."""
+
+    kind: t.Literal["wait", "done", "failed"] = "wait"
+    reason: str = ""
+    is_unchanged: bool = False
+    """After a failure: whether it is proved that nothing on the node changed."""
+
+
+WAIT, PROVED = Outcome(), Outcome("done")
+
+
+Row = t.TypeVar("Row", bound=HeldRow)
+
+
+class NodeWork(abc.ABC, t.Generic[Row]):
+    """The special part of one kind of change, and its rows."""
+
+    purpose: str
+    """What the nodes are held for."""
+    timeout_s: float
+    """For how many seconds a node may wait for other maintainers."""
+    rows: t.Mapping[str, Row]
+
+    def __init__(self) -> None:
+        self.touched: set[str] = set()
+        """Nodes to which a change was sent, also without an answer. Others are as they were."""
+
+    @abc.abstractmethod
+    def look(self) -> dict[str, Json]:
+        """Return all nodes by name."""
+
+    @abc.abstractmethod
+    def consult(self, busy: t.Collection[str]) -> None:
+        """Look now and then at what else may explain why nodes wait."""
+
+    @abc.abstractmethod
+    def begin(self, name: str, now: float) -> None:
+        """Set the step of a node that is held and empty, or needs neither."""
+
+    def is_under_way(self, name: str, node: Json) -> bool:
+        """Return whether the change of a node that is to be held goes on already, so that it must not be drained."""
+        return False
+
+    @abc.abstractmethod
+    def advance(self, name: str, node: Json, now: float) -> Outcome:
+        """Take as many steps on a node as are possible now. Several nodes advance at the same time."""
+
+    def prove_together(self) -> dict[str, str]:
+        """Prove what is cheaper for several nodes at once. Return the reason for each node that failed."""
+        return {}
+
+    def explain(self, name: str, reason: str) -> str:
+        """Return the reason of a failure with its cause."""
+        return reason
+
+    @abc.abstractmethod
+    def illness(self, name: str, node: Json) -> str:
+        """Return what a node that was done lacks again, or an empty string."""
+
+    def tidies(self, name: str) -> bool:
+        """Return whether the end of the change may write more on a node than the end of its hold."""
+        return False
+
+    def end_patch(self, name: str, node: Json, released: Json | None) -> Json | None:
+        """Return the patch that ends the change of a node that is proved. ``released`` ends its hold."""
+        return released
+
+    @abc.abstractmethod
+    def describe(self, name: str, node: Json) -> None:
+        """Note in a row what a node offers now."""
+
+    @abc.abstractmethod
+    def progress(self, now: float, closed: str) -> str:
+        """Return a line about how far the nodes are. ``closed`` is what the others wait for, beyond this call."""

@@ -1,0 +1,155 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""One row for each GPU node: its GPUs, how many are allocated, and whether its operands are ready."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, observe, tolerance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Observation, Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, operands, pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import whole_number
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+
+def fleet_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
+    """Read the fleet once; return the result of gpu_stack_info."""
+    limits = tolerance.of_options(options)
+    observation = observe.observe(cluster, options["namespace"], options["name"], limits)
+    counted = pods.gpu_pods(cluster, observation.namespace) if options["allocated"] else None
+    return result_of(observation, limits, counted)
+
+
+def result_of(
+    observation: Observation,
+    limits: tolerance.Tolerance,
+    counted: t.Iterable[pods.GpuPod] | None,
+    verdict: Verdict | None = None,
+) -> Json:
+    """Return the result of gpu_stack_info for what was observed. ``counted`` are the pods with GPUs, or None.
+
+    ``verdict`` is that on the observation, for callers that know it already.
+    """
+    allocated = _allocated(counted or ())
+    waiting_for, left_out = _waiting_for(observation), _left_out(judge.scope_of(observation, limits))
+    gpu_nodes = sorted(filter(nodes.is_gpu_node, observation.nodes), key=objects.name_of)
+    rows = [
+        {
+            **_row(node, allocated, waiting_for),
+            "slices": _slices(node, None if counted is None else allocated),
+            "claimable": objects.name_of(node) in observation.claimable,
+            "left_out": left_out.get(objects.name_of(node)),
+        }
+        for node in gpu_nodes
+    ]
+    return {
+        "policy": objects.name_of(observation.policy) if observation.policy else None,
+        "namespace": observation.namespace,
+        "nodes": rows,
+        "summary": _summary(rows),
+        **(verdict or judge.judge(observation, limits)).as_result(),
+    }
+
+
+def _left_out(scope: tolerance.JudgedScope) -> dict[str, str]:
+    """Return the code of the reason why a node is not judged, by name."""
+    return {objects.name_of(node): code for code, found in scope.left_out.items() for node in found}
+
+
+def _allocated(gpu_pods: t.Iterable[pods.GpuPod]) -> dict[str, dict[str, int]]:
+    """Return how many GPUs pods hold, by node and resource name."""
+    allocated: dict[str, dict[str, int]] = {}
+    for pod in gpu_pods:
+        on_node = allocated.setdefault(pod.node, {})
+        for resource, number in pod.gpus.items():
+            on_node[resource] = on_node.get(resource, 0) + number
+    return allocated
+
+
+def _waiting_for(observation: Observation) -> dict[str, dict[str, str]]:
+    """Return the statuses of the operands' pods that are in trouble, by node and operand."""
+    waiting_for: dict[str, dict[str, str]] = {}
+    for daemonset in observation.daemonsets:
+        operand = operands.operand_name(daemonset) or objects.name_of(daemonset)
+        for row in observation.troubled.get(objects.name_of(daemonset), ()):
+            waiting_for.setdefault(row.node, {})[operand] = row.status
+    return waiting_for
+
+
+def _row(node: Json, allocated: t.Mapping[str, Json], waiting_for: t.Mapping[str, Json]) -> Json:
+    """Return one row of the fleet. Values that the stack has not reported yet are None."""
+    name, labels = objects.name_of(node), objects.labels_of(node)
+    return {
+        "name": name,
+        "product": labels.get(names.GPU_PRODUCT),
+        "gpus": whole_number(labels.get(names.GPU_COUNT)),
+        "replicas": whole_number(labels.get(names.GPU_REPLICAS)),
+        "memory_mib": whole_number(labels.get(names.GPU_MEMORY)),
+        "driver": driver_version(labels),
+        "mig": {
+            "capable": labels.get(names.MIG_CAPABLE) == "true",
+            "strategy": labels.get(names.MIG_STRATEGY),
+            "config": labels.get(names.MIG_CONFIG),
+            "state": labels.get(names.MIG_STATE),
+        },
+        "sharing": {"strategy": labels.get(names.SHARING_STRATEGY), "config": labels.get(names.PLUGIN_CONFIG)},
+        "os": nodes.os_text(node),
+        "kernel": nodes.node_info(node, "kernelVersion"),
+        "runtime": nodes.node_info(node, "containerRuntimeVersion"),
+        "capacity": nodes.gpu_quantities(node, "capacity"),
+        "allocatable": nodes.gpu_quantities(node, "allocatable"),
+        "allocated": allocated.get(name, {}),
+        "ready": nodes.is_ready(node),
+        "cordoned": nodes.is_cordoned(node),
+        "taints": [nodes.format_taint(taint) for taint in nodes.taints_of(node)],
+        "upgrade_state": labels.get(names.UPGRADE_STATE),
+        "waiting_for": waiting_for.get(name, {}),
+    }
+
+
+def _slices(node: Json, allocated: t.Mapping[str, Json] | None) -> list[Json]:
+    """Return what a node has of each kind of device, and how many pods hold, or None if nobody has counted."""
+    return [
+        {**dataclasses.asdict(offer), "allocated": None if allocated is None else _held(node, offer, allocated)}
+        for offer in nodes.gpu_offers(node)
+    ]
+
+
+def _held(node: Json, offer: nodes.Offer, allocated: t.Mapping[str, Json]) -> int:
+    held = allocated.get(objects.name_of(node), {})
+    return sum(number for resource, number in held.items() if nodes.base_resource(resource) == offer.resource)
+
+
+def driver_version(labels: t.Mapping[str, str]) -> str | None:
+    """Return the driver's version from GPU Feature Discovery's labels: the new spelling, or else the old one."""
+    parts = (labels.get(name, "") for name in names.DRIVER_VERSION_PARTS)
+    return labels.get(names.DRIVER_VERSION) or ".".join(part for part in parts if part) or None
+
+
+def _summary(rows: list[Json]) -> Json:
+    """Return the totals of the fleet."""
+    gpus: dict[str, dict[str, int]] = {}
+    for row in rows:
+        for field in ("capacity", "allocatable", "allocated"):
+            for resource, number in row[field].items():
+                totals = gpus.setdefault(resource, {"capacity": 0, "allocatable": 0, "allocated": 0})
+                totals[field] += number
+    ready = sum(row["ready"] for row in rows)
+    return {"nodes": len(rows), "nodes_ready": ready, "gpus": gpus, "slices": _slice_totals(rows)}
+
+
+def _slice_totals(rows: list[Json]) -> Json:
+    """Return the totals of each MIG profile."""
+    slices: dict[str, dict[str, int]] = {}
+    for part in (part for row in rows for part in row["slices"] if part["profile"]):
+        totals = slices.setdefault(part["profile"], {"expected": 0, "allocatable": 0, "allocated": 0})
+        for field in totals:
+            totals[field] += part[field] or 0
+    return slices
