@@ -69,6 +69,6 @@ def _run(argv: t.Sequence[str] | None) -> int:
 
 
 def _terminate(number: int, frame: object) -> t.NoReturn:
-    """End the command as Ctrl-C does, so that `up` removes what it has started. A second SIGTERM changes nothing."""
+    """End the command as Ctrl-C does, so that `up` removes what it has started. A second SIGTERM is ignored."""
     signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + number)

@@ -31,7 +31,7 @@ class Component:
     cwd: Path
     env: dict[str, str] = field(default_factory=dict)
     grace: float = 0.0
-    """Seconds between SIGTERM and SIGKILL. 0 for a process that has nothing to save."""
+    """Seconds between SIGTERM and SIGKILL. 0 for a process without data to save."""
     pid: int = 0
     identity: str = ""
 

@@ -21,6 +21,7 @@ _PYTHON = Path(__file__).parent / "python"
 """A folder for PYTHONPATH. Its sitecustomize.py keeps the bytecode in the folder that `_KEPT_IN` names."""
 
 _KEPT_IN = "GPUOPS_BYTECODE"
+_PYTHON_INSIDE, _KEPT_INSIDE = "/opt/bytecode/python", "/opt/bytecode/kept"
 _KEPT_FOR_DAYS = 7
 
 
@@ -41,12 +42,11 @@ def environment() -> dict[str, str]:
     return {"PYTHONPATH": str(_PYTHON), _KEPT_IN: str(_folder())}
 
 
-def podman_options(python_path: str) -> list[str]:
-    """Return podman's options for a container. ``python_path`` is its PYTHONPATH."""
-    python, kept = "/opt/bytecode/python", "/opt/bytecode/kept"
-    return [
-        f"--volume={_PYTHON}:{python}:ro",
-        f"--volume={_folder()}:{kept}",
-        f"--env=PYTHONPATH={os.pathsep.join((python_path, python))}",
-        f"--env={_KEPT_IN}={kept}",
-    ]
+def volumes() -> list[str]:
+    """Return podman's options for the folders of a container."""
+    return [f"--volume={_PYTHON}:{_PYTHON_INSIDE}:ro", f"--volume={_folder()}:{_KEPT_INSIDE}"]
+
+
+def variables_inside(python_path: str) -> dict[str, str]:
+    """Return the variables for programs in a container. ``python_path`` is its PYTHONPATH."""
+    return {"PYTHONPATH": os.pathsep.join((python_path, _PYTHON_INSIDE)), _KEPT_IN: _KEPT_INSIDE}

@@ -46,7 +46,7 @@ class Api:
     def request(
         self, method: str, path: str, body: t.Any = None, content_type: str = "application/json", **query: t.Any
     ) -> Json:
-        """Send a request and return the parsed response. Raise `ApiError`, or urllib3's HTTPError if there is none."""
+        """Send a request and return the parsed response. Raise `ApiError`, or urllib3's HTTPError without one."""
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": "application/json", "Content-Type": content_type}
         reply = self._pool.request(

@@ -139,7 +139,7 @@ def _down(arguments: argparse.Namespace) -> int:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    """Print the status; return 0 if the lab is up, 3 if there is none, and 1 otherwise."""
+    """Print the status; return 0 if the lab is up, 3 without a lab, and 1 otherwise."""
     report = Lab(arguments.name).report()
     print(json.dumps(report, indent=2) if arguments.json else _readable(report))
     return {"up": 0, "absent": 3}.get(report["phase"], 1)

@@ -15,13 +15,15 @@ import http.client
 import http.server
 import json
 import re
+import socket
 import ssl
+import struct
 import threading
 import time
 import typing as t
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from lab.cluster.controlplane import pki
 from lab.cluster.lab import Lab
@@ -50,7 +52,7 @@ def too_many_requests(retry_after: str = "1") -> Answer:
 
 
 def expired(token: str = "") -> Answer:
-    """Return the answer to a page of a list whose token is too old, with a token to go on with if one is given."""
+    """Return the answer to a page of a list whose token is too old, with a token to continue with if one is given."""
     status = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -69,9 +71,47 @@ def unavailable(seconds: float = 1) -> Answer:
     return Answer(503, "<html><body><h1>503 Service Unavailable</h1></body></html>\n", headers)
 
 
+def failed() -> Answer:
+    """Return the answer of an API server whose etcd elects a leader."""
+    status = {"kind": "Status", "status": "Failure", "message": "etcdserver: leader changed", "code": 500}
+    return Answer(500, json.dumps(status), {"Content-Type": "application/json"})
+
+
+def unauthorized() -> Answer:
+    """Return the answer to a token that has expired."""
+    status = {"kind": "Status", "status": "Failure", "message": "Unauthorized", "reason": "Unauthorized", "code": 401}
+    return Answer(401, json.dumps(status), {"Content-Type": "application/json"})
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A way to the server that is slow, or on which the answer is lost: the connection is reset in its place."""
+
+    delay_s: float = 0.0
+    is_lost: bool = False
+
+
+Disturbance = Answer | Passage
+
+
+def kind_of(method: str, target: str) -> str:
+    """Return what a request does, without names and namespaces: ``PATCH nodes/NAME``, ``POST pods/NAME/eviction``."""
+    url = urlsplit(target)
+    words = url.path.strip("/").split("/")
+    words = words[2:] if words[0] == "api" else words[3:]
+    if not words:
+        return f"{method} {url.path}"
+    if words[0] == "namespaces" and len(words) > 2:
+        words = words[2:]
+    what = "/".join([words[0], *["NAME" for dummy in words[1:2]], *words[2:]])
+    query = parse_qs(url.query)
+    marks = [word for word, name in (("dry run", "dryRun"), ("watch", "watch"), ("page", "continue")) if name in query]
+    return " ".join([method, what, *marks])
+
+
 @dataclass
 class _Rule:
-    answer: Answer
+    answer: Disturbance
     times: int
     method: str
     target: str
@@ -81,34 +121,51 @@ class _Rule:
 
 
 class Proxy:
-    """A running proxy. ``log`` has each request as method and target, and the status that it got."""
+    """A running proxy. ``log`` has each request as method and target, and the status that it got.
+
+    The status is negative if its client never saw it.
+    """
 
     def __init__(self, upstream: str, context: ssl.SSLContext | None) -> None:
         self.upstream, self.context = urlsplit(upstream), context
         self.url = ""
         self.kubeconfig = Path()
         self.log: list[tuple[str, str, int]] = []
+        self.disturbed: list[str] = []
+        """The kinds of requests that were disturbed since the last `disturb_each_kind`, in their order."""
         self._rules: list[_Rule] = []
+        self._each: tuple[Disturbance, ...] = ()
         self._lock = threading.Lock()
 
-    def answer(self, answer: Answer, *, times: int = 1, method: str = "", target: str = "") -> None:
+    def answer(self, answer: Disturbance, *, times: int = 1, method: str = "", target: str = "") -> None:
         """Answer the next requests of a method whose path and query match a pattern."""
         with self._lock:
             self._rules.append(_Rule(answer, times, method, target))
 
+    def disturb_each_kind(self, *how: Disturbance) -> None:
+        """Disturb the next request of each kind once, in turns, but for those of Helm. See `kind_of`."""
+        with self._lock:
+            self._each, self.disturbed = how, []
+
     def forget(self) -> None:
         """Pass every request on again."""
         with self._lock:
+            self._each = ()
             self._rules.clear()
 
-    def chosen(self, method: str, target: str) -> Answer | None:
-        """Return the answer to a request; None to pass it on."""
+    def chosen(self, method: str, target: str, agent: str = "") -> Disturbance | None:
+        """Return what happens to a request; None to pass it on."""
         with self._lock:
+            kind = kind_of(method, target)
             rule = next((rule for rule in self._rules if rule.fits(method, target)), None)
-            if rule is None:
+            if rule is not None:
+                rule.times -= 1
+                self.disturbed.append(kind)
+                return rule.answer
+            if not self._each or kind in self.disturbed or agent.startswith("Helm/"):
                 return None
-            rule.times -= 1
-            return rule.answer
+            self.disturbed.append(kind)
+            return self._each[(len(self.disturbed) - 1) % len(self._each)]
 
     def connect(self) -> http.client.HTTPConnection:
         """Return a connection to the server."""
@@ -118,24 +175,43 @@ class Proxy:
         return http.client.HTTPConnection(host, port, timeout=310)
 
 
+def _passed(headers: t.Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in _HOP}
+
+
+def _reset(connection: socket.socket) -> None:
+    """End a connection. Without lingering, that is a reset."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
 def _handler(proxy: Proxy) -> type[http.server.BaseHTTPRequestHandler]:
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def _serve(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            answer = proxy.chosen(self.command, self.path)
-            if answer is None:
-                self._pass_on(body)
+            answer = proxy.chosen(self.command, self.path, self.headers.get("User-Agent") or "")
+            if isinstance(answer, Answer):
+                proxy.log.append((self.command, self.path, answer.status))
+                self._head(answer.status, {**answer.headers, "Content-Length": str(len(answer.body.encode()))})
+                self.wfile.write(answer.body.encode())
                 return
-            proxy.log.append((self.command, self.path, answer.status))
-            self._head(answer.status, {**answer.headers, "Content-Length": str(len(answer.body.encode()))})
-            self.wfile.write(answer.body.encode())
+            passage = answer or Passage()
+            time.sleep(passage.delay_s)
+            (self._lose if passage.is_lost else self._pass_on)(body)
+
+        def _lose(self, body: bytes) -> None:
+            """Let the server do what it is asked, and reset the connection in place of its answer."""
+            with contextlib.closing(proxy.connect()) as server:
+                server.request(self.command, self.path, body or None, _passed(self.headers))
+                proxy.log.append((self.command, self.path, -server.getresponse().status))
+            self.close_connection = True
+            _reset(self.connection)
 
         def _pass_on(self, body: bytes) -> None:
             with contextlib.closing(proxy.connect()) as server:
-                headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
-                server.request(self.command, self.path, body or None, headers)
+                server.request(self.command, self.path, body or None, _passed(self.headers))
                 reply = server.getresponse()
                 proxy.log.append((self.command, self.path, reply.status))
                 kept = {name: value for name, value in reply.getheaders() if name.lower() not in _HOP}

@@ -152,14 +152,16 @@ def _write(lab: Lab, seconds: float | None, file: t.TextIO) -> None:
         with contextlib.suppress(BrokenPipeError):
             print(json.dumps(line), file=file, flush=True)
 
-    recorder = Recorder(Api(str(lab.kubeconfig)), write)
+    # The first lines are written while the last watches are still being started, so Ctrl-C may come as early as that.
     try:
-        if _reader_is_gone(file, seconds):
-            raise BrokenPipeError
+        recorder = Recorder(Api(str(lab.kubeconfig)), write)
+        try:
+            if _reader_is_gone(file, seconds):
+                raise BrokenPipeError
+        finally:
+            recorder.stop()
     except KeyboardInterrupt:
         return
-    finally:
-        recorder.stop()
 
 
 def _reader_is_gone(file: t.TextIO, seconds: float | None) -> bool:

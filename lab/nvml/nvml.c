@@ -10,6 +10,7 @@
  * and [gi] and [ci] after their GPU: GPU instances and compute instances) of lines key=value. A function whose key is
  * missing returns "Not Supported", as for a GPU without the feature. Faults:
  *   init=N                nvmlInit returns the error N (9: driver not loaded, 18: library and driver versions differ)
+ *   count=N               the system claims N GPUs
  *   error=N               every call for this GPU returns the error N (15: the GPU is lost)
  *   handle_error=N        the call for the handle of this GPU returns the error N
  *   hang=1                the first call for this GPU never returns
@@ -101,6 +102,9 @@ Result nvmlDeviceGetCount_v2(unsigned *answer)
     Result result = begin();
     for (*answer = 0; !result && gpu_section((int)*answer); ++*answer)
         ;
+    Section *system = result ? NULL : system_section();
+    if (system)
+        *answer = (unsigned)number(system, "count", (long)*answer);
     return leave(result);
 }
 

@@ -114,7 +114,7 @@ _TROUBLES = {
 def trouble(image: str, credentials: Credentials | None = None) -> str | None:
     """Ask a registry on loopback for an image. Return None if it has it, or else the kubelet's trouble with it.
 
-    Of a registry elsewhere, every image exists: the lab asks nobody outside of the machine.
+    Of a registry elsewhere, every image exists: the lab stays on the machine.
     """
     reference = Reference.of(image)
     if not reference.local:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The registry's program: Debian's package docker-registry. Only its file is needed, so nothing is installed."""
+"""The registry's program: Debian's package docker-registry. Only its file is needed, without an installation."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _download(folder: Path) -> Path:
     except UnavailableError:
         if os.geteuid() != 0:
             raise
-        # A machine that has never asked for its package lists knows no package.
+        # A new machine knows no package until it asks for its package lists.
         _run("apt-get", "--quiet", "--option", "DPkg::Lock::Timeout=120", "update")
         _run("apt-get", "--quiet", "download", PACKAGE, folder=folder)
     found = next(folder.glob("*.deb"), None)

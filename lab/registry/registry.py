@@ -68,7 +68,7 @@ class Registry:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Stop the registry, so that nothing listens on its port."""
+        """Stop the registry, so that its port is free."""
         self._process.stop()
 
     def remove(self) -> None:

@@ -4,7 +4,9 @@
 
 """Keep the bytecode of modules in zip files, which Python compiles twice in every process that imports them.
 
-Python imports this module whenever it starts, so it imports nothing that is not loaded anyway.
+GPUOPS_INTERPRETER replaces Python's path, with which Ansible runs the modules for this machine (lab/interpreter).
+
+Python imports this module whenever it starts, so it imports only what is loaded anyway.
 """
 
 from __future__ import annotations
@@ -51,3 +53,5 @@ def _write(path: str, content: bytes) -> None:
 
 if FOLDER:
     zipimport._compile_source = _kept_or_compiled  # type: ignore[attr-defined]
+
+sys.executable = os.environ.get("GPUOPS_INTERPRETER") or sys.executable

@@ -145,7 +145,7 @@ def _counts(status: Json) -> Json:
 def _labels(last: dict[tuple[str, str, str], t.Any]) -> Json:
     """Return the operator's labels and annotations of each node, without those of discovery or of a rollout.
 
-    A driver manager sets labels of operands that a node lacks to nothing. They are left out too.
+    A driver manager sets labels of operands that a node lacks to an empty text. They are left out too.
     """
     nodes: Json = {}
     for (kind, name, field), value in sorted(last.items()):

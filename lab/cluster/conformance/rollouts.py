@@ -24,7 +24,7 @@ Json = dict[str, t.Any]
 _STATE = "nvidia.com/gpu-driver-upgrade-state"
 _OS = "feature.node.kubernetes.io/system-os_release."
 _SLOW = 12
-"""Seconds that a driver needs while a node is taken down, so that none is ready before."""
+"""Seconds that a driver needs while a node is taken down, so that each becomes ready later."""
 _RHEL = (f"{_OS}ID=rhel", f"{_OS}VERSION_ID=9.4", f"{_OS}VERSION_ID.major=9")
 _JAMMY = (f"{_OS}ID=ubuntu", f"{_OS}VERSION_ID=22.04")
 

@@ -238,7 +238,7 @@ def perform(lab: Lab, scenario: Scenario, quiet: float) -> Json:
 
 
 def _record(lab: Lab, act: t.Callable[[Lab], object], quiet: float, limit: float = 120) -> list[Json]:
-    """Record from shortly before an action until nothing has changed for a number of seconds."""
+    """Record from shortly before an action until a number of seconds have passed without a change."""
     recorder = Recorder(Api(str(lab.kubeconfig)))
     # `facts` takes lines from the first second for the initial state.
     time.sleep(2)

@@ -102,7 +102,8 @@ def kube_apiserver(site: Site, *, audit: bool = False) -> Component:
     return site.component("kube-apiserver", [
         site.tools["kube-apiserver"],
         "--bind-address=127.0.0.1", f"--secure-port={site.ports['kube-apiserver']}",
-        # The endpoints of the service `kubernetes` may not be loopback addresses, and nothing here uses that service.
+        # The endpoints of the service `kubernetes` may not be loopback addresses, and the lab does not use that
+        # service.
         "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/16",
         f"--tls-cert-file={server.cert}", f"--tls-private-key-file={server.key}",
         f"--client-ca-file={authority.ca.cert}",
@@ -189,7 +190,7 @@ def connect(port: int, authority: pki.Authority) -> http.client.HTTPSConnection:
 
 
 def get(port: int, path: str, authority: pki.Authority) -> bytes | None:
-    """Return the body of a response with status 200; None for any other response or none."""
+    """Return the body of a response with status 200; None for any other response, or without one."""
     connection = connect(port, authority)
     try:
         connection.request("GET", path)

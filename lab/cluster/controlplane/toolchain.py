@@ -88,7 +88,7 @@ def kubernetes_version() -> str:
 
 
 def _on_path() -> dict[str, Path] | None:
-    """Return all tools or none: a mixed set would make bug reports hard to read."""
+    """Return all tools or an empty set: a mixed set would make bug reports hard to read."""
     paths = {name: shutil.which(name) for name in TOOLS}
     if not all(paths.values()):
         return None

@@ -18,9 +18,11 @@ from lab.cluster.faults.managers import (
     second_policy,
     stale_status,
     stuck_operator,
+    upgrading,
+    without_release,
 )
 from lab.cluster.faults.mig import mig
-from lab.cluster.faults.nodes import cordon, exporter, node, uncordon
+from lab.cluster.faults.nodes import cordon, exporter, node, uncordon, unhealthy
 from lab.cluster.faults.operands import operand, slow
 from lab.cluster.faults.refusals import refuse
 from lab.cluster.faults.rewrites import mirror, sidecar
@@ -29,7 +31,7 @@ from lab.cluster.lab import Lab
 __all__ = [
     "active", "argocd", "clear", "cordon", "crash", "driver", "edit_policy", "exporter", "mig", "mirror", "node",
     "operand", "operator_down", "refuse", "restart_operator", "say", "second_policy", "sidecar", "slow", "stale_status",
-    "stuck_operator", "uncordon",
+    "stuck_operator", "uncordon", "unhealthy", "upgrading", "without_release",
 ]  # fmt: skip
 
 

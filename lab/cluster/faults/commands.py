@@ -101,6 +101,14 @@ def _node_commands(commands: t.Any) -> None:
     )
     silent.add_argument("node", help="name of the node")
     silent.add_argument("gpus", type=int, help="number of GPUs that it still sees")
+    sick = _command(
+        commands,
+        "unhealthy",
+        "Let the device plugin of a node report devices as unhealthy.",
+        lambda lab, given: faults.unhealthy(lab, given.node, given.devices),
+    )
+    sick.add_argument("node", help="name of the node")
+    sick.add_argument("devices", type=int, help="number of devices, of the node's first resource")
     for name, summary, change in (
         ("cordon", "Cordon a node as another maintainer does, with its marks.", faults.cordon),
         ("uncordon", "Put a node back as another maintainer does.", faults.uncordon),

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Driver pods in trouble, of a ClusterPolicy or of NVIDIADrivers: on one node or on all, for one version or for each.
 
-Only future pods get the trouble, as it is when a new driver does not fit: the old driver goes on.
+Only future pods get the trouble, as it is when a new driver does not fit: the old driver keeps running.
 """
 
 from __future__ import annotations

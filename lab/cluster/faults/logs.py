@@ -41,7 +41,7 @@ def say(lab: Lab, app: str, node: str, container: str, lines: t.Sequence[str]) -
 def crash(lab: Lab, app: str, node: str, container: str, lines: t.Sequence[str]) -> str:
     """Let a container that runs write these lines, and crash again and again. Return the name of the pod.
 
-    Nothing starts it again, since only its status is changed.
+    It stays down, since only its status is changed.
     """
     name = say(lab, app, node, container, lines)
     pod = _pod(lab, app, node)

@@ -94,6 +94,29 @@ def argocd(lab: Lab, spec: Json, name: str = "cluster-policy", every: float = 0.
         worker.join()
 
 
+@contextlib.contextmanager
+def without_release(lab: Lab, namespace: str = _OPERATOR) -> t.Iterator[None]:
+    """Take Helm's records of the releases in a namespace away, as for an operator that Helm never installed."""
+    api, path = api_of(lab), f"/api/v1/namespaces/{namespace}/secrets"
+    records = [item for item in api.list(path) if item.get("type") == "helm.sh/release.v1"]
+    for item in records:
+        api.delete(f"{path}/{item['metadata']['name']}")
+    try:
+        yield
+    finally:
+        for item in records:
+            meta = {key: item["metadata"][key] for key in ("name", "labels")}
+            api.create(path, {**item, "metadata": meta, "apiVersion": "v1", "kind": "Secret"})
+
+
+def upgrading(lab: Lab, node: str, state: str = "wait-for-jobs-required", note: str | None = None) -> None:
+    """Put a node into a state of its driver's upgrade, cordoned; with a note, a rollout has given it its turn."""
+    labels = {"nvidia.com/gpu-driver-upgrade-state": state}
+    notes = {"gpuops.nvidia/driver-rollout": note} if note else {}
+    body = {"metadata": {"labels": labels, "annotations": notes}, "spec": {"unschedulable": True}}
+    api_of(lab).merge(f"/api/v1/nodes/{node}", body)
+
+
 def active(lab: Lab) -> list[str]:
     """Return one line for each of these faults."""
     api = api_of(lab)

@@ -18,7 +18,7 @@ from lab.cluster.nodes.fleet import NOTE
 from lab.errors import LabError
 
 _TAINT = {"key": f"{NOTE}fault", "value": "tainted", "effect": "NoExecute"}
-_CORDONS, _EXPORTER_GPUS = f"{NOTE}cordons", f"{NOTE}exporter-gpus"
+_CORDONS, _EXPORTER_GPUS, _UNHEALTHY = f"{NOTE}cordons", f"{NOTE}exporter-gpus", f"{NOTE}unhealthy"
 _NODES = "/api/v1/nodes"
 NODE_FAULTS = ("not-ready", "down", "taint")
 _PREFIX = "lab-node-"
@@ -115,6 +115,13 @@ def exporter(lab: Lab, name: str, gpus: int) -> None:
     api.merge(f"{_NODES}/{name}", {"metadata": {"annotations": {_EXPORTER_GPUS: str(gpus)}}})
 
 
+def unhealthy(lab: Lab, name: str, devices: int) -> None:
+    """Let the device plugin of a node report so many devices as unhealthy."""
+    api = api_of(lab)
+    _node(api, name)
+    api.merge(f"{_NODES}/{name}", {"metadata": {"annotations": {_UNHEALTHY: str(devices)}}})
+
+
 def cordon(lab: Lab, name: str, by: str = "person") -> None:
     """Take a node out of service as another maintainer does, with its marks."""
     _write(lab, name, by, MAINTAINERS[by])
@@ -134,6 +141,8 @@ def active(lab: Lab) -> list[str]:
         lines += [f"node {name}: {note(item, 'fault')}"] if note(item, "fault") else []
         seen = note(item, "exporter-gpus")
         lines += [f"node {name}: exporter serves {seen} GPUs"] if seen else []
+        sick = note(item, "unhealthy")
+        lines += [f"node {name}: {sick} unhealthy devices"] if sick else []
         lines += [f"node {name}: taint" for taint in _taints(item, set()) if taint["key"] == _TAINT["key"]]
         lines += [f"node {name}: cordoned by {by}" for by in _owners(item)]
     return lines
@@ -148,8 +157,9 @@ def clear(lab: Lab) -> None:
         name = item["metadata"]["name"]
         for by in _owners(item):
             uncordon(lab, name, by)
-        if note(item, "fault") or note(item, "exporter-gpus"):
-            api.merge(f"{_NODES}/{name}", {"metadata": {"annotations": {f"{NOTE}fault": None, _EXPORTER_GPUS: None}}})
+        if note(item, "fault") or note(item, "exporter-gpus") or note(item, "unhealthy"):
+            notes = dict.fromkeys((f"{NOTE}fault", _EXPORTER_GPUS, _UNHEALTHY))
+            api.merge(f"{_NODES}/{name}", {"metadata": {"annotations": notes}})
         if note(item, "fault") == "down":
             _until_new_pods(lab, name, abandoned=False)
             _mark_pods(api, name, None)

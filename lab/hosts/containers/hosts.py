@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
@@ -39,9 +40,14 @@ class ContainerHost:
         """The file with podman's ID of the container."""
         return self.podman.hosts / self.name
 
+    @property
+    def environment(self) -> Path:
+        """The file with the variables of commands on the host, as lines of shell."""
+        return self.podman.hosts / f"{self.name}.env"
+
     def run(self, *command: str, timeout: float = 120) -> str:
         """Run a command on the host and return its output."""
-        return self.podman("exec", self.name, *command, timeout=timeout)
+        return self.podman.run_on(self.name, *command, timeout=timeout)
 
     def shell(self, command: str) -> str:
         """Run a line of shell on the host and return its output."""
@@ -77,7 +83,7 @@ class ContainerHost:
                 break
             time.sleep(0.1)
         log = self.podman("logs", "--tail", "20", self.name)
-        failed = self.podman("exec", self.name, "systemctl", "--failed", "--no-legend") if "degraded" in said else ""
+        failed = self.run("systemctl", "--failed", "--no-legend") if "degraded" in said else ""
         raise LabError(f"{self.name} did not come up (waited up to {timeout:.0f} s): {said}\n{failed}{log}")
 
 
@@ -116,6 +122,7 @@ class ContainerHosts:
             hosts[0].podman("rm", "--force", "--time", "0", *(host.name for host in hosts))
         for host in hosts:
             host.identity.unlink(missing_ok=True)
+            host.environment.unlink(missing_ok=True)
         return len(hosts)
 
     def hosts(self) -> list[ContainerHost]:
@@ -151,6 +158,10 @@ class ContainerHosts:
         options = [f"--cidfile={host.identity}", f"--name={host.name}", f"--hostname={host.name}", "--network=none"]
         options += ["--systemd=always", "--restart=always", "--annotation=gpuops.machine=1"]
         options += [f"--label=gpuops.hosts={self.name}", f"--label=gpuops.flavour={host.flavour}"]
-        options += [f"--env=MACHINE={json.dumps(asdict(machine))}"]
-        host.podman("run", "--detach", *options, *bytecode.podman_options(PYTHON_PATH), images.name(host.flavour))
+        variables = {"MACHINE": json.dumps(asdict(machine)), **bytecode.variables_inside(PYTHON_PATH)}
+        options += [f"--env={name}={value}" for name, value in variables.items()]
+        more = {"HOME": "/root", "TERM": "xterm", "HOSTNAME": host.name, "container": "podman"}
+        lines = [f"export {name}={shlex.quote(value)}\n" for name, value in {**variables, **more}.items()]
+        host.environment.write_text("".join(lines))
+        host.podman("run", "--detach", *options, *bytecode.volumes(), images.name(host.flavour))
         host.wait()

@@ -23,8 +23,8 @@ OVERLAID = (
     "/proc/cpuinfo",
     "/proc/driver",
     "/proc/modules",
-    # Not /proc/sys itself: the container runtime makes it read-only, but not the mounts below it. Without the hook,
-    # nothing in it can be written.
+    # Not /proc/sys itself: the container runtime makes it read-only, but not the mounts below it. Without the hook, it
+    # is read-only.
     *(f"/proc/sys/{name}" for name in ("abi", "debug", "dev", "fs", "kernel", "net", "user", "vm")),
     "/sys/bus/pci",
     "/sys/class/iommu",
@@ -42,12 +42,39 @@ for path in {" ".join(OVERLAID)}; do
 done
 """
 
+# Run a command on a host as `runc exec` does: in the namespaces of its first process, under the rules for its devices,
+# with its environment, capabilities and limits, and in a session of its own. Measured: 6 ms of a processor. runc takes
+# 52 ms, and podman 87 ms. Where the rules for devices are no cgroup of the first version, or the host does not run,
+# runc does it, and says why it cannot.
+ENTER = """#!/usr/bin/env -S -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh
+host=$1; shift
+read -r id < {hosts}/"$host"
+enter() {{
+  {{ read -r pid < {run}/overlay-containers/"$id"/userdata/pidfile || [ "$pid" ]; }} && # It has no end of line.
+    grep -q "libpod-$id" /proc/"$pid"/cgroup && # The number of a process that has ended may be another's by now.
+    echo $$ > /sys/fs/cgroup/devices/libpod_parent/libpod-"$id"/cgroup.procs
+}}
+if enter 2> /dev/null; then
+  . {hosts}/"$host".env
+  exec prlimit --nofile=1024:20000 --nproc=4096:4096 \\
+    nsenter --target "$pid" --mount --uts --ipc --net --pid --cgroup \\
+    setpriv --bounding-set={capabilities} --inh-caps=-all setsid "$@"
+fi
+exec runc exec "$id" "$@"
+"""
+
+# podman's default.
+CAPABILITIES = (
+    "-all,+chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,+setpcap,+net_bind_service,+net_raw,+sys_chroot,"
+    "+mknod,+audit_write,+setfcap"
+)
+
 # podman runs commands before the first process of a container has started. sshd accepts logins only when the host is
-# up, and Ansible relies on that after a reboot. The script calls runc, which takes a quarter of podman's time.
+# up, and Ansible relies on that after a reboot.
 LOGIN = """#!/bin/sh
 # Ansible's connection plugin runs this script in place of podman: `exec [-i] HOST COMMAND...`, which waits until the
 # host is up, and `cp --pause=false FILE HOST:FILE`.
-login() {{ host=$1; shift; exec runc exec "$(cat {hosts}/"$host")" /usr/local/lib/stand-ins/login "$@"; }}
+login() {{ host=$1; shift; exec {enter} "$host" /usr/local/lib/stand-ins/login "$@"; }}
 case "$1 $2" in
   "exec -i") shift 2; login "$@" ;;
   "exec "*) shift; login "$@" ;;
@@ -69,10 +96,11 @@ cgroup_manager = "cgroupfs"
 events_logger = "file"
 hooks_dir = ["{hooks}"]
 """
+_RUN = "/run/gpuops-hosts"
 STORAGE_CONF = """[storage]
 driver = "overlay"
 graphroot = "{graph}"
-runroot = "/run/gpuops-hosts"
+runroot = "{run}"
 """
 
 
@@ -82,15 +110,23 @@ class Podman:
     def __init__(self) -> None:
         self.home = folders.cache() / "podman"
         self.executable = self.home / "podman"
+        self.enter = self.home / "enter"
         self.login = self.home / "login"
         self.hosts = self.home / "hosts"
-        """The folder with one file for each container host, which holds its ID."""
+        """The folder with two files for each container host: its ID, and its environment as lines of shell."""
         self._write_configuration()
 
     def __call__(self, *arguments: str, timeout: float = 600) -> str:
         """Run podman and return its output. Raise LabError with the end of its messages."""
+        return self._run(self.executable, *arguments, timeout=timeout)
+
+    def run_on(self, host: str, *command: str, timeout: float) -> str:
+        """Run a command on a host that runs and return its output. Raise LabError with the end of its messages."""
+        return self._run(self.enter, host, *command, timeout=timeout)
+
+    def _run(self, program: Path, *arguments: str, timeout: float) -> str:
         done = subprocess.run(
-            [self.executable, *arguments],
+            [program, *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -98,7 +134,7 @@ class Podman:
             check=False,
         )
         if done.returncode:
-            raise LabError(f"podman {arguments[0]} failed: {_end(done.stderr or done.stdout)}")
+            raise LabError(f"{program.name} {arguments[0]} failed: {_end(done.stderr or done.stdout)}")
         return done.stdout.strip()
 
     def json(self, *arguments: str) -> t.Any:
@@ -121,9 +157,10 @@ class Podman:
         }
         files = {
             self.home / "containers.conf": CONTAINERS_CONF.format(hooks=hooks),
-            self.home / "storage.conf": STORAGE_CONF.format(graph=self.home / "storage"),
+            self.home / "storage.conf": STORAGE_CONF.format(graph=self.home / "storage", run=_RUN),
             self.home / "overlay-machine": HOOK,
-            self.login: LOGIN.format(executable=shlex.quote(str(self.executable)), hosts=shlex.quote(str(self.hosts))),
+            self.enter: ENTER.format(hosts=shlex.quote(str(self.hosts)), run=_RUN, capabilities=CAPABILITIES),
+            self.login: LOGIN.format(executable=shlex.quote(str(self.executable)), enter=shlex.quote(str(self.enter))),
             hooks / "machine.json": json.dumps(hook),
             self.executable: EXECUTABLE.format(home=shlex.quote(str(self.home))),
         }

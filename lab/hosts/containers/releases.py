@@ -4,7 +4,7 @@
 
 """Containers of plain Debian releases, with the real packages of Debian's pool, non-free included.
 
-They simulate nothing: there is no systemd and no GPU, and the kernel's files are the machine's own, read-only.
+They run without systemd and GPUs, and the kernel's files are the machine's own, read-only.
 Downloaded packages are kept in the cache, so only the first run needs minutes of network.
 """
 

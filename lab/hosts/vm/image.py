@@ -42,7 +42,7 @@ def folder() -> Path:
 
 
 def disk() -> Path:
-    """Return the path of the disk that every machine starts from and that none writes to."""
+    """Return the path of the disk that every machine starts from, and that stays as it is."""
     return folder() / "disk.qcow2"
 
 

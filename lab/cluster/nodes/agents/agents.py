@@ -25,7 +25,7 @@ import urllib3
 
 from lab.cluster.api import Api, ApiError, Json
 from lab.cluster.nodes.agents import device_plugin, feature_discovery
-from lab.cluster.nodes.agents.drivers.manager import CONTAINER, DriverManager
+from lab.cluster.nodes.agents.drivers.manager import CONTAINER, DriverManager, loaded_version
 from lab.cluster.nodes.agents.drivers.pulls import Pulls
 from lab.cluster.nodes.agents.facts import note
 from lab.cluster.nodes.agents.managers.config_manager import (
@@ -44,7 +44,6 @@ from lab.cluster.nodes.agents.pods import (
     chosen_config_maps,
     crash,
     crashes,
-    driver_version,
     fail,
     hold,
     is_driver,
@@ -308,12 +307,12 @@ class Agents:
         return any(item["status"].get("phase") == "Succeeded" for item in mine)
 
     def _gfd(self, node: Json, pods: list[Json]) -> None:
-        own = next(filter(_runs, with_app(pods, DISCOVERY)), None)
-        if own is None:
+        own, driver = next(filter(_runs, with_app(pods, DISCOVERY)), None), loaded_version(node)
+        if own is None or not driver:  # without a driver it finds nothing, and its labels stay as they are
             return
         try:
             sharing = sharing_of(own)
-            wanted = feature_discovery.labels(node, driver_version(pods), strategy_of(own, sharing), sharing)
+            wanted = feature_discovery.labels(node, driver, strategy_of(own, sharing), sharing)
         except (ConfigError, feature_discovery.DiscoveryError):
             crash(self._api, own, "gpu-feature-discovery")
             return
@@ -327,13 +326,15 @@ class Agents:
     def _device_plugin(self, node: Json, pods: list[Json]) -> None:
         own = next(filter(_runs, with_app(pods, PLUGIN)), None)
         offered: dict[str, int] = {}
+        healthy: dict[str, int] = {}
         if own is not None:
             try:
                 offered = self._offered(node, own, pods)
+                healthy = device_plugin.healthy(offered, int(note(node, "unhealthy", "0")), sharing_of(own))
                 recover(self._api, own, "nvidia-device-plugin")
             except (ConfigError, device_plugin.PluginError):
                 crash(self._api, own, "nvidia-device-plugin")
-        self._offer(node, {name: str(count) for name, count in offered.items()})
+        self._offer(node, _quantities(offered), _quantities(healthy))
 
     def _offered(self, node: Json, plugin: Json, pods: list[Json]) -> dict[str, int]:
         sharing = sharing_of(plugin)
@@ -349,12 +350,15 @@ class Agents:
             if words:
                 fail(self._api, pod, "UnexpectedAdmissionError", words)
 
-    def _offer(self, node: Json, offered: dict[str, str]) -> None:
-        """Report the resources. After its plugin is gone, one stays in the capacity with nothing allocatable."""
+    def _offer(self, node: Json, offered: dict[str, str], healthy: dict[str, str]) -> None:
+        """Report the resources: the capacity counts unhealthy devices too, and pods get the healthy ones only.
+
+        After its plugin is gone, a resource stays in the capacity, with 0 allocatable.
+        """
         status = node["status"]
         have, left = status.get("capacity") or {}, status.get("allocatable") or {}
         known = {name for name in have if device_plugin.is_gpu(name)}
-        allocatable = {name: offered.get(name, "0") for name in known | offered.keys()}
+        allocatable = {name: healthy.get(name, "0") for name in known | offered.keys()}
         if all(left.get(name) == count for name, count in allocatable.items()) and offered.items() <= have.items():
             return
         body = {"status": {"capacity": offered, "allocatable": allocatable}}
@@ -365,6 +369,10 @@ class Agents:
         missing = {key: value for key, value in wanted.items() if have.get(key) != value}
         if missing:
             self._api.merge(f"{NODES}/{node['metadata']['name']}", {"metadata": {"labels": missing}})
+
+
+def _quantities(counts: t.Mapping[str, int]) -> dict[str, str]:
+    return {name: str(count) for name, count in counts.items()}
 
 
 class Clock:

@@ -32,6 +32,15 @@ def offered(layout: Layout, strategy: str, sharing: Sharing) -> dict[str, int]:
     return {sharing.name(name): count * sharing.replicas.get(name, 1) for name, count in devices.items()}
 
 
+def healthy(offered: t.Mapping[str, int], unhealthy: int, sharing: Sharing) -> dict[str, int]:
+    """Return what is left of the resources if so many devices of the first one are unhealthy, with all their shares."""
+    found = dict(offered)
+    for name in list(found)[:1]:
+        shares = sharing.replicas.get(name.removesuffix(".shared"), 1)
+        found[name] = max(found[name] - unhealthy * shares, 0)
+    return found
+
+
 def _devices(layout: Layout, strategy: str) -> dict[str, int]:
     if strategy == "none":
         return {GPU: len(layout)}

@@ -45,7 +45,7 @@ class Entry:
     filters: tuple[str, ...] | None
 
     def matches(self, index: int, device: str) -> bool:
-        """Return whether the entry concerns a GPU. A filter that is no device ID silently matches nothing."""
+        """Return whether the entry concerns a GPU. A filter that is no device ID silently has no match."""
         if self.filters is not None and device.lower() not in (item.lower() for item in self.filters):
             return False
         return self.devices is None or index in self.devices
@@ -68,7 +68,7 @@ def device_id(model: Model) -> str:
 
 
 def profiles_of(node: Json) -> tuple[Profile, ...]:
-    """Return the profiles of a node's GPUs; none if they do not support MIG."""
+    """Return the profiles of a node's GPUs; empty if they do not support MIG."""
     return TABLES.get(MODELS[note(node, "model")].mig or "", ())
 
 

@@ -11,6 +11,8 @@ import typing as t
 from lab.cluster.api import Api, Json, now
 
 CRASHED = "CrashLoopBackOff"
+HOST_DRIVER = "580.126.20"
+"""A typical version, for drivers on the host and for images without a version in their tag."""
 
 
 def path(pod: Json) -> str:
@@ -63,14 +65,11 @@ def environment(pod: Json, name: str) -> t.Iterator[Json]:
         yield from (env for env in container.get("env") or [] if env["name"] == name and "value" in env)
 
 
-def driver_version(pods: list[Json]) -> str:
-    """Return the version in the tag of the driver pod's image, or a typical version of a driver on the host."""
-    for pod in filter(is_driver, pods):
-        image = next((c["image"] for c in pod["spec"]["containers"] if c["name"] == "nvidia-driver-ctr"), "")
-        tag = image.rpartition(":")[2]
-        if tag[:1].isdigit():
-            return str(tag.split("-")[0])
-    return "580.126.20"
+def version_of_image(pod: Json) -> str:
+    """Return the version in the tag of a driver pod's image, or an empty string."""
+    image = next((c["image"] for c in pod["spec"]["containers"] if c["name"] == "nvidia-driver-ctr"), "")
+    tag = str(image).rpartition(":")[2]
+    return tag.split("-")[0] if tag[:1].isdigit() else HOST_DRIVER
 
 
 def labels_of(item: Json) -> dict[str, str]:

@@ -178,7 +178,7 @@ def _image(deployment: Json) -> str:
 def _taken_over(deployment: Json, env: dict[str, str], image: str) -> bool:
     """Return whether a new pod with another image or environment has taken the place of the old one.
 
-    As long as the new pod does not start, the old one goes on.
+    Until the new pod starts, the old one keeps running.
     """
     status = deployment.get("status") or {}
     numbers = {status.get(key, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")}

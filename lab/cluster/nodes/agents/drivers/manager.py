@@ -22,6 +22,7 @@ from lab.cluster.nodes.agents.drivers import labels
 from lab.cluster.nodes.agents.drivers.pulls import Pulls
 from lab.cluster.nodes.agents.facts import note
 from lab.cluster.nodes.agents.pods import (
+    HOST_DRIVER,
     crash,
     crashes,
     environment,
@@ -31,6 +32,7 @@ from lab.cluster.nodes.agents.pods import (
     recover,
     running_init,
     statuses,
+    version_of_image,
     with_app,
 )
 from lab.cluster.nodes.fleet import NOTE
@@ -94,7 +96,8 @@ class DriverManager:
         """Note which driver is loaded. It stays so when its pod is gone, until the node boots again."""
         running = next((pod for pod in pods if is_driver(pod) and is_ready(pod)), None)
         if running is not None:
-            loaded = json.dumps({"driver": _digest(running), "boot": _boot(node)})
+            known = {"driver": _digest(running), "boot": _boot(node), "version": version_of_image(running)}
+            loaded = json.dumps(known)
             if note(node, "loaded") != loaded:
                 self._annotate(node, loaded)
 
@@ -251,10 +254,15 @@ def _boot(node: Json) -> str:
     return str((node["status"].get("nodeInfo") or {}).get("bootID", ""))
 
 
-def _loaded(node: Json) -> str:
-    """Return the digest of the driver that is loaded; an empty string if none is."""
+def _loaded(node: Json, what: str = "driver") -> str:
+    """Return the digest, or the version, of the driver that is loaded; an empty string if none is."""
     known = json.loads(note(node, "loaded", "{}"))
-    return str(known.get("driver", "")) if known.get("boot") == _boot(node) else ""
+    return str(known.get(what, "")) if known.get("boot") == _boot(node) else ""
+
+
+def loaded_version(node: Json) -> str:
+    """Return the version of the driver that is loaded, as NVML reports it; an empty string if none is."""
+    return HOST_DRIVER if note(node, "host-driver") == "true" else _loaded(node, "version")
 
 
 def _fault(pod: Json) -> str:

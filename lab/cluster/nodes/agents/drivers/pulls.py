@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The pulls of driver images from registries on loopback, which are really asked, with the pods' pull secrets.
 
-Registries elsewhere are asked nothing: they have every image.
+Registries elsewhere are not asked: they count as having every image.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Pulls:
         self._api, self._later = api, later
 
     def notes(self, pod: Json) -> dict[str, str | None]:
-        """Return the annotations of a pod that is about to start: none, or its trouble with an image."""
+        """Return the annotations of a pod that is about to start: empty, or its trouble with an image."""
         found = None if note(pod, "fault") else self._trouble(pod)
         return {} if found is None else {f"{NOTE}fault": found, f"{NOTE}pull": found}
 

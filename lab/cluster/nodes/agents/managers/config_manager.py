@@ -5,7 +5,7 @@
 """The config manager beside the device plugin, feature discovery and the MPS daemon: which configuration each has read.
 
 Its init container chooses a key of the ConfigMap by the node's label, its sidecar tells the program when the label
-names another key. Nothing reads an edited key again before the program restarts, so what a pod has read is kept in its
+names another key. An edited key is read only when the program restarts, so what a pod has read is kept in its
 annotation ``config``. The sidecar of a pod that runs does not see a new key at once, as the kubelet shows it later. It
 ends then, and the kubelet starts it again after a pause that grows.
 """
@@ -122,7 +122,7 @@ def sharing_of(pod: Json) -> Sharing:
 
 
 def read_at(pod: Json) -> str:
-    """Return when a pod has read its configuration; an empty string if it has none."""
+    """Return when a pod has read its configuration, or an empty string."""
     return str((_known(pod) or {}).get("at", ""))
 
 

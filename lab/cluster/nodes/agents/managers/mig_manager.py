@@ -9,7 +9,7 @@ another one runs is lost, pods that stay leave the node `pending` with paused op
 failure leaves the operands paused. A session is the manager's process, which ends with its pod.
 
 The API server may fail at each request: an overloaded machine answers late. Then the same step is taken again, so what
-a manager does, and which trouble it has, never depends on that.
+a manager does, and which trouble it has, is independent of that.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Session:
     asleep: bool = False
     woken: bool = False
     leaves_paused: bool = False
-    """Whether a failure leaves the operands paused. The first success sets it, and nothing resets it."""
+    """Whether a failure leaves the operands paused. The first success sets it for good."""
     run: Run | None = None
     unbegun: str | None = None
     """A value that the manager has read, as long as the API server has not heard of its change."""
@@ -87,7 +87,7 @@ class Session:
     """The trouble of that change, which the node's annotation may no longer say."""
 
     def set(self, value: str) -> None:
-        """Note a new value of the label. A removed label wakes nobody."""
+        """Note a new value of the label. A removed label has no effect."""
         self.current = value
         self.woken = self.asleep and (self.woken or bool(value))
 
@@ -149,7 +149,7 @@ class MigManager:
             session.unbegun, session.trouble = None, ""
 
     def _lives(self, pod: Json) -> bool:
-        """Return whether a pod's process runs, which goes on while the node controller calls the pod not ready."""
+        """Return whether a pod's process runs, which it does even while the node controller calls the pod not ready."""
         session = self._sessions.get(pod["spec"].get("nodeName", ""))
         mine = session is not None and session.pod == pod["metadata"]["uid"]
         return is_ready(pod) or (mine and not pod["metadata"].get("deletionTimestamp"))

@@ -240,7 +240,7 @@ class Upgrader:
             if not pods:
                 self._set(node, "pod-restart-required")
             elif len(listed) < len(pods) or obstacles(listed, deletion):
-                # Nobody is told why: the reason is only in the operator's log.
+                # The reason is only in the operator's log.
                 print(f"Cannot delete all required pods: {obstacles(listed, deletion)}", flush=True)
                 self._give_up(node, upgrade)
             else:

@@ -19,6 +19,7 @@ import typing as t
 from . import files, pci
 
 SYSFS = "/sys/module"
+OPTIONS_SHOWN_AS = {"RestrictProfilingToAdminUsers": "RmProfilingAdminOnly"}
 REAL = "/usr/sbin/modprobe"
 FLAGS = {
     **dict.fromkeys(("-a", "--all"), "all"),
@@ -130,9 +131,10 @@ def _insert(path: str, options: list[str]) -> None:
     files.write(f"{folder}/refcnt", "0\n")
     for version in info.get("version", []):
         files.write(f"{folder}/version", version + "\n")
-    for option in options:
-        key, _equals, value = option.partition("=")
-        files.write(f"{folder}/parameters/{key}", value + "\n")
+    if name != "nvidia":
+        for option in options:
+            key, _equals, value = option.partition("=")
+            files.write(f"{folder}/parameters/{key}", value + "\n")
     for dependency in ",".join(info.get("depends", [])).split(","):
         if dependency and os.path.isdir(f"{SYSFS}/{dependency.replace('-', '_')}"):
             files.link(f"{SYSFS}/{dependency.replace('-', '_')}/holders/{name}", folder)
@@ -172,6 +174,11 @@ def _probe(name: str, info: dict[str, list[str]], options: list[str]) -> None:
         raise RefusedError("ERROR: could not insert 'nvidia': No such device")
     flavour = "Open Kernel Module" if "MIT" in info["license"][0] else "x86_64 Kernel Module"
     version = info["version"][0]
+    # The driver's options have the mode 0, so that sysfs has no parameters of it.
+    pairs = (option.removeprefix("NVreg_").partition("=") for option in options)
+    values = {"EnableGpuFirmware": "18", "RmProfilingAdminOnly": "1"}
+    values |= {OPTIONS_SHOWN_AS.get(key, key): value for key, _equals, value in pairs}
+    files.write("/proc/driver/nvidia/params", "".join(f"{key}: {value}\n" for key, value in sorted(values.items())))
     files.write(
         "/proc/driver/nvidia/version",
         f"NVRM version: NVIDIA UNIX {flavour}  {version}  Release Build  (stand-in)\nGCC version:  stand-in\n",

@@ -63,7 +63,7 @@ def _report_of_all(gpus: list[dict[str, str]], version: str, arguments: list[str
 
 def _links(gpu: dict[str, str]) -> str:
     model = spec.MODELS[spec.load().model]
-    # Without switches, nothing is at the other end. Those of an A100 are up only when the fabric manager has run.
+    # Without switches, the other end is empty. Those of an A100 are up only when the fabric manager has run.
     is_up = _is_switched(model) and (_joins_a_fabric(model) or os.path.exists(FABRIC_MANAGER_READY))
     state = model.link_speed if is_up else "<inactive>"
     links = (f"\t Link {link}: {state}" for link in range(model.links))

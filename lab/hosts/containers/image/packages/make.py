@@ -5,8 +5,9 @@
 
 """make.py FLAVOUR KERNEL: build a flavour's stand-in packages, under the names of the real ones, and their repository.
 
-A stand-in installs what roles look at: files, units, modules and versions. Nothing in it is NVIDIA's. A second
-repository stands for that of the distribution. It has the packages that a bare host lacks and that roles install.
+A stand-in installs what roles look at: files, units, modules and versions. All of its content is this project's own. A
+second repository stands for that of the distribution. It has the packages that a bare host lacks and that roles
+install.
 """
 
 from __future__ import annotations
@@ -152,6 +153,9 @@ def _packages(flavour: str, kernel: str, folder: str) -> t.Iterator[Package]:
         root = _root(folder, name)
         tool = {"nvlsm": "nvlsm", "nvidia-container-toolkit": "nvidia-ctk", "containerd.io": "containerd"}[name]
         _copy(f"{HERE}/{tool}", root, f"/usr/bin/{tool}", executable=True)
+        if name == "nvidia-container-toolkit":
+            _write(f"{root}/usr/bin/nvidia-container-runtime", '#!/bin/sh\nexec runc "$@"\n')
+            os.chmod(f"{root}/usr/bin/nvidia-container-runtime", 0o755)
         if unit_of:
             _copy(f"{HERE}/{unit_of}.service", root, f"/usr/lib/systemd/system/{unit_of}.service")
             _copy(f"{HERE}/containerd.toml", root, "/etc/containerd/config.toml")
