@@ -13,6 +13,8 @@ export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/$(VENV)/share
 export PYTEST_ADDOPTS := -o "pythonpath=$(VENV)/share ."
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Where this is set, as in many container images, each process would compile all of the plugins, tests and labs again.
+unexport PYTHONDONTWRITEBYTECODE
 
 ##@ Start here
 
@@ -27,15 +29,12 @@ demo: setup ## Bring up a lab and two hosts, take them to verified GPUs with sit
 	@$(LAB) cluster up
 	@KUBECONFIG=$$($(LAB) cluster kubeconfig) scripts/demo.sh
 
-# The lab's tools are built in the background during the checks. Four test files run at a time (tests/conftest.py chooses
-# them), each process with its own lab and hosts. Most of them wait for something most of the time.
-test: setup ## Run every check and every test, and print the coverage of the plugins
-	@trap 'kill $$(jobs -p) 2> /dev/null || true' EXIT; \
-	  $(MAKE) --no-print-directory lab-tools & \
-	  $(MAKE) --no-print-directory check host-tools; wait $$!
-	@$(MAKE) --no-print-directory test-oldest
-	$(BIN)/pytest --cov --durations=25 --numprocesses=4 --dist=loadfile --no-loadscope-reorder \
-	  tests/integration tests/roles tests/lab tests/unit
+test: setup ## Run every check and the everyday tests, and print the coverage of the plugins and the time of each stage
+	@scripts/stages.sh check-and-tools unit-and-oldest lab-and-hosts
+
+quick: setup ## Run the quick checks, and the unit tests of the rooms that differ from main (BASE=HEAD~3: from a commit)
+	@$(MAKE) --no-print-directory -j2 --output-sync ruff codespell mypy
+	$(BIN)/pytest -q --numprocesses=2 --dist=loadfile $$($(BIN)/python scripts/quick.py $(or $(BASE),main))
 
 ##@ The lab
 
@@ -67,6 +66,10 @@ host-containers: setup host-tools ## Run the molecule scenario on container host
 
 ##@ Checks, cheap ones first
 
+# The checks and the builds of the lab's tools have nothing to do with each other.
+check-and-tools:
+	@$(MAKE) --no-print-directory -j2 --output-sync check lab-tools host-tools
+
 QUICK_CHECKS := ruff codespell vulture mypy yamllint reuse changelog-lint
 check: $(QUICK_CHECKS) docs-lint ansible-lint docs sanity import-check ## Run all checks
 
@@ -92,6 +95,9 @@ reuse: setup ## Check that every file has a licence and a copyright line
 changelog-lint: setup ## Check the changelog fragments
 	$(BIN)/antsibull-changelog lint
 
+prose: setup ## Count the sentences that say what does not happen, and fail above 2 % of the documentation for users
+	$(BIN)/python scripts/prose.py
+
 docs-lint: setup ## Check the documentation of plugins and roles, and the role READMEs
 	scripts/docs_lint.sh
 	$(BIN)/python scripts/role_readmes.py --check
@@ -102,7 +108,13 @@ ansible-lint: setup ## Check the style of Ansible content, with the profile prod
 docs: setup ## Build the documentation; warnings are errors
 	scripts/docs.sh
 
-sanity: setup ## Run ansible-test sanity, without any ignore entry
+# ruff, mypy, yamllint and antsibull-changelog look for what these four look for, each in an environment of its own that
+# takes longer to make than the check. pylint takes as long as all other checks together.
+LOOKED_FOR := pylint pep8 yamllint changelog
+sanity: setup ## Run ansible-test sanity but what other checks look for, without any ignore entry
+	scripts/sanity.sh $(LOOKED_FOR:%=--skip-test %)
+
+sanity-all: setup ## Run all of ansible-test sanity, as each night
 	scripts/sanity.sh
 
 import-check: setup ## Build the collection and check it as Galaxy does
@@ -110,26 +122,62 @@ import-check: setup ## Build the collection and check it as Galaxy does
 
 ##@ Tests
 
+# Two processes, each of which collects its own half of the tests: workers of pytest-xdist collect all of them, and their
+# controller keeps a third process busy. The code that computes, in module_utils, has as many tests as all the rest.
+TIMES := $(if $(STRICT_TIMES),--strict-times)
+UNIT := $(BIN)/pytest -q $(TIMES) --cov --cov-report= --inline-snapshot=disable
+ROOMS := tests/unit/plugins/module_utils
 unit: setup ## Run the tests that need no cluster, and print the coverage of the plugins
-	$(BIN)/pytest tests/unit --cov
+	@mkdir --parents build/coverage
+	@$(MAKE) --no-print-directory -j2 --output-sync --keep-going unit-rooms unit-rest
+	@$(BIN)/coverage combine --quiet build/coverage/data.rooms build/coverage/data.rest
+	$(BIN)/coverage report
 
-# A short way through the lab: every kind of connection, and site.yml to a ready stack and back.
-test-oldest: export GPUOPS_DEPENDENCIES := oldest
-test-oldest: export GPUOPS_ANSIBLE_CORE :=
-test-oldest: export PYTHON :=
-test-oldest: ## Run the unit tests and a short way through the lab with the oldest supported version of everything
-	@$(MAKE) --no-print-directory setup lab-tools short-way
+unit-rooms unit-rest: export COVERAGE_FILE = build/coverage/data.$(@:unit-%=%)
+unit-rooms:
+	$(UNIT) $(ROOMS)
 
-# Tests of the sources' own order have nothing to do with dependencies.
+unit-rest:
+	$(UNIT) tests/unit --ignore=$(ROOMS) $(UNIT_LESS)
+
+# inline-snapshot counts each test whose snapshot it rewrites as an error.
+wording: setup ## Write new wording of messages into the snapshots of the unit tests; then read the diff
+	-$(BIN)/pytest -q tests/unit --inline-snapshot=create,fix
+
+# Four files run at a time (tests/conftest.py chooses them), each process with its own lab and hosts. Most of them wait
+# for something most of the time.
+LAB_TESTS := $(BIN)/pytest $(TIMES) --durations=25 --numprocesses=4 --dist=loadfile --no-loadscope-reorder
+lab-and-hosts: setup lab-tools host-tools ## Run the everyday tests on labs and container hosts
+	$(LAB_TESTS) --cov --cov-append tests/integration tests/roles tests/lab
+
+# Installing the oldest dependencies and the one lab of their tests leave processors idle, which the unit tests use.
+unit-and-oldest:
+	@$(MAKE) --no-print-directory -j2 --output-sync --keep-going unit test-oldest
+
+# The oldest supported version of every dependency, of Python and of Helm.
+OLDEST := GPUOPS_DEPENDENCIES=oldest GPUOPS_ANSIBLE_CORE= PYTHON= $(MAKE) --no-print-directory
+test-oldest: ## Run a short way through the lab with the oldest dependencies: connections, site.yml to a ready stack and back
+	@$(OLDEST) setup lab-tools short-way
+
+unit-oldest: ## Run the unit tests with the oldest dependencies
+	@$(OLDEST) unit UNIT_LESS="--ignore=tests/unit/test_walls.py --ignore=tests/unit/test_docs.py"
+
 short-way:
-	$(BIN)/pytest -q --numprocesses=2 --dist=loadfile --ignore=tests/unit/test_walls.py --ignore=tests/unit/test_docs.py \
-	  tests/unit tests/integration/test_connection.py \
+	$(BIN)/pytest -q --numprocesses=2 --dist=loadfile \
+	  tests/unit/plugins/modules/test_clusterpolicy.py tests/unit/plugins/module_utils/_cluster/connection \
+	  tests/integration/test_connection.py \
 	  tests/integration/test_site.py::test_create tests/integration/test_site.py::test_remove
 
 integration: setup lab-tools ## Run the tests on the lab
 	$(BIN)/pytest tests/lab tests/integration
 
-# What make test leaves out: virtual machines, several releases of Debian with its real packages, a build of the driver's
+# Every case of what the everyday suite shows once: permissions, AWX, the report's page, operator lines, kills. A file is
+# run as a whole, because its tests share a lab.
+test-wide: export GPUOPS_WIDE := 1
+test-wide: setup lab-tools host-tools ## Run the wide tier: each file that has more cases than the everyday suite shows
+	$(LAB_TESTS) $$(grep --recursive --files-with-matches --include='test_*.py' 'mark\.wide' tests)
+
+# What make test leaves out, too: virtual machines, several releases of Debian with its real packages, a build of the driver's
 # modules, the molecule scenarios on hosts, kills in the middle of changes that take minutes. Downloads are kept in
 # ~/.cache/gpuops-hosts/downloads.
 test-deep: export GPUOPS_DEEP := 1
@@ -169,6 +217,10 @@ sign: ## Sign build/archive and its bill of materials with sigstore
 publish: setup ## Publish build/archive to Galaxy, with the token in GALAXY_TOKEN
 	@$(BIN)/ansible-galaxy collection publish --token "$$GALAXY_TOKEN" build/archive/*.tar.gz
 
+# Only the workflow Documentation runs it.
+docs-publish: ## Publish build/docs/html as a version of the site (VERSION=main, or VERSION=1.2.3)
+	@$(PYTHON_ANY) scripts/publish_docs.py "$(VERSION)"
+
 ##@ Housekeeping
 
 lock: ## Resolve requirements/*.in into requirements/*.txt, with hashes
@@ -185,5 +237,5 @@ clean: ## Remove everything that the targets made, except the lab's tools in the
 	rm -rf .venv .venv-oldest build docs/_build
 
 .PHONY: help setup demo test lab-up lab-status lab-down lab-tools host-tools host-vm host-containers check ruff \
-	codespell vulture mypy yamllint reuse changelog-lint docs-lint ansible-lint docs sanity import-check unit test-oldest \
-	short-way integration test-deep molecule mutation bench release release-check sbom sign publish lock format clean
+	codespell vulture mypy yamllint reuse changelog-lint docs-lint ansible-lint docs prose sanity import-check sanity-all unit wording test-oldest \
+	quick check-and-tools lab-and-hosts unit-rooms unit-rest unit-and-oldest unit-oldest short-way integration test-wide test-deep molecule mutation bench release release-check sbom sign publish docs-publish lock format clean

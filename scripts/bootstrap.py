@@ -4,7 +4,7 @@
 
 """Make .venv: the pinned tools, the Ansible collections that this one needs, and a link to this checkout among them.
 
-The script runs with any Python 3 and needs only the standard library. A second run with unchanged pins does nothing.
+The script runs with any Python 3 and needs only the standard library. A second run with unchanged pins ends at once.
 Three environment variables replace the pinned versions:
 
 - PYTHON: the interpreter for .venv.
@@ -34,7 +34,7 @@ STAMP = VENV / "bootstrap.stamp"
 MINIMUM = (3, 11)
 
 # The community package carries the collections on PyPI, for machines that cannot reach a Galaxy server.
-# Nothing else is taken from it, so it does not matter which Python its own ansible-core needs.
+# Only that is taken from it, so it does not matter which Python its own ansible-core needs.
 COMMUNITY_PACKAGE = "ansible==14.5.0"
 # The SHA-256 of each wheel. pip refuses another file, and prints what it found instead.
 WHEELS = {
@@ -136,7 +136,7 @@ def install(*what: str) -> None:
 
 
 def install_locked(lock: pathlib.Path) -> None:
-    """Install what a lock names, and nothing else.
+    """Install exactly what a lock names.
 
     A lock is complete. An older pip that resolves dependencies takes the newest release for one with an extra, such as
     coverage[toml], and then refuses it because the lock has no hash for it.

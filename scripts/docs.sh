@@ -16,6 +16,8 @@ antsibull-docs --config-file scripts/antsibull.cfg collection --use-current --sq
   --fail-on-error --dest-dir "$source/reference/collections" gpuops.nvidia
 # The pages of the wings replace its index.
 rm "$source/reference/collections/index.rst"
-python scripts/reference_pages.py --html "$source/reference"
-sphinx-build -W --keep-going -q "$source" build/docs/html
+python scripts/role_readmes.py --html "$source/reference/collections"
+site=$(sed -n 's/^documentation: //p' galaxy.yml)
+sphinx-build -W --keep-going -q -D html_baseurl="${site}main/" "$source" build/docs/html
+python scripts/check_site.py build/docs/html "${site}main/"
 echo "The documentation is in build/docs/html/index.html"

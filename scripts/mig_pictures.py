@@ -4,8 +4,8 @@
 
 """Write the pictures of docs/tasks/which_sharing.md: where the MIG profiles of each GPU model can lie.
 
-They come from the table with which layouts are checked. With --check, nothing is written, and the exit status is 1 if a
-picture is out of date.
+They come from the table with which layouts are checked. With --check, the script only compares, and the exit status is
+1 if a picture is out of date.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@
 
 """Write the README.md of every role, and the table in docs/reference/gpu_facts.md of the tasks that read facts.
 
-The sources are each role's argument specs, meta/readme.yml and tasks. With --check, nothing is written, and the exit
-status is 1 if a file is out of date.
+The sources are each role's argument specs, meta/readme.yml and tasks. With --check, the script only compares, and the
+exit status is 1 if a file is out of date. With --html FOLDER, the script only adds each role's considerations to the
+page that antsibull-docs has written for it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from pathlib import Path
 
 import yaml
 
+sys.path.append(f"{sys.prefix}/share")
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.systems import SUPPORTED
+
 ROOT = Path(__file__).parent.parent
 ROLES = sorted(path.parent.parent for path in ROOT.glob("roles/*/meta/argument_specs.yml"))
 FACTS_PAGE = ROOT / "docs" / "reference" / "gpu_facts.md"
@@ -30,6 +34,17 @@ HEADER = [
     "Generated from meta/argument_specs.yml and meta/readme.yml by scripts/role_readmes.py: change those instead.",
     "-->",
 ]
+CONSIDERATIONS = {
+    "interrupts": "What it interrupts",
+    "needs": "What it needs",
+    "leaves": "What it leaves alone",
+    "undo": "How to undo it",
+    "systems": "Where it works",
+}
+"""What meta/readme.yml says of each role, written by hand."""
+REQUIREMENTS = (ROOT / "README.md").read_text().split("\n## Requirements\n", 1)[1]
+VERSIONS = {"systems": SUPPORTED, "operators": re.findall(r"GPU Operator (v[^;]+);", REQUIREMENTS)[0]}
+"""What considerations name in braces."""
 LONGEST_CHOICES = 60
 """Longer lists of choices are below the table instead of in its cell."""
 
@@ -52,6 +67,7 @@ def readme(role: Path) -> str:
     specs = load(role / "meta" / "argument_specs.yml")["argument_specs"]
     about = load(role / "meta" / "readme.yml")
     lines = [*HEADER, f"# gpuops.nvidia.{role.name}", "", *introduction(role.name, "main", specs["main"], about)]
+    lines += ["", "## Considerations", "", *considerations(about)]
     lines += ["", "## Variables", "", *variables(specs["main"]["options"])]
     lines += ["", "## Exports", "", "| Name | Content |", "|---|---|"]
     lines += [f"| `{name}` | {prose(text)} |" for name, text in about["exports"].items()]
@@ -59,6 +75,22 @@ def readme(role: Path) -> str:
         if entry != "main":
             lines += ["", f"## Entry point `{entry}`", "", *introduction(role.name, entry, spec, about)]
     return "\n".join(lines) + "\n"
+
+
+def considerations(about: Spec) -> Lines:
+    """Yield what to know of a role before it is used."""
+    for key, title in CONSIDERATIONS.items():
+        yield f"- **{title}:** {prose(about['considerations'][key].format(**VERSIONS))}"
+
+
+def add_to_html(folder: Path) -> None:
+    """Add the considerations to the pages of the roles, behind their synopsis."""
+    for role in ROLES:
+        path = folder / f"{role.name}_role.rst"
+        lines = considerations(load(role / "meta" / "readme.yml"))
+        section = "\n".join(["Considerations", "^" * 14, "", *(re.sub("`", "``", line) for line in lines)])
+        before, parameters = re.split(r"(?=^\.\. Options$)", path.read_text(), maxsplit=1, flags=re.M)
+        path.write_text(f"{before}{section}\n\n{parameters}")
 
 
 def introduction(role: str, entry: str, spec: Spec, about: Spec) -> Lines:
@@ -189,7 +221,12 @@ def facts_table() -> Lines:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is out of date")
-    check = parser.parse_args().check
+    parser.add_argument("--html", type=Path, metavar="FOLDER", help="add to the pages of antsibull-docs in FOLDER")
+    arguments = parser.parse_args()
+    check = arguments.check
+    if arguments.html:
+        add_to_html(arguments.html)
+        return 0
     wanted = {role / "README.md": readme(role) for role in ROLES} | {FACTS_PAGE: facts_page()}
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     if check and stale:

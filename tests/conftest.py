@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Fixtures for labs and hosts, which every test may request, and the rule for which files run at the same time."""
+"""Fixtures for labs and hosts, the tiers, the time of each file, and the rule for which files run at the same time."""
 
 from __future__ import annotations
 
@@ -17,11 +17,24 @@ from xdist.workermanage import WorkerController
 from tests.support.hosts import container_host, container_hosts, vm_host
 from tests.support.labs import deployed_lab, fresh_lab, lab
 from tests.support.registries import basic_registry, registry, token_registry
+from tests.support.times import (
+    keep_reasons,
+    pytest_addoption,
+    pytest_configure,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+)
 
 __all__ = [
-    "basic_registry", "container_host", "container_hosts", "deployed_lab", "fresh_lab", "lab", "registry",
-    "token_registry", "vm_host",
+    "basic_registry", "container_host", "container_hosts", "deployed_lab", "fresh_lab", "lab", "pytest_addoption",
+    "pytest_configure", "pytest_sessionfinish", "pytest_terminal_summary", "registry", "token_registry", "vm_host",
 ]  # fmt: skip
+
+TIERS = {
+    "wide": "make test-wide runs it: every case of what the everyday suite shows once.",
+    "deep": "make test-deep runs it: virtual machines, real packages and changes that take minutes.",
+}
+"""The tiers that the everyday suite leaves out, each with what runs it. CONTRIBUTING.md describes them."""
 
 HOSTS = ("tests/roles/", "tests/lab/hosts/", "tests/deep/")
 """The folders whose tests run hosts. The other folders with slow tests run labs."""
@@ -65,15 +78,15 @@ def _has_hosts(file: str) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first, and skip the deep tier, with all virtual machines, unless GPUOPS_DEEP is set."""
+    """Put the longest files first, and skip the tiers that were not asked for. Virtual machines are deep."""
     items.sort(key=lambda item: LONGEST.index(_file(item)) if _file(item) in LONGEST else len(LONGEST))
+    keep_reasons(items)
     for item in items:
         if "vm_host" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.deep)
-        if item.get_closest_marker("deep") and not os.environ.get("GPUOPS_DEEP"):
-            item.add_marker(
-                pytest.mark.skip(reason="A test of the deep tier takes minutes: make test-deep runs them all.")
-            )
+        for tier, reason in TIERS.items():
+            if item.get_closest_marker(tier) and not os.environ.get(f"GPUOPS_{tier.upper()}"):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> t.Any:

@@ -15,7 +15,7 @@ import re
 import zlib
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_menu import Machine, boot, parse
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_menu import BootMachine, boot, parse
 
 from lab.hosts.containers import releases
 from lab.hosts.containers.hosts import ContainerHost
@@ -130,7 +130,7 @@ def printed(output: str) -> list[str] | str:
 
 def of_the_reader(text: str, environment: dict[str, str]) -> list[str]:
     files = {"/menu/grubenv": "#"}
-    found = boot(parse(text), Machine("/menu", "emu", "x86_64", environment, files.get, lambda value_of: []))
+    found = boot(parse(text), BootMachine("/menu", "emu", "x86_64", environment, files.get, lambda value_of: []))
     return [found.kernel.path, *found.kernel.arguments]
 
 

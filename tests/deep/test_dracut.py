@@ -16,7 +16,7 @@ from tests.support.plays import Plays
 
 pytestmark = pytest.mark.deep
 
-FILE = "/etc/modprobe.d/gpuops.conf"
+FILE = "/etc/modprobe.d/zz-gpuops.conf"
 RULE = "/etc/udev/rules.d/90-gpuops-acs.rules"
 WANTED: dict[str, t.Any] = {
     "host_prep_without_gpus": True,

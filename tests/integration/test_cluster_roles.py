@@ -17,7 +17,7 @@ import pytest
 import yaml
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import permissions
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.access import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.permission_checks import (
     by_resource,
     missing_permissions,
 )
@@ -26,6 +26,8 @@ from lab.cluster import Lab, Options
 from tests.integration import test_operator_upgrade
 from tests.support.ansible import OPERATOR, ROOT, Playbook, on
 from tests.support.labs import running_lab
+
+pytestmark = pytest.mark.slow("a stack is deployed and verified by users with few rights")
 
 FILES = ROOT / "roles" / "preflight" / "files"
 NAMES = sorted(path.stem.removeprefix("cluster_role_") for path in FILES.iterdir())
@@ -162,8 +164,9 @@ RARE: dict[str, set[str]] = {
         *("get pods", "list events", "list controllerrevisions.apps", "watch nodes *"),
         "list leases.coordination.k8s.io",
     },
-    # Drivers that the ClusterPolicy leaves to NVIDIADrivers, a GPUCluster in its place, and claims.
+    # Drivers that the ClusterPolicy leaves to NVIDIADrivers, a GPUCluster in its place, claims, and missing namespaces.
     "scheduling": {
+        "create namespaces *",
         *("list gpuclusters.nvidia.com *", "list nvidiadrivers.nvidia.com *"),
         *("list resourceclaims.resource.k8s.io *", "list resourceslices.resource.k8s.io *"),
     },
@@ -207,6 +210,7 @@ def check(user: User) -> None:
     assert unused == rare, f"too much: {sorted(unused - rare)}, used after all: {sorted(rare - unused)}"
 
 
+@pytest.mark.wide
 def test_deploying_changing_and_removing(own_lab: Lab) -> None:
     env = {"dcgmExporter": {"env": [{"name": "DCGM_EXPORTER_INTERVAL", "value": "15000"}]}}
     secret = {"name": "mirror", "registry": "registry.example.com", "username": "robot", "password": "s3cret"}
@@ -246,6 +250,7 @@ def test_verifying(own_lab: Lab) -> None:
     check(user)
 
 
+@pytest.mark.wide
 def test_reading(own_lab: Lab, tmp_path: Path) -> None:
     user = User(own_lab, "diagnose")
     for playbook in ("diagnose", "report"):
@@ -261,6 +266,7 @@ def test_reading(own_lab: Lab, tmp_path: Path) -> None:
     check(user)
 
 
+@pytest.mark.wide
 def test_draining(own_lab: Lab) -> None:
     pod = {
         "spec": {
@@ -280,6 +286,7 @@ def test_draining(own_lab: Lab) -> None:
     check(user)
 
 
+@pytest.mark.wide
 def test_dividing(own_lab: Lab) -> None:
     halves = {"halves": [{"mig_devices": {"3g.40gb": 2}}]}
     wish = {"mig_layouts": [{"layout": "halves", "nodes": ["gpu-0001"]}], "mig_custom_layouts": halves}
@@ -295,14 +302,17 @@ def test_dividing(own_lab: Lab) -> None:
     check(user)
 
 
-def test_two_runs_of_one_purpose_at_once_end_as_one(own_lab: Lab) -> None:
-    """Both divide both nodes, one at a time. Whoever comes second goes on with what the first has begun."""
+@pytest.mark.wide
+def test_the_second_of_two_runs_at_once_leaves_the_nodes_to_the_first(own_lab: Lab) -> None:
+    """Both divide both nodes, one at a time. Whoever comes second finds a node that the first holds, or all done."""
     wish = [{"layout": "all-3g.40gb", "nodes": ["gpu-0000", "gpu-0001"]}]
     processes = [
         on(own_lab).start(PLAYBOOKS / "mig.yml", mig_allow_disruption=True, mig_layouts=wish) for dummy in range(2)
     ]
     runs = [Playbook.finish(process, 240) for process in processes]
-    assert [run.status for run in runs] == [0, 0], runs[0].output + runs[1].output
+    first, second = sorted(runs, key=lambda run: run.status)
+    assert first.status == 0, first.output + second.output
+    assert second.status == 0 or "Another run holds gpu-000" in second.message, second.output
     nodes = json.loads(own_lab.kubectl("get", "nodes", "--selector=nvidia.com/gpu.present", "--output=json"))["items"]
     for node in nodes:
         assert node["metadata"]["labels"]["nvidia.com/mig.config.state"] == "success"
@@ -325,7 +335,9 @@ REFUSED: dict[str, tuple[dict[str, t.Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("playbook", REFUSED)
+@pytest.mark.parametrize(
+    "playbook", [pytest.param(name, marks=[] if name == "verify" else pytest.mark.wide) for name in REFUSED]
+)
 def test_who_may_do_nothing_is_told_everything_before_anything_changes(own_lab: Lab, playbook: str) -> None:
     variables, operations = REFUSED[playbook]
     user = User(own_lab, "nobody")
@@ -333,9 +345,10 @@ def test_who_may_do_nothing_is_told_everything_before_anything_changes(own_lab: 
     cluster = Cluster({"kubeconfig": str(own_lab.kubeconfig_for("nobody"))})
     missing = missing_permissions(cluster, NAMESPACE, operations)
     assert (run.status, run.changed) == (2, 0), run.output
-    assert run.message.startswith(f"Nothing is changed. This user may not: {by_resource(missing)}. Grant"), run.message
+    assert f"may not: {by_resource(missing)}. Grant" in run.message, run.message
 
 
+@pytest.mark.wide
 def test_who_may_do_nothing_gets_a_diagnosis_with_gaps(own_lab: Lab) -> None:
     run = User(own_lab, "nobody").playbook.run(PLAYBOOKS / "diagnose.yml")
     assert run.status == 0, run.output
@@ -343,6 +356,7 @@ def test_who_may_do_nothing_gets_a_diagnosis_with_gaps(own_lab: Lab) -> None:
         assert kind in run.output.lower()
 
 
+@pytest.mark.wide
 def test_rolling_out_drivers(own_lab: Lab) -> None:
     """Change the driver, move it to an NVIDIADriver, and bring it back."""
     assert on(own_lab).run(OPERATOR).status == 0
@@ -357,6 +371,7 @@ def test_rolling_out_drivers(own_lab: Lab) -> None:
     check(user)
 
 
+@pytest.mark.wide
 def test_sharing(own_lab: Lab) -> None:
     shared = {"name": "four", "nodes": ["gpu-0001"], "strategy": "time-slicing", "replicas": 4}
     user = User(own_lab, "sharing")
@@ -366,6 +381,7 @@ def test_sharing(own_lab: Lab) -> None:
     check(user)
 
 
+@pytest.mark.wide
 def test_sharing_out(own_lab: Lab) -> None:
     taint = {"key": "nvidia.com/gpu", "nodes": ["gpu-0001"]}
     quota = {"namespace": "default", "gpus": {"nvidia.com/gpu": 1}}
@@ -390,6 +406,7 @@ def test_the_preflight_asks_for_no_more_than_the_cluster_roles_grant(own_lab: La
 EVERYTHING = {"uninstall_remove": ["labels", "taints", "nfd", "crds", "namespace"]}
 
 
+@pytest.mark.wide
 def test_uninstalling(own_lab: Lab) -> None:
     user = User(own_lab, "uninstall")
     run = user.playbook.run(PLAYBOOKS / "uninstall.yml", uninstall_allow_disruption=True, **EVERYTHING)

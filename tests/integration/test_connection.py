@@ -29,6 +29,7 @@ from kubernetes.config import incluster_config
 
 from lab.cluster import Lab
 from tests.support.ansible import OPERATOR, on
+from tests.support.kubernetes_client import reads_proxy_url
 
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
@@ -206,7 +207,19 @@ def test_a_proxy_with_a_login(lab: Lab, tmp_path: Path, proxy: str) -> None:
     assert len(Tunnel.asked) > direct
     with pytest.raises(GpuOpsError, match="407") as e:
         who_am_i(Cluster({"kubeconfig": str(lab.kubeconfig), "proxy": f"http://{proxy}"}))
-    assert e.value.reason == "Unreachable"
+    assert e.value.reason == "Unreachable" and "proxy-url" in e.value.msg
+
+
+@reads_proxy_url
+def test_the_login_in_a_kubeconfigs_proxy_url(lab: Lab, tmp_path: Path, proxy: str) -> None:
+    config = yaml.safe_load(lab.kubeconfig.read_text())
+    config["clusters"][0]["cluster"]["proxy-url"] = f"http://robot:s3cr%2Fet@{proxy}"
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    cluster = Cluster({"kubeconfig": str(path)})
+    assert who_am_i(cluster)[0] == who_am_i(Cluster({"kubeconfig": str(lab.kubeconfig)}))[0]
+    assert set(Tunnel.asked) == {server(lab).removeprefix("https://")}
+    assert who_is_helm(lab, cluster, tmp_path)[0] == who_am_i(cluster)[0]
 
 
 def test_the_role_gives_helm_the_connection_of_the_modules(lab: Lab, tmp_path: Path) -> None:

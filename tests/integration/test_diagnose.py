@@ -19,11 +19,11 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import engine
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.bundle import pack, store
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import call
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.loose.call import explain
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.bundle import bundle_file, pack
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import diagnose
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Finding
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.catalogue import RULES
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.all_rules import RULES
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_input.explain import explain
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, Gap
 
 from benchmarks.broken import EXPORTER, FAULTS, published
@@ -32,6 +32,8 @@ from tests.support.ansible import ROOT, Playbook, on
 from tests.support.labs import running_lab
 from tests.support.must_gather import must_gather
 from tests.support.waits import sees
+
+pytestmark = pytest.mark.slow("each fault has to show in the objects of a fleet")
 
 PLAYBOOK = ROOT / "playbooks" / "diagnose.yml"
 MODELS = ("H100", "A100", "H200", "B200", "A30", "L40S", "T4")
@@ -53,13 +55,13 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Lab]:
         yaml.safe_dump({"pools": [*pools[:-1], {**pools[-1], "taints": taint}, {"count": 2, "model": None}]})
     )
     with running_lab("diagnose", Options(fleet=str(file), upgrade_tick=3)) as lab:
-        lab.deploy()
+        lab.deploy(timeout=300)
         yield lab
 
 
 def examined(lab: Lab, kubeconfig: Path | None = None, **given: t.Any) -> tuple[Evidence, list[Finding]]:
-    options = {name: spec["default"] for name, spec in call.OPTIONS.items()}
-    evidence, found = call.examine({**options, "kubeconfig": str(kubeconfig or lab.kubeconfig), **given})
+    options = {name: spec["default"] for name, spec in diagnose.SPEC.options.items()}
+    evidence, found = diagnose.examine({**options, "kubeconfig": str(kubeconfig or lab.kubeconfig), **given})
     return evidence, found.findings
 
 
@@ -122,6 +124,7 @@ def test_five_faults_on_different_nodes_and_nothing_else(fleet: Lab, tmp_path: P
     assert "0 new, 0 gone, 5 known" in again.output
 
 
+@pytest.mark.wide
 def test_a_must_gather_of_the_same_fleet_names_the_same_five_causes(fleet: Lab, tmp_path: Path) -> None:
     """On the same nodes, each with the file that shows it, and without the cluster."""
     folder = tmp_path / "must-gather"
@@ -156,6 +159,7 @@ def worst(fleet: Lab) -> tuple[Evidence, dict[str, str]]:
     return examined(fleet)[0], nodes
 
 
+@pytest.mark.wide
 def test_twenty_faults_at_once(worst: tuple[Evidence, dict[str, str]]) -> None:
     evidence, nodes = worst
     found = engine.diagnose(evidence, RULES).findings
@@ -165,13 +169,14 @@ def test_twenty_faults_at_once(worst: tuple[Evidence, dict[str, str]]) -> None:
     assert (lost, wrong) == ([], [])
 
 
+@pytest.mark.wide
 def test_a_bundle_of_twenty_faults_gives_the_same_findings(
     worst: tuple[Evidence, dict[str, str]], tmp_path: Path
 ) -> None:
     evidence = worst[0]
     found = [each.as_result() for each in engine.diagnose(evidence, RULES).findings]
     path = tmp_path / "bundle.tar.gz"
-    store.write(str(path), pack.pack(evidence, found, "", 50 << 20))
+    bundle_file.write(str(path), pack.pack(evidence, found, "", 50 << 20))
     print(f"The bundle has {path.stat().st_size >> 10} KiB for {len(evidence.lines)} lines.")
     again = explain({"path": str(path), "text": None, "limit_mib": 64})
     assert len(found) >= 20 and found == again["findings"]
@@ -202,6 +207,7 @@ def on_one_node(evidence: Evidence, names: t.Collection[str], node: str = "gpu-0
     return dataclasses.replace(evidence, stack=stack, pods=moved, lines=lines, gaps=list[Gap]())
 
 
+@pytest.mark.wide
 def test_each_pair_of_faults_on_one_node(worst: tuple[Evidence, dict[str, str]]) -> None:
     """A cause that is a consequence of the other one counts as named."""
     evidence, nodes = worst
@@ -215,6 +221,7 @@ def test_each_pair_of_faults_on_one_node(worst: tuple[Evidence, dict[str, str]])
     assert (lost, wrong) == ([], [])
 
 
+@pytest.mark.wide
 def test_repaired_faults_leave_no_finding_although_their_events_stay(fleet: Lab, worst: tuple[Evidence, t.Any]) -> None:
     faults.clear(fleet)
     sees(lambda: not examined(fleet)[1])
@@ -222,6 +229,7 @@ def test_repaired_faults_leave_no_finding_although_their_events_stay(fleet: Lab,
     assert events.split(), "The API server still has the events of what was repaired."
 
 
+@pytest.mark.wide
 def test_pod_security_refuses_an_operand_until_the_namespace_permits_it(fleet: Lab) -> None:
     faults.refuse(fleet, EXPORTER[0], by="pod-security")
     sees(lambda: [each.code for each in examined(fleet)[1]] == ["PodSecurityRefuses"])
@@ -229,6 +237,7 @@ def test_pod_security_refuses_an_operand_until_the_namespace_permits_it(fleet: L
     sees(lambda: not examined(fleet)[1])
 
 
+@pytest.mark.wide
 def test_an_exporter_that_serves_too_little_is_found_where_exporters_are_asked(fleet: Lab) -> None:
     """Nothing in the cluster tells: the pods stay ready, and nobody's log complains."""
     faults.exporter(fleet, "gpu-0001", 0)

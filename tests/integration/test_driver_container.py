@@ -12,7 +12,7 @@ import typing as t
 import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import call
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import declare
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules import driver_container
 
@@ -21,6 +21,8 @@ from lab.registry import Registry
 from tests.support.ansible import OPERATOR, Playbook, on
 from tests.support.labs import running_lab
 from tests.support.registries import running_registry
+
+pytestmark = pytest.mark.slow("drivers move to pools and back")
 
 OLD, NEW, NEWER = "595.91.07", "595.99.02", "610.57.04"
 POLICY = {
@@ -51,11 +53,11 @@ class Stage(t.NamedTuple):
         """Call the module's code with its own defaults. Return its result, or the error with ``rc``."""
         registry = {"insecure": [self.images.host], **options.pop("registry", {})}
         given = {"timeout": 120, "max_unavailable": "100%", **options, "registry": registry}
-        checked = ArgumentSpecValidator(driver_container.OPTIONS).validate(given)
+        checked = ArgumentSpecValidator(driver_container.SPEC.options).validate(given)
         assert checked.error_messages == []
         cluster = Cluster({"kubeconfig": str(self.lab.kubeconfig)}, check)
         try:
-            return {"rc": 0, **call.declare(cluster, checked.validated_parameters, lambda text: None)}
+            return {"rc": 0, **declare.declare(cluster, checked.validated_parameters, lambda text: None)}
         except GpuOpsError as e:
             return {"rc": 1, "msg": e.msg, **e.details}
 

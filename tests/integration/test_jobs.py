@@ -22,6 +22,8 @@ from tests.support.jobs import Ended, Job, folder_of_jobs
 from tests.support.labs import running_lab
 from tests.support.waits import sees
 
+pytestmark = pytest.mark.slow("jobs start a Python for each module, as in AWX")
+
 FILES = ROOT / "roles" / "preflight" / "files"
 ACCOUNT = "default:jobs"
 NAMESPACE = "gpu-operator"
@@ -175,6 +177,7 @@ def test_a_proof(own_lab: Lab, job: Job, token: str) -> None:
     assert ended.artifacts["gpu_verification"]["passed"] is True
 
 
+@pytest.mark.wide
 def test_a_job_that_is_cancelled_in_mid_wait_ends_and_the_next_one_goes_on(own_lab: Lab, job: Job, token: str) -> None:
     # The driver is left out, since its pods are never replaced at once.
     hanging = {"driver": {"enabled": False}, "daemonsets": {"annotations": {"lab.gpuops.nvidia/fault": "hang-init"}}}
@@ -199,6 +202,7 @@ def node(lab: Lab) -> tuple[bool, list[str]]:
     return bool(found["spec"].get("unschedulable")), marks
 
 
+@pytest.mark.wide
 def test_a_job_that_is_cancelled_in_mid_drain_ends_and_the_node_can_be_put_back(
     own_lab: Lab, job: Job, token: str
 ) -> None:
@@ -234,7 +238,7 @@ def test_two_deployments_at_once_leave_a_stack_that_is_whole(own_lab: Lab, job: 
     assert "successful" in {each.status for each in ended}, ended[0].output + ended[1].output
     for each in ended:
         if each.status != "successful":
-            assert "Another run installs or upgrades" in " ".join(each.messages()), each.output
+            assert "Another run" in " ".join(each.messages()), each.output
     job.answer(**{**ANSWERS, "verify_junit_path": ""}, **SECRETS, **chart)
     again = job.run("site.yml")
     assert (again.status, again.changed) == ("successful", 0), again.output
@@ -251,7 +255,7 @@ def test_a_slice_does_not_act_on_the_cluster_a_second_time(job: Job, token: str)
         ended = job.run("verify.yml")
     finally:
         hosts.write_text(whole)
-    assert ended.status == "failed" and "do not slice a job that acts on a cluster" in " ".join(ended.output.split())
+    assert ended.status == "failed" and "do not slice" in " ".join(ended.output.split())
 
 
 def test_a_removal(own_lab: Lab, job: Job, token: str) -> None:

@@ -83,14 +83,16 @@ def refused(run: Run, *words: str) -> None:
 
 @pytest.mark.deep
 @pytest.mark.usefixtures("clean")
+@pytest.mark.wide
 def test_up_and_back(lab: Lab, ansible: Playbook, old_chart: str) -> None:
     old: dict[str, t.Any] = {"operator_chart_ref": old_chart}
     assert ansible.run(OPERATOR, operator_wait=False, **old).status == 0
     assert managers(lab) == {"helm"} and not knows_kubelet_root(lab)
-    # The operator would evict this pod. Without permission, nothing changes; a check warns.
+    # The operator would evict this pod. Without permission, nothing changes; a check fails, too.
     lab.kubectl("create", "--filename=-", stdin=json.dumps(JOB))
     try:
-        warned = ansible.run(OPERATOR, "--check", operator_wait=False)
+        refused(ansible.run(OPERATOR, "--check", operator_wait=False), "default/training")
+        warned = ansible.run(OPERATOR, "--check", operator_wait=False, gpuops_check_refusal="warn")
         assert warned.status == 0 and "1 GPU pod (default/training) on 1 node (gpu-0001)" in warned.output
         refused(ansible.run(OPERATOR, operator_wait=False), "operator, ", "default/training", "allow_disruption: true")
         assert revisions(lab) == 1 and not knows_kubelet_root(lab) and managers(lab) == {"helm"}

@@ -19,7 +19,9 @@ import pytest
 from lab.cluster import Lab, faults
 from tests.integration.test_lines import JOB, managers, policy, replace
 from tests.support import waits
-from tests.support.ansible import OPERATOR, ROOT, Playbook, Run
+from tests.support.ansible import OPERATOR, ROOT, SITE, Playbook, Run
+
+pytestmark = pytest.mark.slow("the operator moves to the next line and back, and pods become ready each time")
 
 UPGRADE = ROOT / "playbooks" / "upgrade_operator.yml"
 SKIP = "nvidia.com/gpu-driver-upgrade.skip"
@@ -98,16 +100,21 @@ def test_up_and_back_with_the_drivers_held(lab: Lab, ansible: Playbook, wanted: 
     assert "interrupts" not in check.output and held(lab) == [] and operator_image(lab).endswith(OLD)
     first = succeeded(ansible.run(UPGRADE, **wanted))
     assert first.changed == check.changed > 0, check.output + first.output
-    assert operator_image(lab).endswith(NEW) and managers(lab) == {"gpuops.nvidia"} and knows_kubelet_root(lab)
+    owners = {"gpuops.nvidia", "gpuops.nvidia-kept-driver"}
+    assert operator_image(lab).endswith(NEW) and managers(lab) == owners and knows_kubelet_root(lab)
     assert (drivers(lab), uids(lab)) == running, "Drivers and GPU pods should stay."
     assert policy(lab)["spec"]["driver"]["version"] == OLD_DRIVER and len(held(lab)) == len(drivers(lab)) > 0
-    assert "keep the driver pods that they have" in first.output
+    assert "driver pods" in first.output
     path, content = kept(wanted)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600 and content["closed"] == "upgraded"
     assert content["release"]["app_version"] == OLD and content["target"] == NEW
     again = succeeded(ansible.run(UPGRADE, **wanted))
     assert again.changed == 0, again.output
-    succeeded(ansible.run(UPGRADE, operator_upgrade_state="restored", **wanted))
+    site = succeeded(ansible.run(SITE, "--check"))
+    assert site.changed == 0, f"The kept driver should be no change for site.yml. {site.output}"
+    predicted = succeeded(ansible.run(UPGRADE, "--check", operator_upgrade_state="restored", **wanted))
+    back = succeeded(ansible.run(UPGRADE, operator_upgrade_state="restored", **wanted))
+    assert back.changed == predicted.changed > 0, predicted.output + back.output
     assert operator_image(lab).endswith(OLD) and managers(lab) == {"helm"} and not knows_kubelet_root(lab)
     assert policy(lab)["spec"] == spec and (drivers(lab), uids(lab)) == running and held(lab) == []
     assert not lab.kubectl("get", "nodes", "--selector=nvidia.com/gpu-driver-upgrade-state=upgrade-required", "-oname")
@@ -116,6 +123,7 @@ def test_up_and_back_with_the_drivers_held(lab: Lab, ansible: Playbook, wanted: 
     assert once_more.changed == 0, once_more.output
 
 
+@pytest.mark.wide
 def test_without_the_permission_to_interrupt_gpu_pods_nothing_is_begun(
     lab: Lab, ansible: Playbook, wanted: dict[str, t.Any], former: str
 ) -> None:
@@ -123,8 +131,8 @@ def test_without_the_permission_to_interrupt_gpu_pods_nothing_is_begun(
     shutil.copytree(lab.chart, newer)
     replace(newer / "values.yaml", r"(?m)(^toolkit:\n(?:  .*\n)*?  version: ).*$", r"\1v9.9.9")
     run = ansible.run(UPGRADE, operator_chart_ref=str(newer), **wanted)
-    said = "The operator is not upgraded. Changing toolkit.version interrupts 1 GPU pod (default/training) on 1 node"
-    assert run.status == 2 and run.message.startswith(said) and run.changed == 0, run.output
+    assert run.status == 2 and run.changed == 0, run.output
+    assert "toolkit.version" in run.message and "(default/training) on 1 node" in run.message, run.message
     assert "operator_allow_disruption" in run.message and "evicts" not in run.message
     assert operator_image(lab).endswith(OLD) and held(lab) == []
     assert not list(Path(wanted["operator_upgrade_snapshot_folder"]).glob("*.json"))
@@ -138,7 +146,7 @@ def test_a_failed_upgrade_goes_back_and_says_what_it_put_back(
     faults.stuck_operator(lab, rollout=False)
     run = ansible.run(UPGRADE, operator_wait_timeout=60, **wanted)
     assert run.status == 2 and f"The upgrade to {NEW} failed: " in run.message, run.output
-    assert f"The cluster is back at {OLD}. Put back: Helm release gpu-operator" in run.message
+    assert f"back at {OLD}" in run.message and "Helm release gpu-operator" in run.message
     assert "ClusterPolicy cluster-policy: set back" in run.message
     assert operator_image(lab).endswith(OLD) and policy(lab)["spec"] == spec and not knows_kubelet_root(lab)
     assert (drivers(lab), uids(lab)) == running and held(lab) == []
@@ -159,10 +167,11 @@ def test_a_killed_upgrade_goes_on_and_still_knows_the_way_back(
     assert kept(wanted)[1]["closed"] == "upgraded" and operator_image(lab).endswith(NEW)
 
 
+@pytest.mark.wide
 def test_what_is_not_known_or_not_supported_is_refused(
     lab: Lab, ansible: Playbook, wanted: dict[str, t.Any], former: str
 ) -> None:
     replace(Path(former) / "Chart.yaml", OLD.replace(".", r"\."), "v26.9.0")
     run = ansible.run(UPGRADE, **{**wanted, "operator_chart_ref": former})
-    assert run.status == 2 and "Nothing is known of the step from v26.7 to v26.9" in run.message, run.output
+    assert run.status == 2 and "from v26.7 to v26.9" in run.message, run.output
     assert operator_image(lab).endswith(OLD) and held(lab) == [] and run.changed == 0

@@ -81,6 +81,7 @@ def focused(tab: Page) -> str:
     return name
 
 
+@pytest.mark.wide
 def test_the_first_view_takes_less_than_a_second(opened: Opened, address: str) -> None:
     took = []
     for dummy in range(3):
@@ -105,6 +106,7 @@ def test_the_page_is_accessible(opened: Opened) -> None:
     assert [(each["id"], [node["html"][:200] for node in each["nodes"]][:3]) for each in found] == []
 
 
+@pytest.mark.wide
 def test_the_keyboard_reaches_everything(opened: Opened) -> None:
     tab = opened.page
     tab.keyboard.press("Tab")
@@ -130,6 +132,7 @@ def test_the_keyboard_reaches_everything(opened: Opened) -> None:
     assert not tab.evaluate("document.querySelector('#n1').open")
 
 
+@pytest.mark.wide
 def test_groups_and_filters_show_what_is_asked_for(opened: Opened) -> None:
     tab = opened.page
 
@@ -154,6 +157,7 @@ def test_groups_and_filters_show_what_is_asked_for(opened: Opened) -> None:
     assert tab.inner_text("#shown") == ""
 
 
+@pytest.mark.wide
 def test_the_theme_can_be_chosen(opened: Opened) -> None:
     def paper() -> str:
         colour: str = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -172,6 +176,7 @@ def test_the_theme_can_be_chosen(opened: Opened) -> None:
     assert paper() == before
 
 
+@pytest.mark.wide
 def test_pictures_for_the_docs_can_be_taken(browser: Browser, tmp_path: Path) -> None:
     """GPUOPS_PICTURES=docs/images replaces those of docs/tasks/report.md. Look at them after a change of the page."""
     former = page.page_of(fleets.fleet(237), "Production", None).state
@@ -188,12 +193,14 @@ def test_pictures_for_the_docs_can_be_taken(browser: Browser, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("width", [320, 768, 1920])
+@pytest.mark.wide
 def test_no_width_needs_scrolling_to_the_side(opened: Opened, width: int) -> None:
     opened.page.set_viewport_size({"width": width, "height": 800})
     opened.page.evaluate("document.querySelector('#n1').open = true")
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.wide
 def test_the_page_can_be_printed_and_read_without_its_script(browser: Browser, address: str) -> None:
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()

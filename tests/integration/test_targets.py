@@ -12,11 +12,27 @@ import pytest
 
 from tests.support.ansible import Playbook
 
+pytestmark = pytest.mark.slow("each target checks, runs, checks and runs again on a lab")
+
 HERE = Path(__file__).parent
 TARGETS = sorted(folder.name for folder in (HERE / "targets").iterdir() if not folder.name.startswith("setup_"))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+WIDE = (
+    # tests/integration/test_sharing.py shows in one run what this target shows option by option.
+    "module_gpu_sharing",
+    # The roles operator, preflight and verify use these modules, and their targets are everyday ones.
+    "module_clusterpolicy_info",
+    "module_gpu_preflight_info",
+    "module_gpu_stack_info",
+    "module_operator_chart_info",
+    "module_operator_crds",
+)
+
+
+@pytest.mark.parametrize(
+    "target", [pytest.param(name, marks=pytest.mark.wide if name in WIDE else ()) for name in TARGETS]
+)
 def test_target(target: str, ansible: Playbook) -> None:
     run = ansible.run(HERE / "run_target.yml", target=target)
     assert run.status == 0, run.output

@@ -15,17 +15,25 @@ from pathlib import Path
 
 import pytest
 
-from lab.cluster import Lab
+from lab.cluster import Lab, faults
 from tests.support.ansible import OPERATOR, ROOT, Playbook, Run, on
 from tests.support.labs import running_lab
 
+pytestmark = pytest.mark.slow("a whole stack is removed, in a run that is cut off")
+
 UNINSTALL = ROOT / "playbooks" / "uninstall.yml"
-VALUES = {"driver": {"nvidiaDriverCRD": {"enabled": True}}}
-ALL = {"uninstall_remove": ["labels", "taints", "nfd", "crds", "namespace"]}
+VALUES = {
+    "driver": {
+        "nvidiaDriverCRD": {"enabled": True},
+        # An upgrade of a driver waits for these pods.
+        "upgradePolicy": {"waitForCompletion": {"podSelector": "job=train"}},
+    }
+}
+ALL = {"uninstall_remove": ["all"]}
 POD = {
     "apiVersion": "v1",
     "kind": "Pod",
-    "metadata": {"name": "train", "namespace": "default"},
+    "metadata": {"name": "train", "namespace": "default", "labels": {"job": "train"}},
     "spec": {
         "containers": [{"name": "c", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": 1}}}],
         "tolerations": [{"operator": "Exists"}],
@@ -33,11 +41,12 @@ POD = {
 }
 CALL = """
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal import run
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal import uninstall
 
 release = {{"release_name": "gpu-operator", "release_namespace": "gpu-operator"}}
-options = {{"allow_disruption": True, "remove": [], "helm_timeout": "5m0s", "break_lock": False, "wait_timeout": 60}}
-run.remove(Cluster({{"kubeconfig": {!r}}}), {{**release, **options}})
+options = {{"allow_disruption": True, "remove": [], "helm_timeout": "5m0s", "break_lock": False, "wait_timeout": 60,
+           "check_refusal": "fail"}}
+uninstall.remove(Cluster({{"kubeconfig": {!r}}}), {{**release, **options}})
 """
 """What the module does, in a process that a test can kill. A module outlives a killed ansible-playbook."""
 PATHS = {"PYTHONPATH": str(Path(sys.prefix) / "share")}
@@ -84,6 +93,24 @@ def removed(run: Run) -> list[str]:
     return [line[1:] for line in run.output.splitlines() if line.startswith(("+delete ", "+take "))]
 
 
+def test_another_s_installation_is_refused_before_anything_is_deleted(own_lab: Lab, stack: Playbook) -> None:
+    with faults.without_release(own_lab):
+        lost = stack.run(UNINSTALL, **ALL)
+        assert lost.status == 2 and "no record" in lost.message, lost.output
+    # As Argo CD writes it, with server-side apply.
+    tracked = {"argocd.argoproj.io/tracking-id": "gpus:apps/Deployment:gpu-operator/gpu-operator"}
+    metadata = {"name": "gpu-operator", "namespace": "gpu-operator"}
+    applied = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}
+    by_argo = ("apply", "--server-side", "--field-manager=argocd-controller", "--validate=false", "--filename=-")
+    own_lab.kubectl(*by_argo, stdin=json.dumps({**applied, "metadata": {**metadata, "annotations": tracked}}))
+    for playbook in (UNINSTALL, OPERATOR):
+        refused = stack.run(playbook, operator_values=VALUES)
+        assert refused.status == 2 and "belongs to Argo CD (Application gpus)" in refused.message, refused.output
+    assert "clusterpolicy" in found(own_lab, "clusterpolicies") and "gpu-operator" in found(own_lab, "deployments")
+    # Argo CD gives the annotation up, and its name as a manager with it.
+    own_lab.kubectl(*by_argo, stdin=json.dumps(applied))
+
+
 def test_a_stack_goes_with_permission_only_and_what_was_cut_off_is_completed(own_lab: Lab, stack: Playbook) -> None:
     for item in (POD, OTHERS):
         own_lab.kubectl("create", "--filename=-", stdin=json.dumps(item))
@@ -94,8 +121,13 @@ def test_a_stack_goes_with_permission_only_and_what_was_cut_off_is_completed(own
     assert refused.status == 2 and "1 running pod uses a GPU (default/train)" in refused.message, refused.output
     assert found(own_lab, "clusterpolicies") and "nvidiadriver.nvidia.com/default" in found(own_lab, "nvidiadrivers")
 
-    predicted = stack.run(UNINSTALL, "--check", "--diff", **ALL)
+    node = own_lab.kubectl("get", "pod", "train", "--output=jsonpath={.spec.nodeName}")
+    faults.upgrading(own_lab, node, note="turn 2026-01-01T00:00:00Z")
+    refused = stack.run(UNINSTALL, **ALL)
+    assert refused.status == 2 and f"The driver of {node} (wait-for-jobs-required)" in refused.message, refused.output
+    predicted = stack.run(UNINSTALL, "--check", "--diff", **ALL, gpuops_check_refusal="warn")
     assert predicted.status == 0 and predicted.changed == 1 and "default/train" in predicted.output, predicted.output
+    assert [line for line in removed(predicted) if "cordon" in line and line.endswith(node)], predicted.output
     assert removed(predicted)[:2] == ["delete ClusterPolicy cluster-policy", "delete NVIDIADriver default"]
 
     allowed = {**ALL, "uninstall_allow_disruption": True}
@@ -113,6 +145,7 @@ def test_a_stack_goes_with_permission_only_and_what_was_cut_off_is_completed(own
     assert set(removed(done)) <= set(removed(predicted)) and "Namespace gpu-operator" not in str(removed(done))
     assert "It also has monitoring's ConfigMap dashboards" in done.output, done.output
     assert labels(own_lab) == {"nvidia.com/gpu.workload.config"}, labels(own_lab)
+    assert own_lab.kubectl("get", "nodes", "--output=jsonpath={.items[*].spec.unschedulable}") == ""
     assert "nvidia.com/gpu.workload.config" in done.output
     assert not [line for line in found(own_lab, "crds").splitlines() if line.endswith((".nvidia.com", "k8s-sigs.io"))]
     assert found(own_lab, "deployments,daemonsets,clusterroles").count("gpu-operator") == 0
@@ -126,6 +159,7 @@ def test_a_stack_goes_with_permission_only_and_what_was_cut_off_is_completed(own
     assert (last.status, last.changed) == (0, 1) and "namespace/gpu-operator" not in found(own_lab, "namespaces")
 
 
+@pytest.mark.wide
 def test_a_removal_of_helm_that_was_cut_off_is_completed_without_helm(own_lab: Lab) -> None:
     """Helm sets the status of its record first. kubernetes.core's module then takes the release for gone."""
     ansible = on(own_lab)
@@ -140,3 +174,6 @@ def test_a_removal_of_helm_that_was_cut_off_is_completed_without_helm(own_lab: L
     assert found(own_lab, "clusterpolicies", "nvidiadrivers", "daemonsets") == ""
     assert "gpu-operator" not in found(own_lab, "clusterroles", "serviceaccounts")
     assert ansible.run(OPERATOR, operator_state="absent").changed == 0
+    # Helm 4 applies the CRDs that stayed with its own server-side apply.
+    assert "clusterpolicies.nvidia.com" in found(own_lab, "crds")
+    own_lab.deploy()

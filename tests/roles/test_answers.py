@@ -80,11 +80,11 @@ NO_HOST = "meets no host of the group gpu_hosts"
 @pytest.mark.parametrize(
     ("playbook", "arguments", "answers", "said"),
     [
-        (VERIFY, (), {"gpuops_control_host": "bastion"}, "the inventory of this run has no such host"),
-        (VERIFY, ("--inventory", "gpu-0,", "--limit", "gpu-0"), {}, "leaves out localhost, which talks to the cluster"),
-        (SITE, OUTSIDER, {}, "leaves out localhost, which talks to the cluster, and all hosts of gpu_hosts"),
-        (PLAYBOOKS / "uninstall.yml", OUTSIDER, {}, "leaves out localhost, which talks to the cluster, and all hosts"),
-        (PLAYBOOKS / "upgrade_kernel.yml", OUTSIDER, {}, "leaves out localhost, which talks to the cluster, and all"),
+        (VERIFY, (), {"gpuops_control_host": "bastion"}, "bastion"),
+        (VERIFY, ("--inventory", "gpu-0,", "--limit", "gpu-0"), {}, "leaves out localhost"),
+        (SITE, OUTSIDER, {}, "all hosts of gpu_hosts"),
+        (PLAYBOOKS / "uninstall.yml", OUTSIDER, {}, "all hosts of gpu_hosts"),
+        (PLAYBOOKS / "upgrade_kernel.yml", OUTSIDER, {}, "all hosts of gpu_hosts"),
         (PLAYBOOKS / "upgrade_kernel.yml", (), {"host_kernel_release": "latest"}, NO_HOST),
     ],
 )

@@ -15,6 +15,8 @@ from lab.hosts.containers.hosts import ContainerHost
 from tests.support.hosts import running_containers
 from tests.support.plays import Plays
 
+pytestmark = pytest.mark.slow("hosts with a boot partition of their own write their initramfs")
+
 FLAVOURS = ["debian", "rhel"]
 HOOKS = {
     "debian": ("/etc/initramfs-tools/hooks/large", '#!/bin/sh\n[ "$1" = prereqs ] || cp /srv/large $DESTDIR/\n'),
@@ -67,9 +69,9 @@ def test_an_initramfs_that_turns_out_too_large(plays: Plays, flavour: str) -> No
     run = plays.run("host_prep", limit=host.name)
 
     assert run.status == 2, run.output
-    assert "could not be built, and the old one is kept" in run.message, run.message
+    assert "could not be built" in run.message, run.message
     assert "No space left on device" in run.message, run.message
-    assert "Remove kernels that are no longer used" in run.message, run.message
+    assert "Remove kernels" in run.message, run.message
     assert run.output.count("FAILED! =>") == 1
     assert boot_files(host) == before
 
@@ -83,7 +85,9 @@ def test_an_initramfs_that_turns_out_too_large(plays: Plays, flavour: str) -> No
     host.shell(f"rm {path} /srv/large")
 
 
-@pytest.mark.parametrize("flavour", ["debian", pytest.param("rhel", marks=pytest.mark.deep)])
+@pytest.mark.parametrize(
+    "flavour", [pytest.param("debian", marks=pytest.mark.wide), pytest.param("rhel", marks=pytest.mark.deep)]
+)
 def test_a_boot_file_system_that_cannot_be_written(plays: Plays, flavour: str) -> None:
     """While /boot is full or read-only, the role changes nothing, neither for an initramfs nor for kernel arguments."""
     host = plays.host(flavour)
@@ -103,7 +107,7 @@ def test_a_boot_file_system_that_cannot_be_written(plays: Plays, flavour: str) -
             assert boot_files(host) == before
 
     fill(host, 0)
-    refused("emove kernels that are no longer used")
+    refused("emove kernels")
     free(host)
     in_mounts_of(host, "mount -o remount,ro /boot")
     refused("not writable")

@@ -20,6 +20,8 @@ from tests.support.ansible import ROOT
 from tests.support.hosts import running_containers
 from tests.support.plays import Plays
 
+pytestmark = pytest.mark.slow("hosts are divided and reboot")
+
 LIBRARY = f"/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{drivers.VERSION}"
 STATE = "/var/lib/nvml.state"
 WITHOUT_NOUVEAU = "modprobe.blacklist=nouveau rd.driver.blacklist=nouveau"

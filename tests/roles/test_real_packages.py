@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.hosts import running_release
 from tests.support.real_packages import Release
 
@@ -23,6 +25,7 @@ DRIVER = {
 }
 
 
+@pytest.mark.wide
 def test_a_version_a_change_the_way_back_and_the_removal(tmp_path: Path) -> None:
     with running_release("packages", "bookworm") as hosts:
         release = Release(hosts, tmp_path)

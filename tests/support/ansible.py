@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import os
@@ -18,7 +19,7 @@ import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import bytecode
+from lab import bytecode, interpreter
 from lab.cluster import Lab
 
 ROOT = Path(__file__).parents[2]
@@ -36,10 +37,29 @@ def _payloads() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="gpuops-payloads-")
 
 
+PLUGINS = ROOT / "plugins"
+
+
+@functools.cache
+def _imported_by_modules() -> tuple[str, ...]:
+    """Return what modules for the cluster import: Ansible's own code, this collection's, and the Kubernetes client."""
+    ours = (path.relative_to(PLUGINS).with_suffix("").parts for path in sorted(PLUGINS.glob("module_utils/**/*.py")))
+    theirs = ("ansible.module_utils.basic", "ansible.module_utils.urls", "kubernetes.client", "kubernetes.dynamic")
+    helm = ("ansible_collections.kubernetes.core.plugins.module_utils.helm",)
+    return (*theirs, *helm, *(".".join(("ansible_collections.gpuops.nvidia.plugins", *parts)) for parts in ours))
+
+
+def interpreter_of_modules() -> str:
+    """Return the Python for modules on this machine. The run with the oldest dependencies takes the plain one."""
+    if os.environ.get("GPUOPS_DEPENDENCIES") == "oldest":
+        return sys.executable
+    return str(interpreter.start(Path(sys.prefix) / "share", *_imported_by_modules()))
+
+
 def quicker() -> dict[str, str]:
     """Return the variables that spare ansible-playbook work: users have few runs, and tests have hundreds."""
     shared = {"ANSIBLE_VARS_PLUGINS": str(Path(__file__).parent / "vars_plugins"), "GPUOPS_PAYLOADS": _payloads().name}
-    return bytecode.environment() | shared
+    return bytecode.environment() | shared | {"GPUOPS_INTERPRETER": interpreter_of_modules()}
 
 
 @dataclass(frozen=True)
@@ -89,6 +109,13 @@ class Playbook:
             "PATH": f"{Path(sys.executable).parent}:{helm.parent}:{os.environ['PATH']}",
         }
         self.environment = inherited | quicker() | own
+
+    @property
+    def plain(self) -> Playbook:
+        """The same, with the plain Python for modules on this machine: their processes are Ansible's own."""
+        other = copy.copy(self)
+        other.environment = {name: value for name, value in self.environment.items() if name != "GPUOPS_INTERPRETER"}
+        return other
 
     def set_up(self, state: str) -> None:
         """Run the target setup_<state>, which brings the cluster to a state."""

@@ -53,7 +53,7 @@ def row(name: str, product: str, *slices: Json, **changes: t.Any) -> Json:
 
 def finding(code: str, title: str, severity: str, nodes: t.Sequence[str], **changes: t.Any) -> Json:
     """Return a finding as `Finding.as_result` does."""
-    page = "https://github.com/gpuops/gpuops.nvidia/blob/main/docs/reference/findings.md"
+    page = "https://gpuops.github.io/gpuops.nvidia/main/reference/findings.html"
     return {
         "code": code,
         "title": title,

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -33,15 +34,18 @@ NOBODY = 1000650000
 # folder shows only these parts.
 _AS_NOBODY = f"""
 set -e
-home=$1 aside=$2; shift 2
-mount --bind "$home" "$aside"
-mount -t tmpfs -o mode=0755 tmpfs "$home"
-while [ "$1" != -- ]; do
-  mkdir -p "$home/$1" && mount --bind "$aside/$1" "$home/$1"
+while [ "$1" != run ]; do
+  private=$1 aside=$2; shift 2
+  mount --bind "$private" "$aside"
+  mount -t tmpfs -o mode=0755 tmpfs "$private"
+  while [ "$1" != -- ]; do
+    mkdir -p "$private/$1" && mount --bind "$aside/$1" "$private/$1"
+    shift
+  done
   shift
+  umount "$aside"
 done
 shift
-umount "$aside"
 exec setpriv --reuid={NOBODY} --regid=0 --clear-groups --no-new-privs "$@"
 """
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
@@ -187,17 +191,21 @@ class Job:
 
 
 def as_nobody(folder: Path) -> list[str]:
-    """Return the beginning of a command that runs as a user without a name, or nothing if this user cannot do that."""
+    """Return the beginning of a command that runs as a user without a name, or nothing if this user cannot do that.
+
+    Of folders that others may not enter, such as root's home, this user sees Python and the checkout.
+    """
     if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
         return []
     for path in (folder, *folder.rglob("*")):
         os.chown(path, NOBODY, 0)
     aside = folder / "aside"
     aside.mkdir(exist_ok=True)
-    home = Path.home()
-    wanted = {Path(sys.base_prefix), Path(sys.prefix), ROOT}
-    parts = [str(path.relative_to(home)) for path in wanted if path.is_relative_to(home)]
-    return [
-        *("unshare", "--mount", "--propagation=private", "bash", "-c", _AS_NOBODY, "bash"),
-        *(str(home), str(aside), *parts, "--"),
-    ]
+    parts: dict[Path, list[str]] = {Path.home(): []}
+    for path in sorted({Path(sys.base_prefix), Path(sys.prefix), ROOT}):
+        closed = (each for each in path.parents[::-1] if each in parts or not each.stat().st_mode & stat.S_IXOTH)
+        private = next(closed, None)
+        if private:
+            parts.setdefault(private, []).append(str(path.relative_to(private)))
+    shown = [word for private, names in parts.items() for word in (str(private), str(aside), *names, "--")]
+    return ["unshare", "--mount", "--propagation=private", "bash", "-c", _AS_NOBODY, "bash", *shown, "run"]

@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import typing as t
 
 import pytest
 
 from lab.cluster import Lab, Options
+from tests.support.ansible import on
 
 
 @contextlib.contextmanager
@@ -24,6 +26,18 @@ def running_lab(purpose: str, options: Options | None = None) -> t.Iterator[Lab]
         yield lab
     finally:
         lab.down()
+
+
+@contextlib.contextmanager
+def running_sharing_fleet(purpose: str, **options: t.Any) -> t.Iterator[Lab]:
+    """Run a lab with A100, H100, T4 and L40S, a ready stack and the MIG strategy mixed, for the duration of a block."""
+    with running_lab(purpose, Options(fleet="sharing", mig_patience=6, upgrade_tick=1, **options)) as lab:
+        lab.deploy()
+        policy = {"spec": {"mig": {"strategy": "mixed"}}}
+        lab.kubectl("patch", "clusterpolicy", "cluster-policy", "--type=merge", f"--patch={json.dumps(policy)}")
+        run = on(lab).module("gpuops.nvidia.clusterpolicy_info", wait=True, wait_timeout=120)
+        assert run.status == 0, run.output
+        yield lab
 
 
 @pytest.fixture(scope="session")

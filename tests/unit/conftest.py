@@ -6,12 +6,15 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection import tries
 from hypothesis import settings
 
+from tests.support.clock import LeapingClock
 from tests.support.nvml import SetNvml, nvml, nvml_library
 from tests.unit.fakes.answers import Handler
 from tests.unit.fakes.answers import serving as answering
@@ -32,6 +35,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[FakeApi]:
     monkeypatch.setattr("kubernetes.client.Configuration._default", None)
     monkeypatch.setattr(waiting, "POLL_S", 0.01)
     monkeypatch.setattr(waiting, "POLL_FACTOR", 0)
+    monkeypatch.setattr(tries, "FAILING_S", 0.0)
     with serving(ready(2)) as server:
         yield server
 
@@ -41,6 +45,7 @@ def url(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[str]:
     """The address of a server that gives the answers of `Handler`."""
     # A kubeconfig becomes the client library's default. No other test sees it.
     monkeypatch.setattr("kubernetes.client.Configuration._default", None)
+    monkeypatch.setattr(tries, "FAILING_S", 0.0)
     for name in ("answers", "asked", "headers_seen"):
         monkeypatch.setattr(Handler, name, [])
     with answering() as address:
@@ -51,3 +56,12 @@ def url(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[str]:
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no time pass between two looks. The test's cluster has a clock of its own."""
     monkeypatch.setattr(waiting.time, "sleep", lambda seconds: None)
+
+
+@pytest.fixture
+def leaps(monkeypatch: pytest.MonkeyPatch) -> LeapingClock:
+    """A clock for the whole process that leaps over each sleep, so that waits cost no time of the test's."""
+    clock = LeapingClock()
+    for name in ("monotonic", "time", "sleep"):
+        monkeypatch.setattr(time, name, getattr(clock, name))
+    return clock

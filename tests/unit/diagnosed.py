@@ -10,30 +10,30 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.engine import diagnose
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Finding, Rule
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Kind, Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import Kind, TextLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 NODE = "gpu-0000"
 
 
-def found(rules: t.Sequence[Rule], *lines: Line | str, **evidence: t.Any) -> dict[str, Finding]:
+def found(rules: t.Sequence[Rule], *lines: TextLine | str, **evidence: t.Any) -> dict[str, Finding]:
     """Return the findings by code. A text stands for a line that nobody knows the origin of."""
-    known = [line if isinstance(line, Line) else Line(line) for line in lines]
+    known = [line if isinstance(line, TextLine) else TextLine(line) for line in lines]
     diagnosis = diagnose(Evidence(lines=known, **evidence), rules)
     assert not diagnosis.gaps
     return {finding.code: finding for finding in diagnosis.findings}
 
 
-def event(text: str, pod: str = "nvidia-dcgm-x7k2p", node: str = NODE) -> Line:
+def event(text: str, pod: str = "nvidia-dcgm-x7k2p", node: str = NODE) -> TextLine:
     """Return the message of an event about a pod of the stack."""
     about = f"pod gpu-operator/{pod}"
-    return Line(text, "event", f"event of {about}", node, about)
+    return TextLine(text, "event", f"event of {about}", node, about)
 
 
-def log(text: str, pod: str, container: str, kind: Kind = "pod", node: str = NODE) -> Line:
+def log(text: str, pod: str, container: str, kind: Kind = "pod", node: str = NODE) -> TextLine:
     """Return a line of the log of a container of the stack."""
-    return Line(text, kind, f"pod gpu-operator/{pod}, container {container}", node, f"pod gpu-operator/{pod}")
+    return TextLine(text, kind, f"pod gpu-operator/{pod}, container {container}", node, f"pod gpu-operator/{pod}")
 
 
 def stack(*rows: Json, reasons: t.Sequence[Json] = (), **more: t.Any) -> Json:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import importlib
 import re
 import shutil
@@ -18,11 +19,12 @@ import typing as t
 from pathlib import Path
 
 import yaml
-from ansible_collections.gpuops.nvidia.plugins.module_utils import _compatibility
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import MINIMUM_HELM
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection.errors import MINIMUM_KUBERNETES
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm_errors import MINIMUM_HELM
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release.prepare import CRITICAL_PODS_QUOTA
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection.request_errors import MINIMUM_KUBERNETES
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import driver_reasons, judge
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import pods
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator import operator_lines
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -64,14 +66,15 @@ def codes_of_the_judge() -> set[str]:
     """Return every code that a reason of the judge can have, read from the source."""
     files = Path(judge.__file__).parent.glob("*.py")
     calls = [node for path in files for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-    makers = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id in ("Reason", "Finding")]
+    makers = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id in ("Reason", "NodeFinding")]
     given = [
         node for call in makers for node in [*call.args[1:2], *(k.value for k in call.keywords if k.arg == "code")]
     ]
     literal = {node.value for node in given if isinstance(node, ast.Constant)}
-    # The codes of nodes that are left out, the codes of pods, and the code of the operator's own Error condition.
+    # The codes of nodes that are left out, of pods, of NVIDIADrivers in conflict, and of the operator's own Error condition.
     literal |= {"VirtualMachineNodes", "NodesNotSelected", "NodesExcluded", "OperandsSwitchedOff", "NodesTolerated"}
-    return literal | set(pods.NEVER_STARTS) | {"CrashLoopBackOff", "PodsNotReady", "ReconcileFailed"}
+    named = {"CrashLoopBackOff", "PodsNotReady", "ReconcileFailed", driver_reasons.CONFLICT}
+    return literal | set(pods.NEVER_STARTS) | named
 
 
 def test_the_action_group_has_every_module_that_takes_the_connection_options() -> None:
@@ -136,7 +139,7 @@ def test_supported_python_agrees() -> None:
 
 def test_supported_operators_agree() -> None:
     stated = re.search(r"GPU Operator (.*?);", README)[1]
-    assert set(re.findall(r"v([\d.]+)", stated)) == set(_compatibility.LINES)
+    assert stated == f"v{list(operator_lines.LINES)[-1]} or newer"
 
 
 def test_every_development_tool_is_pinned_and_no_index_is_named() -> None:
@@ -209,3 +212,23 @@ def test_modules_that_wait_with_progress_have_an_action_of_the_same_name() -> No
     telling = {name for name in MODULES if PROGRESS in documentation(name).get("extends_documentation_fragment", [])}
     # The third kind writes its result on the controller.
     assert actions == waiting | telling | {"fleet_report"}
+
+
+def test_the_module_looks_for_the_quota_that_the_role_creates_and_removes() -> None:
+    named = [
+        task["kubernetes.core.k8s"]
+        for task in yaml.safe_load((ROOT / "roles" / "operator" / "tasks" / "namespace.yml").read_text())
+        if "quota" in task["name"] or "critical" in task["name"]
+    ]
+    names = [task.get("name") or task["definition"]["metadata"]["name"] for task in named]
+    assert names == [CRITICAL_PODS_QUOTA] * 2
+
+
+def test_the_examples_show_what_ran_and_nothing_that_was_skipped() -> None:
+    folders = {path.parent for path in (ROOT / "examples").glob("**/inventory.yml")}
+    assert len(folders) > 5
+    for folder in folders:
+        found = configparser.ConfigParser()
+        found.read(folder / "ansible.cfg")
+        assert not found.getboolean("defaults", "display_skipped_hosts"), folder
+        assert found.get("defaults", "callback_result_format") == "yaml"

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import MINIMUM_HELM
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm_errors import MINIMUM_HELM
 
 from scripts import bootstrap, release
+from tests.support import wording
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -176,6 +177,23 @@ def test_dependabot_looks_at_folders_that_exist() -> None:
     assert folders["github-actions"] == ROOT
     assert (folders["pip"] / "dev.in").is_file()
     assert (folders["gomod"] / "go.mod").is_file()
+
+
+# ---- wording -----------------------------------------------------------------------------------------------------
+
+
+OTHERS = ("NVRM: ", "No space left on device", "Error! Bad return status", "Unable to retrieve some image pull secrets")
+"""The beginnings of other programs' messages, which plugins know and tests quote."""
+
+
+def test_tests_leave_sentences_to_snapshots() -> None:
+    """Tests of modules take them from ``wording("...")``. Tests with labs and hosts ask for names, codes and key words."""
+    known = wording.messages()
+    files = [
+        path for folder in ("unit", "roles", "integration") for path in (ROOT / "tests" / folder).rglob("test_*.py")
+    ]
+    copied = [copy for file in files for copy in wording.copies(file, known)]
+    assert [copy for copy in copied if not any(words in copy for words in OTHERS)] == []
 
 
 # ---- releases ----------------------------------------------------------------------------------------------------

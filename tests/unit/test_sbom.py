@@ -16,8 +16,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 
 from scripts import sbom
 
@@ -49,6 +47,10 @@ def text(archive: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_it_follows_the_schema(text: str) -> None:
+    # Loading the validator takes seconds, which only the process of this test needs to spend.
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
 
 

@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import typing as t
 from pathlib import Path
 
@@ -23,7 +24,8 @@ import yaml
 ROOT = Path(__file__).parents[2]
 PLUGINS = ROOT / "plugins"
 UTILS = PLUGINS / "module_utils"
-CLUSTER, HOST, MIG, XID = (UTILS / name for name in ("_cluster", "_host", "_mig", "_xid"))
+CLUSTER, HOST, MIG, OPERATOR, XID = (UTILS / name for name in ("_cluster", "_host", "_mig", "_operator", "_xid"))
+ROLLOUT = UTILS / "_rollout"
 DIAGNOSIS = UTILS / "_diagnosis"
 MODULE = UTILS / "_module.py"
 """The one file that knows Ansible's own module class. On a host, Ansible brings it along."""
@@ -32,10 +34,9 @@ LAB = ROOT / "lab"
 OURS = "ansible_collections.gpuops.nvidia.plugins."
 THEIR_COLLECTION = "ansible_collections.kubernetes.core"
 
-ROOMS, ENTRIES = 15, 14
-"""How many entries module_utils may hold, and how many any folder of it, of its tests and of the lab's Python code."""
-SUBJECTS = {UTILS: ROOMS, CLUSTER: 15, ROOT / "roles": 18, TESTS / "module_utils" / "_cluster": 15}
-"""More where a folder holds the subjects of a wing: one room each, beside the few files that all of them share."""
+LINES = 400
+"""How long a file of the plugins may be. What ansible-doc reads has to be in the module, and does not count. Tests have
+no limit: their cases follow the file that they test."""
 
 KUBERNETES_DOOR = CLUSTER / "api.py"
 CONNECTION = CLUSTER / "connection"
@@ -44,7 +45,7 @@ HELM_DOOR = CLUSTER / "chart" / "helm.py"
 HOST_DOOR = HOST / "host.py"
 FORK_DOOR = HOST / "forked.py"
 NVML_DOOR = HOST / "facts" / "gpus" / "nvml.py"
-MIG_DOOR = HOST / "mig" / "library.py"
+MIG_DOOR = HOST / "mig" / "driver" / "library.py"
 
 
 # ---- what a file imports and calls --------------------------------------------------------------------------------
@@ -59,6 +60,7 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), filename=str(path))
 
 
+@functools.cache
 def imports(path: Path) -> set[str]:
     """Return the full names of everything that a file imports: modules, and names from modules."""
     found = set()
@@ -70,6 +72,7 @@ def imports(path: Path) -> set[str]:
     return found
 
 
+@functools.cache
 def own_files(path: Path) -> set[Path]:
     """Return the files of this collection that a file imports."""
     found = set()
@@ -80,6 +83,7 @@ def own_files(path: Path) -> set[Path]:
     return found
 
 
+@functools.cache
 def calls(path: Path) -> set[str]:
     """Return the dotted names of everything that a file calls: ``open``, ``os.listdir``, ``module.run_command``."""
     return {ast.unparse(node.func) for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)}
@@ -89,6 +93,7 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@functools.cache
 def strangers(path: Path) -> set[str]:
     """Return a file's imports from outside the standard library and this collection."""
     own = {name for name in imports(path) if name.startswith(OURS)}
@@ -114,8 +119,8 @@ def test_the_wings_do_not_import_each_other(wing: Path, other: Path) -> None:
 
 
 def shared_code() -> list[Path]:
-    """Return the files that both wings may import: those beside the wings, what MIG is, and what Xids mean."""
-    return [*UTILS.glob("*.py"), *python_files(MIG, XID)]
+    """Return the files that both wings may import: those beside the wings, and what MIG, operators and Xids are."""
+    return [*UTILS.glob("*.py"), *python_files(MIG, OPERATOR, XID)]
 
 
 def test_shared_code_imports_neither_wing() -> None:
@@ -253,8 +258,8 @@ def test_nothing_that_always_runs_imports_the_kubernetes_client() -> None:
     """It takes a third of a second, in each task. Only a connection that needs it imports it, when it is made."""
     at_once = [node for path in python_files(PLUGINS) for node in parsed(path).body if isinstance(node, ast.ImportFrom)]
     assert [node.module for node in at_once if any(alias.name == "client" for alias in node.names)] == []
-    for room in (CONNECTION / "client.py", CONNECTION / "streams.py"):
-        assert room in own_files(KUBERNETES_DOOR)
+    assert CONNECTION / "client.py" in own_files(CONNECTION / "connect.py")
+    assert CONNECTION / "streams.py" in own_files(KUBERNETES_DOOR)
 
 
 def test_action_plugins_and_filters_leave_the_cluster_to_modules() -> None:
@@ -309,33 +314,87 @@ def test_two_files_ask_nvml() -> None:
 # ---- rooms --------------------------------------------------------------------------------------------------------
 
 
-def entries(folder: Path) -> list[str]:
-    return sorted(
-        path.name for path in folder.iterdir() if path.name != "__pycache__" and not path.name.startswith(".")
-    )
+def declared_rooms() -> list[str]:
+    """Return the rooms in the order of architecture.md's tables: the lowest first."""
+    text = (ROOT / "docs" / "why" / "architecture.md").read_text().partition("\n## Rooms\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
 
 
-def test_module_utils_has_few_entries_besides_the_wings() -> None:
-    assert len(entries(UTILS)) <= ROOMS, entries(UTILS)
+ORDER = {room: position for position, room in enumerate(declared_rooms())}
 
 
-def folders(*roots: Path) -> list[Path]:
-    return [
-        folder
-        for root in roots
-        for folder in (root, *sorted(root.rglob("*/")))
-        if folder.is_dir() and folder.name != "__pycache__"
+def room_of(path: Path) -> str:
+    """Return the room of a file: the file itself if that is declared, or else its folder."""
+    inner = path.relative_to(UTILS)
+    return str(inner) if str(inner) in ORDER else str(inner.parent)
+
+
+def test_every_file_is_in_a_declared_room_and_every_room_has_files() -> None:
+    assert {room_of(path) for path in python_files(UTILS)} == set(ORDER)
+
+
+@pytest.mark.parametrize("room", sorted(ORDER))
+def test_a_room_imports_only_rooms_below_it(room: str) -> None:
+    beyond = {
+        f"{relative(path)} imports {relative(other)}"
+        for path in python_files(UTILS)
+        if room_of(path) == room
+        for other in own_files(path)
+        if ORDER[room_of(other)] > ORDER[room]
+    }
+    assert beyond == set()
+
+
+def own_lines(path: Path) -> int:
+    """Return how many lines a file has, without what ansible-doc reads of it."""
+    documentation = [
+        node
+        for node in parsed(path).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("DOCUMENTATION", "EXAMPLES", "RETURN")
     ]
+    spent = sum((node.end_lineno or 0) - node.lineno + 1 for node in documentation)
+    return len(path.read_text().splitlines()) - spent
 
 
-def test_no_folder_has_too_many_entries() -> None:
-    walked = folders(UTILS, TESTS / "module_utils", ROOT / "roles", ROOT / "tests" / "unit")
-    walked = [folder for folder in walked if "fixtures" not in folder.parts and folder != TESTS / "modules"]
-    # Tools determine the layout of image recipes and of the operator's chart.
-    walked += [folder for folder in folders(LAB) if not {"chart", "image"} & set(folder.relative_to(LAB).parts)]
-    many = {folder: len(entries(folder)) for folder in walked}
-    crowded = {relative(folder): count for folder, count in many.items() if count > SUBJECTS.get(folder, ENTRIES)}
-    assert crowded == {}
+def test_no_file_of_the_plugins_is_too_long() -> None:
+    lengths = {relative(path): own_lines(path) for path in python_files(PLUGINS)}
+    assert len(lengths) > 300
+    assert {path for path, length in lengths.items() if length > LINES} == set()
+
+
+# ---- names --------------------------------------------------------------------------------------------------------
+
+
+def in_sight() -> dict[str, list[Path]]:
+    """Return the files that one program may import: what stands on the controller, and what stands on a host."""
+    return {
+        "controller": [*python_files(CLUSTER, DIAGNOSIS, ROLLOUT), *shared_code()],
+        "host": [*python_files(HOST), *shared_code()],
+    }
+
+
+def namesakes(names: t.Iterable[tuple[str, Path]]) -> dict[str, list[str]]:
+    """Return the names that several files use. A leading underscore makes no other name."""
+    homes: dict[str, list[str]] = collections.defaultdict(list)
+    for name, path in names:
+        homes[name.lstrip("_")].append(relative(path))
+    return {name: sorted(found) for name, found in homes.items() if len(found) > 1}
+
+
+@pytest.mark.parametrize("program", ["controller", "host"])
+def test_files_in_sight_of_each_other_have_different_names(program: str) -> None:
+    assert namesakes((path.name, path) for path in in_sight()[program]) == {}
+
+
+@pytest.mark.parametrize("program", ["controller", "host"])
+def test_classes_in_sight_of_each_other_have_different_names(program: str) -> None:
+    classes = (
+        (node.name, path)
+        for path in in_sight()[program]
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert namesakes(classes) == {}
 
 
 def has_code(path: Path) -> bool:
@@ -356,6 +415,16 @@ def test_unit_tests_mirror_the_plugins() -> None:
         }
         assert sorted({address[path] for path in address if has_code(path)} - tests) == []
         assert sorted(tests - set(address.values())) == []
+
+
+def test_the_cores_of_the_mutation_test_are_files_with_tests() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutation"]
+    patterns = [re.fullmatch(r"([^{]*)(?:\{(.*)\})?(.*)", core) for core in settings["cores"]]
+    cores = [f"{each[1]}{name}{each[3]}" for each in patterns if each for name in (each[2] or "").split(",")]
+    more = [test for tests in settings["more_tests"].values() for test in tests]
+    assert len(cores) > 150
+    assert [name for name in (*cores, *more) if not (ROOT / name).is_file()] == []
+    assert [name for name in settings["more_tests"] if not list(ROOT.glob(name))] == []
 
 
 @pytest.mark.parametrize("path", python_files(PLUGINS / "modules"), ids=lambda path: path.stem)
@@ -380,7 +449,7 @@ def constants(path: Path) -> t.Iterator[tuple[str, str]]:
 
 
 # Constants that every module has, and constants that concern only their own folder.
-LOCAL = {"DOCUMENTATION", "RULES", "EXAMPLES", "RETURN", "OPTIONS", "RELATIONS", "CHECKS", "MODULE"}
+LOCAL = {"DOCUMENTATION", "RULES", "EXAMPLES", "RETURN", "SPEC", "CHECKS", "MODULE"}
 
 
 def test_constants_of_one_name_have_one_value() -> None:

@@ -17,6 +17,8 @@ from lab.cluster import Options
 from lab.cluster.conformance import scenarios
 from tests.support.labs import running_lab
 
+pytestmark = pytest.mark.slow("what the vendor's operator did is played again at its pace")
+
 TICK = 3
 """Seconds between checks for upgrades, instead of two minutes. The order of events stays the same."""
 REPOSITORY = Path(__file__).parents[3]

@@ -16,6 +16,8 @@ from lab import cli
 from lab.cluster import Lab, LabError, Options, faults
 from tests.support.labs import running_lab
 
+pytestmark = pytest.mark.slow("each fault has to show in the objects of a cluster")
+
 DAEMONSET = {
     "apiVersion": "apps/v1",
     "kind": "DaemonSet",

@@ -20,6 +20,8 @@ from tests.support.labs import running_lab
 from tests.support.registries import running_registry
 from tests.support.waits import sees
 
+pytestmark = pytest.mark.slow("images are pulled at a registry's pace")
+
 Json = dict[str, t.Any]
 SYSTEMS = ("rhel9.4", "ubuntu22.04", "ubuntu24.04")
 FLEET = "pools:\n" + "".join(f"  - {{count: 1, model: T4, os: {system}}}\n" for system in SYSTEMS)
@@ -106,6 +108,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Cluster]:
         yield found
 
 
+@pytest.mark.wide
 def test_before_v26_7_a_policy_without_drain_stops_every_upgrade(cluster: Cluster) -> None:
     cluster.push("7.2-rhel9.4")
     spec = {"driver": {"version": "7.2", "upgradePolicy": {"drain": None}}}
@@ -120,6 +123,7 @@ def test_before_v26_7_a_policy_without_drain_stops_every_upgrade(cluster: Cluste
     sees(cluster.done)
 
 
+@pytest.mark.wide
 def test_another_line_of_the_operator_wants_other_tags_which_a_mirror_may_lack(cluster: Cluster) -> None:
     cluster.helm("v26.7.0", "7.2", "--force-conflicts")
     cluster.lacks("rhel9.4", "driver:7.2-rhel9: not found")
@@ -129,6 +133,7 @@ def test_another_line_of_the_operator_wants_other_tags_which_a_mirror_may_lack(c
     sees(cluster.done)
 
 
+@pytest.mark.wide
 def test_an_image_that_one_pool_of_three_lacks(cluster: Cluster) -> None:
     cluster.push("7.2-ubuntu22.04")
     cluster.helm("v26.7.0", "7.2", "--force-conflicts", "--set=driver.nvidiaDriverCRD.enabled=true")
@@ -147,6 +152,7 @@ def test_a_pull_secret_with_an_old_password(cluster: Cluster) -> None:
     sees(lambda: len(cluster.tags()) == 3)
 
 
+@pytest.mark.wide
 def test_a_registry_that_is_down(cluster: Cluster) -> None:
     cluster.registry.stop()
     cluster.restart("rhel9.4")

@@ -24,6 +24,8 @@ from lab.cluster.controlplane import toolchain
 from lab.process import identity
 from tests.support.labs import running_lab
 
+pytestmark = pytest.mark.slow("pods and nodes live their lives")
+
 REPOSITORY = Path(__file__).parents[3]
 BARE = Options(nodes=1, operator="none")
 
@@ -123,6 +125,7 @@ def test_an_interrupted_up_removes_everything(shell: Shell, number: signal.Signa
     assert not shell.folder.exists()
 
 
+@pytest.mark.wide
 def test_a_killed_up_is_found_and_replaced(shell: Shell) -> None:
     up = shell.start("up", "--operator", "none")
     while len(shell.pids()) < 2:
@@ -136,6 +139,7 @@ def test_a_killed_up_is_found_and_replaced(shell: Shell) -> None:
     assert gone(pids)
 
 
+@pytest.mark.wide
 def test_after_a_reboot_the_lab_is_stale(shell: Shell) -> None:
     assert shell("up", "--operator", "none", "--nodes", "1")[0] == 0
     for pid in shell.pids():
@@ -153,6 +157,7 @@ def test_after_a_reboot_the_lab_is_stale(shell: Shell) -> None:
     assert shell("status")[0] == 0
 
 
+@pytest.mark.wide
 def test_two_labs_side_by_side() -> None:
     with running_lab("one", BARE) as one, running_lab("two", BARE) as two:
         assert not set(one.state.ports.values()) & set(two.state.ports.values())
@@ -179,6 +184,7 @@ def test_a_component_that_dies_is_reported_and_started_again(shell: Shell) -> No
     assert shell("status")[0] == 0
 
 
+@pytest.mark.wide
 def test_a_component_that_dies_during_up_fails_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "kwok"
     broken.write_text("#!/bin/sh\necho 'kwok: no such stage' >&2\nexit 1\n")
@@ -246,7 +252,7 @@ def test_contradictory_options_are_refused(options: dict[str, t.Any], sentence: 
 
 @pytest.mark.parametrize("name", ["", "../x", "a b", "a/b"])
 def test_invalid_names(name: str) -> None:
-    with pytest.raises(LabError, match="is not a valid name for a lab"):
+    with pytest.raises(LabError, match="not a valid name"):
         Lab(name)
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import email.utils
 import http.client
 import http.server
@@ -13,6 +14,7 @@ import json
 import subprocess
 import threading
 import time
+import typing as t
 from urllib.parse import urlsplit
 
 import pytest
@@ -94,6 +96,62 @@ def test_an_answer_without_a_body_leaves_the_connection_usable() -> None:
                 answer = connection.getresponse()
                 assert (answer.status, answer.read()) == (304, b"")
         server.shutdown()
+
+
+class Counting(http.server.BaseHTTPRequestHandler):
+    """A server that counts what it is asked."""
+
+    protocol_version = "HTTP/1.1"
+    asked: t.ClassVar[list[str]] = []
+
+    def do_PATCH(self) -> None:
+        self.asked.append(self.path)
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+def test_an_answer_can_be_late_or_lost_once_for_each_kind_of_request() -> None:
+    def patch(node: str, agent: str = "any") -> int:
+        url = urlsplit(between.url)
+        with contextlib.closing(http.client.HTTPConnection(url.hostname or "", url.port)) as connection:
+            connection.request("PATCH", f"/api/v1/nodes/{node}", headers={"User-Agent": agent})
+            return connection.getresponse().status
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Counting) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        with proxy.before(f"http://127.0.0.1:{server.server_port}") as between:
+            between.disturb_each_kind(proxy.Passage(is_lost=True))
+            assert patch("a", "Helm/4.0.0") == 200
+            with pytest.raises(ConnectionResetError):
+                patch("a")
+            assert patch("b") == 200 and between.disturbed == ["PATCH nodes/NAME"]
+            assert Counting.asked == ["/api/v1/nodes/a", "/api/v1/nodes/a", "/api/v1/nodes/b"]
+            assert [status for method, target, status in between.log] == [200, -200, 200]
+            between.disturb_each_kind(proxy.failed(), proxy.Passage(delay_s=0.3))
+            assert patch("a") == 500
+            between.answer(proxy.Passage(delay_s=0.3))
+            began = time.monotonic()
+            assert patch("a") == 200 and time.monotonic() - began >= 0.3
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "kind"),
+    [
+        ("GET", "/version", "GET /version"),
+        ("GET", "/api/v1/nodes?watch=1", "GET nodes watch"),
+        ("POST", "/api/v1/namespaces/default/pods/a/eviction?dryRun=All", "POST pods/NAME/eviction dry run"),
+        ("DELETE", "/apis/apps/v1/namespaces/a/daemonsets/b", "DELETE daemonsets/NAME"),
+        ("DELETE", "/api/v1/namespaces/a", "DELETE namespaces/NAME"),
+        ("GET", "/apis/apps/v1", "GET /apis/apps/v1"),
+    ],
+)
+def test_the_kind_of_a_request_has_no_names(method: str, target: str, kind: str) -> None:
+    assert proxy.kind_of(method, target) == kind
 
 
 def test_the_answers_look_like_the_real_ones() -> None:

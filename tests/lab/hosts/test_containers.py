@@ -17,6 +17,8 @@ from lab.hosts import ContainerHosts, LabError, Machine
 from lab.hosts.containers.hosts import ContainerHost
 from tests.support.hosts import running_containers
 
+pytestmark = pytest.mark.slow("hosts boot and reboot")
+
 BLACKLIST = "printf 'blacklist nouveau\\n' > /etc/modprobe.d/test.conf"
 FAMILIES = ["debian", "ubuntu", "rhel"]
 INITRAMFS = {"debian": "update-initramfs -u", "ubuntu": "update-initramfs -u", "rhel": "dracut --quiet --force"}
@@ -44,6 +46,28 @@ def test_shows_the_gpus_bound_to_nouveau(host: ContainerHost) -> None:
     assert devices.count("[10de:2330]") == 2
     assert devices.count("Kernel driver in use: nouveau") == 2
     assert {"nouveau", "drm"} <= loaded(host)
+
+
+RIGHTS = "grep Cap /proc/self/status; ulimit -n; ulimit -H -n; grep devices /proc/self/cgroup; id; umask; env | sort"
+
+
+def test_a_command_has_the_environment_and_the_rights_that_the_container_gives(host: ContainerHost) -> None:
+    """As runc starts it, which is the slower way. So a role cannot reach the devices of the machine of the tests."""
+    identity = host.identity.read_text()
+    by_runc = subprocess.run(["runc", "exec", identity, "sh", "-c", RIGHTS], capture_output=True, text=True, check=True)
+    ours = {"container_uuid"}  # systemd's, for itself
+    expected = [line for line in by_runc.stdout.strip().splitlines() if line.partition("=")[0] not in ours]
+    assert host.shell(RIGHTS).splitlines() == expected
+    with pytest.raises(LabError, match=r"not permitted|denied"):
+        host.shell("mknod /tmp/disk b 254 0 && head -c 1 /tmp/disk")
+    with pytest.raises(LabError, match=r"not permitted|denied"):
+        host.shell("mount -t tmpfs none /mnt")
+
+
+def test_a_command_outlives_the_group_of_its_caller(host: ContainerHost) -> None:
+    """As over SSH: a run of Ansible that is killed leaves its command running."""
+    group, session = host.shell("ps -o pgid=,sid= $$").split()
+    assert group == session
 
 
 def test_has_a_kernel_and_an_initramfs(host: ContainerHost) -> None:

@@ -108,7 +108,7 @@ def test_gpu_facts_reads_what_was_applied(nvml: SetNvml, model: str) -> None:
     for gpu, row in zip(gpus, rows, strict=True):
         gpu.instances = expected(row)
     nvml(gpus)
-    for report, row in zip(facts.Child(None).answer(time.monotonic() + 30).gpus, rows, strict=True):
+    for report, row in zip(facts.NvmlChild(None).answer(time.monotonic() + 30).gpus, rows, strict=True):
         mig = report.values["mig"]
         assert mig["mode"] is True
         assert collections.Counter(instance["profile"] for instance in mig["instances"]) == row["devices"]

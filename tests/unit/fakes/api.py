@@ -102,6 +102,8 @@ class FakeApi:
             return 200, self._apply(collection, existing, body, query["fieldManager"], dry)
         if existing is None:
             return refusal(404, f'"{name}" not found')
+        if method == "DELETE" and not _meets(existing, (body or {}).get("preconditions") or {}):
+            return refusal(409, "the precondition does not match", "Conflict")
         if method == "DELETE" and not dry:
             self.lists[collection].remove(existing)
         return 200, existing
@@ -224,6 +226,12 @@ def _reduced(item: Json, fields: Json) -> Json:
         if children is None or (children and rest):
             made[key] = rest
     return made
+
+
+def _meets(item: Json, preconditions: Json) -> bool:
+    """Return whether an object has the UID and the resourceVersion that a deletion expects."""
+    found = {"resourceVersion": "1", **item["metadata"]}
+    return all(found.get(name) == value for name, value in preconditions.items())
 
 
 def _field(item: Json, path: str) -> t.Any:

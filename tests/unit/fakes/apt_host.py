@@ -77,10 +77,11 @@ class AptHost(FakeHost):
     def _cache(self, command: list[str]) -> str:
         if command[1] == "pkgnames":
             return "\n".join(self.offers)
+        most = 1 if "--no-all-versions" in command else None
         stanzas = [
             f"Package: {name}\nVersion: {version}\nMaintainer: {DEBIAN}\nDescription: text\n more: text\n"
             for name in command[2:]
-            for version in self.offers.get(name, [])
+            for version in self.offers.get(name, [])[:most]
         ]
         local = [f"Package: {name}\nStatus: install ok installed\nVersion: 0\n" for name in self.packages]
         return "\n".join([*stanzas, *local])

@@ -10,7 +10,7 @@ import re
 import shlex
 from pathlib import Path
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot_entries import (
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.boot_entries import (
     default_arguments,
     grub_defaults,
 )

@@ -10,7 +10,11 @@ import os
 import typing as t
 from pathlib import Path
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model import ComputeInstance, Gpu, Instance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.driver.instances import (
+    ComputeInstance,
+    Gpu,
+    Instance,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import table
 
 from lab.nvml import Model, plant

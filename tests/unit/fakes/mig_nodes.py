@@ -9,14 +9,14 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.action import Seen, Settings, Track
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.plan import NodePlan
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.mig_plan import NodePlan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.sight import Sight
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import parted
 
 from tests.unit.fakes.stack import Json, node
 
 LAYOUT, CONFIG, STATE = "all-1g.10gb", "nvidia.com/mig.config", "nvidia.com/mig.config.state"
-SEVEN = {index: parted.Wanted(True, {"1g.10gb": 7}) for index in range(8)}
+SEVEN = {index: parted.WantedLayout(True, {"1g.10gb": 7}) for index in range(8)}
 DIVIDED = {"nvidia.com/mig-1g.10gb.count": "56"}
 
 

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.cluster.nodes.agents import device_plugin
 from lab.cluster.nodes.agents.agents import Agents
 from lab.cluster.nodes.agents.facts import metrics
 from lab.cluster.nodes.agents.managers.mig_manager import Timing
+from lab.cluster.nodes.agents.sharing import Sharing
 
 Json = dict[str, t.Any]
 NODE_PATH = "/api/v1/nodes/gpu-0000"
@@ -178,15 +180,44 @@ def test_gpus_appear_with_the_device_plugin_and_are_not_allocatable_after_it(api
     assert status not in play(api, make_node()), "Without a plugin there is no resource."
 
 
+def test_unhealthy_devices_stay_in_the_capacity_and_are_not_allocatable() -> None:
+    four = Sharing("time-slicing", {"nvidia.com/gpu": 4})
+    assert device_plugin.healthy({"nvidia.com/gpu": 32}, 1, four) == {"nvidia.com/gpu": 28}
+    assert device_plugin.healthy({"nvidia.com/gpu.shared": 32}, 1, four) == {"nvidia.com/gpu.shared": 28}
+    assert device_plugin.healthy({"nvidia.com/mig-1g.10gb": 7}, 9, Sharing()) == {"nvidia.com/mig-1g.10gb": 0}
+    assert device_plugin.healthy({"nvidia.com/gpu": 8}, 0, Sharing()) == {"nvidia.com/gpu": 8}
+    assert device_plugin.healthy({}, 1, Sharing()) == {}
+
+
+def test_the_agents_report_unhealthy_devices(api: Notes) -> None:
+    sick = make_node(unhealthy="1")
+    assert play(api, sick, make_pod("nvidia-device-plugin-daemonset"))[f"{NODE_PATH}/status"] == {
+        "status": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "7"}}
+    }
+
+
 def test_gpu_feature_discovery_describes_the_gpus_once(api: Notes) -> None:
     gfd = make_pod("gpu-feature-discovery")
-    labels = play(api, make_node(), driver(), gfd)[NODE_PATH]["metadata"]["labels"]
+    known = {"driver": "nvcr.io/nvidia/driver:595.91.07-ubuntu24.04", "boot": "", "version": "595.91.07"}
+    loaded = json.dumps(known)
+    labels = play(api, make_node(loaded=loaded), driver(), gfd)[NODE_PATH]["metadata"]["labels"]
     assert labels["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3"
     assert labels["nvidia.com/cuda.driver-version.full"] == "595.91.07"
     api.written.clear()
-    loaded = json.dumps({"driver": "nvcr.io/nvidia/driver:595.91.07-ubuntu24.04", "boot": ""})
     labelled = make_node(labels=labels, capacity="8", loaded=loaded)
     assert play(api, labelled, driver(), gfd, make_pod("nvidia-device-plugin-daemonset")) == {}
+
+
+def test_gpu_feature_discovery_asks_the_loaded_driver_and_not_the_pod_that_is_to_bring_another(api: Notes) -> None:
+    gfd, coming = make_pod("gpu-feature-discovery"), driver(ready=False)
+    old = make_node(loaded=json.dumps({"driver": "before", "boot": "", "version": "580.126.20"}))
+    labels = play(api, old, coming, gfd)[NODE_PATH]["metadata"]["labels"]
+    assert labels["nvidia.com/cuda.driver-version.full"] == "580.126.20"
+    api.written.clear()
+    gone = make_node(loaded=json.dumps({"driver": "before", "boot": "an earlier one", "version": "580.126.20"}))
+    assert play(api, gone, coming, gfd).get(NODE_PATH) is None
+    on_host = make_node(host_driver="true")
+    assert play(api, on_host, gfd)[NODE_PATH]["metadata"]["labels"]["nvidia.com/cuda.driver-version.major"] == "580"
 
 
 def test_node_feature_discovery_labels_once_its_worker_is_ready(api: Notes) -> None:

@@ -291,7 +291,11 @@ def test_a_ready_driver_is_remembered_as_loaded() -> None:
     cluster = Cluster(loaded="")
     cluster.pod["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     cluster.play()
-    assert json.loads(cluster.node["metadata"]["annotations"][f"{NOTE}loaded"]) == {"driver": "new", "boot": "1"}
+    assert json.loads(cluster.node["metadata"]["annotations"][f"{NOTE}loaded"]) == {
+        "driver": "new",
+        "boot": "1",
+        "version": "595",
+    }
 
 
 @pytest.mark.parametrize(

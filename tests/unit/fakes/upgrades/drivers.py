@@ -10,6 +10,10 @@ import copy
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, Listed
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.rollout_options import (
+    DriverRolloutRequest,
+    request_of,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes import stack
@@ -29,6 +33,11 @@ OPTIONS: Json = {
     "windows": [], "time_zone": "UTC", "timeout": 600, "drain_timeout": 60, "allow_shared": False, "lease": 3600,
     "take_over": False, "pause_nvsentinel": False, "progress_path": None, "namespace": "", "policy_name": "",
 }  # fmt: skip
+
+
+def asked(**options: t.Any) -> DriverRolloutRequest:
+    """Return what these options and the defaults of the tests ask of a rollout."""
+    return request_of({**OPTIONS, **options})
 
 
 def driver_pod(node: str, version: str = OLD, **status: t.Any) -> Json:
@@ -264,8 +273,10 @@ class DriverCluster:
         }
         return node if self.check_mode else copy.deepcopy(self._store(node))
 
-    def delete(self, path: str) -> bool:
+    def delete(self, path: str, uid: str = "") -> bool:
         name = path.rpartition("/")[2]
+        if uid and name in self.pods and self.pods[name]["metadata"]["uid"] != uid:
+            raise GpuOpsError("The UID in the precondition is another one.", reason="Conflict")
         self.log.append(("delete", name))
         pod = self.pods.pop(name, None)
         if pod is not None and name.startswith(DRIVER):

@@ -9,13 +9,13 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.read import Wanted
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.result import RolloutResult
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.run import Rollout
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_reader import WantedDrivers
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_result import RolloutResult
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_rollout import DriverRollout
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes import stack
-from tests.unit.fakes.upgrades.drivers import OPTIONS, SKIP, DriverCluster
+from tests.unit.fakes.upgrades.drivers import SKIP, DriverCluster, asked
 from tests.unit.fakes.upgrades.drivers import waiting as pod_waits
 
 ZERO, ONE, TWO = "gpu-0000", "gpu-0001", "gpu-0002"
@@ -23,7 +23,7 @@ IMAGE_GONE = pod_waits("ImagePullBackOff", 'Back-off pulling image: "driver:595"
 
 
 def roll(cluster: DriverCluster, **options: t.Any) -> RolloutResult:
-    rollout = Rollout(cluster.typed, {**OPTIONS, **options}, Wanted(stack.NAMESPACE))
+    rollout = DriverRollout(cluster.typed, asked(**options), WantedDrivers(stack.NAMESPACE))
     rollout.hold(list(cluster.items), cluster.items.values())
     return rollout.roll()
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.pods import view
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_node import DriverNode
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_pods import view
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sets import DriverSet
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import Sight
 
 from tests.unit.fakes import stack
 from tests.unit.fakes.stack import NOW, Json
@@ -25,13 +25,13 @@ def node(state: str = "upgrade-done", version: str = NEW, **labels: str) -> Json
     return made
 
 
-def sight(pod: Json | None = None, made: Json | None = None, **fields: t.Any) -> Sight:
+def sight(pod: Json | None = None, made: Json | None = None, **fields: t.Any) -> DriverNode:
     """Return a node that has its driver, with some changes."""
     views: dict[str, t.Any] = {
         "pod": view(pod or driver_pod("gpu-0000", NEW)),
         "validators": (view(validator_pod("gpu-0000")),),
     }
-    return Sight(made or node(), SET, **{**views, **fields})
+    return DriverNode(made or node(), SET, **{**views, **fields})
 
 
 def lack(**fields: t.Any) -> str:

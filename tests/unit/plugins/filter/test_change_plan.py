@@ -9,9 +9,10 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.filter.change_plan import FilterModule, change_plan
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils._runs import this_run
+from inline_snapshot import snapshot as wording
 
 KERNEL = "The kernel runs without the configured arguments iommu=pt"
-ALLOW = "Set host_change_allowed to true to let it happen, or to false to go on without it."
+ALLOW = wording("Set host_change_allowed to true to allow the interruption, or to false to skip the change.")
 ROW = {"node": "gpu-0000", "failure": "", "purposes": []}
 UPGRADE = {"interrupts": True, "interrupt_reasons": ["The driver 570.1 becomes 580.2."], "refused": None}
 
@@ -33,7 +34,7 @@ def test_a_host_with_nothing_due_needs_no_permission_and_no_node() -> None:
         "back": False,
         "stage": "",
         "node": None,
-        "undrained": "it has no kubelet, and no node of a cluster fits it",
+        "undrained": wording("it has no kubelet, and no node of a cluster fits it"),
         "run": this_run(),
     }
 
@@ -46,7 +47,8 @@ def test_a_permitted_reboot_is_due_with_its_node() -> None:
 
 def test_without_a_word_a_reboot_is_refused() -> None:
     plan = change_plan(found(KERNEL))
-    assert (plan["state"], plan["reason"]) == ("refused", f"gpu1 needs a reboot: {KERNEL}. {ALLOW}")
+    assert plan["state"] == "refused" and plan["reason"].startswith(f"gpu1 needs a reboot: {KERNEL}. ")
+    assert plan["reason"].removeprefix(f"gpu1 needs a reboot: {KERNEL}. ") == ALLOW
 
 
 def test_a_no_postpones_it() -> None:
@@ -56,7 +58,11 @@ def test_a_no_postpones_it() -> None:
 
 def test_a_driver_that_changes_needs_the_permission() -> None:
     plan = change_plan(found(driver=UPGRADE))
-    assert plan["reason"] == (f"gpu1 needs a change that interrupts its work: The driver 570.1 becomes 580.2. {ALLOW}")
+    assert plan["reason"] == (
+        wording(
+            "gpu1 needs a change that interrupts its work: The driver 570.1 becomes 580.2. Set host_change_allowed to true to allow the interruption, or to false to skip the change."
+        )
+    )
     assert change_plan(found(driver=UPGRADE), allowed=True)["change"] is True
 
 
@@ -96,7 +102,7 @@ def test_a_driver_that_interrupts_nothing_is_not_due() -> None:
 def test_a_driver_that_an_earlier_run_did_not_bring_about_is_due(left: dict[str, t.Any]) -> None:
     driver = {"interrupts": False, "refused": None, **left}
     plan = change_plan(found(driver=driver, record={"stage": "failed"}), allowed=True)
-    assert plan["reasons"] == ["An earlier run did not finish the change of the driver"]
+    assert plan["reasons"] == [wording("An earlier run did not finish the change of the driver")]
     assert (plan["change"], plan["finish"]) == (True, False)
     assert change_plan(found(driver=driver), allowed=True)["state"] == "none"
 
@@ -137,7 +143,10 @@ def test_only_a_no_leaves_the_drain_out() -> None:
 
 def test_a_host_without_a_node_says_so() -> None:
     plan = change_plan(found(KERNEL, row={"node": None, "failure": ""}), allowed=True)
-    assert (plan["state"], plan["undrained"]) == ("due", "it has no kubelet, and no node of a cluster fits it")
+    assert (plan["state"], plan["undrained"]) == (
+        "due",
+        wording("it has no kubelet, and no node of a cluster fits it"),
+    )
 
 
 # ---- after a run that did not finish ------------------------------------------------------------------------------
@@ -158,14 +167,17 @@ def test_a_node_whose_host_has_lost_the_record_is_finished_too() -> None:
 def test_an_interrupted_change_needs_the_permission_again_and_says_who_holds_the_node() -> None:
     plan = change_plan(found(KERNEL, row=DRAINED, record={"stage": "drain"}))
     assert plan["reason"] == (
-        f"gpu1 needs a reboot: {KERNEL}. An earlier run has drained the node gpu-0000 for it, which stays out of "
-        f"service. {ALLOW}"
+        wording(
+            "gpu1 needs a reboot: The kernel runs without the configured arguments iommu=pt. An earlier run has drained the node gpu-0000 for it, which stays out of service. Set host_change_allowed to true to allow the interruption, or to false to skip the change."
+        )
     )
 
 
 def test_a_drain_that_failed_has_put_the_node_back() -> None:
     reason = change_plan(found(KERNEL, record={"stage": "drain"}))["reason"]
-    assert reason == f"gpu1 needs a reboot: {KERNEL}. An earlier run did not finish it. {ALLOW}"
+    assert reason == wording(
+        "gpu1 needs a reboot: The kernel runs without the configured arguments iommu=pt. An earlier run did not finish it. Set host_change_allowed to true to allow the interruption, or to false to skip the change."
+    )
 
 
 def test_a_no_puts_a_drained_node_back_if_the_host_proves_fit() -> None:
@@ -176,8 +188,8 @@ def test_a_no_puts_a_drained_node_back_if_the_host_proves_fit() -> None:
 def test_a_way_back_that_was_interrupted_goes_on() -> None:
     plan = change_plan(found(record={"stage": "back"}), allowed=True)
     assert (plan["state"], plan["back"], plan["finish"]) == ("due", True, False)
-    assert change_plan(found(record={"stage": "back"}))["reason"].startswith(
-        "gpu1 needs a change that interrupts its work: An earlier run was on its way back to the former driver."
+    assert change_plan(found(record={"stage": "back"}))["reason"] == wording(
+        "gpu1 needs a change that interrupts its work: An earlier run was on its way back to the former driver. An earlier run did not finish it. Set host_change_allowed to true to allow the interruption, or to false to skip the change."
     )
 
 

@@ -8,6 +8,8 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.filter.fabric_plan import FilterModule, fabric_plan
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.restarts import RESTART_MARKS
+from inline_snapshot import snapshot as wording
 
 NOTHING = {"package": None, "version": None, "active": False, "enabled": False, "matches_driver": None}
 A100, L40S, H100, B200, GB200 = "10de:20b2", "10de:26b9", "10de:2330", "10de:2901", "10de:2941"
@@ -55,6 +57,7 @@ def test_the_hardware_determines_the_services(
     given: dict[str, t.Any], fabric: str, run: list[str], lacking: list[str]
 ) -> None:
     plan = FilterModule().filters()["fabric_plan"](given)
+    assert plan["marks"] == RESTART_MARKS
     found = (plan["fabric"], plan["run"], plan["start"], plan["lacking"], plan["failure"])
     assert found == (fabric, run, run, lacking, "")
 
@@ -83,9 +86,15 @@ def test_a_fabric_manager_of_another_version_than_the_only_driver_is_a_failure()
 @pytest.mark.parametrize(
     ("nodes", "listed", "run", "mask", "interrupts"),
     [
-        ([], "", [], [IMEX], ["nvidia-imex.service is stopped, because IMEX is left to compute domains."]),
+        ([], "", [], [IMEX], [wording("nvidia-imex.service is stopped, because IMEX is left to compute domains.")]),
         (["192.0.2.1"], "192.0.2.1\n", [IMEX], [], []),
-        (["192.0.2.1"], "", [IMEX], [], ["nvidia-imex.service is restarted, because the list of trays changes."]),
+        (
+            ["192.0.2.1"],
+            "",
+            [IMEX],
+            [],
+            [wording("nvidia-imex.service is restarted, because the list of trays changes.")],
+        ),
     ],
 )
 def test_imex_runs_on_the_host_or_is_left_to_compute_domains(
@@ -181,3 +190,15 @@ def test_a_tray_is_settled_only_with_the_list_that_is_asked_for(nodes: list[str]
 
 def test_a_host_without_services_is_settled() -> None:
     assert fabric_plan(facts(L40S))["settled"] and fabric_plan(facts(L40S), "container")["settled"]
+
+
+def test_imex_that_has_not_read_its_list_is_restarted_by_the_next_run() -> None:
+    rack = facts(GB200, services={"imex": installed("nvidia-imex", active=True, enabled=True)})
+    listed = {"imex_nodes": ["10.0.0.1"], "imex_list": "10.0.0.1\n", "persistence": False}
+    settled = fabric_plan({**rack, "files": {"restarts": ["containerd.service"]}}, "host", **listed)  # type: ignore[arg-type]
+    assert (settled["settled"], settled["interrupts"]) == (True, [])
+    owed = fabric_plan({**rack, "files": {"restarts": [IMEX]}}, "host", **listed)  # type: ignore[arg-type]
+    assert owed["settled"] is False
+    assert owed["interrupts"] == [
+        wording("nvidia-imex.service is restarted, because it has not read its list of trays.")
+    ]

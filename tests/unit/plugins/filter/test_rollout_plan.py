@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpuops.nvidia.plugins.filter.rollout_plan import FilterModule
+from inline_snapshot import snapshot as wording
 
 rollout_plan = FilterModule().filters()["rollout_plan"]
 
@@ -27,5 +28,8 @@ def test_the_plan_is_plain_data() -> None:
 
 
 def test_a_host_without_a_group_is_an_error_of_the_filter() -> None:
-    with pytest.raises(AnsibleFilterError, match="The variable that gpuops_batch_by names has no value for b"):
+    with pytest.raises(AnsibleFilterError) as error:
         rollout_plan(["a", "b"], groups={"a": "x", "b": ""})
+    assert str(error.value) == wording(
+        "The variable that gpuops_batch_by names has no value for b. Set it for each of them, or for their group."
+    )

@@ -9,6 +9,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpuops.nvidia.plugins.filter.rollout_plan import rollout_plan
 from ansible_collections.gpuops.nvidia.plugins.filter.rollout_report import FilterModule
+from inline_snapshot import snapshot as wording
 
 rollout_report = FilterModule().filters()["rollout_report"]
 
@@ -55,12 +56,21 @@ def test_the_file_of_a_run_is_the_former_of_the_next() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"max_failed": "some"}, "gpuops_max_failed is 'some'"),
-        ({"sizes": [1, 0]}, "gpuops_serial is 0"),
-        ({"canary": ["x"]}, "gpuops_canary names x"),
-        ({"former": {"format": 9}}, "The rollout file is none that"),
+        (
+            {"max_failed": "some"},
+            wording("gpuops_max_failed is 'some'. Give a number or a percentage, such as 3 or 5%."),
+        ),
+        ({"sizes": [1, 0]}, wording("gpuops_serial is 0. Give a number or a percentage, such as 1 or 10%.")),
+        ({"canary": ["x"]}, wording("gpuops_canary names x, and this run is not about them. Name hosts of this run.")),
+        (
+            {"former": {"format": 9}},
+            wording(
+                "The rollout file does not come from this version of the collection (format 1). Name another file, or remove it to start over."
+            ),
+        ),
     ],
 )
 def test_a_wrong_variable_is_an_error_of_the_filter(arguments: dict[str, t.Any], message: str) -> None:
-    with pytest.raises(AnsibleFilterError, match=message):
+    with pytest.raises(AnsibleFilterError) as error:
         rollout_report({"a": {}}, **arguments)
+    assert str(error.value) == message

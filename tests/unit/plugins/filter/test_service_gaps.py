@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.filter.service_gaps import FilterModule
+from inline_snapshot import snapshot as wording
 
 gaps = FilterModule().filters()["service_gaps"]
 FABRIC_MANAGER, PERSISTENCED = "nvidia-fabricmanager.service", "nvidia-persistenced.service"
@@ -43,7 +44,7 @@ def test_unknown_and_failed_fabrics_are_gaps(fabric: dict[str, t.Any] | None, pr
 
 def test_a_complete_fabric_has_no_gap() -> None:
     assert gaps(facts(COMPLETE, COMPLETE | {"health": None}), [FABRIC_MANAGER]) == []
-    assert gaps(facts(COMPLETE, active=False), [FABRIC_MANAGER]) == ["The fabric manager does not run."]
+    assert gaps(facts(COMPLETE, active=False), [FABRIC_MANAGER]) == [wording("The fabric manager does not run.")]
     assert gaps(facts(None), []) == []
 
 
@@ -57,5 +58,5 @@ def test_persistence_mode_must_be_known_to_be_on() -> None:
     found = facts(None, None, None)
     for gpu, mode in zip(found["gpus"], (True, False, None), strict=True):
         gpu["persistence_mode"] = mode
-    wanted = ["Persistence mode is not known to be on for 0000:28:00.0, 0000:38:00.0."]
+    wanted = [wording("Persistence mode is not known to be on for 0000:28:00.0, 0000:38:00.0.")]
     assert gaps(found, [PERSISTENCED]) == wanted

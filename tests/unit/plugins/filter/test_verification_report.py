@@ -9,6 +9,7 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpuops.nvidia.plugins.filter.verification_report import FilterModule, verification_report
+from inline_snapshot import snapshot as wording
 
 
 def check(classname: str, name: str, failure: str = "", skipped: str = "") -> dict[str, t.Any]:
@@ -31,7 +32,7 @@ def test_each_group_has_a_line_of_counts_and_its_reasons_with_their_nodes() -> N
         "smoke: 1 passed, 1 failed, 8 skipped",
         "  failed: Status 1. (b)",
         "  skipped: The node is cordoned. (n0, n1, n2, n3, n4, and 2 more)",
-        "  skipped: Other pods hold the node's GPUs. (z)",
+        wording("  skipped: Other pods hold the node's GPUs. (z)"),
         "dcgm: 1 passed",
     ]
 

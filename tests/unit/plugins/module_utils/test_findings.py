@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Finding, as_result, worst_first
+from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import CheckFinding, as_result, worst_first
 
-FINE = Finding("kubernetes", "ok", "Kubernetes 1.34 is supported.")
-ODD = Finding("driver", "warning", "The driver is not in the list.", "Use a listed driver.")
-BAD = Finding("nfd", "failure", "Node Feature Discovery is missing.", "Install it.")
+FINE = CheckFinding("kubernetes", "ok", "Kubernetes 1.34 is supported.")
+ODD = CheckFinding("driver", "warning", "The driver is not in the list.", "Use a listed driver.")
+BAD = CheckFinding("nfd", "failure", "Node Feature Discovery is missing.", "Install it.")
 
 
 def test_failures_come_first() -> None:

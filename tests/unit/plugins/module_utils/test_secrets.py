@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import time
 import typing as t
 
@@ -106,6 +108,12 @@ JWT = "eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJncHUtb3BlcmF0b3IifQ.c2lnbmF
         ("run --api-key='two words' now", "two words"),
         ("curl -u ann:hunter22 https://x", "hunter22"),
         ("PGPASSWORD=hunter22 psql", "hunter22"),
+        ("sshpass -p hunter ssh gpu-1", "hunter"),
+        ("/usr/bin/sshpass -v -phunter scp", "hunter"),
+        ("mysql -u root -phunter gpus", "hunter"),
+        ("mysqldump --all-databases -p'two words'", "two words"),
+        ('auth = "dTpwYXNz"', "dTpwYXNz"),
+        ("auth='YW5uOmh1bnRlcg=='", "YW5uOmh1bnRlcg=="),
         ('{"password":"hunter 22"}', "hunter 22"),
         ('{\\"password\\":\\"hunter22\\"}', "hunter22"),
         ("msg=login password: correct", "correct"),
@@ -136,6 +144,7 @@ def test_secrets_in_text_are_hidden_and_the_rest_stays(text: str, secret: str) -
         'Www-Authenticate: Bearer realm="https://nvcr.io/proxy_auth?scope=repository"',
         "unauthorized: authentication required",
         "Error: token: expired",
+        "mkdir -p /etc/gpuops && ssh -p 22 gpu-1 && mysql --port 3306 -u root -p",
         "nvidia: module verification failed: signature and/or required key missing - tainting kernel",
         "NVRM: GPU at PCI:0000:18:00: GPU-4f8d2a10-6c1e-4a53-9b1d-0d6f0a3c1e01",
         "nvcr.io/nvidia/driver@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
@@ -182,3 +191,151 @@ def test_long_adversarial_lines_are_masked_in_time_that_grows_with_their_length(
     started = time.process_time()
     _secrets.mask_text(text + " pass private key")
     assert time.process_time() - started < 5
+
+
+# ---- every word, in every spelling, at every place ----------------------------------------------------------------
+
+WORDS = ["pw", "pwd", "pass", "passwd", "password", "passphrase", "pat", "psk", "auth", "token", "secret", "credential"]
+WORDS += ["credentials", "cookie", "jwt", "licence", "license", "sshpw", "rootpw", "apikey", "api_key"]
+MADE, PLAIN = "Zq7x4Marker9", "purplemonkey"
+"""A value that looks made up, and one that might be a word."""
+
+
+def spellings(word: str) -> list[str]:
+    """Return names with the word: alone, at each end, in the middle, and with each separator and case."""
+    joined = ["my" + word.title(), f"{word}Of", f"hubX{word.title()}Y"] if "_" not in word else []
+    separated = [first.format(word) for first in ("hf_{}", "hf-hub-{}", "x.{}", "{}_of_it", "DRIVER_{}", "NVIDIA_{}_X")]
+    names = [word, *separated, *joined]
+    return [*names, *(name.upper() for name in names if not joined or name not in joined)]
+
+
+PLACES: dict[str, t.Callable[[str, str], t.Any]] = {
+    "variable": lambda name, value: {"env": [{"name": name, "value": value}]},
+    "variable elsewhere": lambda name, value: {"set": [{"name": name, "value": value}]},
+    "key": lambda name, value: {"spec": {name: value}},
+    "keys of lists": lambda name, value: {"spec": {name: [value]}},
+    "argument": lambda name, value: {"args": [f"--{name}", value]},
+    "argument with =": lambda name, value: {"args": [f"--{name}={value}"]},
+    "argument with one hyphen": lambda name, value: {"command": ["run", f"-{name}={value}", "x"]},
+    "any list": lambda name, value: ["run", f"--{name}", value, f"--{name}={value}"],
+    "annotation": lambda name, value: {"metadata": {"annotations": {f"ex.com/{name}": value}}},
+    "known annotation": lambda name, value: {"metadata": {"annotations": {f"nvidia.com/{name}": value}}},
+    "label": lambda name, value: {"metadata": {"labels": {f"nvidia.com/{name}": value}}},
+    "kernel argument": lambda name, value: {"kernel": {"cmdline": ["ro", f"inst.{name}={value}"]}},
+    "kernel command line": lambda name, value: {"cmdline_configured": f"BOOT_IMAGE=/x rd.{name}={value} ro"},
+    "text with =": lambda name, value: f"level=info {name}={value} done",
+    "text with quotes": lambda name, value: f"started with {name}='{value}' and more",
+    "command in a text": lambda name, value: f"exec /bin/run --{name} {value} --verbose",
+    "JSON": lambda name, value: json.dumps({"a": 1, name: value}),
+    "JSON in JSON": lambda name, value: json.dumps({"msg": json.dumps({name: value, "b": 2})}),
+    "variable in JSON": lambda name, value: json.dumps([{"name": name, "value": value}]),
+    "variable in YAML": lambda name, value: f"env:\n- name: {name}\n  value: {value}\n",
+}
+
+
+def seen(value: t.Any) -> str:
+    return json.dumps([_secrets.mask(value), _secrets.redacted(value)])
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("word", WORDS)
+def test_no_place_shows_a_value_under_a_secrets_name(word: str, place: str) -> None:
+    shown = [name for name in spellings(word) if MADE in seen(PLACES[place](name, MADE))]
+    assert shown == []
+
+
+@pytest.mark.parametrize("word", ["pw", "pwd", "passwd", "password", "passphrase", "psk"])
+def test_a_password_may_be_a_word_and_follow_a_colon(word: str) -> None:
+    lines = (f"{word}: {{}}", f"the {word} is {{}}", f"DB_{word.upper()}: {{}}", f"the {word} was {{}} before")
+    for line, value in itertools.product(lines, (MADE, PLAIN)):
+        assert value not in seen(line.format(value)), line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "netroot=iscsi:u:{}@192.0.2.1::3260::iqn.x ro",
+        "boot with ks=http://ku:{}@h/ks and more",
+        "connect to u:{}@db:5432 failed",
+        '{{"proxy": "http://u:{}@h:3128", "x": 1}}',
+        "fetching https://{}@example.com/x.git",
+        "mysql -h db -u root -p{} -e x",
+        "mysqldump --all -p{}",
+        "sshpass -p {} ssh h",
+        "curl -u u:{} https://x",
+        "pass: {}",
+        "auth: {}",
+        "Authorization: Bearer {}aaaa",
+    ],
+)
+def test_no_text_shows_a_login(text: str) -> None:
+    assert MADE not in seen(text.format(MADE))
+    assert MADE not in seen({"message": f"07:12 unit[3]: {text.format(MADE)} (again)"})
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["sk-proj-abcDEF0123456789abcd", "sk-abcDEF0123456789abcd", "hf_abcdefghijklmnopqr", "ghp_0123456789abcdefABCD",
+     "nvapi-Abc_123-xyz999", "glpat-abcdefghij0123456789", "github_pat_0123456789abcdefABCD"],
+)  # fmt: skip
+def test_a_token_of_a_known_form_is_hidden_wherever_it_stands(token: str) -> None:
+    for value in (f"sent {token} to it", {"x": [token]}, {"args": [token]}, {"metadata": {"labels": {"a": token}}}):
+        assert token not in seen(value)
+
+
+@pytest.mark.parametrize(
+    "items",
+    [["mysql", "-p" + MADE], ["sshpass", "-p", MADE, "ssh", "h"], ["-p" + MADE, "-e", "x"], ["--foo", MADE],
+     ["--license-server", MADE], [f"--foo={MADE}"], [f"customer={MADE}"]],
+)  # fmt: skip
+def test_arguments_whose_name_is_not_known_as_harmless_are_hidden(items: list[str]) -> None:
+    assert MADE not in seen({"args": items})
+
+
+def test_variables_and_annotations_whose_name_is_not_known_as_harmless_are_hidden() -> None:
+    for name in ("DRIVER_AUTH", "NVIDIA_LIC", "CONTAINERD_PWD", "DCGM_REMOTE_PASS", "NVIDIA_CUSTOMER", "DRIVER_X"):
+        assert MADE not in seen({"env": [{"name": name, "value": MADE}]})
+    assert MADE not in seen({"annotations": {"ex.com/note": MADE}})
+    assert "ex.com/note" not in _secrets.redacted({"annotations": {"ex.com/note": "x"}})["annotations"]
+    foreign = {"labels": {"ex.com/pool": "a", "ex.com/team": "b", "nvidia.com/gpu.count": "8"}}
+    assert _secrets.redacted(foreign, {"ex.com/pool"}) == {"labels": {"ex.com/pool": "a", "nvidia.com/gpu.count": "8"}}
+    assert _secrets.mask(foreign) == foreign
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}, {"name": "WITH_REBOOT", "value": "false"}]},
+        {"env": [{"name": "KERNEL_MODULE_TYPE", "value": "open"}, {"name": "PASS_DEVICE_SPECS", "value": "true"}]},
+        {"args": ["--mig-strategy=mixed", "--leader-elect", "--zap-log-level", "info", "init"]},
+        {"command": ["sh", "-c", "until [ -f /run/nvidia/validations/toolkit-ready ]; do sleep 5; done"]},
+        {"cmdline": ["BOOT_IMAGE=/vmlinuz-6.8.0-87-generic", "root=/dev/sda2", "ro", "iommu=pt", "hugepages=16"]},
+        {"cmdline": "root=UUID=1-2 ro quiet modprobe.blacklist=nouveau rd.driver.blacklist=nouveau"},
+        {"metadata": {"annotations": {"nvidia.com/gpu-driver-upgrade-enabled": "true"}, "labels": {"app": "x"}}},
+        {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}], "topologyKey": "kubernetes.io/hostname"},
+        {"volumes": [{"secret": {"secretName": "licence"}}], "imagePullSecrets": [{"name": "ngc-secret"}]},
+        {"licensingConfig": {"secretName": "licensing", "nlsEnabled": True}, "secretEnv": "env-secret"},
+        "NVRM: GPU 0000:18:00.0: RmInitAdapter failed! (0x22:0x40:762)",
+        'pod "a" failed: secret "ngc-secret" not found, image pull secret: missing',
+        "x86/PAT: Configuration [0-7]: WB  WC  UC- UC",
+        "12:30:45 nvidia-smi[7]: driver 595.91.07 on node gpu-0001 at 10.0.0.1:6443",
+        "failed to load module nvidia: key was rejected, licence: required",
+        "password is required, token is expired",
+    ],
+)
+def test_harmless_values_stay_readable(value: t.Any) -> None:
+    assert _secrets.mask(value) == value
+    assert _secrets.redacted(value) == value
+
+
+def test_a_field_shows_its_value_unless_it_holds_variables_or_a_secret() -> None:
+    assert _secrets.mask_field("driver.version", "595.91.07") == "595.91.07"
+    assert _secrets.mask_field("driver.enabled", False) is False
+    assert _secrets.mask_field("driver.env", [{"name": "A", "value": MADE}]) == HIDDEN
+    assert _secrets.mask_field("toolkit.args", []) == []
+    assert _secrets.mask_field("daemonsets.annotations.ex.com/x", MADE) == HIDDEN
+    assert _secrets.mask_field("driver.apiKey", MADE) == HIDDEN
+
+
+def test_a_secret_as_a_number_is_hidden_and_a_count_is_not() -> None:
+    assert _secrets.mask({"password": 123456, "tokens": 7, "pass": 3}) == {"password": HIDDEN, "tokens": 7, "pass": 3}

@@ -66,7 +66,8 @@ def test_no_text_moves_the_cursor(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "number"), [("8", 8), ("0", 0), ("", None), (None, None), ("8 MiB", None), ("-1", None)]
+    ("text", "number"),
+    [("8", 8), ("0", 0), ("", None), (None, None), ("8 MiB", None), ("-1", None), ("9" * 6000, None)],
 )
 def test_only_digits_are_read_as_a_whole_number(text: str | None, number: int | None) -> None:
     assert _text.whole_number(text) == number

@@ -10,6 +10,7 @@ import copy
 import typing as t
 
 import pytest
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, GPUCLUSTERS, NODES, POLICIES, FakeApi, refusal
 from tests.unit.fakes.stack import Json, policy
@@ -60,7 +61,7 @@ def test_the_diff_of_an_edit_has_no_status(api: FakeApi, module: Run) -> None:
         and after["spec"]["mig"] == {"strategy": "mixed"}
         and after["metadata"]["labels"] == {"team": "ml"}
     )
-    assert "status" not in after and "spec.mig.strategy" in after["fields owned by gpuops.nvidia"]
+    assert "status" not in after
     assert "managedFields" not in run.result["clusterpolicy"]["metadata"]
 
 
@@ -113,23 +114,51 @@ def test_a_gpucluster_beside_it_is_refused(api: FakeApi, module: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"driver": {"upgrade_policy": {"auto_upgrade": True}}}, "driver.upgradePolicy.podDeletion"),
-        ({"cdi": {"nri_plugin_enabled": True, "enabled": False}}, "cdi.enabled: true"),
-        ({"driver": {"use_precompiled": True}, "gds": {"enabled": True}}, "gds.enabled"),
-        ({"spec": {"driver": {"kernelModuleType": "precompiled"}}}, "driver.usePrecompiled: true"),
-        ({"driver": {"kernel_module_type": "precompiled"}}, "driver.usePrecompiled: true"),
-        ({"mig": {"strategy": "single"}, "spec": {"mig": {"strategy": "mixed"}}}, "spec.mig.strategy"),
-        ({"spec": {"mig": "mixed"}}, "spec.mig must be a mapping, not str"),
+        (
+            {"driver": {"upgrade_policy": {"auto_upgrade": True}}},
+            wording(
+                "driver.upgradePolicy.waitForCompletion, driver.upgradePolicy.podDeletion, driver.upgradePolicy.drain must be given when autoUpgrade is true (an empty {} takes the defaults): otherwise a driver upgrade stops with a node cordoned."
+            ),
+        ),
+        (
+            {"cdi": {"nri_plugin_enabled": True, "enabled": False}},
+            wording("cdi.nriPluginEnabled needs cdi.enabled: true."),
+        ),
+        (
+            {"driver": {"use_precompiled": True}, "gds": {"enabled": True}},
+            wording(
+                "gds.enabled does not work with driver.usePrecompiled: GPUDirect Storage has no precompiled modules. Set one of the two to false."
+            ),
+        ),
+        (
+            {"spec": {"driver": {"kernelModuleType": "precompiled"}}},
+            wording(
+                "driver.kernelModuleType is 'precompiled', which is not a valid value: use auto, open or proprietary. For precompiled drivers set driver.usePrecompiled: true."
+            ),
+        ),
+        (
+            {"driver": {"kernel_module_type": "precompiled"}},
+            wording(
+                "driver.kernelModuleType is 'precompiled', which is not a valid value: use auto, open or proprietary. For precompiled drivers set driver.usePrecompiled: true."
+            ),
+        ),
+        (
+            {"mig": {"strategy": "single"}, "spec": {"mig": {"strategy": "mixed"}}},
+            wording("spec.mig.strategy is 'mixed', but its own option says 'single'. Set it in one place."),
+        ),
+        ({"spec": {"mig": "mixed"}}, wording("spec.mig must be a mapping, not str.")),
     ],
 )
 def test_mistakes_are_not_written(api: FakeApi, module: Run, options: Json, named: str) -> None:
     run = module(**options)
-    assert run.rc == 1 and named in run.result["msg"] and ("PATCH", False) not in writes(api)
+    assert run.rc == 1 and run.result["msg"] == named and ("PATCH", False) not in writes(api)
 
 
 def test_contradictions_with_fields_of_other_managers_are_found(api: FakeApi, module: Run) -> None:
     api.lists[POLICIES] = [policy(driver={"usePrecompiled": True})]
-    assert "gds.enabled does not work with driver.usePrecompiled" in module(gds={"enabled": True}).result["msg"]
+    assert module(gds={"enabled": True}).result["msg"] == wording(
+        "gds.enabled does not work with driver.usePrecompiled: GPUDirect Storage has no precompiled modules. Set one of the two to false."
+    )
 
 
 def test_an_image_may_be_completed_by_fields_of_other_managers(api: FakeApi, module: Run) -> None:
@@ -199,6 +228,24 @@ def test_a_conflict(api: FakeApi, module: Run) -> None:
     assert run.rc == 1 and run.result["conflicts"] == [{"field": "spec.mig.strategy", "manager": "kubectl-edit"}]
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_what_upgrade_driver_has_declared_stays_and_is_no_conflict(api: FakeApi, module: Run, force: bool) -> None:
+    live = api.lists[POLICIES][0]
+    image = {"repository": "nvcr.io/nvidia", "image": "driver"}
+    live["spec"]["driver"] = {**image, "version": "600.10.01"}
+    fields = {"f:spec": {"f:driver": {"f:version": {}}}}
+    live["metadata"]["managedFields"] = [
+        {"manager": "gpuops.nvidia-driver", "operation": "Apply", "fieldsV1": fields},
+    ]
+    wanted = {"driver": {**image, "version": "595.91.07"}, "mig": {"strategy": "mixed"}}
+    run = module(spec=wanted, purge=True, force=force, wait=False)
+    assert run.rc == 0 and api.lists[POLICIES][0]["spec"]["driver"]["version"] == "600.10.01", run.result
+    assert api.lists[POLICIES][0]["spec"]["mig"] == {"strategy": "mixed"}
+    assert any("spec.driver.version" in each and "gpuops.nvidia.upgrade_driver" in each for each in run.warnings)
+    again = module(spec=wanted, purge=True, force=force, wait=False)
+    assert again.result["changed"] is False
+
+
 @pytest.mark.parametrize(
     ("status", "words"), [(401, "refused the credentials"), (403, "No permission: clusterpolicies is forbidden")]
 )
@@ -262,7 +309,7 @@ def test_a_field_that_another_manager_keeps_is_a_warning(api: FakeApi, module: R
     own(api, "gpuops.nvidia", "argocd-controller", mig={"strategy": "mixed"})
     run = module(gfd={"enabled": True}, purge=True, wait=False)
     assert run.warnings == [
-        "spec.mig.strategy is no longer given, but it stays as it is, because argocd-controller also owns it."
+        wording("spec.mig.strategy is no longer given, but it stays as it is, because argocd-controller also owns it.")
     ]
 
 
@@ -292,17 +339,22 @@ def test_a_new_driver_under_gpu_pods_needs_permission(api: FakeApi, module: Run)
 def test_check_mode_predicts_a_disruption(api: FakeApi, module: Run, allowed: bool) -> None:
     api.lists[POLICIES] = [policy(driver=AUTO)]
     api.lists[ALL_PODS] = [gpu_pod()]
-    run = module(driver={"version": "595"}, _ansible_check_mode=True, allow_disruption=allowed)
+    asked: dict[str, t.Any] = {"driver": {"version": "595"}, "allow_disruption": allowed, "_ansible_check_mode": True}
+    failed = module(**asked)
+    assert (failed.rc, failed.result.get("reason")) == ((0, None) if allowed else (1, "Disruption"))
+    run = module(**asked, check_refusal="warn")
     assert run.rc == 0 and run.result["disruption"]["changes"][0]["field"] == "driver.version"
-    assert run.warnings[0].startswith("Changing driver.version interrupts 1 GPU pod (ml/train-0)")
+    stops = "" if allowed else "A run would stop here: "
+    assert run.warnings[0].startswith(f"{stops}Changing driver.version interrupts 1 GPU pod (ml/train-0)")
     remedy = "Drain the nodes first, or set allow_disruption: true (operator_allow_disruption in the role operator)."
     assert run.warnings[0].endswith(remedy) is not allowed
 
 
-def test_check_mode_warns_if_nobody_knows_what_a_change_interrupts(api: FakeApi, module: Run) -> None:
+def test_a_check_fails_or_warns_if_nobody_knows_what_a_change_interrupts(api: FakeApi, module: Run) -> None:
     api.lists[POLICIES] = [policy(driver=AUTO)]
     api.answer = lambda method, path: refusal(403, "pods is forbidden") if path == ALL_PODS else None
-    run = module(driver={"version": "595"}, _ansible_check_mode=True)
+    assert module(driver={"version": "595"}, _ansible_check_mode=True).result["reason"] == "Forbidden"
+    run = module(driver={"version": "595"}, check_refusal="warn", _ansible_check_mode=True)
     assert run.rc == 0 and "may interrupt GPU pods" in run.warnings[0]
     assert module(driver={"version": "595"}, wait=False).result["reason"] == "Forbidden"
     assert module(driver={"version": "595"}, wait=False, allow_disruption=True).rc == 0
@@ -394,7 +446,14 @@ def test_a_finalizer_that_holds_it_is_named(api: FakeApi, module: Run) -> None:
 
 def test_a_tolerance_without_a_meaning_is_refused_before_anything_is_written(api: FakeApi, module: Run) -> None:
     run = module(mig={"strategy": "mixed"}, node_selector="pool=a,")
-    assert run.rc == 1 and run.result["reason"] == "Invalid" and "is not a label selector" in run.result["msg"]
+    assert (
+        run.rc == 1
+        and run.result["reason"] == "Invalid"
+        and run.result["msg"]
+        == wording(
+            "node_selector 'pool=a,' is not a label selector of Kubernetes: the part 'pool=a,' cannot be read. Write for example pool=a,zone in (x,y),!spot."
+        )
+    )
     assert writes(api) == []
 
 

@@ -11,6 +11,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.metrics import NodeMetrics
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules import dcgm_exporter_info
+from inline_snapshot import snapshot as wording
 
 GOOD = NodeMetrics("gpu-0", True, "", "p", 8, 8, ["DCGM_FI_DEV_GPU_TEMP"])
 
@@ -46,7 +47,9 @@ def test_not_all_exporters_are_ok(info: t.Callable) -> None:
 
 def test_no_exporter_at_all_is_not_ok(info: t.Callable) -> None:
     run = info([])
-    assert run.result["ok"] is False and "No node runs a DCGM exporter" in run.result["reason"]
+    assert run.result["ok"] is False and run.result["reason"] == wording(
+        "No node runs a DCGM exporter, and no node is labelled to run one. Check dcgmExporter.enabled, namespace and label_selector."
+    )
 
 
 def test_errors_are_sentences(info: t.Callable) -> None:

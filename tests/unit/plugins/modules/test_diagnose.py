@@ -9,6 +9,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import NODES, FakeApi, refusal
 
@@ -76,13 +77,17 @@ def test_what_is_no_bundle_is_refused(module: Run, tmp_path: Path) -> None:
     path.write_text("the fan is loud")
     run = module(evidence_path=str(path))
     assert run.rc == 1
-    assert "notes.txt is no bundle of evidence" in run.result["msg"]
+    assert run.result["msg"].replace(str(tmp_path), "TMP") == wording(
+        "TMP/notes.txt is no bundle of evidence. Give the archive that diagnose has written (bundle_path), or read other texts with playbooks/explain.yml."
+    )
 
 
 def test_a_cluster_that_does_not_answer_fails(run_module: Run) -> None:
     run = run_module("diagnose", host="http://127.0.0.1:1", api_key="x")
     assert run.rc == 1
-    assert "Cannot reach the Kubernetes API" in run.result["msg"]
+    assert run.result["msg"] == wording(
+        "Cannot reach the Kubernetes API: HTTPConnection(host='127.0.0.1', port=1): Failed to establish a new connection: [Errno 111] Connection refused. Check that the API server runs and that the kubeconfig's server address and certificate authority are right."
+    )
 
 
 def test_an_option_out_of_range_fails(module: Run) -> None:

@@ -9,8 +9,9 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from inline_snapshot import snapshot as wording
 
-from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, NODES, REVISIONS, FakeApi, refusal
+from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, NODES, POLICIES, REVISIONS, FakeApi, refusal
 from tests.unit.fakes.stack import progress, workload
 
 SKIP = "nvidia.com/gpu-driver-upgrade.skip"
@@ -52,6 +53,34 @@ def test_all_drivers_are_kept_and_let_go(api: FakeApi, hold: t.Callable) -> None
     assert gone["changed"] and gone["released"] == BOTH and kept(api) == [] and gone["held"] == []
     assert NOTE not in api.lists[NODES][0]["metadata"]["annotations"]
     assert not hold(state="absent").result["changed"]
+
+
+def marked(api: FakeApi) -> list[str]:
+    """Return the fields of the ClusterPolicy's driver that are marked as kept."""
+    entries = api.lists[POLICIES][0]["metadata"].get("managedFields", [])
+    own = [entry["fieldsV1"]["f:spec"] for entry in entries if entry["manager"] == "gpuops.nvidia-kept-driver"]
+    return sorted(key.removeprefix("f:") for fields in own for key in fields["f:driver"])
+
+
+def test_the_drivers_version_is_marked_as_kept_until_that_is_given_up(api: FakeApi, hold: t.Callable) -> None:
+    hold()
+    api.lists[POLICIES][0]["spec"]["driver"] = {"version": "580.126.20", "image": "driver", "usePrecompiled": False}
+    predicted = hold(keep_version=True, _ansible_check_mode=True)
+    assert predicted.result["changed"] and marked(api) == []
+    assert hold(keep_version=True).result["changed"] and marked(api) == ["image", "version"]
+    assert not hold(keep_version=True).result["changed"] and not hold().result["changed"]
+    hold(state="absent")
+    assert marked(api) == ["image", "version"], "Without the option, the mark stays."
+    assert hold(state="absent", keep_version=False).result["changed"] and marked(api) == []
+    assert not hold(state="absent", keep_version=False).result["changed"]
+
+
+def test_nvidiadrivers_need_no_mark(api: FakeApi, hold: t.Callable) -> None:
+    hold()
+    api.lists[POLICIES][0]["spec"]["driver"] = {"version": "580.126.20", "useNvidiaDriverCRD": True}
+    assert not hold(keep_version=True).result["changed"] and marked(api) == []
+    api.lists[POLICIES].clear()
+    assert not hold(keep_version=True).result["changed"]
 
 
 def test_nodes_without_a_driver_container_are_left_alone(api: FakeApi, hold: t.Callable) -> None:
@@ -118,7 +147,9 @@ def test_pods_that_must_not_be_listed_may_be_in_the_way(api: FakeApi, hold: t.Ca
     render_anew(api, "gpu-0000")
     api.answer = lambda method, path: refusal(403, "no") if path == ALL_PODS else None
     failed = hold(state="absent", everything=True)
-    assert failed.rc == 1 and "that this user may not list" in failed.result["msg"]
+    assert failed.rc == 1 and failed.result["msg"] == wording(
+        "Without the label, the operator replaces the drivers of gpu-0000 and may evict GPU pods that this user may not list. Roll the driver out with gpuops.nvidia.upgrade_driver, or set allow_disruption: true."
+    )
 
 
 def test_a_node_that_cannot_be_labelled_is_named(api: FakeApi, hold: t.Callable) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules import driver_packages
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.apt_host import AptHost
 from tests.unit.plugins.modules.conftest import RunModule
@@ -35,7 +36,9 @@ def test_installs_and_removes_the_driver(host: AptHost, run_module: RunModule) -
 def test_a_refusal_is_one_message_with_the_plan(host: AptHost, run_module: RunModule) -> None:
     failed = run_module("driver_packages", branch="590")
     assert failed.rc == 1 and failed.result["action"] == "install"
-    assert failed.result["msg"] == "The host's repositories do not offer the driver 590. They offer 535.261.03."
+    assert failed.result["msg"] == wording(
+        "The host's repositories do not offer the driver 590. They offer 535.261.03."
+    )
 
 
 def test_the_way_back_needs_the_former_driver(host: AptHost, run_module: RunModule) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
+from inline_snapshot import snapshot as wording
+
 XID = "NVRM: Xid (PCI:0000:18:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
 
@@ -21,7 +23,9 @@ def test_a_file_in_check_mode(run_module: t.Callable, tmp_path: Path) -> None:
 def test_a_path_that_is_missing_fails_with_a_sentence(run_module: t.Callable) -> None:
     run = run_module("explain", path="/nonexistent/x")
     assert (run.rc, run.result["reason"]) == (1, "NotFound")
-    assert "Set path to a file, a folder or an archive" in run.result["msg"]
+    assert run.result["msg"] == wording(
+        "/nonexistent/x cannot be read: No such file or directory. Set path to a file, a folder or an archive on the controller."
+    )
 
 
 def test_something_to_explain_is_required(run_module: t.Callable) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import FakeApi
 
@@ -54,4 +55,6 @@ def test_pods_that_hold_gpus_are_named(api: FakeApi, module: Run) -> None:
 def test_a_cluster_that_does_not_answer_fails(run_module: Run) -> None:
     run = run_module("fleet_report", path="fleet.html", host="http://127.0.0.1:1", api_key="x")
     assert run.rc == 1
-    assert "Cannot reach the Kubernetes API" in run.result["msg"]
+    assert run.result["msg"] == wording(
+        "Cannot reach the Kubernetes API: HTTPConnection(host='127.0.0.1', port=1): Failed to establish a new connection: [Errno 111] Connection refused. Check that the API server runs and that the kubeconfig's server address and certificate authority are right."
+    )

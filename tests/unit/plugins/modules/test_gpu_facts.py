@@ -13,6 +13,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import g
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import nvml as nvml_module
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 from ansible_collections.gpuops.nvidia.plugins.modules import gpu_facts
+from inline_snapshot import snapshot as wording
 
 from lab.nvml import A100, H100, L4, machine, plant
 from lab.nvml.tree import load, write
@@ -159,7 +160,7 @@ def test_if_nvml_hangs_the_other_gpus_are_reported(facts: Facts, tmp_path: Path,
     host = FakeHost(tmp_path, nvidia_smi=recorded("nvidia-smi/h100-550.xml"))
     found = facts(host, gather_subset=["gpus"], gather_timeout=1)
     assert [gpu["reason"] for gpu in found["gpus"]] == [None] * 6 + [
-        "NVML did not answer in time, because the driver hangs"
+        wording("NVML did not answer in time, because the driver hangs")
     ] * 2
     assert found["gpus"][7]["name"] == "GH100 [H100 SXM5 80GB]"
     assert host.ran == []
@@ -188,7 +189,7 @@ def test_a_lost_gpu(facts: Facts, tmp_path: Path, nvml: SetNvml) -> None:
     found = facts(FakeHost(tmp_path))
     lost = [gpu for gpu in found["gpus"] if gpu["lost"]]
     assert [(gpu["pci_address"], gpu["uuid"], gpu["reason"]) for gpu in lost] == [
-        ("0000:5d:00.0", None, "The GPU fell off the bus (NVML: GPU is lost)")
+        ("0000:5d:00.0", None, wording("The GPU fell off the bus (NVML: GPU is lost)"))
     ]
     assert len([gpu for gpu in found["gpus"] if gpu["uuid"]]) == 7
 
@@ -213,7 +214,7 @@ def test_a_gpu_without_a_driver(facts: Facts, tmp_path: Path) -> None:
     assert [(gpu["device_id"], gpu["bound_driver"], gpu["uuid"]) for gpu in found["gpus"]] == [
         ("10de:27b8", None, None)
     ] * 2
-    assert found["sources"]["gpus.uuid"]["reason"] == "The module nvidia is not loaded"
+    assert found["sources"]["gpus.uuid"]["reason"] == wording("The module nvidia is not loaded")
     assert host.ran == []
 
 
@@ -289,7 +290,7 @@ def test_the_subset_pci_does_not_ask_the_driver(facts: Facts, tmp_path: Path, nv
     nvml(machine(H100, 1))
     found = facts(FakeHost(tmp_path), gather_subset=["!all", "!min", "pci"])
     assert found["gpus"][0]["uuid"] is None
-    assert found["sources"]["gpus.uuid"]["reason"] == "The subset gpus was not gathered"
+    assert found["sources"]["gpus.uuid"]["reason"] == wording("The subset gpus was not gathered")
 
 
 def test_an_unknown_subset_is_an_error(run_module: t.Any) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import labels
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import read as reader
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import cluster_reader, labels
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.check_input import Snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import CHECKS
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules import gpu_preflight_info
+from inline_snapshot import snapshot as wording
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def info(run_module: t.Callable, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
             )
 
         monkeypatch.setattr(gpu_preflight_info, "Cluster", lambda options: None)
-        monkeypatch.setattr(reader, "snapshot_of", snapshot_of)
+        monkeypatch.setattr(cluster_reader, "snapshot_of", snapshot_of)
         return run_module("gpu_preflight_info", **options)
 
     return run
@@ -75,7 +75,7 @@ def test_options_reach_the_checks(info: t.Callable) -> None:
 
 def test_errors_are_sentences(info: t.Callable) -> None:
     run = info(GpuOpsError("Cannot reach the Kubernetes API.", reason="Unreachable"))
-    assert (run.rc, run.result["msg"]) == (1, "Cannot reach the Kubernetes API.")
+    assert (run.rc, run.result["msg"]) == (1, wording("Cannot reach the Kubernetes API."))
     assert info(skip=["nonsense"]).rc == 1
 
 

@@ -10,22 +10,27 @@ import os
 import re
 import signal
 import socket
+import threading
 import typing as t
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._check_refusal import WOULD_STOP
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import api as _cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import rollout
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import held_nodes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
+from tests.support.clock import LeapingClock
+from tests.support.measured import measured
 from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, FAULTS, NODES, POLICIES, FakeApi, fault, refusal
 from tests.unit.fakes.stack import workload
 
 CONFIG_MAPS = "/api/v1/namespaces/gpu-operator/configmaps"
 LABEL = "nvidia.com/device-plugin.config"
+MARK = "gpuops.nvidia/sharing"
 FOUR = {"name": "t4", "nodes": ["gpu-0000"], "strategy": "time-slicing", "replicas": 4}
 BOTH = {**FOUR, "nodes": None, "node_selector": {}}
 KEY = "t4-0a3a0ca6"
@@ -40,18 +45,12 @@ version: v1
 
 
 @pytest.fixture
-def share(run_module: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
-    """The module with quick waits, on two nodes with eight GPUs each whose device plugin acts at once."""
-    for name, seconds in {"LATE_PODS_S": 0.02, "EVICTION_RETRY_S": 0.02}.items():
-        monkeypatch.setattr(drain, name, seconds)
-    for name in ("ROLLOUT_PERIOD_S", "POLL_S"):
-        monkeypatch.setattr(waiting, name, 0.01)
-    monkeypatch.setattr(waiting, "OUTAGE_S", 0.5)
-    for name in ("DOCTOR_S", "SETTLE_S"):
-        monkeypatch.setattr(rollout, name, 0.05)
+def share(run_module: t.Callable, api: FakeApi, leaps: LeapingClock, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
+    """The module with a clock that leaps over its waits, on two nodes with eight GPUs each, which follow at once."""
+    monkeypatch.setattr(waiting, "POLL_S", 2.0)
     api.lists[CONFIG_MAPS] = []
     api.answer = functools.partial(play, api)
-    return functools.partial(run_module, "gpu_sharing", **{"timeout": 3, **api.connection})
+    return functools.partial(run_module, "gpu_sharing", **{"timeout": 30, **api.connection})
 
 
 def play(api: FakeApi, method: str, path: str) -> None:
@@ -85,6 +84,12 @@ def node(api: FakeApi, number: int = 0) -> dict:
 
 def labelled(api: FakeApi, number: int = 0) -> str | None:
     return node(api, number)["metadata"]["labels"].get(LABEL)
+
+
+def notes(api: FakeApi, number: int = 0) -> dict[str, str]:
+    """Return the annotations of a node, without the mark of its label."""
+    annotations = node(api, number)["metadata"].get("annotations") or {}
+    return {key: text for key, text in annotations.items() if key != MARK}
 
 
 def referenced(api: FakeApi) -> str | None:
@@ -231,9 +236,8 @@ def test_a_label_of_somebody_else_is_left_alone_without_permission(share: t.Call
     node(api)["metadata"]["labels"][LABEL] = "mine"
     api.lists[CONFIG_MAPS] = [{"metadata": {"name": "gpuops-sharing"}, "data": {"mine": "version: v1\n"}}]
     run = share(configs=[FOUR])
-    assert (
-        run.rc == 1
-        and "Somebody else has set the label nvidia.com/device-plugin.config of gpu-0000 (mine)" in (run.result["msg"])
+    assert run.rc == 1 and run.result["msg"] == wording(
+        "Somebody else has set the label nvidia.com/device-plugin.config of gpu-0000 (mine). Remove the label, or set replace_labels: true."
     )
     assert share(configs=[FOUR], replace_labels=True).rc == 0 and labelled(api) == KEY
     assert "mine" in data(api)
@@ -254,25 +258,27 @@ def test_pods_that_keep_their_gpus_are_named_and_left_alone(share: t.Callable, a
     run = share(configs=[FOUR])
     assert run.rc == 0 and [pod["metadata"]["name"] for pod in api.lists[ALL_PODS]] == ["train"]
     assert run.warnings == [
-        "1 GPU pod on gpu-0000 (default/train) keeps its devices. Until they have ended, other pods can get the same "
-        "GPUs."
+        wording(
+            "1 GPU pod on gpu-0000 (default/train) keeps its devices. Until they have ended, other pods can get the same "
+            "GPUs."
+        )
     ]
 
 
 @pytest.mark.parametrize(
     ("before", "after", "why"),
     [
-        (None, {"strategy": "mps", "replicas": 4}, "the MPS control daemon takes the GPUs that these pods use"),
-        ({"strategy": "mps", "replicas": 4}, {"strategy": "mps", "replicas": 8}, "the MPS control daemon, on which"),
+        (None, {"strategy": "mps", "replicas": 4}, "the MPS control daemon"),
+        ({"strategy": "mps", "replicas": 4}, {"strategy": "mps", "replicas": 8}, "the MPS control daemon,"),
         (
             {"strategy": "time-slicing", "replicas": 4},
             {"strategy": "none"},
-            "these pods hold 12 of nvidia.com/gpu, and the node would offer 8",
+            "hold 12 of nvidia.com/gpu,",
         ),
         (
             None,
             {"strategy": "time-slicing", "replicas": 4, "rename_by_default": True},
-            "these pods hold 12 of nvidia.com/gpu, and the node would offer 0",
+            "hold 12 of nvidia.com/gpu,",
         ),
     ],
 )
@@ -289,12 +295,14 @@ def test_a_change_that_interrupts_pods_needs_permission(
     assert run.rc == 1 and run.result["reason"] == "Disruption" and why in run.result["msg"]
     assert "interrupts 1 GPU pod (default/train) on gpu-0000" in run.result["msg"]
     assert row(run)["pods"] == ["default/train"] and len(writes(api)) == count
-    predicted = share(configs=[{**first, **after}], _ansible_check_mode=True)
-    assert predicted.rc == 0 and why in predicted.warnings[0] and len(writes(api)) == count
+    assert share(configs=[{**first, **after}], _ansible_check_mode=True).result["msg"] == run.result["msg"]
+    predicted = share(configs=[{**first, **after}], check_refusal="warn", _ansible_check_mode=True)
+    assert predicted.rc == 0 and predicted.warnings[0] == WOULD_STOP + run.result["msg"]
+    assert len(writes(api)) == count
     allowed = share(configs=[{**first, **after}], allow_disruption=True)
     assert allowed.rc == 0 and row(allowed)["evicted"] == ["default/train"] and api.lists[ALL_PODS] == []
     assert row(allowed)["state"] == "done"
-    assert not node(api)["spec"].get("unschedulable") and not node(api)["metadata"].get("annotations")
+    assert not node(api)["spec"].get("unschedulable") and not notes(api)
 
 
 MPS = {**FOUR, "strategy": "mps"}
@@ -313,7 +321,7 @@ def forbids(*names: str) -> t.Callable[[str, str], t.Any]:
 def is_plain(api: FakeApi, number: int = 0) -> bool:
     """Return whether a node is in service, without a label and without a hold."""
     item = node(api, number)
-    is_held = bool(item["metadata"].get("annotations"))
+    is_held = bool(item["metadata"].get("annotations", {}).keys() - {MARK})
     return labelled(api, number) is None and not item["spec"].get("unschedulable") and not is_held
 
 
@@ -332,10 +340,10 @@ def test_a_drain_that_fails_leaves_the_node_in_service_and_plain(
     progress = tmp_path / "progress"
     refuse = forbids("web")
     api.answer = lambda method, path: refuse(method, path) or play(api, method, path)
-    run = share(configs=[MPS], allow_disruption=True, drain_timeout=1, progress_path=str(progress))
+    run = share(configs=[MPS], allow_disruption=True, drain_timeout=20, progress_path=str(progress))
     assert run.rc == 1 and run.result["reason"] == "NodesFailed" and "gpu-0000" in run.result["msg"]
     assert "PodDisruptionBudget default/web forbids its eviction" in row(run)["reason"] and is_plain(api)
-    assert "gpu-0000: it waits for 1 pod to leave (default/web: the PodDisruptionBudget" in progress.read_text()
+    assert "gpu-0000: 1 pod to leave (default/web: the PodDisruptionBudget" in progress.read_text()
 
 
 def test_a_node_that_takes_long_to_empty_holds_up_no_other(share: t.Callable, api: FakeApi) -> None:
@@ -346,7 +354,7 @@ def test_a_node_that_takes_long_to_empty_holds_up_no_other(share: t.Callable, ap
 
     def answer(method: str, path: str) -> t.Any:
         play(api, method, path)
-        is_done = labelled(api, 1) is not None and not node(api, 1)["metadata"].get("annotations")
+        is_done = labelled(api, 1) is not None and not notes(api, 1)
         seen.append(is_done and labelled(api) is None)
         return None if is_done else refuse(method, path)
 
@@ -362,9 +370,14 @@ def test_a_node_on_which_another_maintainer_works_waits_for_it(share: t.Callable
     upgrade = "nvidia.com/gpu-driver-upgrade-state"
     node(api)["metadata"]["labels"][upgrade] = "drain-required"
     predicted = share(configs=[MPS], allow_disruption=True, _ansible_check_mode=True)
-    assert predicted.rc == 0 and "others have finished their work on it: gpu-operator" in predicted.warnings[0]
+    assert predicted.rc == 0 and predicted.warnings[0] == wording(
+        "Node gpu-0000 is not begun before others have finished their work on it: gpu-operator (label nvidia.com/gpu-driver-upgrade-state=drain-required)."
+    )
     run = share(configs=[MPS], allow_disruption=True, timeout=1)
-    assert run.rc == 1 and "was still at work on it after" in row(run)["reason"] and is_plain(api)
+    assert run.rc == 1 and is_plain(api)
+    assert measured(row(run)["reason"]) == wording(
+        "gpu-operator (label nvidia.com/gpu-driver-upgrade-state=drain-required) was still working on it after N s."
+    )
     looks = 0
 
     def finish(method: str, path: str) -> None:
@@ -400,7 +413,7 @@ def test_a_node_that_was_cordoned_before_stays_cordoned(share: t.Callable, api: 
     node(api)["spec"]["unschedulable"] = True
     run = share(configs=[MPS], allow_disruption=True)
     assert run.rc == 0 and row(run)["state"] == "done"
-    assert node(api)["spec"]["unschedulable"] is True and not node(api)["metadata"].get("annotations")
+    assert node(api)["spec"]["unschedulable"] is True and not notes(api)
 
 
 def test_a_node_that_another_tool_quarantines_in_the_middle_stays_cordoned(share: t.Callable, api: FakeApi) -> None:
@@ -416,8 +429,10 @@ def test_a_node_that_somebody_uncordons_in_the_middle_is_cordoned_again(share: t
     in_the_middle(api, lambda item: item["spec"].pop("unschedulable"))
     run = share(configs=[MPS], allow_disruption=True)
     assert run.rc == 0 and row(run)["state"] == "done"
-    assert not node(api)["spec"].get("unschedulable") and not node(api)["metadata"].get("annotations")
-    assert row(run)["notes"] == ["Somebody else uncordoned it in the middle of its change. It is cordoned again."]
+    assert not node(api)["spec"].get("unschedulable") and not notes(api)
+    assert row(run)["notes"] == [
+        wording("Somebody else uncordoned it in the middle of its change. It is cordoned again.")
+    ]
 
 
 def test_without_an_operator_nothing_begins(share: t.Callable, api: FakeApi) -> None:
@@ -450,7 +465,7 @@ def test_a_write_whose_answer_is_lost_is_repeated(share: t.Callable, api: FakeAp
     api.answer = answer
     run = share(configs=[MPS], allow_disruption=True)
     assert run.rc == 0 and row(run)["state"] == "done" and len(refused) >= 3
-    assert labelled(api) is not None and not node(api)["metadata"].get("annotations")
+    assert labelled(api) is not None and not notes(api)
 
 
 def test_a_hold_whose_answer_was_lost_is_undone(
@@ -472,7 +487,17 @@ def test_a_hold_whose_answer_was_lost_is_undone(
     assert run.rc == 1 and cordoned == [True] and is_plain(api)
 
 
-def test_a_signal_puts_back_the_nodes_in_the_middle_of_their_change(share: t.Callable, api: FakeApi) -> None:
+def stays_held(api: FakeApi, number: int = 0) -> str:
+    """Return why a node says that it stays held. It must be cordoned and have our mark."""
+    item = node(api, number)
+    assert item["spec"]["unschedulable"] is True
+    assert "gpuops.nvidia/maintenance.sharing" in item["metadata"]["annotations"]
+    return str(item["metadata"]["annotations"]["gpuops.nvidia/failed.sharing"])
+
+
+def test_a_signal_in_the_middle_of_a_change_leaves_the_node_held_and_a_rerun_ends_it(
+    share: t.Callable, api: FakeApi
+) -> None:
     api.lists[ALL_PODS] = [workload("train")]
     api.end = api.lists[ALL_PODS].remove
     sent: list[bool] = []
@@ -485,9 +510,141 @@ def test_a_signal_puts_back_the_nodes_in_the_middle_of_their_change(share: t.Cal
     api.answer = answer
     run = share(configs=[MPS], allow_disruption=True)
     assert run.rc == 1 and run.result["reason"] == "Interrupted" and sent == [True]
-    assert row(run)["state"] == "changing" and not node(api)["spec"].get("unschedulable")
+    assert row(run)["state"] == "failed" and row(run)["purposes"] == ["sharing"]
+    assert "(watch)" in stays_held(api) and "gpu-0000 stays cordoned." in run.result["msg"]
     api.answer = functools.partial(play, api)
     assert share(configs=[MPS], allow_disruption=True).rc == 0
+    assert not node(api)["spec"].get("unschedulable") and not notes(api)
+
+
+def test_a_node_whose_change_failed_stays_held_until_it_is_proved(share: t.Callable, api: FakeApi) -> None:
+    """The label is written and nothing follows: what the GPUs do now is unknown, and that is no proof."""
+    api.lists[ALL_PODS] = [workload("train")]
+    api.end = api.lists[ALL_PODS].remove
+    api.answer = lambda method, path: None
+    run = share(configs=[MPS], allow_disruption=True)
+    assert run.rc == 1 and run.result["reason"] == "NodesFailed" and "gpu-0000 stays cordoned." in run.result["msg"]
+    assert (labelled(api) and "sharing-strategy" in stays_held(api)) or "the strategy none" in stays_held(api)
+    assert (row(run)["unschedulable"], row(run)["purposes"]) == (True, ["sharing"])
+    predicted = share(configs=[MPS], _ansible_check_mode=True)
+    assert predicted.rc == 0 and (row(predicted)["state"], row(predicted)["changed"]) == ("pending", True)
+    assert row(predicted)["unschedulable"] is True and stays_held(api)
+    again = share(configs=[MPS])
+    assert again.rc == 1 and stays_held(api), "another failure does not put it back either"
+    api.answer = functools.partial(play, api)
+    healed = share(configs=[MPS])
+    assert healed.rc == 0 and row(healed)["state"] == "done" and healed.result["changed"] is True
+    assert not node(api)["spec"].get("unschedulable") and not notes(api)
+
+
+def test_a_node_that_an_earlier_failure_left_held_stays_so_when_its_drain_fails(
+    share: t.Callable, api: FakeApi
+) -> None:
+    api.lists[ALL_PODS] = [workload("train")]
+    api.end = api.lists[ALL_PODS].remove
+    api.answer = lambda method, path: None
+    assert share(configs=[MPS], allow_disruption=True).rc == 1 and stays_held(api)
+    api.lists[ALL_PODS] = [workload("web")]  # a pod that tolerates the cordon
+    api.answer = forbids("web")
+    other = {**MPS, "replicas": 8}
+    run = share(configs=[other], allow_disruption=True, drain_timeout=1)
+    assert run.rc == 1 and "forbids its eviction" in stays_held(api) and "forbids its eviction" in row(run)["reason"]
+
+
+def test_a_change_that_interrupts_nobody_and_failed_leaves_the_node_in_service(share: t.Callable, api: FakeApi) -> None:
+    api.answer = lambda method, path: None
+    run = share(configs=[FOUR])
+    assert run.rc == 1 and row(run)["failed"] and row(run)["purposes"] == []
+    assert labelled(api) == KEY and not node(api)["spec"].get("unschedulable")
+
+
+def test_failures_within_the_budget_are_warnings_and_no_key_is_removed(share: t.Callable, api: FakeApi) -> None:
+    share(configs=[BOTH])
+
+    def answer(method: str, path: str) -> None:
+        if method == "GET" and path == NODES:
+            act(api, node(api, 1))
+
+    api.answer = answer
+    run = share(configs=[{**BOTH, "replicas": 8}], max_failed="1")
+    assert run.rc == 0 and run.result["summary"]["failed"] == 1 and run.warnings[0].startswith("Node gpu-0000: ")
+    assert run.result["pruned"] == [] and len(data(api)) == 2
+
+
+# ---- waves and windows ---------------------------------------------------------------------------------------------
+
+DONE = "gpuops.nvidia/rollout-done.sharing"
+CLOSED = {"windows": ["mon 00:00-00:01"], "time_zone": "UTC"}
+
+
+@pytest.fixture
+def tuesday(leaps: LeapingClock) -> None:
+    """The API server's clock shows a Tuesday."""
+    leaps.leapt_s += (datetime(2030, 1, 1, 12, tzinfo=UTC).timestamp()) - leaps.time()
+
+
+def test_a_wave_waits_until_the_canary_has_been_well_for_its_soak(
+    share: t.Callable, api: FakeApi, leaps: LeapingClock, tmp_path: Path
+) -> None:
+    began: dict[int, float] = {}
+
+    def answer(method: str, path: str) -> None:
+        play(api, method, path)
+        for number in (0, 1):
+            if labelled(api, number):
+                began.setdefault(number, leaps.monotonic())
+
+    api.answer = answer
+    progress = tmp_path / "progress"
+    run = share(configs=[BOTH], canary=1, soak=300, progress_path=str(progress))
+    assert run.rc == 0 and run.result["finished"] is True and [row(run, each)["wave"] for each in (0, 1)] == [1, 2]
+    assert began[1] - began[0] >= 300 and "stage 1 of 2 to be well for 300 s" in progress.read_text()
+    assert not notes(api), "the note for the next wave is removed in the end"
+
+
+def test_a_killed_rollout_goes_on_with_its_canary_done(share: t.Callable, api: FakeApi, leaps: LeapingClock) -> None:
+    def answer(method: str, path: str) -> None:
+        play(api, method, path)
+        if DONE in node(api)["metadata"].get("annotations", {}):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    api.answer = answer
+    assert share(configs=[BOTH], canary=1, soak=300).result["reason"] == "Interrupted" and labelled(api, 1) is None
+    api.answer = functools.partial(play, api)
+    before = leaps.leapt_s
+    run = share(configs=[BOTH], canary=1, soak=300)
+    assert run.rc == 0 and [row(run, each)["state"] for each in (0, 1)] == ["unchanged", "done"]
+    assert 200 < leaps.leapt_s - before < 330, "the soak counts from the canary's end in the former run"
+    assert not notes(api)
+
+
+@pytest.mark.usefixtures("tuesday")
+def test_outside_its_windows_a_call_writes_nothing_and_says_so_as_check_mode_does(
+    share: t.Callable, api: FakeApi
+) -> None:
+    for check_mode in (True, False):
+        run = share(configs=[FOUR], **CLOSED, _ansible_check_mode=check_mode)
+        assert run.rc == 0 and (run.result["changed"], run.result["finished"]) == (False, False)
+        assert row(run)["waits_for"] == "the next maintenance window (mon 00:00-00:01 (UTC))"
+        assert (
+            run.warnings[-1]
+            == wording("No maintenance window is open now (mon 00:00-00:01 (UTC)). The next one opens in 7920 minutes.")
+            and run.result["diff"]["before"]["labels"] == {}
+        )
+    assert writes(api) == [] and is_plain(api)
+    assert share(configs=[FOUR], windows=["tue 11:00-14:00"]).result["finished"] is True
+
+
+@pytest.mark.usefixtures("tuesday")
+def test_a_node_that_is_out_of_service_is_finished_outside_the_windows(share: t.Callable, api: FakeApi) -> None:
+    api.lists[ALL_PODS] = [workload("train")]
+    api.end = api.lists[ALL_PODS].remove
+    api.answer = lambda method, path: None
+    assert share(configs=[MPS], allow_disruption=True).rc == 1 and stays_held(api)
+    api.answer = functools.partial(play, api)
+    run = share(configs=[{**MPS, "nodes": None, "node_selector": {}}], **CLOSED)
+    assert [row(run, each)["state"] for each in (0, 1)] == ["done", "pending"] and run.result["finished"] is False
+    assert not node(api)["spec"].get("unschedulable") and labelled(api, 1) is None
 
 
 def test_a_kill_after_any_write_and_a_rerun_lead_to_the_configuration(share: t.Callable, api: FakeApi) -> None:
@@ -512,7 +669,7 @@ def test_a_kill_after_any_write_and_a_rerun_lead_to_the_configuration(share: t.C
             break
         again = share(configs=[MPS], allow_disruption=True)
         assert again.rc == 0 and row(again)["state"] in ("done", "unchanged"), last
-        assert not node(api)["spec"].get("unschedulable") and not node(api)["metadata"].get("annotations"), last
+        assert not node(api)["spec"].get("unschedulable") and not notes(api), last
     assert last >= 6, "publish, refer, hold, evict, label, release"
 
 
@@ -535,10 +692,10 @@ def test_a_fault_at_any_request_leaves_no_node_out_of_service_unsaid(
             break
         said = row(first)["reason"] if "nodes" in first.result else ""
         is_out = node(api)["spec"].get("unschedulable")
-        assert not is_out or "It stays in maintenance" in said, (number, hit[0], first.result)
+        assert not is_out or "It stays cordoned for" in said, (number, hit[0], first.result)
         again = share(configs=[wanted], allow_disruption=True)
         assert again.rc == 0 and row(again)["state"] in ("done", "unchanged"), (number, hit[0], again.result)
-        assert not node(api)["spec"].get("unschedulable") and not node(api)["metadata"].get("annotations"), hit[0]
+        assert not node(api)["spec"].get("unschedulable") and not notes(api), hit[0]
     assert number > 10 and first.rc == 0
 
 
@@ -546,7 +703,7 @@ def test_a_signal_during_the_release_does_not_lose_the_node(
     share: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.lists[ALL_PODS][:] = [workload("train")]
-    real = rollout.release
+    real = held_nodes.release
     held: list[bool] = []
 
     def release(*arguments: t.Any) -> t.Any:
@@ -555,7 +712,7 @@ def test_a_signal_during_the_release_does_not_lose_the_node(
             os.kill(os.getpid(), signal.SIGTERM)
         return real(*arguments)
 
-    monkeypatch.setattr(rollout, "release", release)
+    monkeypatch.setattr(held_nodes, "release", release)
     run = share(configs=[MPS], allow_disruption=True)
     assert run.rc == 1 and run.result["reason"] == "Interrupted" and held == [True, True]
     assert row(run)["state"] == "done" and not node(api)["spec"].get("unschedulable")
@@ -566,14 +723,25 @@ def test_a_cordon_without_an_answer_is_undone_if_no_further_node_is_begun(
 ) -> None:
     """One node is gone while another's cordon gets no answer. After the failure, nobody takes the other again."""
     api.lists[ALL_PODS] = [workload("train"), workload("web", 1)]
-    api.answer = lambda method, path: refusal(404, "not found") if path == f"{NODES}/gpu-0001" else None
     real = _cluster.Cluster.merge
     cordoned: list[bool] = []
+    is_gone = threading.Event()
+
+    def miss(method: str, path: str) -> t.Any:
+        if path != f"{NODES}/gpu-0001":
+            return None
+        is_gone.set()
+        return refusal(404, "not found")
+
+    api.answer = miss
 
     def merge(self: t.Any, path: str, body: dict) -> dict:
         made = real(self, path, body)
         if not cordoned and path == f"{NODES}/gpu-0000":
             cordoned.append(node(api)["spec"]["unschedulable"])
+            # Both nodes are taken at the same time. The failure of the other one comes first.
+            assert is_gone.wait(10)
+            threading.Event().wait(0.3)
             raise GpuOpsError("The answer was lost.", reason="ServerError")
         return made
 
@@ -632,7 +800,7 @@ def test_a_node_that_does_not_follow_fails_with_the_cause(share: t.Callable, api
     assert run.rc == 1 and run.result["reason"] == "NodesFailed"
     assert re.search(r"gpu-0000: .*sharing-strategy|gpu-0000: GPU Feature Discovery shows", run.result["msg"])
     assert row(run)["failed"] is True and KEY in data(api)
-    assert "0/1 nodes share their GPUs as asked; gpu-0000: GPU Feature Discovery shows" in progress.read_text()
+    assert "gpu-0000: GPU Feature Discovery" in progress.read_text()
 
 
 def test_a_node_that_is_gone_or_not_ready_fails_with_that_cause(share: t.Callable, api: FakeApi) -> None:
@@ -644,10 +812,14 @@ def test_a_node_that_is_gone_or_not_ready_fails_with_that_cause(share: t.Callabl
     node(api, 1)["status"]["conditions"][0]["status"] = "False"
     api.answer = lambda method, path: None
     run = share(configs=[{**FOUR, "nodes": ["gpu-0001"]}], timeout=1)
-    assert run.rc == 1 and "the node is not Ready" in run.result["msg"]
+    assert run.rc == 1 and measured(run.result["msg"]) == wording(
+        "1 of 1 nodes failed, and max_failed allows 0. gpu-0001: GPU Feature Discovery shows the strategy none instead of time-slicing for N s; the node is not Ready. Run it again; it does not repeat what is done."
+    )
     api.answer = lambda method, path: leave(method, path) if method == "GET" and path == NODES else None
     run = share(configs=[FOUR])
-    assert run.rc == 1 and "gpu-0000: The node was deleted in the meantime" in run.result["msg"]
+    assert run.rc == 1 and run.result["msg"] == wording(
+        "1 of 2 nodes failed, and max_failed allows 0. gpu-0000: The node was deleted in the meantime. Run it again; it does not repeat what is done."
+    )
 
 
 def test_a_node_that_is_deleted_before_its_label_fails_alone(share: t.Callable, api: FakeApi) -> None:
@@ -658,7 +830,7 @@ def test_a_node_that_is_deleted_before_its_label_fails_alone(share: t.Callable, 
 
     api.answer = answer
     run = share(configs=[BOTH], max_failed="1")
-    assert row(run)["reason"] == "The node was deleted in the meantime." and row(run, 1)["state"] == "done"
+    assert row(run)["reason"] == wording("The node was deleted in the meantime.") and row(run, 1)["state"] == "done"
 
 
 def test_after_a_canary_failed_no_other_node_is_begun(share: t.Callable, api: FakeApi) -> None:
@@ -690,7 +862,7 @@ def test_a_config_manager_that_a_new_pod_cures_gets_one(share: t.Callable, api: 
         return None
 
     api.answer = answer
-    run = share(configs=[FOUR], timeout=5)
+    run = share(configs=[FOUR], timeout=20)
     assert run.rc == 0 and row(run)["repaired"] == [name] and row(run)["state"] == "done"
 
 
@@ -700,27 +872,52 @@ def test_a_config_manager_that_a_new_pod_cures_gets_one(share: t.Callable, api: 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "Give configs, or purge: true"),
-        ({"configs": [FOUR, FOUR]}, "two configurations with the name t4"),
-        ({"configs": [{"name": "t4", "strategy": "none"}]}, "give either nodes or node_selector"),
+        ({}, wording("Give configs, or purge: true to end all sharing of this collection.")),
+        ({"configs": [FOUR, FOUR]}, wording("configs has two configurations with the name t4. Rename one of them.")),
+        (
+            {"configs": [{"name": "t4", "strategy": "none"}]},
+            wording("Configuration t4: give either nodes or node_selector."),
+        ),
         (
             {"configs": [{**FOUR, "replicas": 1}]},
-            "replicas is 1, and the device plugin would not start with less than 2",
+            wording(
+                "Configuration t4: sharing.timeSlicing.resources[0].replicas is 1, and the device plugin would not start with less than 2. To end the sharing, use the strategy none."
+            ),
         ),
-        ({"configs": [{**FOUR, "nodes": ["gpu-9999"]}]}, "the cluster has no node gpu-9999"),
-        ({"configs": [{**BOTH, "node_selector": {"pool": "a"}}]}, "no node has the labels {'pool': 'a'}"),
-        ({"configs": [FOUR, {**BOTH, "name": "all"}]}, "Configurations t4 and all both choose node gpu-0000"),
-        ({"configs": [{**FOUR, "strategy": "mps", "replicas": 49}]}, "MPS serves at most 48 pods on a GPU"),
-        ({"configs": [FOUR], "timeout": 0}, "timeout is 0: give 1 or more"),
-        ({"configs": [FOUR], "max_unavailable": "all"}, "max_unavailable is 'all'"),
-        ({"configs": [FOUR], "canary": ["gpu-0001"]}, "canary names gpu-0001, which this call does not change"),
+        (
+            {"configs": [{**FOUR, "nodes": ["gpu-9999"]}]},
+            wording("Configuration t4: the cluster has no node gpu-9999. Correct nodes."),
+        ),
+        (
+            {"configs": [{**BOTH, "node_selector": {"pool": "a"}}]},
+            wording("Configuration t4: no node has the labels {'pool': 'a'}. Correct node_selector."),
+        ),
+        (
+            {"configs": [FOUR, {**BOTH, "name": "all"}]},
+            wording("Configurations t4 and all both choose node gpu-0000. Let only one of them choose it."),
+        ),
+        (
+            {"configs": [{**FOUR, "strategy": "mps", "replicas": 49}]},
+            wording(
+                "Configuration t4 cannot work on gpu-0000: MPS serves at most 48 pods on a GPU, and replicas is 49. Give 48 or less."
+            ),
+        ),
+        ({"configs": [FOUR], "timeout": 0}, wording("timeout is 0: give 1 or more.")),
+        (
+            {"configs": [FOUR], "max_unavailable": "all"},
+            wording("max_unavailable is 'all'. Give a number or a percentage, such as 1 or 10%."),
+        ),
+        (
+            {"configs": [FOUR], "canary": ["gpu-0001"]},
+            wording("canary names gpu-0001, which this call does not change. Name nodes that configs chooses."),
+        ),
     ],
 )
 def test_wrong_options_are_refused_before_anything_is_written(
     share: t.Callable, api: FakeApi, options: dict, said: str
 ) -> None:
     run = share(**options)
-    assert run.rc == 1 and said in run.result["msg"], run.result["msg"]
+    assert run.rc == 1 and run.result["msg"] == said, run.result["msg"]
     assert writes(api) == []
 
 
@@ -751,3 +948,209 @@ def test_the_config_map_is_deleted_only_when_no_operand_uses_it(share: t.Callabl
     assert run.rc == 1 and run.result["reason"] == "TimedOut" and data(api) == {KEY: TEXT}
     plugin["spec"]["template"]["spec"]["volumes"] = []
     assert share(state="absent").rc == 0 and api.lists[CONFIG_MAPS] == []
+
+
+# ---- whose label it is ---------------------------------------------------------------------------------------------
+
+
+def marks(api: FakeApi) -> list[str | None]:
+    found = [item["metadata"].get("annotations", {}).get(MARK) for item in api.lists[NODES]]
+    return [text and text.partition(" ")[0] for text in found]
+
+
+@pytest.mark.parametrize("options", [{"state": "absent"}, {"configs": [], "purge": True}])
+@pytest.mark.parametrize("policy_names", ["team-plugin-config", ""])
+def test_the_sharing_of_another_team_stays_whatever_its_keys_look_like(
+    share: t.Callable, api: FakeApi, options: dict, policy_names: str
+) -> None:
+    for number in (0, 1):
+        node(api, number)["metadata"]["labels"][LABEL] = "t4-20240115"
+    theirs = {"metadata": {"name": "team-plugin-config"}, "data": {"t4-20240115": TEXT}}
+    api.lists[CONFIG_MAPS] = [theirs]
+    api.lists[POLICIES][0]["spec"]["devicePlugin"] = {"config": {"name": policy_names}}
+    run = share(**options)
+    assert (run.rc, run.result["changed"], run.result["nodes"]) == (0, False, [])
+    assert [labelled(api), labelled(api, 1)] == ["t4-20240115"] * 2 and api.lists[CONFIG_MAPS] == [theirs]
+
+
+def test_a_marked_label_that_names_a_key_of_a_foreign_config_map_stays(share: t.Callable, api: FakeApi) -> None:
+    share(configs=[FOUR])
+    api.lists[CONFIG_MAPS].append({"metadata": {"name": "theirs"}, "data": {KEY: TEXT}})
+    api.lists[POLICIES][0]["spec"]["devicePlugin"] = {"config": {"name": "theirs"}}
+    assert share(state="absent").rc == 0 and labelled(api) == KEY
+
+
+def test_a_label_that_somebody_changed_after_us_is_theirs(share: t.Callable, api: FakeApi) -> None:
+    share(configs=[FOUR])
+    node(api)["metadata"]["labels"][LABEL] = "t4-20240115"
+    run = share(configs=[FOUR])
+    assert run.result["reason"] == "Conflict" and labelled(api) == "t4-20240115"
+    assert share(state="absent").rc == 0 and labelled(api) == "t4-20240115"
+
+
+def test_labels_of_a_version_without_marks_are_ours_and_get_the_mark(share: t.Callable, api: FakeApi) -> None:
+    share(configs=[BOTH])
+    for item in api.lists[NODES]:
+        del item["metadata"]["annotations"]
+    predicted, run = share(configs=[BOTH], _ansible_check_mode=True), share(configs=[BOTH])
+    assert predicted.result["changed"] is run.result["changed"] is True and marks(api) == [KEY, KEY]
+    assert share(configs=[BOTH]).result["changed"] is False
+    for item in api.lists[NODES]:
+        del item["metadata"]["annotations"]
+    share(state="absent")
+    assert [labelled(api), labelled(api, 1)] == [None, None] and marks(api) == [None, None]
+
+
+def test_an_unmarked_label_with_our_key_in_a_foreign_config_map_stays_and_is_named(
+    share: t.Callable, api: FakeApi
+) -> None:
+    api.lists[CONFIG_MAPS] = [{"metadata": {"name": "theirs"}, "data": {KEY: TEXT, "other": "version: v1"}}]
+    api.lists[POLICIES][0]["spec"]["devicePlugin"] = {"config": {"name": "theirs"}}
+    node(api)["metadata"]["labels"][LABEL] = KEY
+    run = share(state="absent", config_map="theirs")
+    assert (run.rc, labelled(api), data(api)) == (0, KEY, {KEY: TEXT, "other": "version: v1"})
+    assert run.warnings == wording(
+        [
+            "Somebody else has given gpu-0000 the label nvidia.com/device-plugin.config with t4-0a3a0ca6, so the label stays, and the key too. Remove the label where it was set."
+        ]
+    )
+
+
+# ---- what somebody else does in the meantime -----------------------------------------------------------------------
+
+
+def at_the_first_label(api: FakeApi, act_once: t.Callable[[], None]) -> None:
+    """Let somebody else act when the module has begun with its first node."""
+    before, acted = api.answer, []
+
+    def answer(method: str, path: str) -> t.Any:
+        if method == "PATCH" and path.startswith(NODES) and not acted:
+            acted.append(path)
+            act_once()
+        return before(method, path)
+
+    api.answer = answer
+
+
+def test_a_key_that_a_node_gets_during_the_rollout_stays(share: t.Callable, api: FakeApi) -> None:
+    share(configs=[FOUR])
+    at_the_first_label(api, lambda: node(api, 1)["metadata"]["labels"].update({LABEL: KEY}))
+    run = share(configs=[{**FOUR, "replicas": 8}])
+    assert (run.rc, run.result["pruned"], KEY in data(api)) == (0, [], True)
+
+
+def test_a_key_that_somebody_adds_during_the_rollout_keeps_the_config_map(share: t.Callable, api: FakeApi) -> None:
+    share(configs=[FOUR])
+    at_the_first_label(api, lambda: data(api).update({"theirs": "version: v1"}))
+    run = share(state="absent")
+    assert (run.rc, run.result["pruned"], data(api)) == (0, [KEY], {"theirs": "version: v1"})
+
+
+@pytest.mark.parametrize("rest", [{}, {"theirs": "version: v1"}])
+def test_a_config_map_that_changes_at_the_last_moment_keeps_its_keys(
+    share: t.Callable, api: FakeApi, rest: dict[str, str]
+) -> None:
+    share(configs=[FOUR])
+    data(api).update(rest)
+    follow = api.answer
+
+    def answer(method: str, path: str) -> t.Any:
+        if method in ("PATCH", "DELETE") and path.startswith(CONFIG_MAPS):
+            data(api)["later"] = "version: v1"
+            return refusal(409, "the object has been modified", "Conflict")
+        return follow(method, path)
+
+    api.answer = answer
+    run = share(state="absent")
+    assert (run.rc, run.result["pruned"], KEY in data(api)) == (0, [], True)
+    assert run.warnings[-1] == wording(
+        "Somebody else has changed the ConfigMap gpuops-sharing just now, so its unused keys stay until the next call."
+    )
+
+
+def test_keys_without_a_node_can_stay_for_nodes_to_come(share: t.Callable, api: FakeApi) -> None:
+    share(configs=[FOUR])
+    run = share(configs=[{**FOUR, "replicas": 8}], keep_unused=True)
+    assert run.result["pruned"] == [] and len(data(api)) == 2
+    assert share(configs=[{**FOUR, "replicas": 8}]).result["pruned"] == [KEY]
+
+
+def test_a_label_that_somebody_sets_in_the_meantime_is_not_overwritten(share: t.Callable, api: FakeApi) -> None:
+    share(configs=[BOTH])
+    at_the_first_label(api, lambda: node(api, 1)["metadata"]["labels"].update({LABEL: "theirs"}))
+    run = share(configs=[{**BOTH, "replicas": 8}], canary=1)
+    assert labelled(api, 1) == "theirs" and row(run, 1)["reason"] == wording(
+        "Somebody else has changed its label nvidia.com/device-plugin.config to theirs in the meantime."
+    )
+
+
+# ---- degraded nodes ------------------------------------------------------------------------------------------------
+
+
+def unhealthy(api: FakeApi, name: str, number: str) -> None:
+    """Let a node offer fewer GPUs than its configuration says, whatever happens."""
+    before = api.answer
+
+    def answer(method: str, path: str) -> t.Any:
+        reply = before(method, path)
+        item = next(item for item in api.lists[NODES] if item["metadata"]["name"] == name)
+        if labels := item["metadata"]["labels"]:
+            labels["nvidia.com/gpu.count"] = "8"
+            item["status"]["allocatable"]["nvidia.com/gpu"] = number
+        return reply
+
+    api.answer = answer
+
+
+def grow_old(api: FakeApi) -> None:
+    for item in api.lists[NODES]:
+        item["metadata"].get("annotations", {}).update(
+            {MARK: f"{item['metadata']['labels'].get(LABEL)} 2026-01-01T00:00:00Z"}
+        )
+
+
+@pytest.mark.parametrize("canary", ["1", "0"])
+def test_a_degraded_node_is_named_at_once_and_stops_nobody(share: t.Callable, api: FakeApi, canary: str) -> None:
+    share(configs=[FOUR])
+    grow_old(api)
+    unhealthy(api, "gpu-0000", "28")
+    predicted, run = (
+        share(configs=[BOTH], canary=canary, _ansible_check_mode=True),
+        share(configs=[BOTH], canary=canary),
+    )
+    assert run.rc == 0 and row(run, 1)["state"] == "done"
+    assert (row(run)["state"], row(run)["failed"], row(run)["wave"]) == ("degraded", False, 0)
+    assert (
+        predicted.warnings
+        == run.warnings
+        == wording(
+            [
+                "Degraded, which stops no other node: gpu-0000: the device plugin offers 28 of nvidia.com/gpu instead of 32."
+            ]
+        )
+    )
+    again = share(configs=[BOTH])
+    assert (again.rc, again.result["changed"], row(again)["seconds"]) == (0, False, 0.0)
+
+
+def test_a_label_of_a_run_that_was_killed_is_still_proved(share: t.Callable, api: FakeApi) -> None:
+    share(configs=[FOUR])
+    unhealthy(api, "gpu-0000", "28")
+    run = share(configs=[BOTH], canary="1")
+    assert (run.rc, row(run)["state"], row(run, 1)["state"]) == (0, "degraded", "done")
+    assert "28 of nvidia.com/gpu instead of 32" in row(run)["degraded"] and row(run)["wave"] == 0
+    assert ["gpu-0000" in said for said in run.warnings] == [True]
+
+
+def test_a_node_with_two_models_is_judged_by_all_of_its_gpus(share: t.Callable, api: FakeApi) -> None:
+    follow = api.answer
+
+    def answer(method: str, path: str) -> t.Any:
+        reply = follow(method, path)
+        node(api)["metadata"]["labels"]["nvidia.com/gpu.count"] = "4"  # of one model: four others are there too
+        return reply
+
+    api.answer = answer
+    run = share(configs=[FOUR])
+    assert (run.rc, row(run)["state"], row(run)["resources_after"]) == (0, "done", {"nvidia.com/gpu": 32})
+    assert share(configs=[FOUR]).result["changed"] is False

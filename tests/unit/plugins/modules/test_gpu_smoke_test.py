@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import smoke_test
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules import gpu_smoke_test
+from inline_snapshot import snapshot as wording
 
 
 class FakeCluster:
@@ -79,9 +80,8 @@ def test_a_failure_fails_the_task_and_returns_everything(test: t.Callable, monke
     monkeypatch.setattr(FakeCluster, "exit_code", 7)
     run = test()
     assert run.rc == 1 and run.result["passed"] is False
-    assert (
-        run.result["msg"]
-        == "1 of 2 nodes passed the GPU smoke test. gpu-1: The workload ended with status 7: log of gpu-1."
+    assert run.result["msg"] == wording(
+        "1 of 2 nodes passed the GPU smoke test. gpu-1: The workload ended with status 7: log of gpu-1."
     )
     assert [row["passed"] for row in run.result["results"]] == [True, False]
 

@@ -30,7 +30,6 @@ def test_the_connection_is_in_a_file_that_only_the_user_can_read(
         "changed": False,
         "kubeconfig": "",
         "context": "gpuops",
-        "server": api.url,
         "invocation": {},
     }
     assert path.parent == temporary_folder and path.name.startswith("gpuops-") and path.name.endswith(".kubeconfig")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.engine import diagnose
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules import catalogue
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules import all_rules
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import gather
 from ansible_collections.gpuops.nvidia.plugins.modules import host_evidence_info
@@ -106,9 +106,9 @@ def test_a_healthy_host_of_each_model_gives_no_finding(
     result = run_module("host_evidence_info").result
     assert len(facts["gpus"]) == 8 and all(gpu["uuid"] for gpu in facts["gpus"])
     assert len(result["lines"]) == len(BOOT.splitlines())
-    lines = [Line(**{**line, "node": "gpu-1"}) for line in result["lines"]]
+    lines = [TextLine(**{**line, "node": "gpu-1"}) for line in result["lines"]]
     hosts = {"gpu-1": {"facts": facts, "preflight": [], "state": result["state"]}}
-    diagnosis = diagnose(Evidence(hosts=hosts, lines=lines), catalogue.RULES)
+    diagnosis = diagnose(Evidence(hosts=hosts, lines=lines), all_rules.RULES)
     assert ([finding.code for finding in diagnosis.findings], diagnosis.gaps) == ([], [])
 
 
@@ -122,5 +122,5 @@ def test_the_same_host_with_a_fault_gives_one(
     host.put("/etc/containerd/config.d/99-nvidia.toml", recorded("runtimes/containerd-2.1-99-nvidia.toml"))
     facts, result = gather.gather(host, ["all"], 10), run_module("host_evidence_info").result
     hosts = {"gpu-1": {"facts": facts, "preflight": [], "state": result["state"]}}
-    found = diagnose(Evidence(hosts=hosts), catalogue.RULES).findings
+    found = diagnose(Evidence(hosts=hosts), all_rules.RULES).findings
     assert [finding.code for finding in found] == ["RuntimeConfigNotImported"]

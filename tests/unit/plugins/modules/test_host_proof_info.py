@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import gather
+from inline_snapshot import snapshot as wording
 
 from lab.nvml import A100, B200, H100, L4, Model, machine, plant
 from tests.unit.fakes.host import FakeHost, recorded
@@ -54,7 +55,9 @@ def test_a_machine_with_a_gpu_that_is_not_in_the_fabric(run_module: RunModule, t
     nvml(gpus)
     done = run_module("host_proof_info", facts=facts(tmp_path))
     assert done.rc == 0
-    assert done.result["reason"].startswith("GPU 0000:5d:00.0 has not joined the fabric: its status is Unknown Error.")
+    assert done.result["reason"] == wording(
+        "GPU 0000:5d:00.0 has not joined the fabric: its status is Unknown Error. Look at the log of the fabric manager or of IMEX (journalctl -u nvidia-fabricmanager -u nvidia-imex)."
+    )
     assert done.result["findings"][0]["check"] == "proof_fabric"
     assert run_module("host_proof_info", facts=facts(tmp_path), skip=["proof_fabric"]).result["proved"] is True
 
@@ -68,7 +71,9 @@ def test_a_machine_whose_driver_did_not_come_up(run_module: RunModule, tmp_path:
     (tmp_path / "sys/module/nvidia").rmdir()
     done = run_module("host_proof_info", facts=facts(tmp_path), before=before)
     assert done.result["proved"] is False
-    assert done.result["reason"].startswith("The kernel 6.8.0-87-generic has no module of NVIDIA's driver.")
+    assert done.result["reason"] == wording(
+        "The kernel 6.8.0-87-generic has no module of NVIDIA's driver. Install the kernel's headers and build the module (dkms autoinstall), or install a matching package. 6 more findings are in the report."
+    )
 
 
 def test_names_missing_facts(run_module: RunModule) -> None:

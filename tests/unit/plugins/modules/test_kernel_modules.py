@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules import kernel_modules
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.host import FakeHost
 from tests.unit.plugins.modules.conftest import RunModule
@@ -26,7 +27,7 @@ def test_predicts_blacklists_and_removes(host: FakeHost, run_module: RunModule) 
     assert host.names("/etc/modprobe.d") == []
     done = run_module("kernel_modules", blacklist=["nouveau"], _ansible_diff=True)
     assert predicted.result == done.result and done.result["changed"] and done.result["reboot_required"]
-    assert [part["after_header"] for part in done.result["diff"]] == ["/etc/modprobe.d/gpuops.conf"]
+    assert [part["after_header"] for part in done.result["diff"]] == ["/etc/modprobe.d/zz-gpuops.conf"]
     assert not run_module("kernel_modules", blacklist=["nouveau"]).result["changed"]
     assert run_module("kernel_modules", state="absent").result["changed"]
     assert host.names("/etc/modprobe.d") == []
@@ -35,4 +36,6 @@ def test_predicts_blacklists_and_removes(host: FakeHost, run_module: RunModule) 
 def test_a_wrong_option_is_one_message(host: FakeHost, run_module: RunModule) -> None:
     failed = run_module("kernel_modules", blacklist=["a b"], load=["c d"])
     assert (failed.rc, failed.result["reason"]) == (1, "Invalid")
-    assert "'a b' is not the name of a kernel module. 'c d' is not" in failed.result["msg"]
+    assert failed.result["msg"] == wording(
+        "'a b' is not the name of a kernel module. 'c d' is not the name of a kernel module."
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules import kernel_sysctls
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.host import FakeHost
 from tests.unit.plugins.modules.conftest import RunModule
@@ -44,14 +45,18 @@ def test_warns_of_values_that_have_to_wait_for_the_boot(
 ) -> None:
     monkeypatch.setattr(host, "writable", lambda path: False)
     (warning,) = run_module("kernel_sysctls", values={"kernel.numa_balancing": 0}).warnings
-    assert "kernel.numa_balancing cannot be set in the running kernel from here. The next boot sets it." in warning
+    assert warning == wording(
+        "kernel.numa_balancing cannot be set in the running kernel from here. The next boot sets it."
+    )
 
 
 def test_warns_of_a_file_that_wins_at_the_next_boot(host: FakeHost, run_module: RunModule) -> None:
     host.put("/etc/sysctl.d/99-sysctl.conf", "kernel.numa_balancing = 1\n")
     assert run_module("kernel_sysctls", values={"kernel.numa_balancing": 0}).warnings == [
-        "/etc/sysctl.d/99-sysctl.conf sets kernel.numa_balancing to 1 at the next boot, because it is read last. "
-        "Remove the line there."
+        wording(
+            "/etc/sysctl.d/99-sysctl.conf sets kernel.numa_balancing to 1 at the next boot, because it is read last. "
+            "Remove the line there."
+        )
     ]
 
 

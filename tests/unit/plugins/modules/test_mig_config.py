@@ -10,16 +10,20 @@ import os
 import signal
 import time
 import typing as t
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._check_refusal import WOULD_STOP
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import api as _cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import proof, repair
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import run as _run
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain, held_nodes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import proof
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
+from tests.support.clock import LeapingClock
+from tests.support.measured import measured
 from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, FAULTS, NODES, PODS, POLICIES, FakeApi, fault, refusal
 from tests.unit.fakes.mig import CONFIG, CONFIGMAPS, PAUSED, STATE, MigFleet, configmap, text
 from tests.unit.fakes.stack import node as gpu_node
@@ -37,19 +41,9 @@ def fleet(api: FakeApi) -> MigFleet:
 
 
 @pytest.fixture
-def configure(run_module: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
-    """The module with quick waits."""
-    for module, name, seconds in (
-        (drain, "LATE_PODS_S", 0.02),
-        (drain, "EVICTION_RETRY_S", 0.02),
-        (waiting, "ROLLOUT_PERIOD_S", 0.01),
-        (_run, "MANAGERS_S", 0.05),
-        (repair, "RESET_S", 0.05),
-        (repair, "LOST_S", 0.3),
-        (waiting, "OUTAGE_S", 0.5),
-        (_cluster, "THROTTLED_S", 0),
-    ):
-        monkeypatch.setattr(module, name, seconds)
+def configure(run_module: t.Callable, api: FakeApi, leaps: LeapingClock, monkeypatch: pytest.MonkeyPatch) -> t.Callable:
+    """The module with a clock that leaps over its waits."""
+    monkeypatch.setattr(waiting, "POLL_S", 2.0)
     return functools.partial(run_module, "mig_config", **api.connection)
 
 
@@ -70,6 +64,14 @@ def is_free(fleet: MigFleet, name: str = "gpu-0000") -> bool:
 
 def writes(api: FakeApi) -> list[str]:
     return [f"{method} {path}" for method, path, query in api.log if method != "GET" and "dryRun" not in query]
+
+
+def test_check_mode_plans_with_layouts_that_are_not_published_yet(configure: t.Callable, fleet: MigFleet) -> None:
+    content = text({"all-disabled": {}, "mine": {"2g.20gb": 3}})
+    run = configure(layout="mine", **ONE, content=content, _ansible_check_mode=True)
+    assert (run.rc, run.result["changed"], row(run)["after"]) == (0, True, {"nvidia.com/mig-2g.20gb": 24})
+    for options in ({"content": content}, {"_ansible_check_mode": True}):
+        assert configure(layout="mine", **ONE, **options).rc == 1 and fleet.log == []
 
 
 # ---- a change -----------------------------------------------------------------------------------------------------
@@ -141,6 +143,8 @@ def test_the_layout_is_set_and_the_old_state_cleared_in_one_patch(
     assert configure(layout="all-1g.10gb", **ONE).rc == 0
     (body,) = [body for body in sent if CONFIG in (body["metadata"].get("labels") or {})]
     assert body["metadata"]["labels"] == {CONFIG: "all-1g.10gb", STATE: None}
+    assert body["metadata"]["annotations"]["gpuops.nvidia/mig"] == "all-1g.10gb"
+    assert notes(fleet)["gpuops.nvidia/mig"] == "all-1g.10gb"
 
 
 def test_check_mode_shows_the_plan_and_the_pods_and_changes_nothing(
@@ -201,6 +205,19 @@ def test_absent_makes_the_gpus_whole_and_removes_the_label(configure: t.Callable
     assert configure(state="absent", **ONE).result["changed"] is False
 
 
+def test_absent_by_labels_leaves_a_layout_that_somebody_else_has_set(configure: t.Callable, fleet: MigFleet) -> None:
+    assert configure(layout="all-1g.10gb", **ONE).rc == 0
+    fleet.settle("gpu-0001", "all-3g.40gb")
+    run = configure(state="absent", node_selector={"nvidia.com/gpu.present": "true"})
+    assert run.rc == 0 and CONFIG not in fleet.labels() and fleet.labels("gpu-0001")[CONFIG] == "all-3g.40gb"
+    assert "gpuops.nvidia/mig" not in notes(fleet) and [item["node"] for item in run.result["nodes"]] == ["gpu-0000"]
+    (warning,) = run.warnings
+    assert warning == wording(
+        "Somebody else has set the MIG layout of gpu-0001, so it stays. Name these nodes (nodes), or give them the layout all-disabled, to make their GPUs whole."
+    )
+    assert configure(state="absent", nodes=["gpu-0001"]).rc == 0 and CONFIG not in fleet.labels("gpu-0001")
+
+
 def test_absent_leaves_a_label_that_the_operator_would_set_again(
     configure: t.Callable, api: FakeApi, fleet: MigFleet
 ) -> None:
@@ -224,8 +241,10 @@ def test_a_workload_proves_the_devices_before_the_node_is_put_back(
     run = configure(layout="all-1g.10gb", **BOTH, verify=True, max_failed="0")
     assert tested[0] == ({"gpu-0000": "nvidia.com/mig-1g.10gb"}, True) and is_free(fleet)
     assert run.rc == 1 and row(run, "gpu-0001")["reason"] == (
-        "The workload on nvidia.com/mig-1g.10gb did not pass: the driver is too old. "
-        "It stays cordoned for the purpose mig."
+        wording(
+            "The workload on nvidia.com/mig-1g.10gb did not pass: the driver is too old. "
+            "It stays cordoned for the purpose mig."
+        )
     )
     assert fleet.node("gpu-0001")["spec"]["unschedulable"] is True
 
@@ -236,10 +255,30 @@ def test_a_workload_proves_the_devices_before_the_node_is_put_back(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"layout": "all-9g.90gb"}, "has no layout all-9g.90gb"),
-        ({"layout": "1g.10gb-2,3g.40gb-1"}, "1g.10gb-2,3g.40gb-1 is no name of a layout"),
-        ({"layout": "too-much"}, "Layouts that fit its NVIDIA-H100-80GB-HBM3: all-1g.10gb, all-3g.40gb, all-balanced"),
-        ({"layout": "a100-only"}, "Layouts that fit its NVIDIA-H100-80GB-HBM3: all-1g.10gb, all-3g.40gb, all-balanced"),
+        (
+            {"layout": "all-9g.90gb"},
+            wording(
+                "gpu-0000, gpu-0001 cannot get all-9g.90gb: the ConfigMap <node>-mig-config has no layout all-9g.90gb, such as all-3g.40gb, all-1g.10gb. Nothing has been changed."
+            ),
+        ),
+        (
+            {"layout": "1g.10gb-2,3g.40gb-1"},
+            wording(
+                "gpu-0000, gpu-0001 cannot get 1g.10gb-2,3g.40gb-1: 1g.10gb-2,3g.40gb-1 is no name of a layout. A layout has one name: publish a layout with the mig_devices {1g.10gb: 2, 3g.40gb: 1}, and name that. Nothing has been changed."
+            ),
+        ),
+        (
+            {"layout": "too-much"},
+            wording(
+                "gpu-0000, gpu-0001 cannot get too-much: too-much[0]: H100-80GB holds at most 2 x 3g.40gb, and 3 are wanted. Layouts that fit its NVIDIA-H100-80GB-HBM3: all-1g.10gb, all-3g.40gb, all-balanced. Nothing has been changed."
+            ),
+        ),
+        (
+            {"layout": "a100-only"},
+            wording(
+                "gpu-0000, gpu-0001 cannot get a100-only: a100-only[0]: 1g.5gb is no profile of H100-80GB, which has 1g.10gb, 1g.10gb+me, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb. Layouts that fit its NVIDIA-H100-80GB-HBM3: all-1g.10gb, all-3g.40gb, all-balanced. Nothing has been changed."
+            ),
+        ),
     ],
 )
 def test_a_layout_that_the_node_cannot_have_is_refused(
@@ -247,7 +286,7 @@ def test_a_layout_that_the_node_cannot_have_is_refused(
 ) -> None:
     run = configure(**options, **BOTH)
     assert run.rc == 1 and run.result["reason"] == "LayoutRefused"
-    assert said in run.result["msg"] and run.result["msg"].startswith("gpu-0000, gpu-0001 cannot get ")
+    assert run.result["msg"] == said and run.result["msg"].startswith("gpu-0000, gpu-0001 cannot get ")
     assert run.result["msg"].endswith("Nothing has been changed.") and writes(api) == []
 
 
@@ -257,16 +296,32 @@ def test_one_bad_entry_in_a_custom_map_spoils_all_its_layouts(
     api.lists[POLICIES][0]["spec"]["migManager"] = {"config": {"name": "ours"}}
     api.lists[CONFIGMAPS].append(configmap("ours", text().replace("2g.20gb", "2g20gb")))
     run = configure(layout="all-1g.10gb", **ONE)
-    assert "the ConfigMap ours is refused by the MIG manager as a whole" in run.result["msg"]
-    assert "mig-configs.all-balanced" in run.result["msg"] and "2g20gb" in run.result["msg"]
+    assert run.result["msg"] == wording(
+        "gpu-0000 cannot get all-1g.10gb: the ConfigMap ours is refused by the MIG manager as a whole, for all of its layouts: mig-configs.all-balanced[0].mig-devices: '2g20gb' is no MIG profile. Write it such as 1g.10gb, 1g.10gb+me or 1c.2g.20gb. Nothing has been changed."
+    )
 
 
 @pytest.mark.parametrize(
     ("maps", "said"),
     [
-        ([], "the ConfigMap ours does not exist, which migManager.config.name asks for"),
-        ([configmap("ours", None)], "the ConfigMap ours has no key config.yaml"),
-        ([configmap("ours", "version: [")], "the ConfigMap ours is refused by the MIG manager as a whole"),
+        (
+            [],
+            wording(
+                "gpu-0000 cannot get all-1g.10gb: the ConfigMap ours does not exist, which migManager.config.name asks for, so the MIG manager cannot start. Nothing has been changed."
+            ),
+        ),
+        (
+            [configmap("ours", None)],
+            wording(
+                "gpu-0000 cannot get all-1g.10gb: the ConfigMap ours has no key config.yaml, so the MIG manager cannot start. Nothing has been changed."
+            ),
+        ),
+        (
+            [configmap("ours", "version: [")],
+            wording(
+                'gpu-0000 cannot get all-1g.10gb: the ConfigMap ours is refused by the MIG manager as a whole, for all of its layouts: it is no YAML: while parsing a flow node did not find expected node content in "<unicode string>", line 2, column 1. Nothing has been changed.'
+            ),
+        ),
     ],
 )
 def test_a_custom_map_that_cannot_be_used_is_named(
@@ -274,7 +329,7 @@ def test_a_custom_map_that_cannot_be_used_is_named(
 ) -> None:
     api.lists[POLICIES][0]["spec"]["migManager"] = {"config": {"name": "ours"}}
     api.lists[CONFIGMAPS] = maps
-    assert said in configure(layout="all-1g.10gb", **ONE).result["msg"]
+    assert configure(layout="all-1g.10gb", **ONE).result["msg"] == said
 
 
 def publish(api: FakeApi, mounted: str, age_s: float) -> None:
@@ -310,8 +365,15 @@ def test_nothing_changes_before_the_manager_has_the_published_layouts(
     configure: t.Callable, api: FakeApi, fleet: MigFleet
 ) -> None:
     publish(api, "default-mig-parted-config", 600)
-    late = configure(layout="all-1g.10gb", **ONE, timeout=1)
-    assert late.rc == 1 and "does not use the ConfigMap ours after 1 s" in late.result["msg"] and fleet.log == []
+    late = configure(layout="all-1g.10gb", **ONE, timeout=60)
+    assert (
+        late.rc == 1
+        and late.result["msg"]
+        == wording(
+            "The MIG manager does not use the ConfigMap ours after 60 s, although the ClusterPolicy names it. Check the operator."
+        )
+        and fleet.log == []
+    )
     looks = 0
 
     def follow(method: str, path: str) -> None:
@@ -345,11 +407,31 @@ def test_mixed_models_under_one_selector_are_told_apart(configure: t.Callable, a
 @pytest.mark.parametrize(
     ("options", "reason", "said"),
     [
-        ({"layout": "all-1g.10gb", "nodes": ["nobody"]}, "NotFound", "The cluster has no node nobody."),
-        ({"layout": "all-1g.10gb", "node_selector": {"pool": "x"}}, "NotFound", "No GPU node has the labels"),
-        ({"nodes": ["gpu-0000"]}, "Invalid", "layout is missing"),
-        ({"layouts": [{"layout": "all-1g.10gb"}]}, "Invalid", "either nodes or node_selector"),
-        ({"state": "absent", "layout": "all-1g.10gb", "nodes": ["gpu-0000"]}, "Invalid", "leave out layout"),
+        (
+            {"layout": "all-1g.10gb", "nodes": ["nobody"]},
+            "NotFound",
+            wording("The cluster has no node nobody. Correct the option nodes."),
+        ),
+        (
+            {"layout": "all-1g.10gb", "node_selector": {"pool": "x"}},
+            "NotFound",
+            wording("No GPU node has the labels {'pool': 'x'}. Correct the option node_selector."),
+        ),
+        (
+            {"nodes": ["gpu-0000"]},
+            "Invalid",
+            wording("layout is missing: name it for each selector, or set state=absent."),
+        ),
+        (
+            {"layouts": [{"layout": "all-1g.10gb"}]},
+            "Invalid",
+            wording("Give either nodes or node_selector for the layout all-1g.10gb."),
+        ),
+        (
+            {"state": "absent", "layout": "all-1g.10gb", "nodes": ["gpu-0000"]},
+            "Invalid",
+            wording("state=absent takes the layout away: leave out layout."),
+        ),
         (
             {
                 "layouts": [
@@ -358,39 +440,67 @@ def test_mixed_models_under_one_selector_are_told_apart(configure: t.Callable, a
                 ]
             },
             "Invalid",
-            "The layouts overlap: two are asked for gpu-0000 (all-1g.10gb and all-3g.40gb).",
+            wording(
+                "The layouts overlap: two are asked for gpu-0000 (all-1g.10gb and all-3g.40gb). Change the selectors, so that each node is in one of them."
+            ),
         ),
-        ({"layout": "all-1g.10gb", "nodes": ["gpu-0000"], "canary": ["gpu-0007"]}, "Invalid", "canary names gpu-0007"),
-        ({"layout": "all-1g.10gb", "nodes": ["gpu-0000"], "max_unavailable": "0"}, "Invalid", "max_unavailable is '0'"),
-        ({"layout": "all-1g.10gb", "nodes": ["gpu-0000"], "timeout": 0}, "Invalid", "timeout is 0"),
+        (
+            {"layout": "all-1g.10gb", "nodes": ["gpu-0000"], "canary": ["gpu-0007"]},
+            "Invalid",
+            wording("canary names gpu-0007, and this run is not about them. Name nodes of this run."),
+        ),
+        (
+            {"layout": "all-1g.10gb", "nodes": ["gpu-0000"], "max_unavailable": "0"},
+            "Invalid",
+            wording("max_unavailable is '0'. Give a number or a percentage, such as 1 or 10%."),
+        ),
+        (
+            {"layout": "all-1g.10gb", "nodes": ["gpu-0000"], "timeout": 0},
+            "Invalid",
+            wording("timeout is 0: give 1 or more."),
+        ),
     ],
 )
 def test_options_that_contradict_are_refused(
     configure: t.Callable, api: FakeApi, fleet: MigFleet, options: dict, reason: str, said: str
 ) -> None:
     run = configure(**options)
-    assert run.rc == 1 and said in run.result["msg"] and writes(api) == []
+    assert run.rc == 1 and run.result["msg"] == said and writes(api) == []
     assert run.result["reason"] == reason
 
 
 @pytest.mark.parametrize(
     ("strategy", "layout", "said"),
     [
-        ("single", "all-balanced", "set mig.strategy to mixed"),
-        ("none", "all-1g.10gb", "mig.strategy none, so the device plugin offers no MIG devices"),
+        (
+            "single",
+            "all-balanced",
+            wording(
+                "gpu-0000 cannot get all-balanced: the ClusterPolicy has mig.strategy single, which needs every GPU divided into the same profile: set mig.strategy to mixed. Nothing has been changed."
+            ),
+        ),
+        (
+            "none",
+            "all-1g.10gb",
+            wording(
+                "gpu-0000 cannot get all-1g.10gb: the ClusterPolicy has mig.strategy none, so the device plugin offers no MIG devices. Nothing has been changed."
+            ),
+        ),
     ],
 )
 def test_a_layout_that_the_device_plugin_would_not_offer_is_refused(
     configure: t.Callable, api: FakeApi, strategy: str, layout: str, said: str
 ) -> None:
     MigFleet(api, strategy)
-    assert said in configure(layout=layout, **ONE).result["msg"]
+    assert configure(layout=layout, **ONE).result["msg"] == said
 
 
 def test_without_an_operator_nothing_begins(configure: t.Callable, api: FakeApi, fleet: MigFleet) -> None:
     api.lists[DAEMONSETS] = []
     run = configure(layout="all-1g.10gb", **ONE)
-    assert "the cluster has no DaemonSet nvidia-mig-manager: check the operator" in run.result["msg"]
+    assert run.result["msg"] == wording(
+        "gpu-0000 cannot get all-1g.10gb: the cluster has no DaemonSet nvidia-mig-manager: check the operator, and migManager.enabled. Nothing has been changed."
+    )
     del api.lists[POLICIES]
     assert configure(layout="all-1g.10gb", **ONE).result["reason"] == "CRDMissing"
 
@@ -398,7 +508,9 @@ def test_without_an_operator_nothing_begins(configure: t.Callable, api: FakeApi,
 def test_a_label_on_a_node_without_a_manager_is_refused(configure: t.Callable, api: FakeApi, fleet: MigFleet) -> None:
     api.table = []
     run = configure(layout="all-1g.10gb", **ONE)
-    assert "no pod of the MIG manager runs on it, so nothing would ever happen" in run.result["msg"]
+    assert run.result["msg"] == wording(
+        "gpu-0000 cannot get all-1g.10gb: no pod of the MIG manager runs on it, so its layout cannot change: check its label nvidia.com/gpu.deploy.mig-manager, which must be true, and the DaemonSet nvidia-mig-manager. Nothing has been changed."
+    )
 
 
 # ---- pods ---------------------------------------------------------------------------------------------------------
@@ -408,7 +520,14 @@ def test_pods_on_gpus_are_evicted_only_with_permission(configure: t.Callable, ap
     api.lists[ALL_PODS] = [workload("train"), workload("web", gpus=0)]
     run = configure(layout="all-1g.10gb", **ONE)
     assert run.rc == 1 and run.result["reason"] == "PodsInTheWay" and fleet.log == [] and writes(api) == []
-    assert "default/train on gpu-0000 would be evicted (allow_disruption permits it)" in run.result["msg"]
+    assert run.result["msg"] == wording(
+        "Pods are in the way: default/train on gpu-0000 would be evicted (allow_disruption permits it). Set these options, or delete the pods yourself."
+    )
+    assert configure(layout="all-1g.10gb", **ONE, _ansible_check_mode=True).result["msg"] == run.result["msg"]
+    told = configure(layout="all-1g.10gb", **ONE, check_refusal="warn", _ansible_check_mode=True)
+    assert told.rc == 0 and told.warnings == [WOULD_STOP + run.result["msg"]]
+    assert told.result["changed"] and row(told)["pods"] == ["default/train"]
+    assert configure(layout="all-1g.10gb", **ONE, check_refusal="warn").rc == 1 and writes(api) == []
     api.end = api.lists[ALL_PODS].remove
     run = configure(layout="all-1g.10gb", **ONE, allow_disruption=True)
     assert run.rc == 0 and row(run)["evicted"] == ["default/train"] and run.result["summary"]["evicted"] == 1
@@ -434,7 +553,7 @@ def test_a_budget_that_never_allows_the_eviction_ends_in_a_node_as_it_was(
         refusal(429, "Cannot evict pod", "TooManyRequests", [cause]) if path.endswith("/eviction") else None
     )
     progress = tmp_path / "progress"
-    run = configure(layout="all-1g.10gb", **ONE, allow_disruption=True, drain_timeout=1, progress_path=str(progress))
+    run = configure(layout="all-1g.10gb", **ONE, allow_disruption=True, drain_timeout=20, progress_path=str(progress))
     assert run.rc == 1 and run.result["reason"] == "NodesFailed" and is_free(fleet) and fleet.log == []
     assert "the PodDisruptionBudget default/web forbids its eviction" in row(run)["reason"]
     assert "gpu-0000 waits for 1 pod to leave (default/web: the PodDisruptionBudget" in progress.read_text()
@@ -446,26 +565,28 @@ def test_a_budget_that_never_allows_the_eviction_ends_in_a_node_as_it_was(
 @pytest.mark.parametrize(
     ("trouble", "said"),
     [
-        ("lost", "the label was removed and set again, because the MIG manager did not react to it"),
-        ("stays-pending", "the MIG manager was started again, because its run had stopped (state pending)"),
-        ("hangs", "the MIG manager was started again, because its run had stopped (state pending)"),
+        ("lost", wording("the label was removed and set again, because the MIG manager did not react to it")),
+        ("stays-pending", wording("the MIG manager was started again, because its run had stopped (state pending)")),
+        ("hangs", wording("the MIG manager was started again, because its run had stopped (state pending)")),
     ],
 )
 def test_a_change_that_is_stuck_is_repaired(configure: t.Callable, fleet: MigFleet, trouble: str, said: str) -> None:
     fleet.trouble["gpu-0000"] = trouble
-    run = configure(layout="all-1g.10gb", **ONE, timeout=1)
+    run = configure(layout="all-1g.10gb", **ONE, timeout=60)
     assert run.rc == 0 and row(run)["repaired"] == [said] and is_free(fleet)
     assert row(run)["after"] == {"nvidia.com/mig-1g.10gb": 56} and run.result["summary"]["repaired"] == 1
 
 
 def test_without_the_permission_to_repair_a_stuck_node_is_reported(configure: t.Callable, fleet: MigFleet) -> None:
     fleet.trouble["gpu-0000"] = "stays-pending"
-    run = configure(layout="all-1g.10gb", **ONE, timeout=1, repair=False)
-    assert run.rc == 1 and "the MIG manager has made no progress (state pending)" in row(run)["reason"]
-    assert row(run)["reason"].endswith("It stays cordoned for the purpose mig.") and row(run)["unschedulable"] is True
+    run = configure(layout="all-1g.10gb", **ONE, timeout=60, repair=False)
+    assert run.rc == 1 and measured(row(run)["reason"]) == wording(
+        "For N s the MIG manager has made no progress (state pending). Look at the log of its pod on the node. Set repair: true to start the MIG manager again. It stays cordoned for the purpose mig."
+    )
+    assert row(run)["unschedulable"] is True
     assert "gpu-0000 stays cordoned." in run.result["msg"]
     fleet.trouble.clear()
-    healed = configure(layout="all-1g.10gb", **ONE, timeout=1)
+    healed = configure(layout="all-1g.10gb", **ONE, timeout=60)
     assert healed.rc == 0 and row(healed)["action"] == "resume" and is_free(fleet)
 
 
@@ -473,8 +594,12 @@ def test_operands_that_a_failed_run_left_paused_come_back(configure: t.Callable,
     fleet.trouble["gpu-0000"] = "left-paused"
     run = configure(layout="all-1g.10gb", **ONE)
     assert run.rc == 1 and is_free(fleet), "the GPUs are as they were, so the node serves again"
-    assert row(run)["repaired"] == ["operands that were left paused (dcgm-exporter, device-plugin) were set back"]
-    assert row(run)["reason"].startswith("The MIG manager could not apply the layout (state failed).")
+    assert row(run)["repaired"] == [
+        wording("operands that were left paused (dcgm-exporter, device-plugin) were set back")
+    ]
+    assert row(run)["reason"] == wording(
+        "The MIG manager could not apply the layout (state failed). Read the log of its pod on the node, end what holds its GPUs, and run this again."
+    )
     fleet.trouble.clear()
     again = configure(layout="all-1g.10gb", **ONE)
     assert again.rc == 0 and fleet.log[-1] == ("gpu-0000", "all-1g.10gb"), "the same value was removed and set again"
@@ -488,8 +613,8 @@ def test_a_manager_that_reports_pods_in_its_way_is_started_again(configure: t.Ca
     run = configure(layout="all-1g.10gb", **ONE)
     assert run.rc == 0 and row(run)["after"] == {"nvidia.com/mig-1g.10gb": 56} and is_free(fleet)
     assert row(run)["repaired"] == [
-        "operands that were left paused (dcgm-exporter, device-plugin) were set back",
-        "the MIG manager was started again, because pods of operands had been in its way",
+        wording("operands that were left paused (dcgm-exporter, device-plugin) were set back"),
+        wording("the MIG manager was started again, because pods of operands had been in its way"),
     ]
 
 
@@ -519,19 +644,46 @@ def test_a_success_of_another_layout_is_not_believed(configure: t.Callable, flee
 
 def test_a_success_without_the_devices_is_a_failure(configure: t.Callable, fleet: MigFleet) -> None:
     fleet.trouble["gpu-0000"] = "wrong"
-    run = configure(layout="all-1g.10gb", **ONE, timeout=1)
+    run = configure(layout="all-1g.10gb", **ONE, timeout=60)
     assert run.rc == 1 and row(run)["reason"] == (
-        "The MIG manager reports success, but it has 0 of nvidia.com/mig-1g.10gb, which should be 56. "
-        "Check gpu-feature-discovery and the device plugin on it. It stays cordoned for the purpose mig."
+        wording(
+            "The MIG manager reports success, but it has 0 of nvidia.com/mig-1g.10gb, which should be 56. "
+            "Check gpu-feature-discovery and the device plugin on it. It stays cordoned for the purpose mig."
+        )
     )
 
 
 def test_a_device_that_is_missing_is_reported_and_disturbs_nobody(configure: t.Callable, fleet: MigFleet) -> None:
     fleet.settle("gpu-0000", "all-1g.10gb")
     fleet.node()["status"]["allocatable"]["nvidia.com/mig-1g.10gb"] = "55"
-    run = configure(layout="all-1g.10gb", **ONE, timeout=1)
-    assert run.rc == 1 and row(run)["action"] == "prove" and fleet.log == [] and fleet.most == 0
-    assert "55 of nvidia.com/mig-1g.10gb are allocatable, which should be 56" in row(run)["reason"]
+    predicted = configure(layout="all-1g.10gb", **BOTH, canary="1", _ansible_check_mode=True)
+    run = configure(layout="all-1g.10gb", **BOTH, canary="1")
+    assert (run.rc, row(run)["action"], row(run)["wave"]) == (0, "degraded", 0)
+    assert fleet.log == [("gpu-0001", "all-1g.10gb")] and fleet.most == 1, "the other node is the canary"
+    assert (
+        run.warnings
+        == predicted.warnings
+        == wording(
+            [
+                "Degraded, which stops no other node: gpu-0000: 55 of nvidia.com/mig-1g.10gb are allocatable, which should be 56."
+            ]
+        )
+    )
+    again = configure(layout="all-1g.10gb", **BOTH)
+    assert (again.rc, again.result["changed"], row(again)["degraded"]) == (0, False, row(run)["degraded"])
+
+
+def test_a_node_without_a_manager_pod_is_left_out_and_named(
+    configure: t.Callable, api: FakeApi, fleet: MigFleet
+) -> None:
+    api.table = [each for each in api.table if each[6] != "gpu-0000"]
+    run = configure(layout="all-1g.10gb", **BOTH)
+    assert (run.rc, run.result["finished"], row(run)["action"]) == (0, False, "left")
+    assert fleet.log == [("gpu-0001", "all-1g.10gb")] and run.warnings == wording(
+        [
+            "gpu-0000 not begun: no pod of the MIG manager runs on it, so its layout cannot change: check its label nvidia.com/gpu.deploy.mig-manager, which must be true, and the DaemonSet nvidia-mig-manager."
+        ]
+    )
 
 
 def test_shared_mig_devices_are_counted_with_their_shares(configure: t.Callable, fleet: MigFleet) -> None:
@@ -545,12 +697,11 @@ def test_a_reboot_needs_permission_and_is_waited_for(configure: t.Callable, api:
     manager = next(item for item in api.lists[DAEMONSETS] if item["metadata"]["name"] == "nvidia-mig-manager")
     manager["spec"]["template"]["spec"]["containers"] = [{"env": [{"name": "WITH_REBOOT", "value": "true"}]}]
     refused = configure(layout="all-1g.10gb", **ONE)
-    assert (
-        "the MIG manager may reboot it (WITH_REBOOT in migManager.env): allow_reboot permits that"
-        in (refused.result["msg"])
+    assert refused.result["msg"] == wording(
+        "gpu-0000 cannot get all-1g.10gb: the MIG manager may reboot it (WITH_REBOOT in migManager.env): allow_reboot permits that. Nothing has been changed."
     )
     fleet.trouble["gpu-0000"] = "rebooting"
-    run = configure(layout="all-1g.10gb", **ONE, allow_reboot=True, timeout=1)
+    run = configure(layout="all-1g.10gb", **ONE, allow_reboot=True, timeout=60)
     assert run.rc == 1 and "it has been rebooting" in row(run)["reason"] and row(run)["waits_for"] == "its reboot"
 
 
@@ -581,10 +732,10 @@ def test_the_canary_is_first_and_the_window_is_never_exceeded(configure: t.Calla
 def test_a_canary_that_fails_ends_the_run(configure: t.Callable, five: MigFleet) -> None:
     five.trouble["gpu-0000"] = "failed"
     run = configure(layout="all-1g.10gb", **ALL, canary=1, max_unavailable="5", max_failed="5")
-    assert run.rc == 1 and run.result["msg"].startswith(
-        "The canary gpu-0000 failed. gpu-0000: The MIG manager could not"
+    assert run.rc == 1 and run.result["msg"] == wording(
+        "The canary gpu-0000 failed. gpu-0000: The MIG manager could not apply the layout (state failed). Read the log of its pod on the node, end what holds its GPUs, and run this again. 4 nodes have not been begun. Run it again to continue where this call ended."
     )
-    assert run.result["summary"]["waiting"] == 4 and "4 nodes have not been begun." in run.result["msg"]
+    assert run.result["summary"]["waiting"] == 4
     assert five.log == [("gpu-0000", "all-1g.10gb")]
 
 
@@ -592,7 +743,9 @@ def test_failures_within_the_budget_are_warnings(configure: t.Callable, five: Mi
     five.trouble["gpu-0001"] = "failed"
     run = configure(layout="all-1g.10gb", **ALL, max_unavailable="2", max_failed="1")
     assert run.rc == 0 and run.result["summary"]["failed"] == 1 and run.result["summary"]["changed"] == 5
-    assert run.warnings[0].startswith("Node gpu-0001: The MIG manager could not apply the layout")
+    assert run.warnings[0] == wording(
+        "Node gpu-0001: The MIG manager could not apply the layout (state failed). Read the log of its pod on the node, end what holds its GPUs, and run this again."
+    )
 
 
 def test_a_rerun_changes_only_what_is_left(configure: t.Callable, five: MigFleet) -> None:
@@ -638,11 +791,10 @@ def test_a_node_waits_for_another_maintainer(configure: t.Callable, fleet: MigFl
 
 def test_a_maintainer_that_never_finishes_is_named(configure: t.Callable, fleet: MigFleet) -> None:
     fleet.label("gpu-0000", {"nvidia.com/gpu-driver-upgrade-state": "drain-required"})
-    run = configure(layout="all-1g.10gb", **ONE, timeout=1)
+    run = configure(layout="all-1g.10gb", **ONE, timeout=60)
     assert (
         run.rc == 1
-        and "gpu-operator (label nvidia.com/gpu-driver-upgrade-state=drain-required) was still at work"
-        in (row(run)["reason"])
+        and "gpu-operator (label nvidia.com/gpu-driver-upgrade-state=drain-required)" in (row(run)["reason"])
     )
     assert configure(layout="all-1g.10gb", **ONE, allow_shared=True).rc == 0
 
@@ -681,7 +833,9 @@ def test_a_node_that_somebody_uncordons_in_the_middle_is_cordoned_again(configur
     fleet.on_tick = look
     run = configure(layout="all-1g.10gb", **ONE)
     assert run.rc == 0 and is_free(fleet)
-    assert row(run)["notes"] == ["Somebody else uncordoned it in the middle of its change. It is cordoned again."]
+    assert row(run)["notes"] == [
+        wording("Somebody else uncordoned it in the middle of its change. It is cordoned again.")
+    ]
 
 
 def test_a_layout_that_somebody_else_sets_in_the_middle_is_a_failure(configure: t.Callable, fleet: MigFleet) -> None:
@@ -694,9 +848,8 @@ def test_a_layout_that_somebody_else_sets_in_the_middle_is_a_failure(configure: 
     fleet.on_tick = look
     run = configure(layout="all-1g.10gb", **ONE)
     assert run.rc == 1
-    assert (
-        "Somebody else has changed its label nvidia.com/mig.config in the middle: it is all-3g.40gb."
-        in (row(run)["reason"])
+    assert row(run)["reason"] == wording(
+        "Somebody else has changed its label nvidia.com/mig.config in the middle: it is all-3g.40gb. It stays cordoned for the purpose mig."
     )
 
 
@@ -708,10 +861,11 @@ def test_a_node_that_dies_in_the_middle_is_reported(configure: t.Callable, fleet
             fleet.node()["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
 
     fleet.on_tick = look
-    run = configure(layout="all-1g.10gb", **ONE, timeout=1)
-    assert run.rc == 1 and "the node has not been Ready, in the middle of its change" in row(run)["reason"]
-    assert row(run)["reason"].endswith("It stays cordoned for the purpose mig.")
-    assert row(run)["waits_for"] == "its kubelet, because it is not Ready"
+    run = configure(layout="all-1g.10gb", **ONE, timeout=60)
+    assert run.rc == 1 and measured(row(run)["reason"]) == wording(
+        "For N s the node has not been Ready, in the middle of its change. Repair it, and run this again. It stays cordoned for the purpose mig."
+    )
+    assert row(run)["waits_for"] == wording("its kubelet, because it is not Ready")
 
 
 def test_an_operator_that_is_removed_in_the_middle_is_reported(
@@ -724,9 +878,12 @@ def test_an_operator_that_is_removed_in_the_middle_is_reported(
             api.lists[DAEMONSETS], api.table, api.lists[PODS] = [], [], []
 
     fleet.on_tick = look
-    run = configure(layout="all-1g.10gb", **ONE, timeout=1)
-    assert run.rc == 1 and "the MIG manager's pod, which does not exist" in row(run)["waits_for"]
-    assert "It stays cordoned for the purpose mig." in row(run)["reason"] and "gpu-0000 stays" in run.result["msg"]
+    run = configure(layout="all-1g.10gb", **ONE, timeout=60)
+    assert run.rc == 1 and row(run)["waits_for"] == wording("the MIG manager's pod, which does not exist")
+    assert measured(row(run)["reason"]) == wording(
+        "For N s it has had no pod of the MIG manager. Check the DaemonSet nvidia-mig-manager. It stays cordoned for the purpose mig."
+    )
+    assert "gpu-0000 stays" in run.result["msg"]
 
 
 def test_a_node_that_is_deleted_in_the_middle_is_reported(configure: t.Callable, api: FakeApi, fleet: MigFleet) -> None:
@@ -736,7 +893,7 @@ def test_a_node_that_is_deleted_in_the_middle_is_reported(configure: t.Callable,
 
     fleet.on_tick = look
     run = configure(layout="all-1g.10gb", **BOTH, max_failed="1")
-    assert run.rc == 0 and row(run)["reason"] == "Node gpu-0000 was deleted in the middle of its change."
+    assert run.rc == 0 and row(run)["reason"] == wording("The node was deleted in the meantime.")
     assert row(run, "gpu-0001")["step"] == "done"
 
 
@@ -781,7 +938,9 @@ def test_a_signal_puts_back_what_is_not_half_done(configure: t.Callable, five: M
     five.on_tick = look
     run = configure(layout="all-1g.10gb", **ALL, max_unavailable="1")
     assert run.rc == 1 and run.result["reason"] == "Interrupted" and "The call was interrupted." in run.result["msg"]
-    assert row(run)["reason"].startswith("The call ended in the middle of the node's change (watch).")
+    assert row(run)["reason"] == wording(
+        "The call ended in the middle of the node's change (watch). It stays cordoned for the purpose mig."
+    )
     five.on_tick = lambda: None
     assert configure(layout="all-1g.10gb", **ALL, max_unavailable="5").rc == 0
     assert all(is_free(five, f"gpu-{number:04}") for number in range(5))
@@ -793,7 +952,7 @@ def test_a_signal_during_the_release_does_not_lose_the_node(
 ) -> None:
     if layout == "all-disabled":
         fleet.settle("gpu-0000", "all-1g.10gb")
-    real = _run.release
+    real = held_nodes.release
     held: list[bool] = []
 
     def release(*arguments: t.Any) -> t.Any:
@@ -802,7 +961,7 @@ def test_a_signal_during_the_release_does_not_lose_the_node(
             os.kill(os.getpid(), signal.SIGTERM)
         return real(*arguments)
 
-    monkeypatch.setattr(_run, "release", release)
+    monkeypatch.setattr(held_nodes, "release", release)
     run = configure(layout=layout, **ONE)
     assert run.rc == 1 and run.result["reason"] == "Interrupted" and held == [True, True]
     assert is_free(fleet) and row(run)["step"] == "done" and not row(run)["failed"]
@@ -823,8 +982,10 @@ def test_a_layout_whose_request_got_no_answer_may_be_under_way(
 
     monkeypatch.setattr(_cluster.Cluster, "merge", merge)
     run = configure(layout="all-1g.10gb", **ONE)
-    assert run.rc == 1 and "in the middle of the node's change (set)" in row(run)["reason"]
-    assert "It stays cordoned" in row(run)["reason"] and fleet.node()["spec"]["unschedulable"] is True
+    assert run.rc == 1 and row(run)["reason"] == wording(
+        "The call ended in the middle of the node's change (set). It stays cordoned for the purpose mig."
+    )
+    assert fleet.node()["spec"]["unschedulable"] is True
     monkeypatch.setattr(_cluster.Cluster, "merge", real)
     assert configure(layout="all-1g.10gb", **ONE).rc == 0 and is_free(fleet)
 
@@ -899,6 +1060,66 @@ def test_a_fault_at_any_request_leaves_no_node_out_of_service_unsaid(
         assert again.rc == 0 and is_free(fleet) and fleet.labels()[STATE] == "success", (number, hit, again.result)
         assert row(again)["after"] == {"nvidia.com/mig-1g.10gb": 56}, (number, hit)
     assert number > 10 and first.rc == 0
+
+
+FAILED, DONE = "gpuops.nvidia/failed.mig", "gpuops.nvidia/rollout-done.mig"
+
+
+def test_a_failed_manager_that_has_changed_the_gpus_leaves_the_node_held(
+    configure: t.Callable, fleet: MigFleet
+) -> None:
+    fleet.trouble["gpu-0000"] = "failed"
+
+    def look() -> None:
+        if fleet.labels().get(STATE) == "pending":
+            fleet.node()["status"]["allocatable"]["nvidia.com/gpu"] = "7"
+
+    fleet.on_tick = look
+    run = configure(layout="all-1g.10gb", **ONE)
+    assert run.rc == 1 and fleet.node()["spec"]["unschedulable"] is True and HELD in notes(fleet)
+    assert notes(fleet)[FAILED] == wording(
+        "The MIG manager could not apply the layout (state failed). Read the log of its pod on the node, end what holds its GPUs, and run this again. It stays cordoned for the purpose mig"
+    )
+    assert row(run)["purposes"] == ["mig"] and fleet.labels()[CONFIG] == "all-1g.10gb"
+    fleet.on_tick = lambda: None
+    again = configure(layout="all-1g.10gb", **ONE)
+    assert again.rc == 1 and FAILED in notes(fleet), "unchanged since then is no proof, because the node was held"
+    fleet.trouble.clear()
+    assert configure(layout="all-1g.10gb", **ONE).rc == 0 and is_free(fleet) and FAILED not in notes(fleet)
+
+
+def test_a_wave_waits_for_the_soak_of_the_one_before(
+    configure: t.Callable, five: MigFleet, leaps: LeapingClock
+) -> None:
+    began: list[float] = []
+
+    def look() -> None:
+        if len(five.log) > len(began):
+            began.append(leaps.monotonic())
+
+    five.on_tick = look
+    run = configure(layout="all-1g.10gb", **ALL, canary=1, waves=["2", "100%"], soak=120, max_unavailable="5")
+    assert run.rc == 0 and [row["wave"] for row in run.result["nodes"]] == [1, 2, 2, 3, 3]
+    assert len(began) == 5 and began[1] - began[0] >= 120 and began[3] - began[2] >= 120
+    assert not any(DONE in notes(five, f"gpu-{number:04}") for number in range(5))
+
+
+def test_outside_its_windows_a_call_finishes_what_is_out_of_service_as_check_mode_says(
+    configure: t.Callable, fleet: MigFleet, leaps: LeapingClock
+) -> None:
+    fleet.trouble["gpu-0000"] = "stays-pending"
+    assert configure(layout="all-1g.10gb", **ONE, timeout=60, repair=False).rc == 1 and FAILED in notes(fleet)
+    fleet.trouble.clear()
+    leaps.leapt_s += datetime(2030, 1, 1, 12, tzinfo=UTC).timestamp() - leaps.time()  # a Tuesday
+    closed = {"windows": ["mon 00:00-00:01"], "lease": 1}
+    predicted = configure(layout="all-1g.10gb", **BOTH, **closed, _ansible_check_mode=True)
+    run = configure(layout="all-1g.10gb", **BOTH, **closed, timeout=60)
+    for each in (predicted, run):
+        assert each.rc == 0 and each.result["finished"] is False and row(each, "gpu-0001")["changed"] is False
+        assert row(each)["changed"] is True and "No maintenance window is" in each.warnings[-1]
+        assert row(each, "gpu-0001")["waits_for"].startswith("the next maintenance window (mon 00:00-00:01")
+    assert is_free(fleet) and fleet.labels("gpu-0001")[CONFIG] == "all-disabled"
+    assert ("gpu-0001", "all-1g.10gb") not in fleet.log
 
 
 def test_the_progress_says_how_many_and_who_waits_for_what(

@@ -9,10 +9,11 @@ import typing as t
 
 import pytest
 import yaml
+from inline_snapshot import snapshot as wording
 
-from tests.unit.fakes.api import NODES, POLICIES, FakeApi, refusal
+from tests.unit.fakes.api import ALL_PODS, NODES, POLICIES, FakeApi, refusal
 from tests.unit.fakes.managed import entry
-from tests.unit.fakes.stack import node
+from tests.unit.fakes.stack import node, workload
 
 MAPS = "/api/v1/namespaces/gpu-operator/configmaps"
 A100, A30 = "NVIDIA-A100-SXM4-40GB", "NVIDIA-A30"
@@ -60,7 +61,9 @@ def add(api: FakeApi, number: int, product: str, count: int = 4, **labels: str) 
 
 
 def label(api: FakeApi, number: int, name: str) -> None:
-    api.lists[NODES][number]["metadata"]["labels"]["nvidia.com/mig.config"] = name
+    """Give a node a layout, with which its MIG manager was successful."""
+    labels = {"nvidia.com/mig.config": name, "nvidia.com/mig.config.state": "success"}
+    api.lists[NODES][number]["metadata"]["labels"] |= labels
 
 
 def published(api: FakeApi, name: str = MAP) -> dict[str, t.Any]:
@@ -214,7 +217,7 @@ def test_what_cannot_be_checked_needs_permission(layout: t.Callable, api: FakeAp
     layouts = {"mine": [{"mig_devices": {"1g.10gb": 7}}, {"devices": [0], "mig_enabled": False}]}
     refused = layout(layouts=layouts)
     assert refused.result["unchecked"] == [
-        "mine on gpu-0000: no label tells how many GPUs there are",
+        wording("mine on gpu-0000: no label tells how many GPUs there are"),
         "mine on gpu-0002: the profiles of NVIDIA-H100 are unknown",
     ]
     assert "set allow_unchecked: true" in refused.result["msg"] and writes(api) == []
@@ -241,9 +244,9 @@ def test_a_layout_in_use_is_neither_removed_nor_changed(layout: t.Callable, api:
     for options in ({"state": "absent", "layouts": {"mine": {}}}, {"state": "absent"}):
         run = layout(**options)
         assert (run.rc, run.result["reason"], run.result["nodes"]) == (1, "NodesBusy", ["gpu-0001"])
-        assert "would take away the layout in use on gpu-0001 (mine)" in run.result["msg"]
+        assert "in use on gpu-0001" in run.result["msg"]
     run = layout(layouts={"mine": {"fit": "3g"}})
-    assert "would change the layout in use on gpu-0001 (mine)" in run.result["msg"]
+    assert "in use on gpu-0001" in run.result["msg"]
     run = layout(layouts={"other": {"fit": "2g"}}, purge=True)
     assert run.rc == 1 and len(writes(api)) == before
 
@@ -267,7 +270,9 @@ def test_the_map_stays_while_somebody_else_names_it(layout: t.Callable, api: Fak
     api.lists[MAPS].append(configmap(MAP, DEFAULT, labels={"app.kubernetes.io/managed-by": "gpuops.nvidia"}))
     run = layout(state="absent")
     assert (run.result["changed"], len(api.lists[MAPS])) == (False, 2)
-    assert run.warnings == [f"somebody else still names the ConfigMap {MAP} in the ClusterPolicy, so it stays."]
+    assert run.warnings == [
+        wording("somebody else still names the ConfigMap gpuops-mig-layouts in the ClusterPolicy, so it stays.")
+    ]
 
 
 def test_another_owner_of_the_field_is_named(layout: t.Callable, api: FakeApi) -> None:
@@ -287,3 +292,51 @@ def test_a_configmap_of_somebody_else_is_left_alone(layout: t.Callable, api: Fak
     api.lists[MAPS].append(configmap("custom", DEFAULT))
     run = layout(layouts={"mine": {"fit": "1g"}}, config_map="custom")
     assert run.result["reason"] == "AlreadyExists" and writes(api) == []
+
+
+# ---- nodes that would be changed without a drain ---------------------------------------------------------------------
+
+
+def state(api: FakeApi, number: int, value: str) -> None:
+    api.lists[NODES][number]["metadata"]["labels"]["nvidia.com/mig.config.state"] = value
+
+
+def test_nodes_that_the_managers_would_change_when_they_start_again_are_drained_first(
+    layout: t.Callable, api: FakeApi
+) -> None:
+    label(api, 0, "mine")  # asked for before it was published, which failed
+    state(api, 0, "failed")
+    label(api, 1, "all-1g.10gb")
+    wanted = {"layouts": {"mine": {"fit": "2g.20gb"}}}
+    for options in ({}, {"_ansible_check_mode": True}):
+        run = layout(**wanted, **options)
+        assert (run.rc, run.result["reason"], run.result["nodes"]) == (1, "NodesBusy", ["gpu-0000"])
+        assert "gpu-0000 (mine, state failed)" in run.result["msg"] and writes(api) == []
+    predicted = layout(**wanted, allow_unattended=True, _ansible_check_mode=True)
+    assert predicted.result["unattended"] == ["gpu-0000"] and "mine:" in predicted.result["content"]
+    api.lists[NODES][0]["spec"]["unschedulable"] = True
+    api.lists[ALL_PODS].append(workload("train"))
+    assert "team/train" in layout(**wanted).result["msg"] or "train" in layout(**wanted).result["msg"]
+    api.lists[ALL_PODS].clear()
+    run = layout(**wanted)
+    assert (run.rc, run.result["unattended"], run.result["content"]) == (0, ["gpu-0000"], predicted.result["content"])
+    assert published(api)["mine"]
+
+
+@pytest.mark.parametrize("name", ["mine", "all-3g.40gb"])
+def test_an_edit_concerns_only_labels_that_it_makes_valid(layout: t.Callable, api: FakeApi, name: str) -> None:
+    layout(layouts={"one": {"fit": "1g"}})
+    label(api, 0, name)
+    state(api, 0, "failed")
+    run = layout(layouts={"mine": {"fit": "2g"}})
+    assert run.result.get("nodes") == (["gpu-0000"] if name == "mine" else None)
+    assert layout(layouts={"mine": {"fit": "2g"}}, allow_unattended=True).rc == 0
+
+
+def test_a_removal_starts_the_managers_again_too(layout: t.Callable, api: FakeApi) -> None:
+    layout(layouts={"one": {"fit": "1g"}})
+    label(api, 1, "all-3g.40gb")
+    state(api, 1, "failed")
+    run = layout(state="absent")
+    assert (run.rc, run.result["nodes"], config(api)) == (1, ["gpu-0001"], {"name": MAP})
+    assert layout(state="absent", allow_unattended=True).rc == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules import mig_partition
+from inline_snapshot import snapshot as wording
 
 from lab.nvml import A30, A100, B200, H100, H200, L4, Model, machine, reset
 from tests.unit.fakes.mig_host import MigHost
@@ -122,7 +123,7 @@ def test_processes_in_the_way_are_named_and_those_elsewhere_go_on(start: Start, 
     for counts in ({"1g.10gb": 7}, {}):
         refused = run_module("mig_partition", layout=[{"instances": counts}])
         assert (refused.rc, refused.result["reason"]) == (1, "InUse")
-        assert "so nothing was changed: 4012 (python3, alice) on GPU 0." in refused.result["msg"]
+        assert ": 4012 (python3, alice) on GPU 0." in refused.result["msg"]
         assert refused.result["processes"] == [{"gpu": 0, "pid": 4012, "name": "python3", "user": "alice"}]
     assert run_module("mig_partition", layout=[{"mode": "disabled"}]).result["reason"] == "InUse"
     assert state.read_text() == before
@@ -160,19 +161,25 @@ def test_what_the_driver_refuses_is_undone_or_named(start: Start, run_module: Ru
     failed = run_module("mig_partition", layout=[{"instances": {"3g.40gb": 1, "1g.10gb": 1}}])
     assert failed.result["reason"] == "DriverRefused" and not failed.result["undone"]
     assert failed.result["msg"] == (
-        'The driver refused the step "GPU 0: create 1g.10gb at 4": Insufficient Resources. These steps back failed, '
-        "too: GPU 0: create 3g.40gb at 4 (Insufficient Resources)."
+        wording(
+            'The driver refused the step "GPU 0: create 1g.10gb at 4": Insufficient Resources. These steps back failed, '
+            "too: GPU 0: create 3g.40gb at 4 (Insufficient Resources)."
+        )
     )
     state_file(host).write_text(text.replace("[gpu]\n", "[gpu]\ndestroy_error=999\n", 1))
     failed = run_module("mig_partition", layout=[{"instances": {}}])
-    assert failed.result["undone"] and failed.result["msg"].endswith("Everything before it was undone.")
+    assert failed.result["undone"] and failed.result["msg"] == wording(
+        'The driver refused the step "GPU 0: destroy the compute instance 3c in 3g.40gb at 0": Unknown Error. Everything before it was undone.'
+    )
 
 
 def test_a_driver_that_hangs_or_fails_is_one_message(start: Start, run_module: RunModule, nvml: SetNvml) -> None:
     start(hang=1)
     hung = run_module("mig_partition", layout=[{"instances": {}}], timeout=1)
     assert hung.result["reason"] == "TimedOut"
-    assert hung.result["msg"].startswith("The driver did not answer within 1 s while it was asked for its GPUs.")
+    assert hung.result["msg"] == wording(
+        "The driver did not answer within 1 s while it was asked for its GPUs. Look for Xid errors in the kernel log, and reboot the host."
+    )
     nvml([], init=18)
     failed = run_module("mig_partition", layout=[{"instances": {}}])
     assert "NVML cannot be asked: Driver/library version mismatch." in failed.result["msg"]
@@ -181,14 +188,54 @@ def test_a_driver_that_hangs_or_fails_is_one_message(start: Start, run_module: R
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"instances": {"1g.5gb": 7}}, "has no MIG profile 1g.5gb. It has 1g.10gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb"),
-        ({"instances": {"3g.40gb": 3}}, "does not fit on GPU 0"),
-        ({"instances": {"3g.40gb": 2, "1g.10gb": 1}}, "does not fit on GPU 0"),
-        ({"instances": {"1g.10gb-2": 1}}, "is no MIG profile"),
-        ({"instances": {"3c.4g.40gb": 1}}, "it can hold 1c.4g.40gb, 2c.4g.40gb"),
-        ({"placements": [{"profile": "3g.40gb", "start": 2}]}, "cannot start at 2. It can at 0, 4."),
-        ({"gpus": ["7"], "instances": {}}, "The driver has no GPU 7."),
-        ({"mode": "disabled", "instances": {"1g.10gb": 1}}, "leave out one of the two"),
+        (
+            {"instances": {"1g.5gb": 7}},
+            wording(
+                "GPU 0 (NVIDIA H100 80GB HBM3, 0000:18:00.0) has no MIG profile 1g.5gb. It has 1g.10gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb, 1g.10gb+me, 1g.20gb."
+            ),
+        ),
+        (
+            {"instances": {"3g.40gb": 3}},
+            wording(
+                "The layout does not fit on GPU 0 (NVIDIA H100 80GB HBM3, 0000:18:00.0): NVIDIA H100 80GB HBM3 holds at most 2 x 3g.40gb, and 3 are wanted. Ask for fewer or smaller instances."
+            ),
+        ),
+        (
+            {"instances": {"3g.40gb": 2, "1g.10gb": 1}},
+            wording(
+                "The layout does not fit on GPU 0 (NVIDIA H100 80GB HBM3, 0000:18:00.0): 1 x 1g.10gb, 2 x 3g.40gb take 9 of the 8 memory slices of NVIDIA H100 80GB HBM3. Ask for fewer or smaller instances."
+            ),
+        ),
+        (
+            {"instances": {"1g.10gb-2": 1}},
+            wording(
+                "'1g.10gb-2' is no MIG profile. A layout has one name: publish a layout with the mig_devices {1g.10gb: 2}, and name that."
+            ),
+        ),
+        (
+            {"instances": {"3c.4g.40gb": 1}},
+            wording(
+                "A GPU instance 4g.40gb has no compute instance 3c.4g.40gb. Beside 4g.40gb itself it can hold 1c.4g.40gb, 2c.4g.40gb."
+            ),
+        ),
+        (
+            {"placements": [{"profile": "3g.40gb", "start": 2}]},
+            wording(
+                "On GPU 0 (NVIDIA H100 80GB HBM3, 0000:18:00.0), an instance 3g.40gb cannot start at 2. It can at 0, 4."
+            ),
+        ),
+        (
+            {"gpus": ["7"], "instances": {}},
+            wording(
+                "The driver has no GPU 7. Name it by its index, UUID or PCI address; there are 0 (0000:18:00.0, GPU-23300000-0000-4000-8000-000000000000), 1 (0000:2a:00.0, GPU-23300000-0000-4000-8000-000000000001)."
+            ),
+        ),
+        (
+            {"mode": "disabled", "instances": {"1g.10gb": 1}},
+            wording(
+                "The layout of GPU 0 (NVIDIA H100 80GB HBM3, 0000:18:00.0) turns MIG off and has instances: leave out one of the two."
+            ),
+        ),
     ],
 )
 def test_a_layout_that_cannot_be_is_refused_before_anything_changes(
@@ -196,13 +243,15 @@ def test_a_layout_that_cannot_be_is_refused_before_anything_changes(
 ) -> None:
     start()
     refused = run_module("mig_partition", layout=[options], _ansible_check_mode=True)
-    assert refused.result["reason"] == "Invalid" and sentence in refused.result["msg"], refused.result["msg"]
+    assert refused.result["reason"] == "Invalid" and refused.result["msg"] == sentence, refused.result["msg"]
 
 
 def test_gpus_and_hosts_that_others_divide_are_refused(start: Start, run_module: RunModule) -> None:
     layout = [{"instances": {}}]
     start(L4)
-    assert "has no MIG. Leave it out" in run_module("mig_partition", layout=layout).result["msg"]
+    assert run_module("mig_partition", layout=layout).result["msg"] == wording(
+        "GPU 0 (NVIDIA L4, 0000:18:00.0) has no MIG. Leave it out of layout."
+    )
     assert not run_module("mig_partition", layout=[{"mode": "disabled"}]).result["changed"]
     start(H100, virtualization=3)
     assert "serves virtual GPUs" in run_module("mig_partition", layout=layout).result["msg"]
@@ -217,7 +266,9 @@ def test_a_unit_that_cannot_restore_is_a_failure(start: Start, run_module: RunMo
     host = start()
     host.broken = "gpuops-mig-partition: nvidia-smi: command not found"
     failed = run_module("mig_partition", layout=[{"instances": {"7g.80gb": 1}}])
-    assert "cannot restore it at boot: gpuops-mig-partition: nvidia-smi: command not found." in failed.result["msg"]
+    assert failed.result["msg"] == wording(
+        "The layout is on the GPUs, but gpuops-mig-partition.service cannot restore it at boot: gpuops-mig-partition: nvidia-smi: command not found. Run the task again with persistent=false to do without it."
+    )
     host.broken = ""
     run_module("mig_partition", layout=[{"gpus": ["0"], "instances": {"7g.80gb": 1}}], persistent=False)
     assert restored(host) == [f"restore {SECOND} 7g.80gb:0"]

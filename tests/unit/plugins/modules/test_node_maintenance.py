@@ -14,16 +14,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import api as _cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain as _drain
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import fleet
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import run as _run
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.connection import tries
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain, fleet
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import maintain as _run
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold import (
     INITIALLY_CORDONED,
-    PURPOSE_PREFIX,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold_stamp import PURPOSE_PREFIX
+from inline_snapshot import snapshot as wording
 
+from tests.support.measured import measured
 from tests.unit.fakes.api import ALL_PODS, NODES, FakeApi, refusal
 from tests.unit.fakes.stack import workload
 
@@ -35,10 +36,10 @@ def maintain(run_module: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPat
     """The module with quick waits, on two nodes."""
     monkeypatch.setattr(_run, "DRAIN_POLL_S", 0.01)
     for name, seconds in {"LATE_PODS_S": 0.02, "EVICTION_RETRY_S": 0.02}.items():
-        monkeypatch.setattr(_drain, name, seconds)
+        monkeypatch.setattr(drain, name, seconds)
     for name, seconds in {"POLL_S": 0.01, "OUTAGE_S": 0.5}.items():
         monkeypatch.setattr(waiting, name, seconds)
-    monkeypatch.setattr(_cluster, "THROTTLED_S", 0)
+    monkeypatch.setattr(tries, "THROTTLED_S", 0)
     return functools.partial(run_module, "node_maintenance", **api.connection)
 
 
@@ -297,10 +298,8 @@ def test_at_the_deadline_the_budget_is_named_and_every_node_put_back(maintain: t
     run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], timeout=1)
     why = "the PodDisruptionBudget default/web forbids its eviction: it needs 2 healthy pods and has 2 currently"
     assert run.rc == 1 and run.result["reason"] == "NodesFailed"
-    assert (
-        run.result["msg"]
-        == f"gpu-0000: After 1 s these pods are still there: default/train ({why}). The nodes that this call "
-        "cordoned are put back."
+    assert run.result["msg"] == wording(
+        "gpu-0000: After 1 s these pods are still there: default/train (the PodDisruptionBudget default/web forbids its eviction: it needs 2 healthy pods and has 2 currently). The nodes that this call cordoned are put back."
     )
     assert row(run)["left"] == {"default/train": why} and row(run)["failed"] is True and row(run, 1)["failed"] is False
     assert (
@@ -321,8 +320,9 @@ def test_check_mode_reports_what_a_budget_forbids_now(maintain: t.Callable, api:
         and "PodDisruptionBudget default/web" in row(run)["left"]["default/train"]
     )
     assert run.warnings == [
-        f"Pod default/train on gpu-0000 cannot be evicted now: {row(run)['left']['default/train']}. A run would "
-        "request it again until timeout."
+        wording(
+            "Pod default/train on gpu-0000 cannot be evicted now: the PodDisruptionBudget default/web forbids its eviction: it needs 2 healthy pods and has 2 currently. A run would request it again until timeout."
+        )
     ]
 
 
@@ -330,7 +330,9 @@ def test_a_failure_may_keep_the_nodes(maintain: t.Callable, api: FakeApi) -> Non
     api.lists[ALL_PODS] = [workload("train")]
     forbid(api)
     run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], timeout=1, restore_on_failure=False, parallel=1)
-    assert run.rc == 1 and "stay in maintenance (restore_on_failure is false)" in run.result["msg"]
+    assert run.rc == 1 and run.result["msg"] == wording(
+        "gpu-0000: After 1 s these pods are still there: default/train (the PodDisruptionBudget default/web forbids its eviction: it needs 2 healthy pods and has 2 currently). The nodes that this call cordoned stay in maintenance (restore_on_failure is false). Run it again, or run it with state=restored."
+    )
     assert cordoned(api) and cordoned(api, 1) and run.result["changed"] is True and row(run, 1)["failed"] is False
 
 
@@ -417,7 +419,7 @@ def test_a_signal_puts_everything_back(maintain: t.Callable, api: FakeApi, numbe
     assert (
         run.rc == 1
         and run.result["reason"] == "Interrupted"
-        and "The nodes that this call cordoned are put back" in run.result["msg"]
+        and run.result["msg"] == wording("The call was interrupted. The nodes that this call cordoned are put back.")
     )
     assert sent and not cordoned(api) and not cordoned(api, 1) and notes(api) == {}
     assert signal.getsignal(number) == before
@@ -439,7 +441,9 @@ def test_a_resumed_run_that_fails_keeps_the_nodes_of_the_first_one(maintain: t.C
     api.lists[ALL_PODS] = [workload("train")]
     forbid(api)
     run = maintain(state="drained", nodes=["gpu-0000", "gpu-0001"], timeout=1)
-    assert run.rc == 1 and "Nodes that an earlier call cordoned stay in maintenance: gpu-0000." in run.result["msg"]
+    assert run.rc == 1 and run.result["msg"] == wording(
+        "gpu-0000: After 1 s these pods are still there: default/train (the PodDisruptionBudget default/web forbids its eviction: it needs 2 healthy pods and has 2 currently). The nodes that this call cordoned are put back. Nodes that an earlier call cordoned stay in maintenance: gpu-0000."
+    )
     assert cordoned(api) and not cordoned(api, 1)
 
 
@@ -462,7 +466,14 @@ def test_after_a_long_outage_a_later_run_removes_the_marks(maintain: t.Callable,
     api.lists[ALL_PODS] = [workload("train")]
     api.answer = lambda method, path: refusal(503, "etcd is gone") if cordoned(api) else None
     run = maintain(state="drained", nodes=["gpu-0000"])
-    assert run.rc == 1 and run.result["reason"] == "ServerError" and "could not be put back" in run.result["msg"]
+    assert (
+        run.rc == 1
+        and run.result["reason"] == "ServerError"
+        and measured(run.result["msg"])
+        == wording(
+            "The Kubernetes API failed on GET /api/v1/pods (503): etcd is gone. Its last answer was N s ago. These nodes could not be put back and stay in maintenance: gpu-0000 (The Kubernetes API failed on GET /api/v1/nodes/gpu-0000 (503): etcd is gone. Its last answer was N s ago.). Run it with state=restored."
+        )
+    )
     assert "Run it with state=restored" in run.result["msg"] and row(run)["failed"] is True
     api.answer = lambda method, path: None
     assert maintain(state="restored").result["changed"] is True
@@ -530,14 +541,18 @@ def test_a_node_that_changes_constantly_is_an_error(maintain: t.Callable, api: F
     api.answer = lambda method, path: (
         refusal(409, "the object has been modified", "Conflict") if method == "PATCH" else None
     )
-    assert "changes faster than it can be patched" in maintain(state="cordoned", nodes=["gpu-0000"]).result["msg"]
+    assert maintain(state="cordoned", nodes=["gpu-0000"]).result["msg"] == wording(
+        "Node gpu-0000 changes faster than it can be patched. Run it again. The nodes that this call cordoned are put back."
+    )
 
 
 def test_a_node_that_is_deleted_in_the_meantime_is_named(maintain: t.Callable, api: FakeApi) -> None:
     maintain(state="cordoned", nodes=["gpu-0001"])
     api.answer = lambda method, path: refusal(404, "gone") if path.endswith("gpu-0000") else None
     run = maintain(state="cordoned", nodes=["gpu-0000", "gpu-0001"])
-    assert run.rc == 1 and "Node gpu-0000 was deleted in the meantime" in run.result["msg"]
+    assert run.rc == 1 and run.result["msg"] == wording(
+        "gpu-0000: Node gpu-0000 was deleted in the meantime. The nodes that this call cordoned are put back. Nodes that an earlier call cordoned stay in maintenance: gpu-0001."
+    )
     assert cordoned(api, 1), "An earlier call cordoned it."
 
 
@@ -591,7 +606,7 @@ def test_what_the_user_may_not_list_is_a_warning(maintain: t.Callable, api: Fake
     )
     run = maintain(state="cordoned", nodes=["gpu-0000"])
     assert run.rc == 0 and run.warnings == [
-        "This user may not list DaemonSets, and so not kured's lock: they were not considered."
+        wording("This user may not list DaemonSets, and so not kured's lock: they were not considered.")
     ]
 
 

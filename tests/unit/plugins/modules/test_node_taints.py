@@ -10,6 +10,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import ALL_PODS, NODES, POLICIES, FakeApi, refusal
 from tests.unit.fakes.stack import policy, workload
@@ -86,8 +87,8 @@ def test_pods_with_gpus_are_named_and_other_daemonsets_too(api: FakeApi, keep: t
     run = keep(taints=[GPU])
     assert run.result["nodes"][0]["not_replaced"] == ["default/train"]
     assert [text.split(":")[0] for text in run.warnings] == [
-        "DaemonSet kube-system/cni does not tolerate the taints",
-        "1 pods with GPUs do not tolerate the new taints",
+        wording("DaemonSet kube-system/cni does not tolerate the taints"),
+        wording("1 pods with GPUs do not tolerate the new taints"),
     ]
 
 
@@ -131,4 +132,6 @@ def test_daemonsets_that_may_not_be_read_are_unknown(api: FakeApi, keep: t.Calla
         return refusal(403, "daemonsets is forbidden", "Forbidden") if path == ALL_DAEMONSETS else None
 
     api.answer = answer
-    assert "whether all tolerate the taints is unknown" in keep(taints=[GPU]).warnings[0]
+    assert keep(taints=[GPU]).warnings[0] == wording(
+        "This user may not list DaemonSets in all namespaces, so whether all tolerate the taints is unknown."
+    )

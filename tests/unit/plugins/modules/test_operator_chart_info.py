@@ -17,6 +17,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.upgrades.chart import write_chart
 
@@ -113,7 +114,9 @@ def test_another_chart_is_refused(info: t.Callable, tmp_path: Path) -> None:
         **{"Chart.yaml": "apiVersion: v2\nname: other\nversion: 1.0.0\n", "crds/nvidia.com_clusterpolicies.yaml": None},
     )
     run = info(chart_ref=str(other))
-    assert run.rc == 1 and "is not a GPU Operator chart" in run.result["msg"]
+    assert run.rc == 1 and run.result["msg"].replace(str(tmp_path), "TMP") == wording(
+        "TMP/gpu-operator is not a GPU Operator chart: it contains no ClusterPolicy CRD. Check chart_ref."
+    )
 
 
 def test_a_missing_helm_or_chart_is_named(info: t.Callable, run_module: t.Callable, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from ansible.module_utils.common.yaml import yaml_load
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules import operator_crds
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.upgrades.chart import write_chart
 
@@ -84,11 +85,13 @@ def test_values_decide_which_crds_there_are(apply: t.Callable) -> None:
 
 def test_errors_are_sentences(apply: t.Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = apply(chart_path="/nowhere/chart")
-    assert gone.rc == 1 and gone.result["msg"].startswith("There is no chart at /nowhere/chart.")
+    assert gone.rc == 1 and gone.result["msg"] == wording(
+        "There is no chart at /nowhere/chart. Give the path of a chart's folder or .tgz archive."
+    )
     monkeypatch.setattr(FakeCluster, "errors", [GpuOpsError("Cannot reach the Kubernetes API.", reason="Unreachable")])
     unreachable = apply()
     assert (unreachable.rc, unreachable.result["msg"], unreachable.result["reason"]) == (
         1,
-        "Cannot reach the Kubernetes API.",
+        wording("Cannot reach the Kubernetes API."),
         "Unreachable",
     )

@@ -8,9 +8,11 @@ import json
 import typing as t
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._check_refusal import WOULD_STOP
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Listed
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules import operator_release
+from inline_snapshot import snapshot as wording
 
 POLICY = {
     "metadata": {"name": "cluster-policy", "annotations": {"meta.helm.sh/release-name": "gpu-operator"}},
@@ -78,13 +80,26 @@ def test_a_policy_of_helm_is_kept_and_adopted(prepare: t.Callable) -> None:
     assert FakeCluster.writes == [{"metadata": {"annotations": {"helm.sh/resource-policy": "keep"}}}]
 
 
-def test_a_disruption_fails_and_check_mode_warns(prepare: t.Callable) -> None:
+def test_a_disruption_fails_also_in_check_mode_unless_that_is_to_warn(prepare: t.Callable) -> None:
     run = prepare(clusterpolicy=RENDERED)
     assert (run.rc, run.result["reason"], run.result["disruption"]["pods"]) == (1, "Disruption", ["team/job"])
     assert run.result["msg"].startswith("Changing driver.env, driver.version interrupts 1 GPU pod (team/job)")
-    predicted = prepare(clusterpolicy=RENDERED, _ansible_check_mode=True)
-    assert predicted.rc == 0 and predicted.warnings == [run.result["msg"]]
+    assert prepare(clusterpolicy=RENDERED, _ansible_check_mode=True).result["msg"] == run.result["msg"]
+    predicted = prepare(clusterpolicy=RENDERED, check_refusal="warn", _ansible_check_mode=True)
+    assert predicted.rc == 0 and predicted.warnings == [WOULD_STOP + run.result["msg"]]
     assert prepare(clusterpolicy=RENDERED, allow_disruption=True).warnings == []
+
+
+def test_a_driver_that_another_playbook_has_declared_is_no_disruption(
+    prepare: t.Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = {"f:spec": {"f:driver": {"f:version": {}}}}
+    entry = {"manager": "gpuops.nvidia-driver", "operation": "Apply", "fieldsV1": fields}
+    monkeypatch.setitem(POLICY, "metadata", {**POLICY["metadata"], "managedFields": [entry]})
+    rendered = {"spec": {"driver": {"version": "2"}}}
+    assert prepare(clusterpolicy=rendered).rc == 0
+    older = prepare(clusterpolicy=rendered, supports_deploy_cr=False)
+    assert older.rc == 1 and older.result["reason"] == "Disruption", "Helm writes an older chart's ClusterPolicy."
 
 
 def test_secrets_of_the_values_stay_hidden(prepare: t.Callable) -> None:
@@ -97,4 +112,8 @@ def test_errors_are_sentences(prepare: t.Callable, monkeypatch: pytest.MonkeyPat
     assert prepare(helm_timeout="300").result["msg"].startswith("'300' is not a duration.")
     monkeypatch.setattr(FakeCluster, "error", GpuOpsError("Cannot reach the Kubernetes API.", reason="Unreachable"))
     run = prepare()
-    assert (run.rc, run.result["msg"], run.result["reason"]) == (1, "Cannot reach the Kubernetes API.", "Unreachable")
+    assert (run.rc, run.result["msg"], run.result["reason"]) == (
+        1,
+        wording("Cannot reach the Kubernetes API."),
+        "Unreachable",
+    )

@@ -7,7 +7,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal import plan
+from ansible_collections.gpuops.nvidia.plugins.module_utils._check_refusal import WOULD_STOP
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal import removal_plan
 from ansible_collections.gpuops.nvidia.plugins.modules import operator_removal
 
 from tests.unit.plugins.module_utils._cluster.chart.removal.conftest import bare, gpu_pod, stack
@@ -27,7 +28,7 @@ def removal(run_module: t.Callable, monkeypatch: pytest.MonkeyPatch, stack: Stor
 
 
 def test_check_run_and_second_run(removal: t.Callable, stack: Store) -> None:
-    wanted = {"remove": operator_removal.OPTIONS["remove"]["choices"]}
+    wanted = {"remove": operator_removal.SPEC.options["remove"]["choices"]}
     predicted = removal(**wanted, _ansible_check_mode=True)
     assert (predicted.rc, predicted.result["changed"], stack.writes) == (0, True, [])
     done = removal(**wanted)
@@ -41,8 +42,10 @@ def test_pods_with_gpus_need_permission(removal: t.Callable, stack: Store) -> No
     gpu_pod(stack)
     refused = removal()
     assert (refused.rc, refused.result["reason"], refused.result["gpu_pods"]) == (1, "Disruption", 1)
-    predicted = removal(_ansible_check_mode=True)
-    assert predicted.rc == 0 and predicted.warnings == [refused.result["msg"]]
+    assert removal(_ansible_check_mode=True).result["msg"] == refused.result["msg"]
+    predicted = removal(check_refusal="warn", _ansible_check_mode=True)
+    assert predicted.rc == 0 and predicted.warnings == [WOULD_STOP + refused.result["msg"]]
+    assert removal(check_refusal="warn").result["msg"] == refused.result["msg"]
     assert removal(allow_disruption=True).result["gpu_pods"] == 1
 
 
@@ -54,4 +57,7 @@ def test_wrong_options_are_one_sentence(removal: t.Callable, stack: Store) -> No
 
 
 def test_the_choices_are_those_of_the_plan() -> None:
-    assert tuple(operator_removal.OPTIONS["remove"]["choices"]) == plan.LEFTOVERS
+    assert tuple(operator_removal.SPEC.options["remove"]["choices"]) == (
+        removal_plan.EVERY_LEFTOVER,
+        *removal_plan.LEFTOVERS,
+    )

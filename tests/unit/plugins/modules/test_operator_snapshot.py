@@ -11,6 +11,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import NODES, POLICIES, FakeApi, refusal
 from tests.unit.fakes.upgrades.upgrading import CRDS, DRIVERS, SECRETS, crd, install, release
@@ -92,13 +93,18 @@ def test_what_differs_is_put_back_and_told(api: FakeApi, keep: t.Callable) -> No
     api.lists[CRDS].append(crd("gpuclusters.nvidia.com"))
     api.lists[DRIVERS].append({"metadata": {"name": "default"}, "spec": {}})
     expected = [
-        "CRD clusterpolicies.nvidia.com: set back to its schema",
+        wording("CRD clusterpolicies.nvidia.com: set back to its schema"),
         "ClusterPolicy cluster-policy: set back spec.driver.new, spec.driver.version",
         f"Node gpu-0000: set back {MIG}=all-1g.10gb",
     ]
-    left = ["CRD gpuclusters.nvidia.com: it is new, and no CRD is ever deleted", "NVIDIADriver default: it is new"]
+    left = [
+        wording("CRD gpuclusters.nvidia.com: it is new, and no CRD is ever deleted"),
+        "NVIDIADriver default: it is new",
+    ]
+    by_chart = expected[:2]
     api.log.clear()
     dry = keep(state="restored", _ansible_check_mode=True, _ansible_diff=True).result
+    assert dry["by_chart"] == by_chart
     assert (dry["restored"], dry["left"]) == (expected, left) and dry["diff"]["after"].splitlines() == expected
     assert api.lists[POLICIES][0]["spec"]["driver"]["version"] == "595"
     done = keep(state="restored").result
@@ -132,7 +138,9 @@ def test_an_object_that_cannot_be_put_back_is_named(api: FakeApi, keep: t.Callab
     api.answer = lambda method, path: refusal(403, "not you") if method == "PATCH" else None
     failed = keep(state="restored")
     assert failed.rc == 1 and failed.result["reason"] == "Forbidden"
-    assert failed.result["msg"].startswith("ClusterPolicy cluster-policy could not be put back: ")
+    assert failed.result["msg"] == wording(
+        "ClusterPolicy cluster-policy could not be put back: No permission: not you. Grant it to this user, or use a kubeconfig that has it."
+    )
 
 
 def test_a_cluster_without_the_release(api: FakeApi, keep: t.Callable) -> None:
@@ -141,12 +149,22 @@ def test_a_cluster_without_the_release(api: FakeApi, keep: t.Callable) -> None:
     assert failed.rc == 1 and "has deployed no release gpu-operator" in failed.result["msg"]
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"format": 2}'])
+@pytest.mark.parametrize("content", ["", "[]", '{"format": 3}'])
 def test_a_damaged_file_is_not_overwritten(keep: t.Callable, file: Path, content: str) -> None:
     file.parent.mkdir()
     file.write_text(content)
     failed = keep()
     assert failed.rc == 1 and "is no snapshot" in failed.result["msg"] and file.read_text() == content
+
+
+def test_an_edited_file_is_refused(api: FakeApi, keep: t.Callable, file: Path) -> None:
+    keep()
+    content = json.loads(file.read_text())
+    del content["release"]
+    file.write_text(json.dumps(content))
+    failed = keep(state="restored")
+    assert failed.rc == 1 and failed.result["reason"] == "Invalid" and "cut off" in failed.result["msg"]
+    assert writes(api) == []
 
 
 def test_a_folder_that_cannot_be_written(api: FakeApi, keep: t.Callable, tmp_path: Path) -> None:

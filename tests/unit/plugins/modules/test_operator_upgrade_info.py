@@ -8,19 +8,17 @@ import functools
 import typing as t
 
 import pytest
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import POLICIES, FakeApi
 from tests.unit.fakes.upgrades.upgrading import SECRETS, install, release
-from tests.unit.plugins.module_utils._cluster.upgrade.test_transitions import RECORDS
 
 
 @pytest.fixture
 def look(run_module: t.Callable, api: FakeApi) -> t.Callable:
     install(api)
     api.lists[POLICIES][0]["spec"]["driver"] = {"repository": "nvcr.io/nvidia", "image": "driver", "version": "580"}
-    return functools.partial(
-        run_module, "operator_upgrade_info", app_version="v26.7.0", transitions=RECORDS, **api.connection
-    )
+    return functools.partial(run_module, "operator_upgrade_info", app_version="v26.7.0", **api.connection)
 
 
 def test_a_known_step(api: FakeApi, look: t.Callable) -> None:
@@ -60,12 +58,16 @@ def test_without_a_release_there_is_nothing_to_upgrade(api: FakeApi, look: t.Cal
 
 def test_a_chart_that_is_no_release(look: t.Callable) -> None:
     failed = look(app_version="main-latest")
-    assert failed.rc == 1 and "'main-latest' is no release of the operator" in failed.result["msg"]
+    assert failed.rc == 1 and failed.result["msg"] == wording(
+        "'main-latest' is not a release of the operator, so its upgrade cannot be checked. Use a released chart, whose version is like v26.7.0."
+    )
 
 
 def test_an_installed_chart_that_is_no_release(api: FakeApi, look: t.Callable) -> None:
     api.lists[SECRETS][:] = [release(1, "main-latest")]
-    assert "'main-latest' is no release of the operator" in look().result["msg"]
+    assert look().result["msg"] == wording(
+        "'main-latest' is not a release of the operator, so its upgrade cannot be checked. Use a released chart, whose version is like v26.7.0."
+    )
 
 
 def test_a_table_that_is_wrong(look: t.Callable) -> None:

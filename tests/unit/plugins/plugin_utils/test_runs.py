@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils import _runs
+from inline_snapshot import snapshot as wording
 
 SEEN = "2026-03-01T12:00:00Z"
 SEEN_S = datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()
@@ -55,6 +56,8 @@ def test_a_process_of_somebody_else_exists(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_run_on_another_machine_is_at_work_for_an_hour_after_it_was_seen() -> None:
     other = record(machine="elsewhere")
-    assert _runs.at_work(other, now=SEEN_S + 3599) == f"process 1 on elsewhere, which was last seen at {SEEN}"
+    assert _runs.at_work(other, now=SEEN_S + 3599) == wording(
+        "process 1 on elsewhere, which was last seen at 2026-03-01T12:00:00Z"
+    )
     assert _runs.at_work(other, now=SEEN_S + 3600) == ""
     assert _runs.at_work(other) == ""

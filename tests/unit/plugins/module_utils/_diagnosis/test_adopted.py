@@ -7,10 +7,11 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import engine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.adopted import adopted
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Finding, Seen
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model import Finding, RuleSighting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, View
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from inline_snapshot import snapshot as wording
 
 from tests.unit import diagnosed
 
@@ -24,7 +25,7 @@ def reason(code: str, **fields: object) -> Json:
     return {"level": "progressing", "code": code, "message": f"{code} it is.", "remedy": "", "operand": None, **fields}
 
 
-def seen(evidence: Evidence) -> list[Seen]:
+def seen(evidence: Evidence) -> list[RuleSighting]:
     return list(adopted(View(evidence)))
 
 
@@ -38,7 +39,7 @@ def findings(evidence: Evidence) -> list[Finding]:
 def test_an_operand_that_is_not_ready_is_seen_on_its_node() -> None:
     (found,) = findings(Evidence(stack=stack(gpu_1={"dcgm": "CrashLoopBackOff"}, gpu_2={})))
     assert (found.code, found.nodes) == ("OperandWaiting", ("gpu-1",))
-    assert found.cause == "The pod of dcgm is CrashLoopBackOff, and no rule knows why."
+    assert found.cause == wording("The pod of dcgm is CrashLoopBackOff, and no rule knows why.")
 
 
 def test_operands_that_wait_for_the_driver_are_no_findings_of_their_own() -> None:
@@ -57,7 +58,7 @@ def test_what_no_rule_understands_is_quoted_from_the_log() -> None:
     name = "nvidia-dcgm-x7k2p"
     pod = {"metadata": {"name": name, "namespace": "gpu-operator"}, "spec": {"nodeName": "gpu-1"}}
     texts = ("first", "", "last but one", "last")
-    lines = [Line(text, "pod", "its log", "gpu-1", f"pod gpu-operator/{name}") for text in texts]
+    lines = [TextLine(text, "pod", "its log", "gpu-1", f"pod gpu-operator/{name}") for text in texts]
     (found,) = findings(Evidence(stack=stack(gpu_1={"dcgm": "Error"}), pods=[pod], lines=lines))
     assert found.objects == (f"pod gpu-operator/{name}",)
     assert [quote.text for quote in found.quotes] == ["dcgm: Error", "last but one", "last"]
@@ -74,7 +75,7 @@ def test_a_reason_keeps_its_code_words_and_level() -> None:
         assert (found.code, found.title, found.severity) == ("NodesCordoned", "Nodes cordoned", severity)
         assert (found.cause, found.remedy) == ("NodesCordoned it is.", "Uncordon them.")
         assert found.nodes == ("gpu-1",)
-        assert found.as_result()["url"].endswith("docs/reference/verdict.md")
+        assert found.as_result()["url"].endswith("main/reference/verdict.html")
 
 
 def test_a_reason_about_several_nodes_is_seen_on_each() -> None:
@@ -126,10 +127,13 @@ def test_findings_of_a_host_are_about_its_node() -> None:
         ("gpu-1",),
         "Check of the host: other stacks",
     )
-    assert found.as_result()["url"].endswith("docs/tasks/preflight.md")
+    assert found.as_result()["url"].endswith("main/tasks/preflight.html")
 
 
 def test_the_operators_own_state_is_named_in_words() -> None:
     reasons = [diagnosed.reason("StateNotReady", "The state is notReady"), diagnosed.reason("NodesCordoned", "x")]
     found = diagnosed.found((), stack=diagnosed.stack(diagnosed.row(), reasons=reasons))
-    assert {each.title for each in found.values()} == {"The operator does not call the stack ready", "Nodes cordoned"}
+    assert {each.title for each in found.values()} == {
+        wording("The operator does not call the stack ready"),
+        "Nodes cordoned",
+    }

@@ -13,10 +13,10 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.model imp
     Finding,
     Quote,
     Rule,
-    Seen,
+    RuleSighting,
     Sighting,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import PREVIOUS
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import PREVIOUS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, Gap
 from ansible_collections.gpuops.nvidia.plugins.module_utils._findings import Level
 
@@ -27,12 +27,12 @@ def rule(code: str, *explains: str, severity: Level = "failure", **fields: t.Any
     return Rule(code=code, severity=severity, sources=(), explains=frozenset(explains), **{**texts, **fields})
 
 
-def seen(by: Rule, node: str = "", certainty: Certainty = "certain", operand: str = "", **values: str) -> Seen:
+def seen(by: Rule, node: str = "", certainty: Certainty = "certain", operand: str = "", **values: str) -> RuleSighting:
     quote = Quote(f"{by.code} on {node}", "a log", node)
-    return Seen(by, Sighting(node, "", (quote,), certainty, values, operand))
+    return RuleSighting(by, Sighting(node, "", (quote,), certainty, values, operand))
 
 
-def codes(*found: Seen) -> list[str]:
+def codes(*found: RuleSighting) -> list[str]:
     return [each.code for each in engine.ranked(found)]
 
 
@@ -107,7 +107,7 @@ def test_another_value_or_certainty_is_another_finding() -> None:
 
 def test_the_first_quote_of_each_place_comes_before_second_ones() -> None:
     quotes = [(Quote(f"{node}-1", "log", node), Quote(f"{node}-2", "log", node)) for node in ("a", "b")]
-    (found,) = engine.ranked([Seen(C, Sighting(each[0].node, f"GPU {each[0].node}", each)) for each in quotes])
+    (found,) = engine.ranked([RuleSighting(C, Sighting(each[0].node, f"GPU {each[0].node}", each)) for each in quotes])
     assert [quote.text for quote in found.quotes] == ["a-1", "b-1", "a-2", "b-2"]
     assert found.objects == ("GPU a", "GPU b")
 
@@ -183,12 +183,16 @@ def finding(code: str, cause: str = "it is.") -> Finding:
 def test_runs_are_compared_by_cause() -> None:
     last = [finding("A").as_result(), finding("B").as_result(), finding("C", "old.").as_result()]
     found = engine.compare([finding("A"), finding("C", "new."), finding("D")], last)
-    assert found == engine.Changes(new=("title of C", "title of D"), gone=("title of B", "title of C"), known=1)
+    assert found == engine.DiagnosisChanges(
+        new=("title of C", "title of D"), gone=("title of B", "title of C"), known=1
+    )
 
 
 def test_the_quotes_are_the_first_of_each_node_and_then_the_others() -> None:
     quotes = {node: [Quote(f"{number} on {node}", "a log", node) for number in range(2)] for node in ("gpu-1", "gpu-2")}
-    (found,) = engine.ranked([Seen(A, Sighting(node, "", tuple(own), "certain")) for node, own in quotes.items()])
+    (found,) = engine.ranked(
+        [RuleSighting(A, Sighting(node, "", tuple(own), "certain")) for node, own in quotes.items()]
+    )
     assert [quote.text for quote in found.quotes] == ["0 on gpu-1", "0 on gpu-2", "1 on gpu-1", "1 on gpu-2"]
 
 
@@ -196,5 +200,5 @@ def test_what_a_container_says_in_each_run_is_quoted_once() -> None:
     texts = ("2026-11-25T22:25:37.000000000Z it fails", "2026-11-25T22:20:01.500000000Z it fails", "it fails again")
     runs = (f"pod a, container b{PREVIOUS}", "pod a, container b", "pod a, container b")
     quotes = tuple(Quote(text, source, "gpu-1") for text, source in zip(texts, runs, strict=True))
-    (found,) = engine.ranked([Seen(A, Sighting("gpu-1", "", quotes, "certain"))])
+    (found,) = engine.ranked([RuleSighting(A, Sighting("gpu-1", "", quotes, "certain"))])
     assert [quote.text for quote in found.quotes] == [texts[0], texts[2]]

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import matches
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Hit, Line, pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import Hit, TextLine, pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, View
 
 from tests.unit import diagnosed
@@ -19,17 +19,17 @@ def test_a_sighting_knows_the_operand_of_its_line() -> None:
 
 
 def test_a_line_that_is_about_no_pod_concerns_all_operands() -> None:
-    assert matches.sighting(Hit(Line("x", "kernel", "kernel log", "gpu-0001"), {})).operand == ""
+    assert matches.sighting(Hit(TextLine("x", "kernel", "kernel log", "gpu-0001"), {})).operand == ""
 
 
 def test_a_line_of_a_pod_s_log_has_the_operand_in_its_source() -> None:
     source = "log of pod gpu-operator/nvidia-dcgm-exporter-x7k2p"
-    assert matches.sighting(Hit(Line("x", "pod", source), {})).operand == "dcgm-exporter"
+    assert matches.sighting(Hit(TextLine("x", "pod", source), {})).operand == "dcgm-exporter"
 
 
 def test_a_check_yields_the_matches_of_all_its_patterns() -> None:
     one, other = pattern("one (?P<what>\\w+)", "one"), pattern("two", "two")
-    evidence = Evidence(lines=[Line("one apple"), Line("two"), Line("three")])
+    evidence = Evidence(lines=[TextLine("one apple"), TextLine("two"), TextLine("three")])
     found = list(matches.of_operands(one, other, certainty="possible")(View(evidence, (one, other))))
     assert [(each.values, each.certainty) for each in found] == [({"what": "apple"}, "possible"), ({}, "possible")]
 

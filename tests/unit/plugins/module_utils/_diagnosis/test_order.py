@@ -12,6 +12,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.order imp
     waits_for,
     with_stage,
 )
+from inline_snapshot import snapshot as wording
 
 
 @pytest.mark.parametrize(
@@ -70,8 +71,8 @@ def test_the_operand_of_a_text(text: str, operand: str) -> None:
     ("operand", "status", "words"),
     [
         ("operator-validator", "Init:0/4", "Init:0/4 (it waits for the driver)"),
-        ("operator-validator", "Init:2/4", "Init:2/4 (it waits for a CUDA program that runs)"),
-        ("operator-validator", "Init:3/4", "Init:3/4 (it waits for a GPU that is offered)"),
+        ("operator-validator", "Init:2/4", wording("Init:2/4 (it waits for a CUDA program that runs)")),
+        ("operator-validator", "Init:3/4", wording("Init:3/4 (it waits for a GPU that is offered)")),
         ("operator-validator", "Init:4/4", "Init:4/4"),
         ("container-toolkit", "Init:0/1", "Init:0/1 (it waits for the driver)"),
         ("dcgm", "Init:0/1", "Init:0/1 (it waits for the toolkit)"),

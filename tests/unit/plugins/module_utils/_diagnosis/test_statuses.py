@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import statuses
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
@@ -33,7 +33,7 @@ def test_a_line_says_where_it_stands() -> None:
     container = {"name": "main", "state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}
     (line,) = statuses.of_pods([pod(containerStatuses=[container])])
     source = "status of pod gpu-operator/a, container main"
-    assert line == Line("ErrImagePull: no", "event", source, "gpu-1", "pod gpu-operator/a")
+    assert line == TextLine("ErrImagePull: no", "event", source, "gpu-1", "pod gpu-operator/a")
 
 
 def test_a_pod_that_was_rejected_or_cannot_be_placed() -> None:
@@ -72,8 +72,8 @@ def test_messages_of_the_verdict() -> None:
 )
 def test_events_that_are_over_are_left_out(current: int, state: str, left: list[str]) -> None:
     others = ["pod g/troubled", "pod user/x", "node n"]
-    lines = [Line("Failed: x", "event", object=name) for name in ("daemonset g/d", "pod g/x", *others)]
-    logs = [Line("Failed: x", "pod", object="pod g/x")]
+    lines = [TextLine("Failed: x", "event", object=name) for name in ("daemonset g/d", "pod g/x", *others)]
+    logs = [TextLine("Failed: x", "pod", object="pod g/x")]
     status = {"desiredNumberScheduled": 2, "currentNumberScheduled": current}
     daemonsets = [{"metadata": {"name": "d", "namespace": "g"}, "status": status}]
     pods = [{"metadata": {"name": "troubled", "namespace": "g"}}]
@@ -83,7 +83,7 @@ def test_events_that_are_over_are_left_out(current: int, state: str, left: list[
 
 
 def test_events_of_a_daemonset_that_wants_no_pods_are_not_over() -> None:
-    event = Line("Failed: x", "event", object="daemonset g/d")
+    event = TextLine("Failed: x", "event", object="daemonset g/d")
     for status in ({}, {"desiredNumberScheduled": 0, "currentNumberScheduled": 0}, {"currentNumberScheduled": 0}):
         daemonset = {"metadata": {"name": "d", "namespace": "g"}, "status": status}
         assert statuses.without_past([event], [], {"verdict": {"state": "progressing"}}, [daemonset]) == [event]

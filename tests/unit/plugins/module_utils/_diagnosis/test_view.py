@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line, pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine, pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, View
 
 WORD = pattern("word", "word")
@@ -29,7 +29,7 @@ def test_nodes_and_hosts_are_found_by_name() -> None:
 
 
 def test_matches_of_one_node() -> None:
-    lines = [Line("a word", node="gpu-1"), Line("a word", node="gpu-2")]
+    lines = [TextLine("a word", node="gpu-1"), TextLine("a word", node="gpu-2")]
     view = View(Evidence(lines=lines), [WORD])
     assert len(view.hits(WORD)) == 2
     assert [hit.line.node for hit in view.hits(WORD, "gpu-2")] == ["gpu-2"]

@@ -35,6 +35,14 @@ def test_what_a_hanging_child_has_written_is_there() -> None:
     assert time.monotonic() - began < 10
 
 
+def test_a_child_without_an_end_is_given_up() -> None:
+    """Its pipe is never empty, so that no deadline would be noticed."""
+    began = time.monotonic()
+    answer = Child(lambda: iter(lambda: {"gpu": "x" * 60_000}, None)).read(deadline(0.1))
+    assert time.monotonic() - began < 10
+    assert answer.timed_out and 0 < len(answer.messages()) < 100
+
+
 def test_a_child_that_crashes_says_by_which_signal() -> None:
     def crashing() -> t.Iterator[Json]:
         yield {"gpu": 1}

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -112,7 +113,7 @@ def test_the_wait_for_a_run_that_hangs_ends_with_its_process(tmp_path: Path, mon
     monkeypatch.setattr(host_module, "LOCK_TIMEOUT_S", 0.3)
     with Host(str(tmp_path)).locked():
         with (
-            pytest.raises(GpuOpsError, match=rf"\(process {os.getpid()}\), so nothing was changed") as error,
+            pytest.raises(GpuOpsError, match=rf"\(process {os.getpid()}\), so the host") as error,
             Host(str(tmp_path)).locked(),
         ):
             raise AssertionError("Two processes have the lock.")
@@ -165,3 +166,57 @@ def test_a_new_folder_is_only_its_owners_to_write_whatever_the_umask(tmp_path: P
     finally:
         os.umask(before)
     assert [(tmp_path / path).stat().st_mode & 0o777 for path in ("etc/gpuops", "etc/gpuops/file")] == [0o755, 0o644]
+
+
+def test_a_file_that_is_replaced_keeps_mode_owner_and_attributes(tmp_path: Path) -> None:
+    path = tmp_path / "etc/list"
+    path.parent.mkdir()
+    path.write_text("old")
+    path.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(path, 0, 1)
+    before = path.stat()
+    with contextlib.suppress(OSError):
+        os.setxattr(path, "user.note", b"kept")
+    attributes = os.listxattr(path)
+    Host(str(tmp_path)).write("/etc/list", "new\n")
+    after = path.stat()
+    assert path.read_text() == "new\n" and after.st_ino != before.st_ino
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    assert os.listxattr(path) == attributes
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("/real")
+    Host(str(tmp_path)).write("/link", "new")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "new"
+
+
+def test_a_link_to_a_device_or_to_nothing_is_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for name, target in (("masked", "fifo"), ("dangling", "gone")):
+        (tmp_path / name).symlink_to(target)
+        Host(str(tmp_path)).write(f"/{name}", "new")
+        assert not (tmp_path / name).is_symlink() and (tmp_path / name).read_text() == "new"
+
+
+def test_a_program_is_a_file_that_may_be_run(tmp_path: Path) -> None:
+    host = Host(str(tmp_path))
+    (tmp_path / "tool").write_text("")
+    assert not host.executable("/tool") and not host.executable("/gone") and not host.executable("/")
+    (tmp_path / "tool").chmod(0o755)
+    (tmp_path / "alias").symlink_to("/tool")
+    assert host.executable("/tool") and host.executable("/alias")
+
+
+def test_the_last_record_takes_its_folders_along_and_no_other_folder(tmp_path: Path) -> None:
+    host = Host(str(tmp_path))
+    for path in ("/etc/gpuops/hold/a", "/etc/gpuops/hold/b", "/etc/modprobe.d/zz-gpuops.conf", "/etc/gpuops-other/c"):
+        host.write(path, "")
+    host.remove("/etc/gpuops/hold/a")
+    assert host.names("/etc/gpuops/hold") == ["b"]
+    host.remove("/etc/gpuops/hold/b")
+    host.remove("/etc/modprobe.d/zz-gpuops.conf")
+    host.remove("/etc/gpuops-other/c")
+    assert host.names("/etc") == ["gpuops-other", "modprobe.d"]

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host import preflight as core
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host import preflight
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.host import FakeHost
 
@@ -29,11 +30,11 @@ FACTS: dict[str, t.Any] = {
     "services": {"fabric_manager": {"package": None}},
     "xid": [],
 }
-HEALTHY = core.Subject(
+HEALTHY = preflight.CheckedHost(
     facts=FACTS,
     os_release={"ID": "ubuntu", "VERSION_ID": "24.04"},
     machine="x86_64",
-    free={"/var/lib": 100 * core.GIB, "/boot": core.GIB},
+    free={"/var/lib": 100 * preflight.GIB, "/boot": preflight.GIB},
     clock=True,
     modules={"ib_umad": True, "mlx5_core": True},
     driver="container",
@@ -47,7 +48,7 @@ def loaded(name: str) -> dict[str, t.Any]:
     return {"nouveau": {"loaded": True, "modules": {name: {"loaded": True}, "nova_drm": {"loaded": False}}}}
 
 
-def subject(facts: dict[str, t.Any] | None = None, **changes: t.Any) -> core.Subject:
+def subject(facts: dict[str, t.Any] | None = None, **changes: t.Any) -> preflight.CheckedHost:
     merged = {
         key: {**value, **(facts or {}).get(key, {})} if isinstance(value, dict) else (facts or {}).get(key, value)
         for key, value in FACTS.items()
@@ -55,15 +56,15 @@ def subject(facts: dict[str, t.Any] | None = None, **changes: t.Any) -> core.Sub
     return dataclasses.replace(HEALTHY, facts=merged, **changes)
 
 
-def worst(given: core.Subject) -> core.Finding:
-    return core.run_checks(given)[0]
+def worst(given: preflight.CheckedHost) -> preflight.CheckFinding:
+    return preflight.run_checks(given)[0]
 
 
 def test_a_healthy_host_has_one_finding_for_each_check() -> None:
-    findings = core.run_checks(HEALTHY)
-    assert [finding.level for finding in findings] == ["ok"] * len(core.CHECKS)
-    assert [finding.check for finding in findings] == list(core.CHECKS)
-    assert core.run_checks(HEALTHY, core.CHECKS) == []
+    findings = preflight.run_checks(HEALTHY)
+    assert [finding.level for finding in findings] == ["ok"] * len(preflight.CHECKS)
+    assert [finding.check for finding in findings] == list(preflight.CHECKS)
+    assert preflight.run_checks(HEALTHY, preflight.CHECKS) == []
 
 
 XID = {"kind": "xid", "gpu": "0000:18:00.0", "recovery_action": None}
@@ -73,94 +74,115 @@ SECURE = {"secure_boot": {"enabled": True}}
 @pytest.mark.parametrize(
     ("given", "check", "level", "sentence"),
     [
-        (subject({"gpus": []}), "host_gpus", "failure", "no NVIDIA GPU on the PCI bus"),
+        (subject({"gpus": []}), "host_gpus", "failure", wording("There is no NVIDIA GPU on the PCI bus.")),
         (
             subject({"gpus": [{"pci_address": "0000:18:00.0", "lost": True}]}),
             "host_gpus",
             "failure",
-            "0000:18:00.0 have fallen off",
+            wording("The GPUs 0000:18:00.0 have fallen off the bus."),
         ),
         (
             subject({"xid": [{**XID, "code": 79, "action": "RESTART_BM", "meaning": "GPU has fallen off the bus"}]}),
             "host_gpus",
             "warning",
-            "0000:18:00.0: Xid 79 (GPU has fallen off the bus)",
+            wording(
+                "The kernel log since the last boot has GPU errors: 0000:18:00.0: Xid 79 (GPU has fallen off the bus)."
+            ),
         ),
-        (subject(machine="ppc64le"), "host_operating_system", "failure", "no driver for ppc64le"),
+        (subject(machine="ppc64le"), "host_operating_system", "failure", wording("NVIDIA has no driver for ppc64le.")),
         (
             subject(os_release={"ID": "debian", "VERSION_ID": "12"}),
             "host_operating_system",
             "warning",
-            "has not validated GPU Operator 26.7 on debian 12",
+            wording(
+                "NVIDIA has not validated GPU Operator 26.7 on debian 12, and there may be no driver container for it."
+            ),
         ),
         (
             subject(os_release={"ID": "debian", "VERSION_ID": "13"}, driver="host"),
             "host_operating_system",
             "warning",
-            "its packages may not fit",
+            wording("NVIDIA has not validated GPU Operator 26.7 on debian 13, and its packages may not fit."),
         ),
         (
             subject(os_release={"ID": "ubuntu", "VERSION_ID": "23.10"}, driver="host"),
             "host_operating_system",
             "failure",
-            "This collection is not tested on ubuntu 23.10, so that it does not change such a host.",
+            wording("This collection does not support ubuntu 23.10, so the host was not changed."),
         ),
         (
             subject(os_release={"ID": "rhel", "VERSION_ID": "8.10"}),
             "host_operating_system",
             "failure",
-            "The package manager of Enterprise Linux 8 works only with Python 3.6, "
-            "with which no supported ansible-core works.",
+            wording(
+                "The package manager of Enterprise Linux 8 works only with Python 3.6, with which no supported ansible-core works."
+            ),
         ),
         (
             subject(os_release={"ID": "ubuntu", "VERSION_ID": "26.04"}, operator_version="v25.10.1"),
             "host_operating_system",
             "warning",
-            "25.10 on ubuntu 26.04",
+            wording(
+                "NVIDIA has not validated GPU Operator 25.10 on ubuntu 26.04, and there may be no driver container for it."
+            ),
         ),
         (
             subject({"kernel": {"next_boot": "6.8.0-87-generic"}}),
             "host_kernel",
             "warning",
-            "the next boot uses 6.8.0-87-generic",
+            wording("The kernel 6.8.0-60-generic is running, and the next boot uses 6.8.0-87-generic."),
         ),
         (
             subject({"kernel": {"headers": False}}, driver="host"),
             "host_kernel",
             "warning",
-            "headers of 6.8.0-60-generic are missing",
+            wording("The headers of 6.8.0-60-generic are missing. They are needed to build the driver on the host."),
         ),
-        (subject(SECURE), "host_secure_boot", "failure", "Secure boot is on, so the kernel refuses"),
-        (subject({"secure_boot": {"lockdown": "integrity"}}), "host_secure_boot", "failure", "locked down (integrity)"),
+        (
+            subject(SECURE),
+            "host_secure_boot",
+            "failure",
+            wording("Secure boot is on, so the kernel refuses the unsigned modules that a driver container builds."),
+        ),
+        (
+            subject({"secure_boot": {"lockdown": "integrity"}}),
+            "host_secure_boot",
+            "failure",
+            wording(
+                "The kernel is locked down (integrity), so the kernel refuses the unsigned modules that a driver container builds."
+            ),
+        ),
         (
             subject(SECURE, driver="host", os_release={"ID": "debian", "VERSION_ID": "12"}, operator_version="v99.1"),
             "host_secure_boot",
             "warning",
-            "only loads signed modules",
+            wording("Secure boot is on, so the kernel only loads signed modules."),
         ),
         (
             subject({**SECURE, "driver": {"module_installed": True, "installed_version": "580.95.05"}}, driver="host"),
             "host_secure_boot",
             "failure",
-            "Secure boot is on, and the installed driver has no signature.",
+            wording("Secure boot is on, and the installed driver has no signature."),
         ),
         (
             subject({**SECURE, "driver": {"signer": "gpu-4 key", "signer_enrolled": False}}, driver="host"),
             "host_secure_boot",
             "failure",
-            "neither the kernel nor the firmware knows the driver's signer, gpu-4 key.",
+            wording("Secure boot is on, and neither the kernel nor the firmware knows the driver's signer, gpu-4 key."),
         ),
         (
             subject({**SECURE, "driver": {"signer": "gpu-4 key", "signer_enrolled": None}}, driver="host"),
             "host_secure_boot",
             "warning",
-            "the driver's signer, gpu-4 key.",
+            wording("Secure boot is on, and neither the kernel nor the firmware knows the driver's signer, gpu-4 key."),
         ),
         (
             subject({"fabric": {"kind": "nvlink5"}}, modules={"ib_umad": False, "mlx5_core": False}),
             "host_modules",
             "failure",
-            "The kernel 6.8.0-60-generic lacks ib_umad and mlx5_core",
+            wording(
+                "The kernel 6.8.0-60-generic lacks ib_umad and mlx5_core, through which the NVLink switches are managed."
+            ),
         ),
         (
             subject(
@@ -169,51 +191,71 @@ SECURE = {"secure_boot": {"enabled": True}}
             ),
             "host_driver",
             "warning",
-            "The driver 580.95.05 is installed and not loaded.",
+            wording("The driver 580.95.05 is installed and not loaded."),
         ),
         (
-            subject(free={"/var/lib": 4 * core.GIB}),
+            subject(free={"/var/lib": 4 * preflight.GIB}),
             "host_disk",
             "failure",
-            "/var/lib has 4.0 GiB free, and needs 20 GiB",
+            wording("/var/lib has 4.0 GiB free, and needs 20 GiB."),
         ),
-        (subject(free={"/boot": 2**20}), "host_disk", "warning", "/boot has 0.0 GiB free"),
-        (subject(clock=False), "host_clock", "warning", "The clock is not synchronized"),
+        (
+            subject(free={"/boot": 2**20}),
+            "host_disk",
+            "warning",
+            wording("/boot has 0.0 GiB free, and needs 0.125 GiB."),
+        ),
+        (
+            subject(clock=False),
+            "host_clock",
+            "warning",
+            wording("The clock is not synchronized. If it drifts, certificates and leases become invalid."),
+        ),
         (
             subject({"driver": {"userspace_version": "580.95.05"}}),
             "host_driver",
             "failure",
-            "the host has the driver 580.95.05, which would conflict with it",
+            wording(
+                "The driver should come from a container, but the host has the driver 580.95.05, which would conflict with it."
+            ),
         ),
         (
             subject({"driver": {"userspace_version": "580.95.05"}}, remove_host_driver=True),
             "host_driver",
             "warning",
-            "the host has the driver 580.95.05, which would conflict with it",
+            wording(
+                "The driver should come from a container, but the host has the driver 580.95.05, which would conflict with it."
+            ),
         ),
         (
             subject({"driver": {"userspace_version": None, "installed_version": "580.95.05", "origin": "runfile"}}),
             "host_driver",
             "failure",
-            "the host has the driver 580.95.05 of a .run file, which would conflict with it",
+            wording(
+                "The driver should come from a container, but the host has the driver 580.95.05 of a .run file, which would conflict with it."
+            ),
         ),
         (
             subject({"driver": {"userspace_version": "580.95.05", "origin": "ubuntu-signed"}}),
             "host_driver",
             "failure",
-            "the host has the driver 580.95.05 of Ubuntu's signed modules,",
+            wording(
+                "The driver should come from a container, but the host has the driver 580.95.05 of Ubuntu's signed modules, which would conflict with it."
+            ),
         ),
         (
             subject({"services": {"fabric_manager": {"package": "nvidia-fabricmanager"}}}),
             "host_driver",
             "failure",
-            "the host has nvidia-fabricmanager",
+            wording(
+                "The driver should come from a container, but the host has nvidia-fabricmanager, which would conflict with it."
+            ),
         ),
         (
             subject({"driver": {"containerised": True}}, driver="host"),
             "host_driver",
             "failure",
-            "a driver container provides it now",
+            wording("The driver should be installed on the host, but a driver container provides it now."),
         ),
         (
             subject(
@@ -221,16 +263,30 @@ SECURE = {"secure_boot": {"enabled": True}}
             ),
             "host_driver",
             "warning",
-            "the modules are 580.65.06, the libraries 580.95.05",
+            wording(
+                "The driver was updated, but the old modules are still loaded: the modules are 580.65.06, the libraries 580.95.05."
+            ),
         ),
-        (subject(loaded("nouveau")), "host_driver", "warning", "nouveau is loaded"),
-        (subject(loaded("nova_core")), "host_driver", "warning", "nova_core is loaded, and NVIDIA's driver cannot"),
+        (
+            subject(loaded("nouveau")),
+            "host_driver",
+            "warning",
+            wording("nouveau is loaded, and NVIDIA's driver cannot be loaded at the same time."),
+        ),
+        (
+            subject(loaded("nova_core")),
+            "host_driver",
+            "warning",
+            wording("nova_core is loaded, and NVIDIA's driver cannot be loaded at the same time."),
+        ),
     ],
 )
-def test_problems_come_first_and_have_a_remedy(given: core.Subject, check: str, level: str, sentence: str) -> None:
+def test_problems_come_first_and_have_a_remedy(
+    given: preflight.CheckedHost, check: str, level: str, sentence: str
+) -> None:
     finding = worst(given)
     assert (finding.check, finding.level) == (check, level)
-    assert sentence in finding.message and finding.remedy
+    assert finding.message == sentence and finding.remedy
 
 
 def test_the_ways_around_secure_boot() -> None:
@@ -240,10 +296,10 @@ def test_the_ways_around_secure_boot() -> None:
     assert worst(subject(SECURE, precompiled=True)).level == "ok"
     assert worst(subject(SECURE, driver="host")).level == "ok"
     trusted = {"signer": "Canonical Ltd. Kernel Module Signing", "signer_enrolled": True, "module_installed": True}
-    (finding,) = core.check_secure_boot(subject({**SECURE, "driver": trusted}, driver="host"))
+    (finding,) = preflight.check_secure_boot(subject({**SECURE, "driver": trusted}, driver="host"))
     assert (finding.level, finding.message) == (
         "ok",
-        "Secure boot is on, and the kernel trusts the driver's signer, Canonical Ltd. Kernel Module Signing.",
+        wording("Secure boot is on, and the kernel trusts the driver's signer, Canonical Ltd. Kernel Module Signing."),
     )
 
 
@@ -267,7 +323,7 @@ def test_a_check_that_has_a_finding_does_not_also_say_that_all_is_well() -> None
     upcoming = subject({"kernel": {"next_boot": "6.9"}}, driver="host")
     full = subject(free={"/var/lib": 1, "/boot": 1})
     for given, check in ((lacking, "host_kernel"), (upcoming, "host_kernel"), (full, "host_disk")):
-        levels = {finding.level for finding in core.run_checks(given) if finding.check == check}
+        levels = {finding.level for finding in preflight.run_checks(given) if finding.check == check}
         assert levels and "ok" not in levels, check
 
 
@@ -288,12 +344,12 @@ def test_inspecting_a_host(tmp_path: Path) -> None:
     host.put("/var/lib/x", "")
     options: dict[str, t.Any] = {"facts": FACTS, "driver": "host", "precompiled": False, "operator_version": None}
     options["remove_host_driver"] = True
-    assert (core.inspect(host, options).system, core.inspect(host, options).clock) == ("rocky 9.4", None)
-    assert list(core.inspect(host, options).free) == ["/var/lib"]
-    assert core.inspect(host, options).machine == "x86_64"
+    assert (preflight.inspect(host, options).system, preflight.inspect(host, options).clock) == ("rocky 9.4", None)
+    assert list(preflight.inspect(host, options).free) == ["/var/lib"]
+    assert preflight.inspect(host, options).machine == "x86_64"
     host.commands["timedatectl"] = "no\n"
-    assert core.inspect(host, options).clock is False
-    assert core.inspect(host, options).remove_host_driver is True
+    assert preflight.inspect(host, options).clock is False
+    assert preflight.inspect(host, options).remove_host_driver is True
 
 
 @pytest.mark.parametrize(
@@ -328,9 +384,13 @@ def test_finding_the_modules_of_the_fabric(
     for path, text in files.items():
         host.put(f"/{path}", text)
     options: dict[str, t.Any] = {"facts": FACTS, "driver": "host", "precompiled": False, "operator_version": None}
-    assert core.inspect(host, {**options, "remove_host_driver": False}).modules == found
+    assert preflight.inspect(host, {**options, "remove_host_driver": False}).modules == found
 
 
 def test_the_facts_must_be_complete(tmp_path: Path) -> None:
-    with pytest.raises(GpuOpsError, match=r"The facts lack driver, nouveau, .*Gather the subsets min"):
-        core.check(FakeHost(tmp_path), {"facts": {"gpus": []}})
+    with pytest.raises(GpuOpsError) as error:
+        preflight.check(FakeHost(tmp_path), {"facts": {"gpus": []}})
+    assert error.value.reason is None
+    assert error.value.msg.replace(str(tmp_path), "TMP") == wording(
+        "The facts lack driver, nouveau, kernel, secure_boot. Gather the subsets min, services, secure_boot and xid of gpuops.nvidia.gpu_facts."
+    )

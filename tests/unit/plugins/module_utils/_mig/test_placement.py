@@ -13,6 +13,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._mig import placemen
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.placement import Placed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot as wording
 
 A30, A100, H100, RTX = (table.named(name) for name in ("A30", "A100-40GB", "H100-80GB", "RTX-PRO-6000"))
 GEOMETRIES = {"A30": A30, "H100": H100, "RTX-PRO-6000": RTX}
@@ -117,7 +118,7 @@ def test_instances_that_are_kept_stay_in_their_places() -> None:
         "2 x 3g.40gb, 1 x 1g.10gb take 9 of the 8 memory slices of H100-80GB"
     )
     assert placement.why_not(H100, {"4g.40gb": 1}, at(H100, ("1g.10gb", 0))) == (
-        "1 x 4g.40gb find no place on H100-80GB beside 1 x 1g.10gb, though their sizes add up to a GPU or less"
+        wording("1 x 4g.40gb find no place on H100-80GB beside 1 x 1g.10gb, though their sizes add up to a GPU or less")
     )
 
 
@@ -139,12 +140,12 @@ def test_instances_that_are_kept_stay_in_their_places() -> None:
         (
             H100,
             {"2g.20gb": 3, "1g.10gb": 2},
-            "2 x 1g.10gb, 3 x 2g.20gb find no place on H100-80GB, though their sizes add up to a GPU or less",
+            wording("2 x 1g.10gb, 3 x 2g.20gb find no place on H100-80GB, though their sizes add up to a GPU or less"),
         ),
         (
             A30,
             {"1g.6gb+me": 1, "2g.12gb+me": 1},
-            "A30 has media extensions for one instance, and 1 x 1g.6gb+me, 1 x 2g.12gb+me want them",
+            wording("A30 has media extensions for one instance, and 1 x 1g.6gb+me, 1 x 2g.12gb+me want them"),
         ),
         (
             RTX,
@@ -158,8 +159,12 @@ def test_instances_that_are_kept_stay_in_their_places() -> None:
             "1g.20gb is no profile of A100-40GB, which has 1g.5gb, 1g.5gb+me, 1g.10gb, 2g.10gb, "
             "3g.20gb, 4g.20gb, 7g.40gb",
         ),
-        (H100, {"3c.4g.40gb": 1}, "3c.4g.40gb is no compute instance of 4g.40gb, which has 1c.4g.40gb, 2c.4g.40gb"),
-        (H100, {"2c.1g.10gb": 1}, "2c.1g.10gb is no compute instance of 1g.10gb, which has none"),
+        (
+            H100,
+            {"3c.4g.40gb": 1},
+            wording("3c.4g.40gb is no compute instance of 4g.40gb, which has 1c.4g.40gb, 2c.4g.40gb"),
+        ),
+        (H100, {"2c.1g.10gb": 1}, wording("2c.1g.10gb is no compute instance of 1g.10gb, which has none")),
         (H100, {"1g.10gb": -1}, "1g.10gb has the count -1: give 0 or more"),
         (H100, {"1c.2g.20gb": 99}, "H100-80GB holds at most 3 x 2g.20gb, and 99 are wanted"),
         (H100, {}, None),
@@ -235,7 +240,7 @@ def test_a_change_keeps_what_can_stay() -> None:
     assert change is not None
     assert (change.destroy, named(change.create)) == ((1,), [("2g.20gb", 2)])
     same = placement.change(H100, existing, {"1g.10gb": 2, "3g.40gb": 1})
-    assert same == placement.Change((), ())
+    assert same == placement.InstanceChange((), ())
     assert placement.change(H100, existing, {"7g.80gb": 2}) is None
     whole = placement.change(H100, existing, {"7g.80gb": 1})
     assert whole is not None
@@ -243,8 +248,12 @@ def test_a_change_keeps_what_can_stay() -> None:
 
 
 def test_an_unknown_profile_is_an_error_where_no_reason_is_asked() -> None:
-    with pytest.raises(GpuOpsError, match=r"^1g\.6gb is no profile of H100-80GB, which has 1g\.10gb"):
+    with pytest.raises(GpuOpsError) as error:
         placement.place(H100, {"1g.6gb": 1})
+    assert error.value.reason == "Invalid"
+    assert error.value.msg == wording(
+        "1g.6gb is no profile of H100-80GB, which has 1g.10gb, 1g.10gb+me, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb."
+    )
 
 
 # ---- compute instances --------------------------------------------------------------------------------------------

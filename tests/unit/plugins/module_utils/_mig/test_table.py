@@ -51,6 +51,17 @@ PUBLISHED = {
     },
 }
 
+# The same from the guide for the GPUs that are divided into halves, whose placements are published nowhere.
+HALVES = {
+    "RTX-PRO-5000": "1g.24gb:2 1g.24gb+gfx:2 1g.24gb+me.all:1 1g.24gb-me:2 2g.48gb:1 2g.48gb+gfx:1 1g.24gb+me:1",
+    "RTX-PRO-4500": "1g.16gb:2 1g.16gb+gfx:2 1g.16gb+me.all:1 1g.16gb-me:2 2g.32gb:1 2g.32gb+gfx:1",
+}
+
+
+@pytest.mark.parametrize("model", HALVES)
+def test_gpus_of_two_halves_have_the_profiles_of_the_guide(model: str) -> None:
+    assert " ".join(f"{each.name}:{each.most}" for each in table.named(model).profiles) == HALVES[model]
+
 
 @pytest.mark.parametrize("model", sorted(PUBLISHED))
 def test_profiles_and_placements_are_those_that_nvidia_smi_prints(model: str) -> None:
@@ -64,6 +75,9 @@ def test_profiles_and_placements_are_those_that_nvidia_smi_prints(model: str) ->
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
+        ("A100-64GB", "1g.8gb 1g.8gb+me 1g.16gb 2g.16gb 3g.32gb 4g.32gb 7g.64gb"),
+        ("H100-64GB", "1g.8gb 1g.8gb+me 1g.16gb 2g.16gb 3g.32gb 4g.32gb 7g.64gb"),
+        ("H20-3e", "1g.18gb 1g.18gb+me 1g.35gb 2g.35gb 3g.71gb 4g.71gb 7g.141gb"),
         ("A100-80GB", "1g.10gb 1g.10gb+me 1g.20gb 2g.20gb 3g.40gb 4g.40gb 7g.80gb"),
         ("H100-94GB", "1g.12gb 1g.12gb+me 1g.24gb 2g.24gb 3g.47gb 4g.47gb 7g.94gb"),
         ("H100-96GB", "1g.12gb 1g.12gb+me 1g.24gb 2g.24gb 3g.48gb 4g.48gb 7g.96gb"),
@@ -108,6 +122,22 @@ def test_names_follow_from_the_memory(model: str, expected: str) -> None:
         ("NVIDIA-GB300", "GB300"),
         ("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition", "RTX-PRO-6000"),
         ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "RTX-PRO-6000"),
+        ("NVIDIA-RTX-PRO-6000-Blackwell-Max-Q-Workstation-Edition-MIG-1g.24gb", "RTX-PRO-6000"),
+        ("NVIDIA-RTX-PRO-6000-Blackwell-Max-Q-Workstation-Ed-MIG-1g.24gb", "RTX-PRO-6000"),  # cut off at 63 characters
+        ("NVIDIA-RTX-PRO-6000-Blackwell-Max-Q-W-MIG-1g.24gb.me.all-SHARED", "RTX-PRO-6000"),
+        ("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition-MIG-1g.24gb-me", "RTX-PRO-6000"),
+        ("NVIDIA-RTX-PRO-5000-Blackwell", "RTX-PRO-5000"),
+        ("NVIDIA-RTX-PRO-4500-Blackwell-MIG-1g.16gb", "RTX-PRO-4500"),
+        ("NVIDIA-A30X", "A30X"),
+        ("NVIDIA-A100X", "A100X"),
+        ("NVIDIA-A100-SXM-64GB", "A100-64GB"),
+        ("NVIDIA-A800-SXM4-40GB", "A800-SXM4-40GB"),
+        ("NVIDIA-A100-PG509-200", "A100-40GB"),
+        ("NVIDIA-PG509-210", "A100-80GB"),
+        ("NVIDIA-PG506-232", "H100-96GB"),
+        ("NVIDIA-H100-64GB", "H100-64GB"),
+        ("NVIDIA-H20-3e", "H20-3e"),
+        ("NVIDIA-H200-141GB-HBM3e", "H200"),
     ],
 )
 def test_a_product_label_or_name_tells_the_model(product: str, model: str) -> None:
@@ -115,16 +145,23 @@ def test_a_product_label_or_name_tells_the_model(product: str, model: str) -> No
 
 
 @pytest.mark.parametrize(
-    "product", ["", None, "NVIDIA-L40S", "NVIDIA-H100", "NVIDIA-H20-3e", "Tesla-T4", "A100-SXM-64GB"]
+    "product", ["", None, "NVIDIA-L40S", "NVIDIA-H100", "Tesla-T4", "NVIDIA-RTX-PRO-5000-72GB-Blackwell"]
 )
 def test_other_products_have_no_model(product: str | None) -> None:
-    """The bare H100 has 64 GB, and the profiles of that and of H20-3e are published nowhere."""
+    """Two GPUs are named H100 without their memory, and the profiles of the RTX PRO 5000 72GB are published nowhere."""
     assert table.model_of(product) is None
 
 
 @pytest.mark.parametrize(
     ("device", "model"),
-    [(0x20B0, "A100-40GB"), (0x20B010DE, "A100-40GB"), (0x20B710DE, "A30"), (0x2BB5, "RTX-PRO-6000"), (0x26B9, None)],
+    [
+        (0x20B0, "A100-40GB"),
+        (0x20B010DE, "A100-40GB"),
+        (0x20B710DE, "A30"),
+        (0x20B9, "A30X"),
+        (0x2BB5, "RTX-PRO-6000"),
+        (0x26B9, None),
+    ],
 )
 def test_a_pci_device_tells_the_model(device: int, model: str | None) -> None:
     assert getattr(table.model_of("NVIDIA-A30", device), "name", None) == model
@@ -143,7 +180,7 @@ def test_profiles_are_found_by_either_name_and_by_number() -> None:
 
 def test_no_two_models_share_a_device_and_no_two_profiles_a_number() -> None:
     devices = [device for model in table.MODELS for device in model.devices]
-    assert len(devices) == len(set(devices)) == 29
+    assert len(devices) == len(set(devices)) == 37
     for model in table.MODELS:
         assert len({each.gi for each in model.profiles}) == len(model.profiles)
 

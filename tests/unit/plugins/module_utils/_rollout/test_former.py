@@ -8,6 +8,7 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.former import Former, parse
+from inline_snapshot import snapshot as wording
 
 
 def written(canary: t.Sequence[str] = (), **states: str) -> dict[str, t.Any]:
@@ -70,5 +71,9 @@ def test_canaries_have_passed_if_they_are_done_and_others_are_not(content: dict[
     ],
 )
 def test_a_file_of_somebody_else_is_refused(content: t.Any) -> None:
-    with pytest.raises(GpuOpsError, match=r"\(format 1\)\. Name another file, or remove it to begin anew\.$"):
+    with pytest.raises(GpuOpsError) as error:
         parse(content)
+    assert error.value.reason == "Invalid"
+    assert error.value.msg == wording(
+        "The rollout file does not come from this version of the collection (format 1). Name another file, or remove it to start over."
+    )

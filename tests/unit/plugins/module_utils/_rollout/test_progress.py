@@ -6,30 +6,31 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.batches import Batch
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.former import Former, parse
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.plan import Batch
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.progress import (
-    Evidence,
     Member,
+    MemberEvidence,
     Position,
     Progress,
     content,
     lines,
     look,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import Wishes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.rollout_request import RolloutRequest
+from inline_snapshot import snapshot as wording
 
 NAMES = {"max_out": "gpuops_max_failed", "members": "hosts"}
 BATCHES = [Batch(1, ("a",), canary=True), Batch(2, ("b", "c")), Batch(3, ("d",))]
 ALL = frozenset("abcdef")
-SILENT = Evidence()
-CHANGED = Evidence(passed="change")
+SILENT = MemberEvidence()
+CHANGED = MemberEvidence(passed="change")
 
 
 def seen(
-    fleet: t.Mapping[str, Evidence], position: Position, max_out: t.Any = "100%", former: Former | None = None
+    fleet: t.Mapping[str, MemberEvidence], position: Position, max_out: t.Any = "100%", former: Former | None = None
 ) -> Progress:
-    return look(fleet, BATCHES, position, Wishes(max_out=max_out, names=NAMES), former or Former())
+    return look(fleet, BATCHES, position, RolloutRequest(max_out=max_out, names=NAMES), former or Former())
 
 
 def test_the_batches_tell_who_waits_who_changes_and_who_was_lost() -> None:
@@ -44,14 +45,14 @@ def test_the_batches_tell_who_waits_who_changes_and_who_was_lost() -> None:
     }
     assert during["d"] == Member("waiting", 3)
     after = seen(fleet, Position("plan", ALL, begun=2, ended=2)).members
-    assert after["c"] == Member("failed", 2, "became unreachable in the middle of the run")
+    assert after["c"] == Member("failed", 2, wording("became unreachable in the middle of the run"))
     assert after["d"] == Member("waiting", 3)
 
 
 def test_who_fails_its_change_has_failed_and_who_is_out_before_is_left_out() -> None:
     fleet = {
-        "b": Evidence(left_out_at="change", reason="No driver."),
-        "e": Evidence(left_out_at="check", reason="No GPU."),
+        "b": MemberEvidence(left_out_at="change", reason="No driver."),
+        "e": MemberEvidence(left_out_at="check", reason="No GPU."),
     }
     assert seen(fleet, Position("plan", ALL, 2, 2)).members == {
         "b": Member("failed", 2, "No driver."),
@@ -62,12 +63,12 @@ def test_who_fails_its_change_has_failed_and_who_is_out_before_is_left_out() -> 
 @pytest.mark.parametrize("over", ["check", "prepare", "plan"])
 def test_who_is_no_longer_there_at_the_end_of_a_stage_was_lost(over: str) -> None:
     progress = seen({"e": SILENT, "f": SILENT}, Position(over, frozenset("f")))
-    assert progress.members["e"] == Member("left out", None, "became unreachable in the middle of the run")
+    assert progress.members["e"] == Member("left out", None, wording("became unreachable in the middle of the run"))
     assert progress.members["f"].state == ("current" if over == "plan" else "waiting")
 
 
 def test_who_may_not_change_now_is_postponed_and_not_out() -> None:
-    progress = seen({"e": Evidence(postponed="A reboot is due.")}, Position("plan", ALL), max_out=0)
+    progress = seen({"e": MemberEvidence(postponed="A reboot is due.")}, Position("plan", ALL), max_out=0)
     assert progress.members == {"e": Member("postponed", None, "A reboot is due.")}
     assert progress.stop == ""
 
@@ -84,23 +85,25 @@ def test_who_was_changed_by_a_former_run_is_done() -> None:
 )
 def test_the_run_stops_if_more_are_out_than_may_be(max_out: t.Any, stops: bool) -> None:
     fleet = {
-        "c": Evidence(left_out_at="change", reason="The driver is not loaded."),
+        "c": MemberEvidence(left_out_at="change", reason="The driver is not loaded."),
         **dict.fromkeys("bde", SILENT),
-        "f": Evidence(left_out_at="check", reason="No GPU"),
+        "f": MemberEvidence(left_out_at="check", reason="No GPU"),
     }
     progress = seen(fleet, Position("plan", ALL, 2, 1), max_out)
     assert bool(progress.stop) is stops
     if max_out == 1:
         assert progress.stop == (
-            "2 of 5 hosts are out, and gpuops_max_failed allows 1. Repair these hosts, or leave them out of the "
-            "inventory, and run this again. c: The driver is not loaded; f: No GPU."
+            wording(
+                "2 of 5 hosts are out, and gpuops_max_failed allows 1. Repair these hosts, or leave them out of the "
+                "inventory, and run this again. c: The driver is not loaded; f: No GPU."
+            )
         )
 
 
 def test_a_canary_that_is_out_stops_the_run_whatever_the_limit() -> None:
     fleet = {
-        "e": Evidence(left_out_at="check", reason="No GPU."),
-        "a": Evidence(left_out_at="change", reason="No driver."),
+        "e": MemberEvidence(left_out_at="check", reason="No GPU."),
+        "a": MemberEvidence(left_out_at="change", reason="No driver."),
         "b": SILENT,
     }
     stop = seen(fleet, Position("plan", ALL, 1, 1)).stop
@@ -109,21 +112,26 @@ def test_a_canary_that_is_out_stops_the_run_whatever_the_limit() -> None:
 
 
 def test_a_named_canary_may_not_be_out_before_the_rollout_either() -> None:
-    fleet = {"a": SILENT, "e": Evidence(left_out_at="check", reason="No.")}
-    wishes = Wishes(canary=["e", "f"], max_out=9, names=NAMES)
+    fleet = {"a": SILENT, "e": MemberEvidence(left_out_at="check", reason="No.")}
+    wishes = RolloutRequest(canary=["e", "f"], max_out=9, names=NAMES)
     progress = look(fleet, [], Position("check", ALL), wishes, Former())
     assert (progress.canaries, progress.stop.partition(".")[0]) == (("e",), "The canary e did not pass")
 
 
 def test_a_message_names_a_few_of_a_thousand() -> None:
-    fleet = {f"gpu-{number:04}": Evidence(left_out_at="check", reason="No GPU") for number in range(1000)}
-    stop = look(fleet, [], Position("check", frozenset(fleet)), Wishes(), Former()).stop
+    fleet = {f"gpu-{number:04}": MemberEvidence(left_out_at="check", reason="No GPU") for number in range(1000)}
+    stop = look(fleet, [], Position("check", frozenset(fleet)), RolloutRequest(), Former()).stop
     assert stop.startswith("1000 of 1000 members are out, and max_out allows 0. ")
     assert stop.endswith("gpu-0004: No GPU; and 995 more.")
 
 
 def test_the_file_has_everybody_with_what_is_known() -> None:
-    fleet = {"a": CHANGED, "b": Evidence(left_out_at="change", reason="The driver\nis gone."), "d": SILENT, "e": SILENT}
+    fleet = {
+        "a": CHANGED,
+        "b": MemberEvidence(left_out_at="change", reason="The driver\nis gone."),
+        "d": SILENT,
+        "e": SILENT,
+    }
     assert content(seen(fleet, Position("plan", ALL, 2, 2)), Former()) == {
         "format": 1,
         "canary": ["a"],
@@ -140,8 +148,8 @@ def test_the_file_has_everybody_with_what_is_known() -> None:
 def test_what_the_former_run_knew_stays_until_the_change_is_planned() -> None:
     hosts = {"e": {"state": "changing", "batch": 4}, "f": {"state": "failed", "reason": "x"}, "z": {"state": "done"}}
     former = parse({"format": 1, "canary": ["z"], "hosts": hosts})
-    fleet = {"e": SILENT, "f": Evidence(left_out_at="check", reason="No GPU")}
-    written = content(look(fleet, [], Position("check", ALL), Wishes(max_out=1), former), former)
+    fleet = {"e": SILENT, "f": MemberEvidence(left_out_at="check", reason="No GPU")}
+    written = content(look(fleet, [], Position("check", ALL), RolloutRequest(max_out=1), former), former)
     assert written["hosts"] == hosts | {"f": {"state": "left out", "reason": "No GPU"}}
     assert written["canary"] == ["z"]
     assert parse(written).halfway == {"e"}
@@ -149,7 +157,7 @@ def test_what_the_former_run_knew_stays_until_the_change_is_planned() -> None:
 
 def test_the_canaries_of_a_finished_rollout_are_forgotten() -> None:
     former = parse({"format": 1, "canary": ["e"], "hosts": {"e": {"state": "done"}}})
-    written = content(look({"e": SILENT}, [], Position("plan", ALL), Wishes(), former), former)
+    written = content(look({"e": SILENT}, [], Position("plan", ALL), RolloutRequest(), former), former)
     assert (written["canary"], written["hosts"]) == ([], {"e": {"state": "done"}})
 
 
@@ -157,10 +165,10 @@ def test_the_report_shows_who_is_out_or_waits_and_the_totals() -> None:
     fleet = {
         "a": CHANGED,
         "b": CHANGED,
-        "c": Evidence(left_out_at="change", reason="No driver."),
+        "c": MemberEvidence(left_out_at="change", reason="No driver."),
         "d": SILENT,
         "e": SILENT,
-        "f": Evidence(postponed="A reboot is due."),
+        "f": MemberEvidence(postponed="A reboot is due."),
     }
     assert lines(seen(fleet, Position("plan", ALL, 2, 2)), "hosts") == [
         "NAME  STATE      BATCH  REASON",

@@ -8,15 +8,16 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.rollout_request import RolloutRequest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Standing, Window
-from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.wishes import Wishes
+from inline_snapshot import snapshot as wording
 
 NAMES = {"members": "nodes", "sizes": "max_unavailable", "max_out": "max_failed"}
 ABCDE = ("a", "b", "c", "d", "e")
 
 
 def window(members: t.Sequence[str] = ABCDE, halfway: t.Collection[str] = (), **wishes: t.Any) -> Window:
-    return Window(members, Wishes(**{"sizes": 2, "names": NAMES, **wishes}), halfway)
+    return Window(members, RolloutRequest(**{"sizes": 2, "names": NAMES, **wishes}), halfway)
 
 
 def standing(busy: str = "", done: str = "", failed: str = "", away: str = "", postponed: str = "") -> Standing:
@@ -66,7 +67,9 @@ def test_the_rollout_ends_when_more_members_failed_than_permitted() -> None:
 def test_a_failed_member_that_does_not_serve_takes_room() -> None:
     assert window(max_out=3).admit(standing(failed="a", away="a")).members == ("b",)
     stop = window(max_out=3).admit(standing(failed="ab", away="ab")).stop
-    assert stop.startswith("a, b failed and do not serve, so max_unavailable (2) leaves no room for others.")
+    assert stop == wording(
+        "a, b failed and do not serve, so max_unavailable (2) leaves no room for others. Repair them, or raise max_unavailable."
+    )
     assert window(max_out=3).admit(standing(failed="ab", away="ab", busy="c")).stop == "", "c may still be done"
 
 
@@ -92,3 +95,16 @@ def test_members_of_two_groups_never_change_at_the_same_time() -> None:
 
 def test_nobody_begins_while_more_are_away_than_permitted() -> None:
     assert window(sizes=1).admit(standing(busy="a", away="de")).members == ()
+
+
+def test_members_that_stay_available_begin_first_and_take_no_room() -> None:
+    quiet = Window(ABCDE, RolloutRequest(sizes="50%", names=NAMES), quiet=("b", "d", "e"))
+    assert quiet.admit(standing()).members == ("b", "d", "e")
+    assert quiet.admit(standing(busy="b", done="de")).members == (), "those that leave service wait for them"
+    assert quiet.admit(standing(done="bde")).members == ("a",), "half of the two that leave service"
+
+
+def test_members_that_stay_available_keep_to_their_groups() -> None:
+    quiet = Window("ab", RolloutRequest(groups={"a": "x", "b": "y"}, names=NAMES), quiet=("a", "b"))
+    assert quiet.admit(standing()).members == ("a",) and quiet.admit(standing(busy="a")).members == ()
+    assert quiet.admit(standing(done="a")).members == ("b",)

@@ -16,6 +16,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._xid.messages import
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.host import recorded
 
@@ -45,16 +46,19 @@ def test_a_journal() -> None:
         ("2026-02-14T09:17:02+0000", "xid", "0000:9b:00.0", 63, "GPU memory remapping event"),
         ("2026-02-14T09:17:05+0000", "xid", "0000:9b:00.0", 94, "Contained memory error"),
         ("2026-02-15T11:40:20+0000", "sxid", "0000:05:00.0", 12028, None),
-        ("2026-02-16T02:11:37+0000", "xid", "0000:9b:00.0", 79, "GPU has fallen off the bus"),
+        ("2026-02-16T02:11:37+0000", "xid", "0000:9b:00.0", 79, wording("GPU has fallen off the bus")),
         ("2026-02-16T02:11:38+0000", "xid", "0000:9b:00.0", 154, "GPU Recovery Action Changed"),
     ]
     lost = parse_log(JOURNAL)[3]
-    assert (lost.action, lost.message) == ("RESTART_BM", "pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")
+    assert (lost.action, lost.message) == (
+        "RESTART_BM",
+        wording("pid='<unknown>', name=<unknown>, GPU has fallen off the bus."),
+    )
 
 
 def test_a_ring_buffer_with_a_gpu_that_was_gone_when_the_driver_loaded() -> None:
     assert short(recorded("logs/dmesg-rhel-9.txt")) == [
-        ("2026-03-02T06:30:12,308145+01:00", "xid", "0000:b3:00.0", 79, "GPU has fallen off the bus"),
+        ("2026-03-02T06:30:12,308145+01:00", "xid", "0000:b3:00.0", 79, wording("GPU has fallen off the bus")),
         ("2026-03-02T07:00:00,000001+01:00", "xid", "0000:04:00.0", 145, "NVLINK: RLW Error"),
         ("2026-03-02T07:00:00,000002+01:00", "xid", "0000:04:00.0", 4711, None),
     ]
@@ -71,7 +75,7 @@ def test_a_ring_buffer_without_dates_and_an_old_drivers_message() -> None:
 def test_a_file_of_rsyslog_without_what_applications_say() -> None:
     assert short(recorded("logs/kern-rsyslog.txt")) == [
         ("Nov 21 03:10:44", "xid", "0000:18:00.0", 48, "Double Bit ECC Error"),
-        ("Nov 22 05:11:38", "xid", "0000:9b:00.0", 79, "GPU has fallen off the bus"),
+        ("Nov 22 05:11:38", "xid", "0000:9b:00.0", 79, wording("GPU has fallen off the bus")),
     ]
     iso = "2026-02-14T09:17:05.123456+00:00 gpu-7 kernel: [  12.5] NVRM: Xid (PCI:0000:9b:00): 48, pid=1, DBE"
     assert short(iso) == [("2026-02-14T09:17:05.123456+00:00", "xid", "0000:9b:00.0", 48, "Double Bit ECC Error")]
@@ -199,7 +203,7 @@ def test_only_the_newest_recommendation_for_a_gpu_stands() -> None:
 
 
 def test_an_event_in_words() -> None:
-    assert describe(event("79, x")) == "0000:9b:00.0: Xid 79 (GPU has fallen off the bus)"
+    assert describe(event("79, x")) == wording("0000:9b:00.0: Xid 79 (GPU has fallen off the bus)")
     due = "154, GPU recovery action changed from 0x0 (None) to 0x2 (OS Reboot)"
     assert describe(event(due)) == "0000:9b:00.0: Xid 154 (NODE_REBOOT)"
     assert describe(switch("20034, Fatal, Link 30 LTSSM Fault Up")) == (

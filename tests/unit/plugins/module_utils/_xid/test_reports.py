@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._xid.reports import Moment, from_facts, from_lines, moment
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot as wording
 
 
 @pytest.mark.parametrize(
@@ -69,5 +70,7 @@ def test_the_facts_of_a_host_are_reports_too() -> None:
         "action": "RESTART_BM", "recovery_action": None, "message": "GPU has fallen off the bus.",
     }  # fmt: skip
     (report,) = from_facts("gpu-1", [fact])
-    assert report.line == "2026-11-20T04:12:09+0000 NVRM: Xid (PCI:0000:18:00.0): 79, GPU has fallen off the bus."
+    assert report.line == wording(
+        "2026-11-20T04:12:09+0000 NVRM: Xid (PCI:0000:18:00.0): 79, GPU has fallen off the bus."
+    )
     assert (report.key, report.source) == (("xid", 79), "kernel log")

@@ -11,6 +11,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report import changes
+from inline_snapshot import snapshot as wording
 
 
 def state(**changed: t.Any) -> dict[str, t.Any]:
@@ -50,7 +51,7 @@ def test_changes_are_sentences_and_equal_ones_are_one() -> None:
             "1 node is gone: gpu-0.",
             "gpu-1: state Failing \u2192 In service.",
             "gpu-1: driver unknown \u2192 580.95.05.",
-            "New finding: A GPU has fallen off the bus.",
+            wording("New finding: A GPU has fallen off the bus."),
             "Solved: nouveau holds the GPU.",
         ),
     )

@@ -10,6 +10,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report import nodes
+from inline_snapshot import snapshot as wording
 
 from tests.support.fleets import A100, H100, L4, data, finding, gpu, part, row
 
@@ -25,11 +26,14 @@ def state(*slices: dict[str, t.Any], found: t.Sequence[dict[str, t.Any]] = (), *
         ({"cordoned": True}, ("out", "The node is cordoned.")),
         ({"upgrade_state": None}, ("ok", "")),
         ({"upgrade_state": "upgrade-failed"}, ("ok", "")),
-        ({"upgrade_state": "drain-required", "cordoned": True}, ("work", "The driver's upgrade is at drain-required.")),
-        ({"mig": {"state": "rebooting"}, "ready": False}, ("work", "The change of MIG is rebooting.")),
-        ({"ready": False, "cordoned": True}, ("bad", "The node is not ready.")),
+        (
+            {"upgrade_state": "drain-required", "cordoned": True},
+            ("work", wording("The driver's upgrade is at drain-required.")),
+        ),
+        ({"mig": {"state": "rebooting"}, "ready": False}, ("work", wording("The change of MIG is rebooting."))),
+        ({"ready": False, "cordoned": True}, ("bad", wording("The node is not ready."))),
         ({"waiting_for": {"toolkit": "Init:0/1", "driver": "Error"}}, ("bad", "driver: Error; toolkit: Init:0/1")),
-        ({"slices": []}, ("bad", "No GPU can be allocated.")),
+        ({"slices": []}, ("bad", wording("No GPU can be allocated."))),
         ({"slices": [], "claimable": True}, ("ok", "")),
         ({"left_out": "OperandsSwitchedOff", "ready": False}, ("left", "OperandsSwitchedOff")),
     ],
@@ -54,7 +58,7 @@ def test_a_failure_on_a_node_outranks_everything_and_a_warning_only_service() ->
         (row("n", H100, part(8, None)), "8"),
         (row("n", H100, part(8, 3, allocatable=7)), "3 of 7 (1 missing)"),
         (row("n", L4, part(4, 9, replicas=4)), "9 of 16 shares"),
-        (row("n", A100, part(1, 0), part(7, 5, profile="1g.10gb")), "0 of 1, 5 of 7 1g.10gb"),
+        (row("n", A100, part(1, 0), part(7, 5, profile="1g.10gb")), "0 of 1, 5 of 7 mig-1g.10gb"),
         (row("n", H100), "none"),
         (row("n", H100, claimable=True), "by claims"),
     ],

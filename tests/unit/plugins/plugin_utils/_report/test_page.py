@@ -10,6 +10,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.plugin_utils._report import page
+from inline_snapshot import snapshot as wording
 
 from tests.support.fleets import A100, H100, L4, data, finding, fleet, gpu, part, row
 
@@ -21,36 +22,49 @@ def made(*rows: dict[str, t.Any], former: t.Any = None, **changes: t.Any) -> pag
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        ([], "No GPU node was found."),
-        ([row("a", H100, part(8, 0))], "The GPU node is in service."),
-        ([row("a", H100, part(8, 0)), row("b", H100, part(8, 0))], "Both GPU nodes are in service."),
-        ([row(str(n), H100, part(8, 0)) for n in range(1200)], "All 1,200 GPU nodes are in service."),
-        ([row("a", H100, part(8, 0)), row("b", H100)], "1 of 2 GPU nodes are in service."),
+        ([], wording("No GPU node was found.")),
+        ([row("a", H100, part(8, 0))], wording("The GPU node is in service.")),
+        ([row("a", H100, part(8, 0)), row("b", H100, part(8, 0))], wording("Both GPU nodes are in service.")),
+        ([row(str(n), H100, part(8, 0)) for n in range(1200)], wording("All 1,200 GPU nodes are in service.")),
+        ([row("a", H100, part(8, 0)), row("b", H100)], wording("1 of 2 GPU nodes are in service.")),
     ],
 )
 def test_the_headline_is_the_answer(rows: list[t.Any], expected: str) -> None:
     assert made(*rows).headline == expected
 
 
-def test_totals_keep_whole_gpus_and_mig_devices_apart() -> None:
+def test_each_resource_has_one_total() -> None:
     rows = (
         row("a", H100, part(8, 3, allocatable=7)),
         row("b", A100, part(1, 1), part(7, 2, profile="1g.10gb"), part(2, 0, profile="3g.40gb")),
         row("c", A100, part(7, 7, profile="1g.10gb"), cordoned=True),
     )
     totals = made(*rows).totals
-    assert (totals.nodes, totals.serving, totals.devices, totals.usable, totals.held) == (3, 2, 9, 8, 4)
-    assert (totals.held_percent, totals.serving_percent) == (50, 67)
-    assert totals.slices == (
-        page.Share("1g.10gb", 14, 64, "9 of 14 held"),
-        page.Share("3g.40gb", 2, 0, "0 of 2 held"),
+    assert (totals.nodes, totals.serving, totals.missing, totals.held) == (3, 2, 1, 13)
+    assert totals.serving_percent == 67
+    assert totals.devices == (
+        page.Share("nvidia.com/gpu", 8, 50, "4 of 8"),
+        page.Share("nvidia.com/mig-1g.10gb", 14, 64, "9 of 14"),
+        page.Share("nvidia.com/mig-3g.40gb", 2, 0, "0 of 2"),
     )
+
+
+def test_shares_with_a_name_of_their_own_have_a_total_of_their_own() -> None:
+    shared = {"nvidia.com/gpu": 0, "nvidia.com/gpu.shared": 16}
+    rows = (
+        row("a", H100, part(4, 0), allocatable={"nvidia.com/gpu": 4}),
+        row("b", H100, part(16, 0), allocatable=shared),
+    )
+    assert [(each.name, each.more) for each in made(*rows).totals.devices] == [
+        ("nvidia.com/gpu", "0 of 4"),
+        ("nvidia.com/gpu.shared", "0 of 16"),
+    ]
 
 
 def test_what_nobody_has_counted_is_not_zero() -> None:
     found = made(row("a", H100, part(8, None), part(7, None, profile="1g.10gb")))
     assert found.totals.held is None
-    assert found.totals.slices[0].more == "7"
+    assert found.totals.devices[1].more == "7"
 
 
 @pytest.mark.parametrize(("number", "total", "expected"), [(0, 9, 0), (1, 1000, 1), (1, 2, 50), (5, 0, 0)])
@@ -72,7 +86,7 @@ def test_states_models_and_sizes_of_the_picture() -> None:
 def test_the_verdict_is_said_in_its_own_words() -> None:
     verdict = {"state": "unknown", "message": "The verdict is unknown.", "reasons": []}
     assert made(stack={"nodes": [], "verdict": verdict}).message == "The verdict is unknown."
-    assert made(stack=None).message == "The cluster could not be read."
+    assert made(stack=None).message == wording("The cluster could not be read.")
 
 
 def test_findings_point_to_nodes_and_drift_stands_apart() -> None:

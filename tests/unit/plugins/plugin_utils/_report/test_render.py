@@ -86,7 +86,7 @@ def test_nothing_is_fetched(document: Document) -> None:
         assert not {name for name in attributes if name.startswith("on") or name == "style"}
     outside = {each["href"] for each in document.of("a") if not each["href"].startswith("#")}
     assert outside
-    assert all(each.startswith("https://github.com/gpuops/") for each in outside)
+    assert all(each.startswith("https://gpuops.github.io/gpuops.nvidia/") for each in outside), outside
 
 
 def test_the_policy_allows_the_own_style_and_script_alone(text: str, document: Document) -> None:

@@ -8,11 +8,12 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import Source
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.helm import ChartSource
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.info import chart_info
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.modules.operator_chart_info import OPTIONS
+from ansible_collections.gpuops.nvidia.plugins.modules.operator_chart_info import SPEC
+from inline_snapshot import snapshot as wording
 
 MANIFESTS = """---
 kind: Role
@@ -31,9 +32,9 @@ class FakeHelm:
     def __init__(self, path: Path, stays: bool = True) -> None:
         self.path = path
         self.stays = stays
-        self.sources: list[Source] = []
+        self.sources: list[ChartSource] = []
 
-    def fetch(self, source: Source, dest: str | None) -> tuple[str, bool]:
+    def fetch(self, source: ChartSource, dest: str | None) -> tuple[str, bool]:
         self.sources.append(source)
         return str(self.path), self.stays
 
@@ -43,7 +44,7 @@ class FakeHelm:
 
 
 def options(**changes: t.Any) -> dict[str, t.Any]:
-    return {name: option.get("default") for name, option in OPTIONS.items()} | {"chart_ref": "x"} | changes
+    return {name: option.get("default") for name, option in SPEC.options.items()} | {"chart_ref": "x"} | changes
 
 
 def test_the_result_has_what_the_other_steps_need(folder: Path) -> None:
@@ -67,13 +68,47 @@ def test_the_source_is_built_from_the_options(folder: Path) -> None:
     login = {"registry_username": "user", "registry_password": "x", "registry_ca_file": "/ca"}
     chosen = options(chart_repo_url="https://r", chart_version="1", registry_plain_http=True, **login)
     assert chart_info(helm, chosen, None)[0]["chart_path"] is None
-    assert helm.sources == [Source("x", "https://r", "1", "user", "x", "/ca", plain_http=True)]
+    assert helm.sources == [ChartSource("x", "https://r", "1", "user", "x", "/ca", plain_http=True)]
 
 
 def test_unknown_values_are_returned_with_a_warning(folder: Path) -> None:
     result, warnings = chart_info(FakeHelm(folder), options(values={"drivers": {}}), None)
     assert result["unknown_values"] == ["drivers"]
-    assert warnings == ["The chart does not know the Helm value drivers. Did you mean driver?"]
+    assert warnings == [wording("The chart does not know the Helm value drivers. Did you mean driver?")]
+
+
+class UsingHelm(FakeHelm):
+    """A chart that uses driver.hpcJobMapping if it is on, through a helper that its templates do not show."""
+
+    def render(self, path: str, options: t.Mapping[str, t.Any]) -> str:
+        mapping = options["values"].get("driver", {}).get("hpcJobMapping") or {}
+        if mapping.get("enabled") and "directory" not in mapping:
+            raise GpuOpsError("It needs a directory.", reason="HelmFailed")
+        return MANIFESTS + (f"\n---\n# {mapping}\n" if mapping.get("enabled") else "")
+
+
+@pytest.mark.parametrize(
+    ("mapping", "is_known"),
+    [
+        ({"enabled": True, "directory": "/run"}, True),
+        ({"enabled": False, "directory": "/run"}, True),
+        ({"enabled": False}, True),
+        ({"size": 1}, False),
+    ],
+)
+def test_a_value_that_changes_what_is_rendered_is_known(folder: Path, mapping: dict, is_known: bool) -> None:
+    given = {"driver": {"hpcJobMapping": mapping}}
+    result, warnings = chart_info(UsingHelm(folder), options(values=given), None)
+    assert (result["unknown_values"], len(warnings)) == (([], 0) if is_known else (["driver.hpcJobMapping"], 1))
+
+
+def test_a_value_that_cannot_work_is_named_although_it_is_rendered(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helm = FakeHelm(folder)
+    monkeypatch.setattr(helm, "render", lambda path, options: f"{MANIFESTS}\n---\n# {options['values']}")
+    given = {"driver": {"useOpenKernelModules": True}}
+    assert chart_info(helm, options(values=given), None)[0]["unknown_values"] == ["driver.useOpenKernelModules"]
 
 
 class FakeServed(Served):
@@ -100,6 +135,7 @@ def test_the_chart_is_rendered_for_what_the_cluster_serves(folder: Path, monkeyp
 
 def test_another_chart_is_refused(folder: Path) -> None:
     (folder / "Chart.yaml").write_text("name: other")
-    with pytest.raises(GpuOpsError, match=r"^x is not a GPU Operator chart: it contains no ClusterPolicy CRD") as e:
+    with pytest.raises(GpuOpsError) as e:
         chart_info(FakeHelm(folder), options(), None)
     assert e.value.reason == "ChartNotFound"
+    assert e.value.msg == wording("x is not a GPU Operator chart: it contains no ClusterPolicy CRD. Check chart_ref.")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Kind, Served
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.served import Served, ServedKind
 
 AGGREGATED = {
     "/api": [{"metadata": {}, "versions": [("v1", [("pods", "Pod", "Namespaced"), ("nodes", "Node", "Cluster")])]}],
@@ -75,7 +75,7 @@ def test_all_kinds_come_in_two_answers() -> None:
     cluster = FakeCluster()
     served = Served(cluster)
     assert served.api_versions == KINDS
-    assert served.kind_of({"apiVersion": "apps/v1", "kind": "Deployment"}) == Kind("apps/v1", "deployments", True)
+    assert served.kind_of({"apiVersion": "apps/v1", "kind": "Deployment"}) == ServedKind("apps/v1", "deployments", True)
     assert served.kind_of({"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor"}) is None
     assert cluster.asked == ["/api", "/apis"]
 
@@ -84,7 +84,7 @@ def test_an_old_api_server_is_asked_for_each_group() -> None:
     cluster = FakeCluster(is_old=True)
     served = Served(cluster)
     assert served.api_versions == KINDS
-    assert served.kind_of({"apiVersion": "v1", "kind": "Node"}) == Kind("v1", "nodes", False)
+    assert served.kind_of({"apiVersion": "v1", "kind": "Node"}) == ServedKind("v1", "nodes", False)
     assert cluster.asked == ["/api", "/api/v1", "/apis", "/apis/apps/v1"]
 
 
@@ -93,7 +93,7 @@ def test_the_version_is_the_api_servers() -> None:
 
 
 def test_the_path_of_an_object_has_its_own_namespace_or_the_given_one() -> None:
-    namespaced, cluster_wide = Kind("v1", "pods", True), Kind("v1", "nodes", False)
+    namespaced, cluster_wide = ServedKind("v1", "pods", True), ServedKind("v1", "nodes", False)
     assert namespaced.path({"metadata": {"name": "a"}}, "ns") == "/api/v1/namespaces/ns/pods/a"
     assert namespaced.path({"metadata": {"name": "a", "namespace": "b"}}, "ns") == "/api/v1/namespaces/b/pods/a"
     assert cluster_wide.path({"metadata": {"name": "a"}}, "ns") == "/api/v1/nodes/a"

@@ -10,17 +10,19 @@ import copy
 import typing as t
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import conflicts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import apply
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 from ansible_collections.gpuops.nvidia.plugins.modules import clusterpolicy
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import POLICIES, FakeApi, Reply, refusal
 from tests.unit.fakes.stack import policy
 
 PATH = f"{POLICIES}/cluster-policy"
-DEFAULTS = {name: option.get("default") for name, option in clusterpolicy.OPTIONS.items()}
+DEFAULTS = {name: option.get("default") for name, option in clusterpolicy.SPEC.options.items()}
 OPTIONS: Json = {**DEFAULTS, "purge": True, "adopt": True, "wait": False}
 
 
@@ -96,17 +98,21 @@ def test_a_status_that_is_written_meanwhile_does_not_stop_an_adoption(helms: Fak
 
 def test_a_spec_that_is_edited_meanwhile_stops_an_adoption(helms: FakeApi) -> None:
     in_between(helms, lambda item: item["metadata"].update(generation=2), 1)
-    with pytest.raises(GpuOpsError, match=r"changed by somebody else.*Run it again\.") as e:
+    with pytest.raises(GpuOpsError) as e:
         ensure(helms, mig={"strategy": "mixed"})
-    assert e.value.reason == "Conflict" and ("PATCH", "apply") not in writes(helms)
+    assert e.value.reason == "Conflict"
+    assert e.value.msg == wording(
+        "ClusterPolicy cluster-policy was changed by somebody else while it changed hands with Helm. Run it again."
+    )
+    assert ("PATCH", "apply") not in writes(helms)
     assert helms.lists[POLICIES][0]["metadata"]["managedFields"][0]["manager"] == "helm"
 
 
 def test_an_object_that_changes_all_the_time_is_given_up(helms: FakeApi) -> None:
     in_between(helms, lambda item: None, 99)
-    with pytest.raises(GpuOpsError, match="changed by somebody else"):
+    with pytest.raises(GpuOpsError, match="changes faster"):
         ensure(helms, mig={"strategy": "mixed"})
-    assert writes(helms) == [("PATCH", "json patch")] * 5
+    assert writes(helms) == [("PATCH", "json patch")] * conflicts.ATTEMPTS
 
 
 def test_an_adoption_that_is_refused_says_why(helms: FakeApi) -> None:

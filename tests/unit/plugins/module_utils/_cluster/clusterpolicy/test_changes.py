@@ -38,14 +38,34 @@ def test_creation_change_and_deletion() -> None:
     assert (
         changed.changed
         and changed.before["spec"] == {"a": 1}
-        and changed.after["metadata"] == {"name": "cluster-policy", "labels": {"x": "y"}, "annotations": {"p": "q"}}
+        and changed.after["metadata"]
+        == {"name": "cluster-policy", "labels": {"x": "y"}, "annotations": {"p": "VALUE_HIDDEN"}}
     )
     assert changes.between(old, None, "us").after == {}
 
 
+TAKEN, KEPT = "fields of others that us takes over", "fields of us that others keep"
+
+
 def test_taking_over_a_field_is_a_change() -> None:
-    change = changes.between(item({"a": 1}, {}), item({"a": 1}, {"f:a": {}}), "us")
-    assert change.changed and change.after["fields owned by us"] == ["spec.a"]
+    """The field had the default of the schema, which has no owner."""
+    spec = {"a": 1, "b": 2}
+    change = changes.between(item(spec, {"f:b": {}}), item(spec, {"f:a": {}, "f:b": {}}), "us")
+    assert change.changed and (change.before[KEPT], change.after[TAKEN]) == ([], ["spec.a"])
+
+
+def test_leaving_a_field_to_its_other_owner_is_a_change() -> None:
+    shared = item({"a": 1}, {"f:a": {}})
+    helm = {"manager": "helm", "fieldsV1": {"f:spec": {"f:a": {}}}}
+    shared["metadata"]["managedFields"].append(helm)
+    left = {**shared, "metadata": {**shared["metadata"], "managedFields": [helm]}}
+    change = changes.between(shared, left, "us")
+    assert change.changed and (change.before[KEPT], change.after[TAKEN]) == (["spec.a"], [])
+
+
+def test_fields_whose_value_shows_the_change_are_not_listed_again() -> None:
+    change = changes.between(item({"a": 1}, {"f:a": {}}), item({"b": {"c": 1}}, {"f:b": {"f:c": {}}}), "us")
+    assert change.changed and change.before.keys() == change.after.keys() == {"apiVersion", "kind", "metadata", "spec"}
 
 
 def test_a_diff_hides_secrets() -> None:

@@ -10,8 +10,10 @@ import copy
 import json
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import conflicts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import handover
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.managed import STATUS, entry, item
 
@@ -198,18 +200,24 @@ def test_a_status_that_was_written_meanwhile_does_not_stop_a_hand_over() -> None
     assert [body for dummy, body in cluster.writes] == ["1", "2", "2"]
 
 
-def test_a_hand_over_ends_after_five_conflicts() -> None:
-    cluster = FakeCluster(*["Conflict"] * 9, now=at("2"))
-    with pytest.raises(GpuOpsError, match="was changed by somebody else") as e:
+def test_a_hand_over_ends_after_some_conflicts() -> None:
+    cluster = FakeCluster(*["Conflict"] * 19, now=at("2"))
+    with pytest.raises(GpuOpsError) as e:
         hand_over(cluster)
-    assert e.value.reason == "Conflict" and len(cluster.writes) == 5
+    assert e.value.reason == "Conflict"
+    assert e.value.msg == wording("ClusterPolicy cluster-policy changes faster than it can be patched. Run it again.")
+    assert len(cluster.writes) == conflicts.ATTEMPTS
 
 
 @pytest.mark.parametrize("now", [at("2", generation=2), None])
 def test_an_object_whose_spec_was_changed_or_that_is_gone_does_not_change_hands(now: dict | None) -> None:
     cluster = FakeCluster("Conflict", now=now)
-    with pytest.raises(GpuOpsError, match="while it changed hands with Helm"):
+    with pytest.raises(GpuOpsError) as error:
         hand_over(cluster)
+    assert error.value.reason == "Conflict"
+    assert error.value.msg == wording(
+        "ClusterPolicy cluster-policy was changed by somebody else while it changed hands with Helm. Run it again."
+    )
     assert len(cluster.writes) == 1
 
 

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import mistakes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from inline_snapshot import snapshot as wording
 
 
 @pytest.mark.parametrize(
@@ -36,28 +37,60 @@ COMPLETE = {"autoUpgrade": True, "waitForCompletion": {}, "podDeletion": {}, "dr
     [
         (
             {"driver": {"upgradePolicy": {"autoUpgrade": True}}},
-            "upgradePolicy.waitForCompletion, driver.upgradePolicy.podDeletion, driver.upgradePolicy.drain",
+            wording(
+                "driver.upgradePolicy.waitForCompletion, driver.upgradePolicy.podDeletion, driver.upgradePolicy.drain must be given when autoUpgrade is true (an empty {} takes the defaults): otherwise a driver upgrade stops with a node cordoned."
+            ),
         ),
-        ({"driver": {"upgradePolicy": {**COMPLETE, "drain": None}}}, "driver.upgradePolicy.drain"),
-        ({"cdi": {"nriPluginEnabled": True, "enabled": False}}, "cdi.enabled: true"),
-        ({"cdi": {"nriPluginEnabled": True}, "toolkit": {"enabled": False}}, "toolkit.enabled: true"),
+        (
+            {"driver": {"upgradePolicy": {**COMPLETE, "drain": None}}},
+            wording(
+                "driver.upgradePolicy.drain must be given when autoUpgrade is true (an empty {} takes the defaults): otherwise a driver upgrade stops with a node cordoned."
+            ),
+        ),
+        (
+            {"cdi": {"nriPluginEnabled": True, "enabled": False}},
+            wording("cdi.nriPluginEnabled needs cdi.enabled: true."),
+        ),
+        (
+            {"cdi": {"nriPluginEnabled": True}, "toolkit": {"enabled": False}},
+            wording("cdi.nriPluginEnabled needs toolkit.enabled: true, because the toolkit runs the plugin."),
+        ),
         (
             {"driver": {"usePrecompiled": True}, "gds": {"enabled": True}},
-            "gds.enabled does not work with driver.usePrecompiled",
+            wording(
+                "gds.enabled does not work with driver.usePrecompiled: GPUDirect Storage has no precompiled modules. Set one of the two to false."
+            ),
         ),
         (
             {"driver": {"usePrecompiled": True}, "gdrcopy": {"enabled": True}},
-            "gdrcopy.enabled does not work with driver.usePrecompiled",
+            wording(
+                "gdrcopy.enabled does not work with driver.usePrecompiled: GDRCopy has no precompiled modules. Set one of the two to false."
+            ),
         ),
-        ({"toolkit": {"version": "v1", "image": "x"}}, "toolkit: repository, image and version go together"),
-        ({"toolkit": {"version": "v1", "repository": "r"}}, "whole path); image is missing."),
-        ({"toolkit": {"version": "v1"}}, "whole path); repository and image are missing."),
+        (
+            {"toolkit": {"version": "v1", "image": "x"}},
+            wording(
+                "toolkit: repository, image and version go together (or image alone with its whole path); repository is missing."
+            ),
+        ),
+        (
+            {"toolkit": {"version": "v1", "repository": "r"}},
+            wording(
+                "toolkit: repository, image and version go together (or image alone with its whole path); image is missing."
+            ),
+        ),
+        (
+            {"toolkit": {"version": "v1"}},
+            wording(
+                "toolkit: repository, image and version go together (or image alone with its whole path); repository and image are missing."
+            ),
+        ),
     ],
 )
 def test_contradictions_name_the_field(spec: Json, named: str) -> None:
     with pytest.raises(GpuOpsError) as e:
         mistakes.refuse_contradictions(spec)
-    assert named in e.value.msg and e.value.reason == "Invalid"
+    assert e.value.msg == named and e.value.reason == "Invalid"
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,29 @@ def test_a_field_that_was_given_up_may_stay_with_others() -> None:
 # How fields change hands
 
 
+def test_what_a_declarer_has_applied_is_left_to_it() -> None:
+    theirs = {
+        "f:driver": {".": {}, "f:version": {}, "f:image": {}, "f:env": {'k:{"name":"A"}': {".": {}}}},
+        "f:mig": {},
+    }
+    before = item(
+        {"driver": {"version": "600", "image": "driver", "env": [{"name": "A"}]}, "mig": {"strategy": "mixed"}},
+        entry("them", theirs),
+        entry("us", {"f:driver": {"f:image": {}}}),
+    )
+    wanted = {"driver": {"version": "595", "image": "other", "enabled": True, "env": []}, "mig": {"strategy": "mixed"}}
+    made, differing = ownership.left_to("them", {"kind": "x", "spec": wanted}, before, "us")
+    # What we own too keeps its value, and so does a list whose items have owners of their own keep what is given.
+    assert made == {"kind": "x", "spec": {"driver": {"image": "driver", "enabled": True, "env": []}}}
+    assert differing == ["spec.driver.version", "spec.driver.image"]
+
+
+@pytest.mark.parametrize("before", [None, item({"driver": {"version": "600"}}, entry("other", {"f:driver": {}}))])
+def test_without_a_declarer_a_manifest_stays_as_it_is(before: Json | None) -> None:
+    manifest = {"spec": {"driver": {"version": "595"}}}
+    assert ownership.left_to("them", manifest, before, "us") == (manifest, [])
+
+
 def test_the_fields_of_several_managers_become_one_apply() -> None:
     ours, helms = entry("us", {"f:driver": {"f:version": {}}}), entry("helm", {"f:driver": {"f:env": {}}}, "Update")
     person, status = entry("kubectl-edit", {"f:mig": {}}, "Update"), {**STATUS, "manager": "helm"}
@@ -160,15 +183,21 @@ def test_labels_that_we_no_longer_apply_leave_and_other_metadata_stays() -> None
 def test_the_fields_of_a_manifest() -> None:
     manifest = {"metadata": {"name": "x", "labels": {"a": "b"}}, "spec": {"driver": {"env": [{"a": 1}]}, "gfd": {}}}
     before = item({}, entry("us", {"f:old": {}}), entry("us", {"f:by": {}}, "Update"))
-    after = ownership.as_applied(before, manifest, "us")
+    after = ownership.after_apply(before, {"metadata": {}}, manifest, "us")
     own = {"f:metadata": {"f:labels": {"f:a": {}}}, "f:spec": {"f:driver": {"f:env": {}}, "f:gfd": {}}}
     assert after["metadata"]["managedFields"] == [
         {"manager": "us", "operation": "Apply", "fieldsV1": own},
         entry("us", {"f:by": {}}, "Update"),
         STATUS,
     ]
-    bare = ownership.as_applied({"metadata": {}}, {"metadata": {"name": "x"}, "spec": {}}, "us")
+    bare = ownership.after_apply({"metadata": {}}, {"metadata": {}}, {"metadata": {"name": "x"}, "spec": {}}, "us")
     assert bare["metadata"]["managedFields"][0]["fieldsV1"] == {"f:spec": {}}
+
+
+def test_after_an_apply_what_was_given_up_is_gone() -> None:
+    before = item({"gfd": {"enabled": True}}, entry("us", {"f:gfd": {"f:enabled": {}}}))
+    after = ownership.after_apply(before, before, {"metadata": {"name": "x"}, "spec": {}}, "us")
+    assert after["spec"] == {} and after["metadata"]["managedFields"][0]["fieldsV1"] == {"f:spec": {}}
 
 
 def test_what_moves_keeps_the_version_and_time_of_the_newest_entry() -> None:

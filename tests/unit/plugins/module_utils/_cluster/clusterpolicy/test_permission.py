@@ -9,11 +9,13 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._check_refusal import WOULD_STOP
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import disruption, permission
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import ALL_PODS, DAEMONSETS, DEPLOYMENTS, NODES, FakeApi, refusal
 from tests.unit.fakes.stack import policy, workload
@@ -48,7 +50,7 @@ def test_gpu_pods_on_the_nodes_concerned_are_named(api: FakeApi) -> None:
                 "field": "driver.version",
                 "before": "580",
                 "after": "595",
-                "effect": "the operator evicts GPU pods and replaces the driver, node by node",
+                "effect": wording("the operator evicts GPU pods and replaces the driver, node by node"),
                 "operand": "driver",
             }
         ],
@@ -68,17 +70,20 @@ def test_gpu_pods_on_the_nodes_concerned_are_named(api: FakeApi) -> None:
     assert e.value.reason == "Disruption" and e.value.details["disruption"]["pods_total"] == 2
     assert permission.permit(found, allowed=True, check_mode=False) == ""
     assert permission.permit(found, allowed=True, check_mode=True) == facts
-    assert permission.permit(found, allowed=False, check_mode=True) == f"{facts} {remedy}"
+    with pytest.raises(GpuOpsError):
+        permission.permit(found, allowed=False, check_mode=True)
+    warned = permission.permit(found, allowed=False, check_mode=True, warns=True)
+    assert warned == f"{WOULD_STOP}{facts} {remedy}"
 
 
 def test_changes_outside_of_the_clusterpolicy_count_with_those_inside(api: FakeApi) -> None:
     api.lists[ALL_PODS] = [workload("train-0", 0), workload("train-1", 1)]
     for number, owner in enumerate(("default", "pool-b")):
         api.lists[NODES][number]["metadata"]["labels"]["nvidia.com/gpu-operator.driver.owner"] = owner
-    own = disruption.Change("NVIDIADriver pool-b version", "580", "595", disruption.EVICTS, driver="pool-b")
+    own = disruption.Interruption("NVIDIADriver pool-b version", "580", "595", disruption.EVICTS, driver="pool-b")
     asked: list[disruption.Operator] = []
 
-    def more(operator: disruption.Operator) -> list[disruption.Change]:
+    def more(operator: disruption.Operator) -> list[disruption.Interruption]:
         asked.append(operator)
         return [own]
 
@@ -92,7 +97,7 @@ def test_changes_outside_of_the_clusterpolicy_count_with_those_inside(api: FakeA
 
 def test_the_same_change_counts_once(api: FakeApi) -> None:
     api.lists[ALL_PODS] = [workload("train-0", 0)]
-    version = disruption.Change("driver.version", "580", "595", disruption.EVICTS)
+    version = disruption.Interruption("driver.version", "580", "595", disruption.EVICTS)
     before, after = policy(**driver("580")), policy(**driver("595"))["spec"]
     asked = (Cluster(api.connection), "gpu-operator", before, after)
     assert permission.disruption_of(*asked, more=lambda operator: [version]).changes == (version,)
@@ -267,8 +272,12 @@ def test_a_removal_needs_permission_while_pods_use_gpus() -> None:
         permission.permit_removal([pod], allowed=False)
     one = "1 running pod uses a GPU (team/job) and would lose the driver. Drain the nodes first, "
     assert (e.value.msg, e.value.reason, e.value.details["gpu_pods"]) == (one + remedy, "Disruption", 1)
-    with pytest.raises(GpuOpsError, match=r"^2 running pods use a GPU \(team/job, team/job\) and would lose"):
+    with pytest.raises(GpuOpsError) as error:
         permission.permit_removal([pod, pod], allowed=False)
+    assert error.value.reason == "Disruption"
+    assert error.value.msg == wording(
+        "2 running pods use a GPU (team/job, team/job) and would lose the driver. Drain the nodes first, or set allow_disruption: true (operator_allow_disruption in the role operator)."
+    )
     with pytest.raises(GpuOpsError) as e:
         permission.permit_removal(None, allowed=False)
     unknown = "Pods that use GPUs would lose their driver, and this user may not list pods in all namespaces. "

@@ -10,10 +10,13 @@ import copy
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import prediction
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import handover, prediction
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.spec import request_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from ansible_collections.gpuops.nvidia.plugins.modules import clusterpolicy
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import POLICIES, FakeApi, refusal
 from tests.unit.fakes.stack import policy
@@ -33,8 +36,10 @@ def manifest(**spec: t.Any) -> Json:
 
 def predict(api: FakeApi, spec: Json, **given: t.Any) -> tuple[Json, list[str]]:
     existing = next(iter(api.lists.get(POLICIES, [])), None)
-    request = {"existing": existing, "is_served": True, "adopts": False, "force": False, **given}
-    return prediction.predict(Cluster(api.connection), prediction.Request(manifest=manifest(**spec), **request))
+    asked = {"existing": existing, "is_served": True, "adopts": False, "forces": False, **given}
+    before = asked["existing"] or {"metadata": {}}
+    own = handover.adopted(before, FIELD_MANAGER) if asked["adopts"] else before
+    return prediction.predict(Cluster(api.connection), prediction.Apply(manifest(**spec), own=own, **asked))
 
 
 def conflict(*managers: str) -> tuple[int, Json]:
@@ -67,7 +72,7 @@ def test_without_the_crd_the_prediction_is_what_is_given(api: FakeApi) -> None:
 
 
 def test_a_dry_run_predicts(api: FakeApi) -> None:
-    predicted, notes = predict(api, {"mig": {"strategy": "mixed"}}, force=True)
+    predicted, notes = predict(api, {"mig": {"strategy": "mixed"}}, forces=True)
     assert predicted["spec"]["mig"] == {"strategy": "mixed"} and predicted["status"]["state"] == "ready"
     assert notes == [] and queries(api) == [("PATCH", "true")] and "mig" not in api.lists[POLICIES][0]["spec"]
 
@@ -113,6 +118,44 @@ def test_without_adoption_helm_is_a_conflict(owned_by_helm: FakeApi) -> None:
     assert e.value.details["conflicts"] == [{"field": "spec.mig.strategy", "manager": "helm"}]
 
 
+def test_with_the_next_crd_an_adoption_takes_one_dry_run(owned_by_helm: FakeApi) -> None:
+    """The next CRD, and not the installed one, has the defaults of the fields that leave."""
+    predicted, dummy = predict(owned_by_helm, {"driver": {"version": "595"}}, adopts=True, next_schema=NEXT)
+    assert queries(owned_by_helm) == [("PATCH", "false")]
+    assert predicted["spec"] == {"driver": {"version": "595"}}
+    assert [entry["manager"] for entry in predicted["metadata"]["managedFields"]] == ["gpuops.nvidia"]
+
+
+# The apply that is asked for
+
+
+def asked(policies: list[Json] | None, check_mode: bool = True, **given: t.Any) -> prediction.Apply:
+    defaults = {name: option.get("default") for name, option in clusterpolicy.SPEC.options.items()}
+    return prediction.apply_of(request_of({**defaults, "adopt": True, **given}), policies, check_mode)
+
+
+def test_an_apply_is_complete_before_the_first_dry_run(owned_by_helm: FakeApi) -> None:
+    existing = owned_by_helm.lists[POLICIES][0]
+    apply = asked([existing], force=True, schema=NEXT)
+    assert apply.existing is existing and apply.adopts and apply.forces and apply.is_served
+    assert [entry["manager"] for entry in apply.own["metadata"]["managedFields"]] == ["gpuops.nvidia"]
+    assert apply.manifest["spec"]["toolkit"] == {"env": [{"name": "A"}]}, "it keeps what Helm has set"
+    assert apply.path == f"{POLICIES}/cluster-policy" and apply.next_spec == NEXT["properties"]["spec"]
+    assert asked([existing], adopt=False).own is existing
+
+
+def test_an_apply_before_there_is_anything() -> None:
+    fresh = asked(None, mig={"strategy": "mixed"})
+    assert (fresh.existing, fresh.own, fresh.is_served, fresh.adopts) == (None, {"metadata": {}}, False, False)
+    assert fresh.manifest["spec"]["mig"] == {"strategy": "mixed"} and fresh.next_spec == {}
+    assert asked([policy(name="other")]).existing is None
+
+
+def test_the_next_crd_matters_in_check_mode_only() -> None:
+    assert asked([], schema=NEXT).next_schema == NEXT
+    assert asked([], False, schema=NEXT).next_schema is None
+
+
 # The CRD of the next operator
 
 
@@ -141,8 +184,10 @@ def test_fields_that_only_the_next_crd_knows_are_predicted(api: FakeApi) -> None
     own = predicted["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
     assert own == {"f:driver": {"f:version": {}}, "f:fresh": {"f:kind": {}}}
     assert notes == [
-        "The next ClusterPolicy CRD no longer has spec.validator, spec.devicePlugin, spec.dcgm, spec.dcgmExporter, "
-        "spec.gfd, spec.migManager; the API server drops it."
+        wording(
+            "The next ClusterPolicy CRD no longer has spec.validator, spec.devicePlugin, spec.dcgm, spec.dcgmExporter, "
+            "spec.gfd, spec.migManager; the API server drops it."
+        )
     ]
 
 

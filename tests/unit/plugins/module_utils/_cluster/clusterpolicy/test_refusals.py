@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import refusals
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 SCHEMA = {"properties": {"driver": {"properties": {"kernelModuleType": {}, "version": {}}}, "toolkit": {}}}
 
@@ -36,7 +37,9 @@ def test_without_a_schema_or_a_similar_name_there_is_no_suggestion() -> None:
 def test_a_wrong_value_is_named() -> None:
     causes = [{"field": "spec.mig.strategy", "message": 'Unsupported value: "some"'}] * 2
     found = refusals.explain(GpuOpsError("long story", reason="Invalid", causes=causes), SCHEMA)
-    assert found.msg == 'The API server refuses this ClusterPolicy: spec.mig.strategy: Unsupported value: "some"'
+    assert found.msg == wording(
+        'The API server refuses this ClusterPolicy: spec.mig.strategy: Unsupported value: "some"'
+    )
     assert refusals.explain(GpuOpsError("long story", reason="Invalid"), None).msg.endswith("long story")
 
 
@@ -48,7 +51,9 @@ def test_a_block_that_cannot_be_emptied_is_named() -> None:
         }
     ]
     said = refusals.explain(GpuOpsError("long story", reason="Invalid", causes=causes), None).msg
-    assert "cannot empty spec.driver.upgradePolicy.podDeletion: give at least one of its fields" in said
+    assert said == wording(
+        "Server-side apply cannot empty spec.driver.upgradePolicy.podDeletion: give at least one of its fields, for example its default."
+    )
 
 
 PATCH = (
@@ -65,7 +70,9 @@ def test_a_field_that_does_not_fit_the_schema_is_named() -> None:
     found = refusals.explain(
         GpuOpsError(PATCH + ".spec.driver.enabled: expected bool, got &{yes}.", reason="ServerError"), SCHEMA
     )
-    assert found.msg == "The API server refuses this ClusterPolicy: spec.driver.enabled: expected bool, got &{yes}."
+    assert found.msg == wording(
+        "The API server refuses this ClusterPolicy: spec.driver.enabled: expected bool, got &{yes}."
+    )
 
 
 def test_a_conflict_names_manager_and_field() -> None:
@@ -98,7 +105,28 @@ def test_the_fields_that_a_refusal_is_about() -> None:
 def test_a_conflict_with_helm_alone_points_to_the_adoption() -> None:
     helm = {"field": ".spec.a", "message": 'conflict with "helm" using nvidia.com/v1'}
     said = refusals.explain(GpuOpsError("x", reason="Conflict", causes=[helm]), None).msg
-    assert "spec.a (helm). Change them in the Helm values, or set adopt: true" in said and "force" not in said
+    assert (
+        said
+        == wording(
+            "Another manager owns fields with other values: spec.a (helm). Change them in the Helm values, or set adopt: true once the release has no ClusterPolicy any more."
+        )
+        and "force" not in said
+    )
+
+
+def test_a_conflict_about_many_fields_names_the_first_and_returns_all() -> None:
+    causes = [{"field": f".spec.f{n}", "message": 'conflict with "helm" using v1'} for n in range(40)]
+    error = refusals.explain(GpuOpsError("x", reason="Conflict", causes=causes), None)
+    assert "spec.f4 (helm), and 35 more. " in error.msg and "spec.f5" not in error.msg
+    assert len(error.details["conflicts"]) == 40
+
+
+def test_many_wrong_values_name_the_first_and_return_all() -> None:
+    causes = [{"field": f"spec.f{n}", "message": "wrong"} for n in range(40)]
+    error = refusals.explain(GpuOpsError("x", reason="Invalid", causes=causes), None)
+    assert "spec.f4: wrong; and 35 more" in error.msg and len(error.details["causes"]) == 40
+    empty = [{"field": f"spec.f{n}", "message": 'must be of type object: "null"'} for n in range(9)]
+    assert "and 4 more" in refusals.explain(GpuOpsError("x", reason="Invalid", causes=empty), None).msg
 
 
 def test_conflicts_with_helm_alone_are_none() -> None:
@@ -117,3 +145,15 @@ def test_conflicts_with_helm_alone_are_none() -> None:
 def test_other_refusals_are_not_changed(reason: str) -> None:
     error = GpuOpsError("as it was", reason=reason)
     assert refusals.explain(error, None) is error
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ("spec.driver.upgradePolicy.podDeletion.timeout_seconds", "podDeletion.timeoutSeconds?"),
+        ("spec.driver.vershun", "has no field spec.driver.vershun."),
+    ],
+)
+def test_a_field_that_is_written_like_an_option_is_spelt(field: str, said: str) -> None:
+    error = refusals.explain(GpuOpsError(f'strict decoding error: unknown field "{field}"', reason="Invalid"), None)
+    assert error.msg.endswith(said), error.msg

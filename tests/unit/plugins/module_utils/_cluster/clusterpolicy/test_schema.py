@@ -117,6 +117,15 @@ def test_defaults_are_filled_in(value: t.Any, filled: t.Any) -> None:
     assert schema.with_defaults(value, SPEC) == filled
 
 
+def test_another_crd_drops_adds_and_completes_fields() -> None:
+    known = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string", "default": "x"}}}
+    live, source = {"metadata": {}, "spec": {"old": 1}}, {"metadata": {}, "spec": {"a": "new"}}
+    assert schema.completed(live, source, ["spec.a"], known) == (
+        {"metadata": {}, "spec": {"a": "new", "b": "x"}},
+        ["spec.old"],
+    )
+
+
 def test_a_null_needs_a_default_or_a_field_that_accepts_it() -> None:
     text = {"type": "string"}
     fields = {

@@ -12,13 +12,22 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from ansible_collections.gpuops.nvidia.plugins.modules import clusterpolicy
+from inline_snapshot import snapshot as wording
 
 
 def options(**given: t.Any) -> Json:
     """Return the module's options as AnsibleModule passes them: None means not given."""
-    blocks = dict.fromkeys(spec.BLOCK_OPTIONS)
+    blocks = dict.fromkeys(spec.BLOCK_OPTIONS.options)
     own: Json = {"name": "cluster-policy", "purge": True, "spec": {}, "labels": {}, "annotations": {}}
     return {**own, **blocks, **given}
+
+
+def manifest(given: Json, existing: Json | None, manager: str, **changes: t.Any) -> Json:
+    """Return the object to apply for a spec."""
+    defaults = {name: option.get("default") for name, option in clusterpolicy.SPEC.options.items()}
+    request = spec.request_of({**defaults, "purge": True, "spec": given, **changes})
+    return spec.manifest(request, existing, manager)
 
 
 @pytest.mark.parametrize(
@@ -59,25 +68,72 @@ def test_options_and_spec_are_merged() -> None:
 
 
 def test_a_field_with_two_values_is_an_error() -> None:
-    with pytest.raises(GpuOpsError, match=r"spec\.driver\.version is '580', but its own option says '595'"):
+    with pytest.raises(GpuOpsError) as error:
         spec.desired_spec(options(driver={"version": "595"}, spec={"driver": {"version": "580"}}))
+    assert error.value.reason == "Invalid"
+    assert error.value.msg == wording(
+        "spec.driver.version is '580', but its own option says '595'. Set it in one place."
+    )
 
 
 def test_a_block_must_be_a_mapping() -> None:
-    with pytest.raises(GpuOpsError, match=r"spec\.mig must be a mapping, not str"):
+    with pytest.raises(GpuOpsError) as error:
         spec.desired_spec(options(spec={"mig": "mixed"}))
+    assert error.value.reason == "Invalid"
+    assert error.value.msg == wording("spec.mig must be a mapping, not str.")
+
+
+# The request
+
+
+def requested(**given: t.Any) -> spec.PolicyRequest:
+    defaults = {name: option.get("default") for name, option in clusterpolicy.SPEC.options.items()}
+    return spec.request_of({**defaults, **given})
+
+
+def test_a_request_has_the_fields_in_the_apis_spelling() -> None:
+    made = requested(driver={"use_precompiled": True}, spec={"mig": {"strategy": "mixed"}}, max_unready="25%")
+    assert made.spec == {"driver": {"usePrecompiled": True}, "mig": {"strategy": "mixed"}}
+    assert made.tolerated.max_unready == "25%" and made.is_present and made.next_schema is None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"wait_timeout": -1}, wording("wait_timeout is -1: give 0 or more.")),
+        (
+            {"max_unready": "many"},
+            wording("max_unready is 'many'. Give a number of nodes such as 3, or a percentage such as 5%."),
+        ),
+        ({"spec": {"mig": "mixed"}}, wording("spec.mig must be a mapping, not str.")),
+        (
+            {"spec": {"certManager": {}}},
+            wording("certManager is not a field of the ClusterPolicy: the GPU Operator does not need cert-manager."),
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_the_request(given: Json, said: str) -> None:
+    with pytest.raises(GpuOpsError) as e:
+        requested(**given)
+    assert e.value.msg == said
+    assert e.value.reason == "Invalid"
+
+
+def test_a_removal_asks_for_no_fields() -> None:
+    made = requested(state="absent", spec={"mig": "mixed"}, max_unready="many")
+    assert (made.is_present, made.spec) == (False, {})
 
 
 # The object to apply
 
 
 def test_manifest() -> None:
-    made = spec.manifest(options(labels={"team": "ml"}), {"driver": {"version": "595"}}, None, "us")
+    made = manifest({"driver": {"version": "595"}}, None, "us", labels={"team": "ml"})
     assert (made["apiVersion"], made["kind"]) == ("nvidia.com/v1", "ClusterPolicy")
     assert made["metadata"] == {"name": "cluster-policy", "labels": {"team": "ml"}}
     assert set(made["spec"]) == set(spec.REQUIRED_BLOCKS)
     assert made["spec"]["driver"] == {"version": "595"} and made["spec"]["toolkit"] == {}
-    annotated = spec.manifest(options(name="x", annotations={"a": "b"}), {}, None, "us")
+    annotated = manifest({}, None, "us", name="x", annotations={"a": "b"})
     assert annotated["metadata"] == {"name": "x", "annotations": {"a": "b"}}
 
 
@@ -105,18 +161,18 @@ def test_a_block_that_loses_its_last_field_keeps_a_default() -> None:
         "f:nodeStatusExporter": {"f:enabled": {}},
     }
     desired = {"gfd": {"version": "2"}, "operator": {}}
-    made = spec.manifest(options(), desired, live(blocks, owned), "us")["spec"]
+    made = manifest(desired, live(blocks, owned), "us")["spec"]
     assert made["toolkit"] == {"enabled": True} and made["operator"] == {"runtimeClass": "nvidia"}
     assert made["nodeStatusExporter"] == {"enabled": False}
     # A block is not emptied if it is given, if another manager owns it, or if one of its fields has no owner.
     assert made["gfd"] == {"version": "2"} and made["dcgm"] == {} and made["daemonsets"] == {}
     of_others = live({"toolkit": {"version": "1"}}, owned)
-    assert spec.manifest(options(), {}, of_others, "them")["spec"]["toolkit"] == {}
+    assert manifest({}, of_others, "them")["spec"]["toolkit"] == {}
 
 
 def test_daemonsets_that_lose_their_last_field_keep_a_field_that_they_have() -> None:
     owned = {"f:daemonsets": {"f:priorityClassName": {}}}
-    made = spec.manifest(options(), {}, live({"daemonsets": {"priorityClassName": "x"}}, owned), "us")
+    made = manifest({}, live({"daemonsets": {"priorityClassName": "x"}}, owned), "us")
     assert made["spec"]["daemonsets"] == {"updateStrategy": "RollingUpdate"}
 
 
@@ -130,11 +186,11 @@ def test_without_purge_what_was_set_earlier_is_applied_again() -> None:
     existing["metadata"]["labels"] = {"team": "ml", "theirs": "x"}
     existing["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"] = {"f:labels": {"f:team": {}}}
     given = {"driver": {"env": [{"name": "B"}]}, "mig": {"strategy": None}}
-    made = spec.manifest(options(purge=False, labels={"site": "b"}), given, existing, "us")
+    made = manifest(given, existing, "us", purge=False, labels={"site": "b"})
     assert made["spec"]["driver"] == {"version": "580", "env": [{"name": "B"}]}
     assert made["spec"]["mig"] == {}
     assert made["metadata"] == {"name": "cluster-policy", "labels": {"team": "ml", "site": "b"}}
-    purged = spec.manifest(options(purge=True, labels={"site": "b"}), given, existing, "us")
+    purged = manifest(given, existing, "us", purge=True, labels={"site": "b"})
     assert purged["spec"]["driver"] == {"env": [{"name": "B"}]}
     assert purged["metadata"] == {"name": "cluster-policy", "labels": {"site": "b"}}
-    assert spec.manifest(options(purge=False), {}, None, "us")["spec"]["driver"] == {}
+    assert manifest({}, None, "us", purge=False)["spec"]["driver"] == {}

@@ -7,10 +7,13 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import kernels, sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import kernels
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks import published
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.registry.ask import Answer
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.sight import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared import drivers_view
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.drivers_view import DriversView
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.stack import node
 
@@ -24,15 +27,20 @@ def look(
     monkeypatch: pytest.MonkeyPatch, driver: dict[str, t.Any], mode: str = "strict", **states: t.Any
 ) -> dict[str, t.Any]:
     policy = {"metadata": {"name": "cluster-policy"}, "spec": {"driver": driver}}
-    seen = Sight("gpu-operator", policy, None, [], True, [node(0), node(1)], [], None, 0.0)
+    seen = DriversView("gpu-operator", policy, None, [], True, [node(0), node(1)], [], None, 0.0)
     seen.__dict__["line"] = (26, 7)
-    monkeypatch.setattr(sight, "look", lambda cluster, options: seen)
+    monkeypatch.setattr(drivers_view, "look", lambda cluster, policy_name, namespace: seen)
 
     def answers(cluster: object, namespace: str, pools: t.Any, registry: object) -> dict[str, Answer]:
         return {image: Answer(image, image, **states) for pool in pools for image in pool.images}
 
     monkeypatch.setattr(published, "answers", answers)
-    options = {"kernels": {"gpu-0000": NEW, "elsewhere": NEW}, "registry": {"mode": mode}}
+    options = {
+        "kernels": {"gpu-0000": NEW, "elsewhere": NEW},
+        "registry": {"mode": mode},
+        "policy_name": "",
+        "namespace": "",
+    }
     return kernels.look(None, options)["nodes"]  # type: ignore[arg-type]
 
 
@@ -43,11 +51,20 @@ def test_the_image_of_a_precompiled_driver_has_the_new_kernel(monkeypatch: pytes
     }
 
 
+def test_a_registry_needs_time_to_answer() -> None:
+    with pytest.raises(GpuOpsError) as error:
+        kernels.look(None, {"kernels": {}, "registry": {"timeout": 0}})
+    assert error.value.reason == "Invalid"
+    assert error.value.msg == wording("timeout is 0: give 1 or more.")  # type: ignore[arg-type]
+
+
 def test_an_image_that_is_missing_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     found = look(monkeypatch, BRANCH, state="missing", message="there is no such tag")
     assert found["gpu-0000"]["problem"] == f"{IMAGE}: there is no such tag"
     lacks = look(monkeypatch, BRANCH, state="exists", lacks=("arm64",))
-    assert lacks["gpu-0000"]["problem"] == f"{IMAGE}: it is not published for arm64"
+    assert lacks["gpu-0000"]["problem"] == wording(
+        "nvcr.io/nvidia/driver:595-6.8.0-60-generic-ubuntu24.04: it is not published for arm64"
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,13 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import sight, writes
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.wish import Wish
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers import writes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared import drivers_view
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.driver_request import (
+    DriverRequest,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import DAEMONSETS, POLICIES, FakeApi, refusal
 
@@ -22,13 +26,13 @@ def driver(name: str, **spec: t.Any) -> dict:
 
 
 @pytest.fixture
-def plan(api: FakeApi) -> t.Callable[..., writes.Plan]:
+def plan(api: FakeApi) -> t.Callable[..., writes.WritePlan]:
     api.lists.setdefault(DRIVERS, [])
 
-    def made(force: bool = False, **fields: t.Any) -> writes.Plan:
-        wished = Wish(**{"kind": "x", "policy": {}, "drivers": {}, **fields})
+    def made(force: bool = False, **fields: t.Any) -> writes.WritePlan:
+        wished = DriverRequest(**{"kind": "x", "policy": {}, "drivers": {}, **fields})
         cluster = Cluster(api.connection)
-        return writes.plan(cluster, wished, sight.look(cluster, {"policy_name": "", "namespace": ""}), force)
+        return writes.plan(cluster, wished, drivers_view.look(cluster, "", ""), force)
 
     return made
 
@@ -41,7 +45,7 @@ def done(api: FakeApi) -> list[str]:
     ]
 
 
-def carry_out(api: FakeApi, planned: writes.Plan) -> list[str]:
+def carry_out(api: FakeApi, planned: writes.WritePlan) -> list[str]:
     writes.carry_out(Cluster(api.connection), "gpu-operator", planned)
     return done(api)
 
@@ -116,17 +120,27 @@ def test_fields_of_this_collection_are_taken_over_and_those_of_others_on_request
     conflicting(api, "gpuops.nvidia")
     made = plan(**wanted)
     assert made.applies[0].taken_from == ("spec.driver.field0 (gpuops.nvidia)",)
-    assert "spec.driver.field0 (gpuops.nvidia) is now declared here" in next(writes.notes(made))
+    conflicting(api, "gpuops.nvidia-kept-driver", "gpuops.nvidia")
+    made = plan(**wanted)
+    assert len(made.applies[0].taken_from) == 2 and list(writes.notes(made)) == []
     conflicting(api, "gpuops.nvidia", "helm")
     with pytest.raises(GpuOpsError, match="force_conflicts") as caught:
         plan(**wanted)
     assert caught.value.reason == "Conflict" and len(caught.value.details["conflicts"]) == 2
-    assert len(plan(force=True, **wanted).applies[0].taken_from) == 2
+    forced = plan(force=True, **wanted)
+    assert len(forced.applies[0].taken_from) == 2
+    assert list(writes.notes(forced)) == wording(
+        [
+            "ClusterPolicy cluster-policy: spec.driver.field1 (helm) is now declared here. Declare the same value there too (Helm: in the values of the release), or the next change there takes it back."
+        ]
+    )
 
 
 def test_a_refusal_is_told_in_the_users_terms(plan: t.Callable, api: FakeApi) -> None:
     api.answer = lambda method, path: (
         refusal(400, 'strict decoding error: unknown field "spec.vershun"', "BadRequest") if method == "PATCH" else None
     )
-    with pytest.raises(GpuOpsError, match=r"The NVIDIADriver CRD has no field spec\.vershun"):
+    with pytest.raises(GpuOpsError) as error:
         plan(drivers={"a": {"vershun": "1"}})
+    assert error.value.reason == "Invalid"
+    assert error.value.msg == wording("The NVIDIADriver CRD has no field spec.vershun.")

@@ -2,23 +2,23 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Options of the module node_maintenance, and nodes that are held."""
+"""Requests of the module node_maintenance, and nodes that are held."""
 
 from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold import (
-    INITIALLY_CORDONED,
-    PURPOSE_PREFIX,
-    Claim,
-    Stamp,
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold import INITIALLY_CORDONED, Claim
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold_stamp import PURPOSE_PREFIX, Stamp
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_request import (
+    MaintenanceRequest,
+    request_of,
 )
-from ansible_collections.gpuops.nvidia.plugins.modules.node_maintenance import OPTIONS
+from ansible_collections.gpuops.nvidia.plugins.modules.node_maintenance import SPEC
 
 from tests.unit.fakes.stack import node
 
-DEFAULTS: dict[str, t.Any] = {name: option.get("default") for name, option in OPTIONS.items()} | {
+DEFAULTS: dict[str, t.Any] = {name: option.get("default") for name, option in SPEC.options.items()} | {
     "state": "drained",
     "purpose": "reboot",
 }
@@ -33,8 +33,9 @@ def claim(purpose: str = "reboot", **changes: t.Any) -> Claim:
     return Claim(**{"purpose": purpose, "stamp": MINE, "now": NOW, "lease_s": 3600.0, **changes})
 
 
-def options(**changes: t.Any) -> dict[str, t.Any]:
-    return {**DEFAULTS, **changes}
+def asked(**changes: t.Any) -> MaintenanceRequest:
+    """Return what these options and the defaults of the module ask for."""
+    return request_of({**DEFAULTS, **changes})
 
 
 def held(number: int = 0, *, cordoned: bool = True, initially: str | None = "false", **purposes: str) -> dict:

@@ -8,13 +8,13 @@ import copy
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import drain, eviction
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.plan import plan
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.result import NodeResult
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_plan import plan
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_result import NodeResult
 
 from tests.support.clock import Clock
 from tests.unit.fakes.stack import node, workload
-from tests.unit.plugins.module_utils._cluster.maintenance.nodes import claim, options
-from tests.unit.plugins.module_utils._cluster.maintenance.test_run import FakeFleet
+from tests.unit.plugins.module_utils._cluster.maintenance.nodes import asked, claim
+from tests.unit.plugins.module_utils._cluster.maintenance.test_maintain import FakeFleet
 
 
 @pytest.fixture(autouse=True)
@@ -25,14 +25,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def cordoned(fleet: FakeFleet, name: str) -> drain.Drain:
-    (change,) = plan([fleet.node(name)], fleet.all_pods, fleet.options, claim(), lambda node: [])
+    (change,) = plan([fleet.node(name)], fleet.all_pods, fleet.request, claim(), lambda node: [])
     made = drain.cordon(fleet, change, NodeResult(name))  # type: ignore[arg-type]
     assert made is not None
     return made
 
 
 def test_a_refused_pod_is_left_alone_for_a_while(clock: Clock) -> None:
-    (change,) = plan([node()], {}, options(), claim(), lambda node: [])
+    (change,) = plan([node()], {}, asked(), claim(), lambda node: [])
     one = drain.Drain(change, NodeResult("gpu-0000"), clock.now_s, clock.now_s)
     pod = workload("a")
     one.retry_at[eviction.uid_of(pod)] = clock.now_s + 5.0

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import eviction
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.stack import node, workload
-from tests.unit.plugins.module_utils._cluster.maintenance.nodes import options
+from tests.unit.plugins.module_utils._cluster.maintenance.nodes import asked
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC).timestamp()
 
@@ -31,16 +32,14 @@ def test_pods_that_are_evicted_only_with_permission() -> None:
     owned["metadata"]["ownerReferences"] = [{"kind": "ClusterPolicy", "name": "x"}]
     data = workload("data")
     data["spec"]["volumes"] = [{"name": "cache", "emptyDir": {}}, {"name": "config", "configMap": {}}]
-    assert eviction.obstacles([bare, owned, data, workload("fine")], options()) == [
-        "default/bare on gpu-0000 has no controller that would start it again elsewhere (force permits it)",
-        "default/owned on gpu-0000 has no controller that would start it again elsewhere (force permits it)",
-        "default/data on gpu-0000 would lose its emptyDir data in cache (delete_emptydir_data permits it)",
+    assert eviction.obstacles([bare, owned, data, workload("fine")], asked().permits) == [
+        wording("default/bare on gpu-0000 has no controller that would start it again elsewhere (force permits it)"),
+        wording("default/owned on gpu-0000 has no controller that would start it again elsewhere (force permits it)"),
+        wording("default/data on gpu-0000 would lose its emptyDir data in cache (delete_emptydir_data permits it)"),
     ]
-    assert eviction.obstacles([bare, data], options(force=True, delete_emptydir_data=True)) == []
-    assert (
-        eviction.obstacles([workload("going", controller="", deletionTimestamp="2026-11-21T10:00:00Z")], options())
-        == []
-    )
+    assert eviction.obstacles([bare, data], asked(force=True, delete_emptydir_data=True).permits) == []
+    going = workload("going", controller="", deletionTimestamp="2026-11-21T10:00:00Z")
+    assert eviction.obstacles([going], asked().permits) == []
 
 
 def refusal(reason: str, msg: str = "no.") -> GpuOpsError:
@@ -95,25 +94,32 @@ def ending(seconds_ago: float, **metadata: t.Any) -> dict:
 @pytest.mark.parametrize(
     ("pod", "refused", "why"),
     [
-        pytest.param(workload("a"), "the budget forbids it", "the budget forbids it", id="refused"),
-        pytest.param(workload("a"), None, "it arrived late, and was not evicted in time", id="late"),
+        pytest.param(workload("a"), "the budget forbids it", wording("the budget forbids it"), id="refused"),
+        pytest.param(workload("a"), None, wording("it arrived late, and was not evicted in time"), id="late"),
         pytest.param(
             ending(-20),
             "old answer",
-            "it is terminating, and has 20 s left of its grace period of 60 s: raise timeout, or set grace_period",
+            wording(
+                "it is terminating, and has 20 s left of its grace period of 60 s: raise timeout, or set grace_period"
+            ),
             id="grace",
         ),
         pytest.param(
             ending(5, finalizers=["example.com/keep"]),
             None,
-            "did not terminate within its grace period of 60 s: the finalizers example.com",
+            wording("it did not terminate within its grace period of 60 s: the finalizers example.com/keep hold it"),
             id="finalizer",
         ),
-        pytest.param(ending(5), None, "check the kubelet of its node", id="kubelet"),
+        pytest.param(
+            ending(5),
+            None,
+            wording("it did not terminate within its grace period of 60 s: check the kubelet of its node"),
+            id="kubelet",
+        ),
     ],
 )
 def test_why_a_pod_still_exists(pod: dict, refused: str | None, why: str) -> None:
-    assert why in eviction.why_left(pod, node(), refused, NOW)
+    assert eviction.why_left(pod, node(), refused, NOW) == why
 
 
 def test_a_pod_that_tolerates_the_cordon_comes_back() -> None:

@@ -11,13 +11,14 @@ import threading
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import conflicts, waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 from tests.support.clock import Clock
 from tests.unit.fakes.stack import node, workload
-from tests.unit.plugins.module_utils._cluster.maintenance.nodes import options
+from tests.unit.plugins.module_utils._cluster.maintenance.nodes import asked
 
 ALL_UNFINISHED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
@@ -66,12 +67,12 @@ def mark(item: dict) -> dict:
 
 
 def patch_all(cluster: FakeCluster, *names: str) -> tuple[dict, dict]:
-    return fleet.Fleet(cluster, options()).patch_all(dict.fromkeys(names, mark))
+    return fleet.Fleet(cluster, asked()).patch_all(dict.fromkeys(names, mark))
 
 
 def test_nodes_are_patched_and_those_without_a_patch_are_unchanged() -> None:
     patches = {"gpu-0000": mark, "gpu-0001": lambda item: None}
-    done, failed = fleet.Fleet(FakeCluster(), options()).patch_all(patches)
+    done, failed = fleet.Fleet(FakeCluster(), asked()).patch_all(patches)
     assert done["gpu-0000"][0]["marked"] == "gpu-0000" and done["gpu-0000"][1] is True
     assert done["gpu-0001"] == (node(1), False) and failed == {}
 
@@ -89,25 +90,25 @@ def test_an_outage_of_almost_a_minute_is_tolerated() -> None:
 def test_the_error_states_the_length_of_a_longer_outage() -> None:
     done, failed = patch_all(FakeCluster(gpu_0000=[away() for dummy in range(99)]), "gpu-0000")
     assert done == {}
-    assert failed["gpu-0000"].msg == "Cannot reach the Kubernetes API. Its last answer was 62 s ago."
+    assert failed["gpu-0000"].msg == wording("Cannot reach the Kubernetes API. Its last answer was 62 s ago.")
 
 
 def test_another_error_is_reported_at_once(clock: Clock) -> None:
     refused = GpuOpsError("No permission.", reason="Forbidden")
     done, failed = patch_all(FakeCluster(gpu_0000=[refused]), "gpu-0000", "gpu-0001", "gone")
     assert list(done) == ["gpu-0001"] and failed["gpu-0000"] is refused and clock.now_s == 1000
-    assert failed["gone"].msg == "Node gone was deleted in the meantime."
+    assert failed["gone"].msg == wording("Node gone was deleted in the meantime.")
 
 
 def test_a_conflict_is_tried_again_a_few_times() -> None:
-    conflicts = [GpuOpsError("modified", reason="Conflict") for dummy in range(fleet.MAX_CONFLICTS)]
-    assert patch_all(FakeCluster(gpu_0000=conflicts[1:]), "gpu-0000")[1] == {}
-    assert "changes faster" in patch_all(FakeCluster(gpu_0000=conflicts), "gpu-0000")[1]["gpu-0000"].msg
+    refused = [GpuOpsError("modified", reason="Conflict") for dummy in range(conflicts.ATTEMPTS)]
+    assert patch_all(FakeCluster(gpu_0000=refused[1:]), "gpu-0000")[1] == {}
+    assert "changes faster" in patch_all(FakeCluster(gpu_0000=refused), "gpu-0000")[1]["gpu-0000"].msg
 
 
 def test_few_nodes_are_read_one_by_one_and_many_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     def names(cluster: FakeCluster) -> dict[str, list[str]]:
-        found = fleet.Fleet(cluster, options()).pods([node(0), node(1)])
+        found = fleet.Fleet(cluster, asked()).pods([node(0), node(1)])
         return {name: [pod["metadata"]["name"] for pod in pods] for name, pods in found.items()}
 
     pods = (workload("a"), workload("b", 1), workload("web", gpus=0), workload("other", 7))
@@ -120,7 +121,7 @@ def test_few_nodes_are_read_one_by_one_and_many_in_pages(monkeypatch: pytest.Mon
 
 def test_an_empty_answer_from_the_cache_is_verified() -> None:
     cluster = FakeCluster()
-    assert fleet.Fleet(cluster, options()).pods_on("gpu-0000") == []
+    assert fleet.Fleet(cluster, asked()).pods_on("gpu-0000") == []
     selector = {"fieldSelector": "spec.nodeName=gpu-0000"}
     assert cluster.reads == [{**selector, "resourceVersion": "0"}, selector]
 
@@ -151,7 +152,7 @@ class Others:
 
 
 def looked(daemonsets: t.Any, maintenances: t.Any) -> fleet.Fleet:
-    made = fleet.Fleet(Others(daemonsets, maintenances), options())
+    made = fleet.Fleet(Others(daemonsets, maintenances), asked())
     made.look_elsewhere()
     return made
 
@@ -175,7 +176,7 @@ def test_what_may_not_be_listed_is_named_and_other_errors_are_raised() -> None:
     assert (
         found.unread
         == [
-            "DaemonSets, and so not kured's lock",
+            wording("DaemonSets, and so not kured's lock"),
             "NodeMaintenances of maintenance.nvidia.com",
         ]
         and not found.can_appear_elsewhere
@@ -196,7 +197,7 @@ def test_a_signal_in_the_middle_of_the_thread_pool_leaves_it_usable(monkeypatch:
         return entered
 
     with waiting.signals_noted() as interruption:
-        made = fleet.Fleet(FakeCluster(), options(), interruption)
+        made = fleet.Fleet(FakeCluster(), asked(), interruption)
         assert made.each(abs, range(8)) == list(range(8))
         monkeypatch.setattr(threading.Condition, "__enter__", enter)
         with pytest.raises(KeyboardInterrupt, match="SIGINT"):
@@ -238,7 +239,7 @@ class Versioned(FakeCluster):
 
 def seen_by(cluster: Versioned) -> fleet.Fleet:
     """A fleet that has seen all nodes of a cluster."""
-    made = fleet.Fleet(cluster, options())  # type: ignore[arg-type]
+    made = fleet.Fleet(cluster, asked())  # type: ignore[arg-type]
     made.seen = copy.deepcopy(cluster.all_nodes)
     return made
 
@@ -313,8 +314,10 @@ def test_a_node_that_was_seen_and_is_gone_is_said_to_be_deleted() -> None:
     cluster = Versioned()
     made = seen_by(cluster)
     del cluster.all_nodes["gpu-0000"]
-    with pytest.raises(GpuOpsError, match="Node gpu-0000 was deleted in the meantime"):
+    with pytest.raises(GpuOpsError) as error:
         made.patch("gpu-0000", cordon)
+    assert error.value.reason == "NodeDeleted"
+    assert error.value.msg == wording("Node gpu-0000 was deleted in the meantime.")
 
 
 def test_a_failure_of_the_api_server_is_not_taken_for_a_change_of_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,7 +334,7 @@ def test_a_failure_of_the_api_server_is_not_taken_for_a_change_of_the_node(monke
 
 def test_a_node_on_which_no_pod_is_expected_is_asked_about_once_and_not_from_the_cache() -> None:
     cluster = FakeCluster()
-    made = fleet.Fleet(cluster, options())  # type: ignore[arg-type]
+    made = fleet.Fleet(cluster, asked())  # type: ignore[arg-type]
     assert made.pods_on("gpu-0000", expects_none=True) == [] and cluster.reads == [
         {"fieldSelector": "spec.nodeName=gpu-0000"}
     ]

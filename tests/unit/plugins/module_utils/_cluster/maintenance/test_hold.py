@@ -4,26 +4,31 @@
 
 from __future__ import annotations
 
+import dataclasses
+import socket
+
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import hold_stamp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold import (
     INITIALLY_CORDONED,
-    PURPOSE_PREFIX,
     Hold,
     failures_of,
-    has_stamp,
     hold_of,
     hold_patch,
     is_held_elsewhere,
     leave_patch,
-    new_stamp,
     patched,
     release_patch,
-    stamp_of,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.hold_stamp import (
+    PURPOSE_PREFIX,
+    Stamp,
+    has_stamp,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.marks import Holder
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
-from tests.unit.plugins.module_utils._cluster.maintenance.nodes import MINE, NOW, claim, held
+from tests.unit.plugins.module_utils._cluster.maintenance.nodes import MINE, claim, held
 
 
 def changes(patch: dict | None) -> tuple[dict, dict]:
@@ -98,18 +103,10 @@ def test_a_patched_node_has_the_fields_of_the_patch() -> None:
 ELSEWHERE = "2026-11-21T09:30:00Z awx-7 00000000"
 
 
-def test_a_stamp_tells_one_run_from_another() -> None:
-    stamp = new_stamp(NOW)
-    assert stamp.since == "2026-11-21T10:00:00Z" and stamp.run != new_stamp(NOW).run and stamp.age_s(NOW + 60) == 60
-    assert has_stamp(held(reboot=str(stamp)), "reboot", stamp) and stamp_of(held(reboot=str(stamp)), "reboot") == stamp
-    assert not has_stamp(held(reboot="other"), "reboot", stamp)
-    assert not has_stamp(held(repair=str(stamp)), "reboot", stamp) and stamp_of(held(repair="x"), "reboot") is None
-
-
 @pytest.mark.parametrize("text", ["", "by hand", "yesterday awx-7 00000000", "2026-11-21T09:30:00Z awx-7"])
 def test_a_stamp_that_was_written_by_hand_is_resumed(text: str) -> None:
     node = held(reboot=text)
-    assert stamp_of(node, "reboot") is None and hold_patch(node, claim(), ()) is None
+    assert hold_patch(node, claim(), ()) is None
     assert not is_held_elsewhere(node, claim())
 
 
@@ -120,6 +117,20 @@ def test_a_hold_by_another_machine_is_respected_until_its_lease_is_over() -> Non
     assert e.value.reason == "HeldElsewhere" and is_held_elsewhere(node, claim(lease_s=1801.0))
     assert not is_held_elsewhere(node, claim(lease_s=1800.0)) and not is_held_elsewhere(node, claim(take_over=True))
     assert not is_held_elsewhere(node, claim("repair")), "Another purpose is another job."
+
+
+def test_a_hold_by_a_live_run_of_this_machine_is_respected_until_its_process_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = claim(stamp=Stamp(MINE.since, socket.gethostname(), "00000001"))
+    node = held(reboot=f"2026-11-21T09:59:00Z {socket.gethostname()} 00000000-77-1")
+    monkeypatch.setattr(hold_stamp, "_started", lambda process: "1")
+    with pytest.raises(GpuOpsError, match=r"Another run holds gpu-0000 \(process 77 on ") as e:
+        hold_patch(node, here, ())
+    assert e.value.reason == "HeldElsewhere" and is_held_elsewhere(node, here)
+    assert not is_held_elsewhere(node, dataclasses.replace(here, take_over=True))
+    monkeypatch.setattr(hold_stamp, "_started", lambda process: "")
+    assert not is_held_elsewhere(node, here) and hold_patch(node, here, ()) is None
 
 
 def test_whoever_takes_over_is_named_and_still_did_not_take_the_node_first() -> None:

@@ -10,7 +10,9 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import host_nodes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
+from tests.support.measured import measured
 from tests.unit.fakes.stack import node
 
 KUBELET = {"present": True, "active": True, "by": "the process kubelet"}
@@ -104,8 +106,10 @@ def test_a_node_that_does_not_come_back_is_named() -> None:
     with pytest.raises(GpuOpsError) as raised:
         find(FakeCluster([booted("old")]), GPU | {"former_boot_id": "old"}, wait_timeout=0.05)
     assert raised.value.msg == (
-        "The nodes are not Ready 0.05 s after the reboot of their hosts: gpu-0000. "
-        "Look at the kubelet on the host (journalctl --unit kubelet)."
+        wording(
+            "The nodes are not Ready 0.05 s after the reboot of their hosts: gpu-0000. "
+            "Look at the kubelet on the host (journalctl --unit kubelet)."
+        )
     )
 
 
@@ -113,15 +117,17 @@ def test_without_an_answer_nobody_knows_what_a_host_is(monkeypatch: pytest.Monke
     monkeypatch.setattr(waiting, "OUTAGE_S", 0.05)
     with pytest.raises(GpuOpsError) as raised:
         find(FakeCluster(AWAY), {"name": "gpu1"})
-    assert raised.value.msg.startswith(
-        "Cannot tell whether gpu1 is a node: Cannot reach the Kubernetes API: refused. Its last answer was"
+    assert measured(raised.value.msg) == wording(
+        "Cannot tell whether gpu1 is a node: Cannot reach the Kubernetes API: refused. Its last answer was N s ago."
     )
 
 
 def test_a_refusal_is_not_waited_for() -> None:
     cluster = FakeCluster(GpuOpsError("No permission: no.", reason="Forbidden"))
-    with pytest.raises(GpuOpsError, match="Cannot tell whether gpu1 is a node: No permission"):
+    with pytest.raises(GpuOpsError) as error:
         find(cluster, {"name": "gpu1"}, wait_timeout=5)
+    assert error.value.reason == "Forbidden"
+    assert error.value.msg == wording("Cannot tell whether gpu1 is a node: No permission: no.")
     assert len(cluster.paths) == 1
 
 
@@ -137,5 +143,9 @@ def test_where_no_cluster_is_configured_only_a_host_with_a_kubelet_is_a_failure(
 @pytest.mark.parametrize("name", ["K8S_AUTH_KUBECONFIG", "K8S_AUTH_CONTEXT", "K8S_AUTH_HOST", "KUBECONFIG"])
 def test_a_cluster_that_is_named_and_not_found_is_a_mistake(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "missing")
-    with pytest.raises(GpuOpsError, match="Cannot tell whether bare is a node"):
+    with pytest.raises(GpuOpsError) as error:
         find(FakeCluster(UNCONFIGURED), {"name": "bare"})
+    assert error.value.reason == "BadConnectionSettings"
+    assert error.value.msg == wording(
+        "Cannot tell whether bare is a node: Invalid kube-config file. No configuration found."
+    )

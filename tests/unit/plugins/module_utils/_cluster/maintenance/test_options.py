@@ -9,12 +9,13 @@ import typing as t
 import pytest
 import yaml
 from ansible_collections.gpuops.nvidia.plugins.doc_fragments import eviction, node_rollout, progress
+from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import options
-from ansible_collections.gpuops.nvidia.plugins.modules import node_maintenance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 GIVEN: dict[str, t.Any] = {
-    **{name: spec.get("default") for name, spec in {**options.EVICTION, **options.NODE_ROLLOUT}.items()},
+    **{name: spec.get("default") for name, spec in options.EVICTION.including(options.NODE_ROLLOUT).options.items()},
     "progress_path": None,
     "timeout": 5,
     "drain_timeout": 7,
@@ -22,31 +23,56 @@ GIVEN: dict[str, t.Any] = {
 
 
 @pytest.mark.parametrize(
-    ("fragment", "specs"),
+    ("fragment", "spec"),
     [(eviction, options.EVICTION), (node_rollout, options.NODE_ROLLOUT), (progress, waiting.PROGRESS)],
 )
-def test_the_fragments_describe_the_specs(fragment: t.Any, specs: dict[str, t.Any]) -> None:
+def test_the_fragments_describe_the_specs(fragment: t.Any, spec: ArgumentSpec) -> None:
     described = yaml.safe_load(fragment.ModuleDocFragment.DOCUMENTATION)["options"]
     stated = {
         name: {key: value for key, value in each.items() if key != "description"} for name, each in described.items()
     }
-    assert stated == specs
+    assert stated == spec.options
 
 
-def test_a_drain_takes_its_own_time_and_every_option_that_it_looks_at() -> None:
-    given = options.drain_options(GIVEN, "some-purpose")
-    assert (given["state"], given["purpose"], given["evict"], given["timeout"]) == ("drained", "some-purpose", "gpu", 7)
-    of_a_call = {"nodes", "node_selector", "taint_reason", "parallel", "restore_on_failure"}
-    assert set(node_maintenance.OPTIONS) - given.keys() == of_a_call
+def test_a_drain_takes_its_own_time() -> None:
+    made = options.rollout_of(GIVEN, "some-purpose").maintenance
+    assert (made.state, made.purpose, made.evicts_all, made.timeout_s) == ("drained", "some-purpose", False, 7)
 
 
 def test_a_module_can_say_which_pods_must_go() -> None:
-    assert options.drain_options({**GIVEN, "evict": "all"}, "some-purpose")["evict"] == "all"
+    assert options.rollout_of({**GIVEN, "evict": "all"}, "some-purpose").maintenance.evicts_all
 
 
 def test_groups_count_only_where_they_are_asked_for() -> None:
-    groups = {"a": "x", "b": "y"}
-    assert options.wishes_of(GIVEN, groups).groups is None
-    wishes = options.wishes_of({**GIVEN, "group_by": "zone", "canary": 1, "max_failed": "2"}, groups)
-    assert (wishes.groups, wishes.canary, wishes.sizes, wishes.max_out) == (groups, 1, "1", "2")
+    nodes = {name: {"metadata": {"labels": {"zone": zone}}} for name, zone in (("a", "x"), ("b", "y"))}
+    assert options.rollout_of(GIVEN, "some-purpose").pace_of(nodes).wishes.groups is None
+    grouped = options.rollout_of({**GIVEN, "group_by": "zone", "canary": 1, "max_failed": "2"}, "some-purpose")
+    wishes = grouped.pace_of(nodes).wishes
+    assert (wishes.groups, wishes.canary, wishes.sizes, wishes.max_out) == ({"a": "x", "b": "y"}, 1, "1", "2")
     assert (wishes.name("sizes"), wishes.name("members")) == ("max_unavailable", "nodes")
+    assert grouped.pace.wishes.groups is None, "what the options say stays as it was read"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"soak": -1}, "soak is -1"),
+        ({"lease": 0}, "lease is 0"),
+        ({"timeout": 0}, "timeout is 0"),
+        ({"drain_timeout": 0}, "drain_timeout is 0"),
+        ({"waves": ["10%", "none"]}, "waves is 'none'"),
+        ({"windows": ["at night"]}, "'at night' cannot be read"),
+        ({"time_zone": "Mars/Base"}, "time_zone is 'Mars/Base'"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused(wrong: dict[str, object], said: str) -> None:
+    with pytest.raises(GpuOpsError, match=said):
+        options.rollout_of({**GIVEN, **wrong}, "some-purpose")
+
+
+def test_the_pace_has_what_the_options_say() -> None:
+    assert options.rollout_of(GIVEN, "some-purpose").pace.windows.open_for_s(0.0) == float("inf")
+    given = {**GIVEN, "waves": ["1", "50%"], "soak": 60, "windows": ["22:00-04:00"], "canary": 2}
+    pace = options.rollout_of(given, "some-purpose").pace
+    assert (pace.waves, pace.soak_s, pace.wishes.canary) == (("1", "50%"), 60, 2)
+    assert str(pace.windows) == "22:00-04:00 (UTC)"

@@ -17,24 +17,36 @@ from tests.unit.fakes.mig_nodes import mig_sight, seen
 PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
 
 
-def test_one_patch_sets_the_layout_clears_the_state_and_ends_pauses() -> None:
+def test_one_patch_sets_the_layout_marks_it_clears_the_state_and_ends_pauses() -> None:
     look = seen(mig_sight(**{PLUGIN: "paused-for-mig-change"}), "set")
     assert set_patch(look) == {
         "metadata": {
             "labels": {"nvidia.com/mig.config": "all-1g.10gb", "nvidia.com/mig.config.state": None, PLUGIN: "true"},
-            "annotations": {"gpuops.nvidia/gpus": "8"},
+            "annotations": {
+                "gpuops.nvidia/mig": "all-1g.10gb",
+                "gpuops.nvidia/gpus": "8",
+                "gpuops.nvidia/gpu-product": "NVIDIA-H100-80GB-HBM3",
+            },
         }
+    }
+    assert set_patch(seen(mig_sight(product=None), "set"))["metadata"]["annotations"] == {
+        "gpuops.nvidia/mig": "all-1g.10gb",
+        "gpuops.nvidia/gpus": "8",
     }
     assert unpaused(mig_sight()) == {}
 
 
-def test_the_label_and_the_state_leave_together() -> None:
+def test_the_label_its_mark_and_the_state_leave_together() -> None:
     assert remove_patch() == {
-        "metadata": {"labels": {"nvidia.com/mig.config": None, "nvidia.com/mig.config.state": None}}
+        "metadata": {
+            "labels": {"nvidia.com/mig.config": None, "nvidia.com/mig.config.state": None},
+            "annotations": {"gpuops.nvidia/mig": None},
+        }
     }
 
 
 CONFIG, STATE, NOTE = "nvidia.com/mig.config", "nvidia.com/mig.config.state", "gpuops.nvidia/gpus"
+MARK = "gpuops.nvidia/mig"
 RELEASED = {"spec": {"unschedulable": None}, "metadata": {"labels": {"a": None}, "annotations": {"b": None}}}
 
 
@@ -43,15 +55,16 @@ def labelled(*labels: str, notes: tuple[str, ...] = ()) -> Json:
 
 
 def test_a_node_with_whole_gpus_loses_what_it_no_longer_needs_when_it_is_released() -> None:
-    whole = labelled(CONFIG, STATE, "other", notes=(NOTE, "other"))
+    whole = labelled(CONFIG, STATE, "other", notes=(NOTE, MARK, "other"))
     assert tidied(whole, RELEASED, removes=True) == {
         "spec": {"unschedulable": None},
         "metadata": {
             "labels": {"a": None, CONFIG: None, STATE: None},
-            "annotations": {"b": None, NOTE: None},
+            "annotations": {"b": None, NOTE: None, MARK: None},
         },
     }
-    assert tidied(whole, None, removes=False) == {"metadata": {"labels": {}, "annotations": {NOTE: None}}}
+    kept = {"metadata": {"labels": {}, "annotations": {NOTE: None, MARK: None}}}
+    assert tidied(whole, None, removes=False) == kept
     only_label = {"metadata": {"labels": {CONFIG: None}, "annotations": {}}}
     assert tidied(labelled(CONFIG), None, removes=True) == only_label
 

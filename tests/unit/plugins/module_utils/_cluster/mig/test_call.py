@@ -10,7 +10,8 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.call import configure
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.modules.mig_config import OPTIONS
+from ansible_collections.gpuops.nvidia.plugins.modules.mig_config import SPEC
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import FakeApi
 from tests.unit.fakes.mig import MigFleet
@@ -19,7 +20,7 @@ from tests.unit.fakes.mig import MigFleet
 
 
 def called(api: FakeApi, **options: t.Any) -> tuple[dict, list[str]]:
-    defaults = {name: option.get("default") for name, option in OPTIONS.items()}
+    defaults = {name: option.get("default") for name, option in SPEC.options.items()}
     return configure(Cluster(api.connection, check_mode=True), {**defaults, **options})
 
 
@@ -34,7 +35,7 @@ def test_a_node_that_another_machine_holds_is_refused_unless_taken_over(api: Fak
     fleet = MigFleet(api)
     stamp = "2999-01-01T00:00:00Z elsewhere 12345678"
     fleet.node()["metadata"]["annotations"] = {"gpuops.nvidia/maintenance.mig": stamp}
-    with pytest.raises(GpuOpsError, match="Another machine holds gpu-0000"):
+    with pytest.raises(GpuOpsError, match="Another run holds gpu-0000"):
         called(api, layout="all-1g.10gb", nodes=["gpu-0000"])
     assert called(api, layout="all-1g.10gb", nodes=["gpu-0000"], take_over=True)[0]["changed"] is True
 
@@ -48,5 +49,9 @@ def test_a_canary_that_has_its_layout_is_done(api: FakeApi) -> None:
 
 def test_a_group_needs_its_label_on_every_node(api: FakeApi) -> None:
     MigFleet(api)
-    with pytest.raises(GpuOpsError, match="group_by names has no value for gpu-0000, gpu-0001"):
+    with pytest.raises(GpuOpsError) as error:
         called(api, layout="all-1g.10gb", nodes=["gpu-0000", "gpu-0001"], group_by="rack")
+    assert error.value.reason == "Invalid"
+    assert error.value.msg == wording(
+        "The variable that group_by names has no value for gpu-0000, gpu-0001. Set it for each of them, or for their group."
+    )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layouts import Catalog, Source, fitting
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.mig import text
 
@@ -29,22 +30,35 @@ def test_equal_texts_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("maps", "said"),
     [
-        ({}, "the ConfigMap default-mig-parted-config does not exist, so the MIG manager cannot start"),
-        ({"a-mig-config": None}, "the ConfigMap a-mig-config has no key config.yaml"),
-        ({"a-mig-config": "version: v2"}, "is refused by the MIG manager as a whole"),
-        ({"a-mig-config": "{"}, "it is no YAML"),
+        ({}, wording("the ConfigMap default-mig-parted-config does not exist, so the MIG manager cannot start")),
+        (
+            {"a-mig-config": None},
+            wording("the ConfigMap a-mig-config has no key config.yaml, so the MIG manager cannot start"),
+        ),
+        (
+            {"a-mig-config": "version: v2"},
+            wording(
+                "the ConfigMap <node>-mig-config is refused by the MIG manager as a whole, for all of its layouts: version: this is 'v2', and only v1 exists"
+            ),
+        ),
+        (
+            {"a-mig-config": "{"},
+            wording(
+                'the ConfigMap <node>-mig-config is refused by the MIG manager as a whole, for all of its layouts: it is no YAML: while parsing a flow node did not find expected node content in "<unicode string>", line 2, column 1'
+            ),
+        ),
     ],
 )
 def test_a_map_that_cannot_be_used_says_why(maps: dict, said: str) -> None:
-    assert said in Catalog(maps).of("a").why_not("all-1g.10gb")
+    assert Catalog(maps).of("a").why_not("all-1g.10gb") == said
 
 
 @pytest.mark.parametrize(
     ("layout", "said"),
     [
         ("all-1g.10gb", ""),
-        ("all-1g.10g", "all-1g.10g is no name of a layout. The profile is 1g.10gb"),
-        ("1g.10gb-2,3g.40gb-1", "publish a layout with the mig_devices {1g.10gb: 2, 3g.40gb: 1}, and name that"),
+        ("all-1g.10g", "The profile is 1g.10gb"),
+        ("1g.10gb-2,3g.40gb-1", "mig_devices {1g.10gb: 2, 3g.40gb: 1}"),
         ("all-4g.40gb", "the ConfigMap m has no layout all-4g.40gb, such as all-"),
         ("xyz", "the ConfigMap m has no layout xyz, but a100-only, all-1g.10gb"),
     ],

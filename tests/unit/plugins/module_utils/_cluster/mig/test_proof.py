@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig import proof
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import WorkloadVerdict
 
 
 def test_a_workload_runs_on_the_cordoned_node_and_the_reason_of_a_failure_is_returned(
@@ -20,11 +20,11 @@ def test_a_workload_runs_on_the_cordoned_node_and_the_reason_of_a_failure_is_ret
         def __init__(self, cluster: t.Any, options: t.Any) -> None:
             made.append(options)
 
-        def test(self, resources: t.Mapping[str, str]) -> list[Verdict]:
+        def test(self, resources: t.Mapping[str, str]) -> list[WorkloadVerdict]:
             made.append(resources)
-            return [Verdict("a", passed=True), Verdict("b", reason="It broke.\n")]
+            return [WorkloadVerdict("a", passed=True), WorkloadVerdict("b", reason="It broke.\n")]
 
-    monkeypatch.setattr(proof.smoke_test, "Run", Run)
+    monkeypatch.setattr(proof.smoke_test, "SmokeTestRun", Run)
     workload = {"tolerations": [{"key": "x"}], "timeout": 5}
     assert proof.prove(t.cast("t.Any", None), workload, {"a": "r", "b": "r"}) == {"b": "It broke"}
     assert made[0]["tolerations"] == [

@@ -8,24 +8,23 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_request import (
+    MaintenanceRequest,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import NodeRolloutRequest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.pacing import PaceRequest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.layout_request import LayoutRequest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.read import Reader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import DAEMONSETS, PODS, POLICIES, FakeApi, refusal
 from tests.unit.fakes.mig import MigFleet
 
-OPTIONS = {
-    "policy_name": "",
-    "namespace": "",
-    "allow_reboot": False,
-    "allow_shared": False,
-    "state": "absent",
-    "evict": "gpu",
-}
 
-
-def reader(api: FakeApi, **options: t.Any) -> Reader:
-    return Reader(Cluster(api.connection), {**OPTIONS, **options})
+def reader(api: FakeApi, removes: bool = True, **given: t.Any) -> Reader:
+    rollout = NodeRolloutRequest(MaintenanceRequest(), PaceRequest())
+    return Reader(Cluster(api.connection), LayoutRequest((), rollout, removes=removes, **given))
 
 
 def test_the_policy_and_the_daemonset_say_what_the_manager_does(api: FakeApi) -> None:
@@ -34,7 +33,7 @@ def test_the_policy_and_the_daemonset_say_what_the_manager_does(api: FakeApi) ->
     assert (stack.strategy, stack.default, stack.may_reboot, stack.removes) == ("mixed", "", False, True)
     assert stack.managed == {"gpu-0000", "gpu-0001"}
     api.lists[POLICIES][0]["spec"]["migManager"] = {"config": {"default": "all-disabled"}}
-    assert reader(api).stack().removes is False and reader(api, state="present").stack().removes is False
+    assert reader(api).stack().removes is False and reader(api, removes=False).stack().removes is False
     api.lists[DAEMONSETS] = []
     assert reader(api).stack().managed is None
 
@@ -62,5 +61,9 @@ def test_the_last_error_of_the_manager_explains_a_failure(api: FakeApi) -> None:
 
 def test_without_a_served_policy_the_operator_is_missing(api: FakeApi) -> None:
     api.answer = lambda method, path: refusal(404, "not found") if path == POLICIES else None
-    with pytest.raises(GpuOpsError, match="install the GPU Operator first"):
+    with pytest.raises(GpuOpsError) as error:
         reader(api)
+    assert error.value.reason == "CRDMissing"
+    assert error.value.msg == wording(
+        "The cluster has no ClusterPolicy: install the GPU Operator first (role operator)."
+    )

@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.mig.steps import decide
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.mig_nodes import DIVIDED, LAYOUT, mig_sight, seen
 
@@ -67,7 +68,7 @@ def test_the_label_stays_away_for_a_moment() -> None:
 def test_a_failure_of_the_manager_leaves_the_gpus_as_they_were() -> None:
     clean = decide(seen(mig_sight(config=LAYOUT, state="failed"), "watch"))
     changed = decide(seen(mig_sight(config="other"), "watch"))
-    assert clean.is_clean and not changed.is_clean
+    assert clean.may_be_unchanged and not changed.may_be_unchanged
 
 
 def test_an_operator_that_would_set_its_own_layout_gets_no_chance_to() -> None:
@@ -80,11 +81,11 @@ def test_an_operator_that_would_set_its_own_layout_gets_no_chance_to() -> None:
 @pytest.mark.parametrize(
     ("labels", "manager", "said"),
     [
-        ({"config": LAYOUT}, "Running", "the MIG manager (it has not reacted yet)"),
+        ({"config": LAYOUT}, "Running", wording("the MIG manager (it has not reacted yet)")),
         ({"config": LAYOUT, "state": "pending"}, "Running", "the MIG manager (pending)"),
         ({"config": LAYOUT, "state": "rebooting"}, "Running", "its reboot"),
-        ({"config": LAYOUT}, "CrashLoopBackOff", "the MIG manager's pod, which is CrashLoopBackOff"),
-        ({"config": LAYOUT}, "", "the MIG manager's pod, which does not exist"),
+        ({"config": LAYOUT}, "CrashLoopBackOff", wording("the MIG manager's pod, which is CrashLoopBackOff")),
+        ({"config": LAYOUT}, "", wording("the MIG manager's pod, which does not exist")),
     ],
 )
 def test_it_says_what_it_waits_for(labels: dict, manager: str, said: str) -> None:
@@ -94,9 +95,9 @@ def test_it_says_what_it_waits_for(labels: dict, manager: str, said: str) -> Non
 def test_a_node_without_a_kubelet_is_awaited_before_its_label_is_set() -> None:
     sight = mig_sight(config="all-disabled")
     sight.node["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
-    assert decide(seen(sight, "set")).waits_for == "its kubelet, because it is not Ready"
+    assert decide(seen(sight, "set")).waits_for == wording("its kubelet, because it is not Ready")
     late = decide(seen(sight, "set", still_s=100.0))
-    assert late.kind == "fail" and late.is_clean
+    assert late.kind == "fail" and not late.may_be_unchanged
 
 
 def test_a_label_that_somebody_else_changed_or_removed_is_named() -> None:
@@ -116,3 +117,9 @@ def test_a_run_for_another_layout_that_stands_still_is_a_failure_without_the_per
     assert decide(seen(other, "set", 1000.0)).kind == "restart"
     action = decide(seen(other, "set", 1000.0, settings={"repair": False}))
     assert action.kind == "fail" and action.reason
+
+
+def test_a_success_that_no_label_confirms_waits_and_then_goes_back_to_service() -> None:
+    unlabelled = {**DONE, "count": None}
+    assert decided("prove", DEVICES, **unlabelled) == ("wait", "prove")
+    assert decided("prove", DEVICES, 100.0, **unlabelled) == ("go", "restore")

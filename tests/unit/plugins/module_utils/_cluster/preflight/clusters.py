@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.check_input import Intent, Snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.checks import CHECKS
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.finding import Finding
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Intent, Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.cluster_finding import ClusterFinding
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 NFD_LABELS = {
@@ -91,18 +91,18 @@ def intent(version: str | None = "v26.7.0", **values: t.Any) -> Intent:
     return Intent("gpu-operator", "gpu-operator", version, values)
 
 
-def check(name: str, found: Snapshot, intended: Intent | None = None) -> list[Finding]:
+def check(name: str, found: Snapshot, intended: Intent | None = None) -> list[ClusterFinding]:
     return list(CHECKS[name].function(found, intended or intent()))
 
 
-def only(name: str, found: Snapshot, intended: Intent | None = None) -> Finding:
+def only(name: str, found: Snapshot, intended: Intent | None = None) -> ClusterFinding:
     (finding,) = check(name, found, intended)
     assert finding.check == name
     assert bool(finding.remedy) or finding.level == "ok" or "no compatibility data" in finding.message
     return finding
 
 
-def levels(findings: list[Finding]) -> list[str]:
+def levels(findings: list[ClusterFinding]) -> list[str]:
     return [finding.level for finding in findings]
 
 

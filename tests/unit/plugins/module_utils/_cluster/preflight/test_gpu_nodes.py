@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+from inline_snapshot import snapshot as wording
 
 from tests.unit.plugins.module_utils._cluster.preflight.clusters import (
     ON_HOSTS,
@@ -20,10 +21,37 @@ from tests.unit.plugins.module_utils._cluster.preflight.clusters import (
 def test_gpu_nodes() -> None:
     assert only("gpu_nodes", snapshot(nodes=[])).level == "failure"
     many = only("gpu_nodes", snapshot(nodes=[*(node(f"g{number}") for number in range(7)), bare("cpu")]))
-    assert (many.level, many.message, len(many.nodes), many.count) == ("ok", "7 of 8 nodes carry an NVIDIA GPU.", 5, 7)
+    assert (many.level, many.message, len(many.nodes), many.count) == (
+        "ok",
+        wording("7 of 8 nodes carry an NVIDIA GPU."),
+        5,
+        7,
+    )
     assert "not known before" in only("gpu_nodes", snapshot(nodes=[bare()])).message
     none = only("gpu_nodes", snapshot(nodes=[node(labels={"feature.node.kubernetes.io/pci-10de.present": None})]))
     assert none.level == "warning" and "pci-10de.present" in none.remedy
+
+
+MIXED = snapshot(nodes=[bare("a"), bare("b", image="Ubuntu 22.04.5 LTS"), bare("c", runtime="cri-o://1.33")])
+
+
+def test_nodes_that_one_operator_may_not_serve_are_asked_about_before_anything_is_installed() -> None:
+    finding = only("gpu_nodes", MIXED)
+    assert finding.level == "failure" and finding.message == wording(
+        "The GPU nodes are not known before Node Feature Discovery has run, and the nodes have different operating systems (ubuntu 22.04, ubuntu 24.04) and container runtimes (containerd, cri-o), which one ClusterPolicy cannot serve."
+    )
+    assert finding.remedy == wording(
+        "If the GPU nodes are alike, say so with preflight_tolerate: [gpu_nodes]: they are checked again once they are known. Otherwise use one container runtime, and NVIDIADriver (driver.nvidiaDriverCRD.enabled) or drivers on the hosts."
+    )
+    assert only("gpu_nodes", MIXED, intent(toolkit={"enabled": False}, **ON_HOSTS)).level == "ok"
+    alike = snapshot(nodes=[bare("a"), bare("cp", "Debian 13", {"node-role.kubernetes.io/control-plane": ""})])
+    assert only("gpu_nodes", alike).level == "ok"
+    kernels = snapshot(nodes=[bare("a"), bare("b", kernel="6.8.0-61-generic")])
+    assert only("gpu_nodes", kernels).level == "ok"
+    assert "kernels" in only("gpu_nodes", kernels, intent(driver={"usePrecompiled": True})).message
+    pools = {"enabled": True}
+    precompiled = {"usePrecompiled": True, "nvidiaDriverCRD": pools}
+    assert only("gpu_nodes", kernels, intent(driver=precompiled)).level == "ok"
 
 
 def test_taints() -> None:
@@ -92,7 +120,9 @@ def test_a_note_with_which_the_next_upgrade_leaves_a_node_cordoned_is_found() ->
     noted = node()
     noted["metadata"]["annotations"] = {"nvidia.com/gpu-driver-upgrade.node-initial-state.unschedulable": "true"}
     finding = only("node_state", snapshot(nodes=[noted]))
-    assert finding.level == "warning" and "which a driver upgrade has left" in finding.message
+    assert finding.level == "warning" and finding.message == wording(
+        "1 GPU node with a stale annotation nvidia.com/gpu-driver-upgrade.node-initial-state.unschedulable, which a driver upgrade has left."
+    )
     noted["metadata"]["labels"]["nvidia.com/gpu-driver-upgrade-state"] = "drain-required"
     assert only("node_state", snapshot(nodes=[noted])).level == "ok", "the operator removes it in the end"
 

@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
+from inline_snapshot import snapshot as wording
 
 from tests.unit.plugins.module_utils._cluster.preflight.clusters import (
     OTHER_NFD,
@@ -22,23 +25,59 @@ from tests.unit.plugins.module_utils._cluster.preflight.clusters import (
 @pytest.mark.parametrize(
     ("daemonsets", "enabled", "nodes", "level", "words"),
     [
-        ([OTHER_NFD], True, [node()], "failure", "is already running (node-feature-discovery/nfd-worker)"),
-        ([OTHER_NFD], False, [node()], "ok", "runs as node-feature-discovery/nfd-worker"),
-        ([OTHER_NFD, OUR_NFD], False, [node()], "failure", "runs 2 times"),
-        ([], False, [bare()], "failure", "nothing would label the GPU nodes"),
-        ([], False, [node()], "warning", "the labels become stale"),
-        ([OUR_NFD], True, [node()], "ok", "The operator's chart installs"),
-        ([], True, [bare()], "ok", "The operator's chart installs"),
+        (
+            [OTHER_NFD],
+            True,
+            [node()],
+            "failure",
+            wording(
+                "Node Feature Discovery is already running (node-feature-discovery/nfd-worker), and a second one would fight over its labels."
+            ),
+        ),
+        (
+            [OTHER_NFD],
+            False,
+            [node()],
+            "ok",
+            wording("Node Feature Discovery runs as node-feature-discovery/nfd-worker."),
+        ),
+        (
+            [OTHER_NFD, OUR_NFD],
+            False,
+            [node()],
+            "failure",
+            wording("Node Feature Discovery runs 2 times (node-feature-discovery/nfd-worker, gpu-operator/worker)."),
+        ),
+        (
+            [],
+            False,
+            [bare()],
+            "failure",
+            wording(
+                "nfd.enabled is false and no Node Feature Discovery runs, so the GPU nodes would stay without labels."
+            ),
+        ),
+        (
+            [],
+            False,
+            [node()],
+            "warning",
+            wording("Nodes carry labels of Node Feature Discovery, but it does not run, so the labels become stale."),
+        ),
+        ([OUR_NFD], True, [node()], "ok", wording("The operator's chart installs Node Feature Discovery.")),
+        ([], True, [bare()], "ok", wording("The operator's chart installs Node Feature Discovery.")),
     ],
 )
 def test_nfd(daemonsets: list[dict], enabled: bool, nodes: list[dict], level: str, words: str) -> None:
     finding = only("nfd", snapshot(daemonsets=daemonsets, nodes=nodes), intent(nfd={"enabled": enabled}))
-    assert finding.level == level and words in finding.message
+    assert finding.level == level and finding.message == words
 
 
 def test_the_chart_brings_its_own_nfd_unless_the_values_say_otherwise() -> None:
     finding = only("nfd", snapshot(daemonsets=[OTHER_NFD], nodes=[node()]), intent())
-    assert finding.level == "failure" and "a second one would fight over its labels" in finding.message
+    assert finding.level == "failure" and finding.message == wording(
+        "Node Feature Discovery is already running (node-feature-discovery/nfd-worker), and a second one would fight over its labels."
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,23 +120,48 @@ def test_a_dra_driver_beside_the_operator() -> None:
 
 
 def deployment(namespace: str, release: str | None = None) -> dict:
-    annotations = {"meta.helm.sh/release-name": release} if release else None
+    annotations = {"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": namespace}
+    annotations = annotations if release else None
     return {"metadata": {"name": "gpu-operator", "namespace": namespace, "annotations": annotations}}
 
 
 @pytest.mark.parametrize(
     ("changes", "values", "words"),
     [
-        ({"operators": [deployment("elsewhere")]}, {}, "Another GPU Operator is installed (elsewhere/gpu-operator)"),
-        ({"operators": [deployment("gpu-operator", "gpu-operator-17")]}, {}, "Another GPU Operator is installed"),
-        ({"clusterpolicies": [named("a"), named("b")]}, {}, "several ClusterPolicies (a, b)"),
-        ({"gpuclusters": [named("gpu-cluster")]}, {}, "There is a GPUCluster"),
-        ({"clusterpolicies": [named("a")]}, {"gpuCluster": {"deployCR": True}}, "There is a ClusterPolicy"),
+        (
+            {"operators": [deployment("elsewhere")]},
+            {},
+            wording("A GPU Operator of somebody else is installed: elsewhere/gpu-operator has no mark of any tool."),
+        ),
+        (
+            {"operators": [deployment("gpu-operator", "gpu-operator-17")]},
+            {},
+            wording(
+                "A GPU Operator of Helm's release gpu-operator/gpu-operator-17 is installed: gpu-operator/gpu-operator has the annotation meta.helm.sh/release-name."
+            ),
+        ),
+        (
+            {"clusterpolicies": [named("a"), named("b")]},
+            {},
+            wording("There are several ClusterPolicies (a, b); the operator silently ignores all but one."),
+        ),
+        (
+            {"gpuclusters": [named("gpu-cluster")]},
+            {},
+            wording("There is a GPUCluster, and the operator serves either a GPUCluster or a ClusterPolicy, not both."),
+        ),
+        (
+            {"clusterpolicies": [named("a")]},
+            {"gpuCluster": {"deployCR": True}},
+            wording(
+                "There is a ClusterPolicy, and the operator serves either a ClusterPolicy or a GPUCluster, not both."
+            ),
+        ),
     ],
 )
 def test_other_operators(changes: dict, values: dict, words: str) -> None:
     finding = only("other_stacks", snapshot(**changes), intent(**values))
-    assert finding.level == "failure" and words in finding.message
+    assert finding.level == "failure" and finding.message == words
 
 
 @pytest.mark.parametrize(
@@ -109,7 +173,7 @@ def test_other_operators(changes: dict, values: dict, words: str) -> None:
 )
 def test_one_kind_of_stack_goes_before_the_other_comes(changes: dict, wants: bool, remedy: str) -> None:
     finding = only("other_stacks", snapshot(**changes), intent(gpuCluster={"deployCR": wants}))
-    assert finding.remedy == f"Remove the stack first (operator_state: absent), or {remedy}"
+    assert "operator_state: absent" in finding.remedy and finding.remedy.endswith(remedy)
 
 
 @pytest.mark.parametrize("namespace", ["gpu-operator", "nvidia-gpu-operator"])
@@ -118,9 +182,18 @@ def test_an_operator_of_olm_is_left_to_it(namespace: str) -> None:
     item["metadata"]["labels"] = {"olm.owner": "gpu-operator-certified.v26.3.3"}
     finding = only("other_stacks", snapshot(operators=[item]))
     assert finding.level == "failure"
-    assert f"Lifecycle Manager has installed a GPU Operator ({namespace}/gpu-operator)" in finding.message
+    assert "Lifecycle Manager" in finding.message and f"{namespace}/gpu-operator" in finding.message
 
 
-@pytest.mark.parametrize("operators", [[deployment("gpu-operator", "gpu-operator")], [deployment("gpu-operator")]])
-def test_our_own_operator_is_fine(operators: list[dict]) -> None:
-    assert only("other_stacks", snapshot(operators=operators, clusterpolicies=[named("cluster-policy")])).level == "ok"
+def test_our_own_operator_is_fine() -> None:
+    ours = [deployment("gpu-operator", "gpu-operator")]
+    assert only("other_stacks", snapshot(operators=ours, clusterpolicies=[named("cluster-policy")])).level == "ok"
+
+
+def test_node_feature_discovery_of_another_s_operator_is_not_to_be_worked_around() -> None:
+    worker = copy.deepcopy(OUR_NFD)
+    worker["metadata"]["annotations"] = {"meta.helm.sh/release-name": "gpu-operator-17"}
+    theirs = {"operators": [deployment("gpu-operator", "gpu-operator-17")], "daemonsets": [worker]}
+    assert only("nfd", snapshot(**theirs)).level == "ok"
+    finding = only("other_stacks", snapshot(**theirs))
+    assert finding.level == "failure" and "release_name: gpu-operator-17" in finding.remedy

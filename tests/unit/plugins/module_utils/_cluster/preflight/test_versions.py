@@ -7,7 +7,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import NEWEST
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.operator_lines import LINES
+from inline_snapshot import snapshot as wording
 
 from tests.unit.plugins.module_utils._cluster.preflight.clusters import (
     ON_HOSTS,
@@ -26,15 +27,14 @@ from tests.unit.plugins.module_utils._cluster.preflight.clusters import (
     [("v1.31.9", "failure"), ("v1.32.0", "ok"), ("v1.36.3-gke.100", "ok"), ("v1.37.0", "warning"), ("odd", "ok")],
 )
 def test_kubernetes_version(version: str, level: str) -> None:
-    assert NEWEST.kubernetes == ((1, 32), (1, 36))
-    assert only("kubernetes_version", snapshot(version=version)).level == level
+    assert LINES["26.7"].kubernetes == ((1, 32), (1, 36))
+    assert check("kubernetes_version", snapshot(version=version))[-1].level == level
 
 
 def test_operator_lines() -> None:
     assert levels(check("kubernetes_version", snapshot(), intent(None))) == ["ok"]
-    assert (
-        "no compatibility data for GPU Operator v99.1.0"
-        in only("kubernetes_version", snapshot(), intent("v99.1.0")).message
+    assert only("kubernetes_version", snapshot(), intent("v99.1.0")).message == wording(
+        "There is no compatibility data for GPU Operator v99.1.0; known lines are 26.7, 26.3, 25.10."
     )
     old = check("kubernetes_version", snapshot(version="v1.33.0"), intent("25.10.1"))
     assert levels(old) == ["warning", "ok"] and "end of support" in old[0].message
@@ -43,11 +43,23 @@ def test_operator_lines() -> None:
 @pytest.mark.parametrize(
     ("runtimes", "level", "words"),
     [
-        (["containerd://2.3.0"], "ok", "is containerd"),
-        (["cri-o://1.33.0"], "ok", "is cri-o"),
-        (["docker://27.0.0"], "failure", "supports containerd and CRI-O"),
-        (["containerd://2.9.0"], "warning", "validated containerd 1.8 to 2.3"),
-        (["containerd://2.1.0", "cri-o://1.33.0"], "failure", "mix container runtimes (containerd, cri-o)"),
+        (["containerd://2.3.0"], "ok", wording("The container runtime is containerd.")),
+        (["cri-o://1.33.0"], "ok", wording("The container runtime is cri-o.")),
+        (
+            ["docker://27.0.0"],
+            "failure",
+            wording("These nodes run docker://27.0.0; the operator supports containerd and CRI-O."),
+        ),
+        (
+            ["containerd://2.9.0"],
+            "warning",
+            wording("NVIDIA validated containerd 1.8 to 2.3; these nodes run containerd://2.9.0."),
+        ),
+        (
+            ["containerd://2.1.0", "cri-o://1.33.0"],
+            "failure",
+            wording("GPU nodes mix container runtimes (containerd, cri-o), but the operator configures only one."),
+        ),
     ],
 )
 def test_container_runtime(runtimes: list[str], level: str, words: str) -> None:
@@ -55,13 +67,15 @@ def test_container_runtime(runtimes: list[str], level: str, words: str) -> None:
         "container_runtime",
         snapshot(nodes=[node(f"g{number}", runtime=runtime) for number, runtime in enumerate(runtimes)]),
     )
-    assert finding.level == level and words in finding.message
+    assert finding.level == level and finding.message == words
 
 
 def test_mixed_container_runtimes_are_only_a_warning_while_gpus_are_unknown() -> None:
     found = check("container_runtime", snapshot(nodes=[bare("a"), bare("b", runtime="docker://27.0.0")]))
     assert levels(found) == ["warning", "warning"]
-    assert found[1].message.startswith("Nodes (which of them carry a GPU is not known yet) mix container runtimes")
+    assert found[1].message == wording(
+        "Nodes (which of them carry a GPU is not known yet) mix container runtimes (containerd, docker), but the operator configures only one."
+    )
 
 
 def test_container_runtime_without_toolkit_data_or_nodes() -> None:
@@ -87,52 +101,97 @@ PER_POOL = {"driver": {"nvidiaDriverCRD": {"enabled": True}}}
 @pytest.mark.parametrize(
     ("nodes", "values", "level", "words"),
     [
-        ([node()], {}, "ok", "There are driver containers for ubuntu 24.04"),
+        ([node()], {}, "ok", wording("There are driver containers for ubuntu 24.04.")),
         (
             [node("a"), other_os("b", "ubuntu", "22.04")],
             {},
             "failure",
-            "different operating systems (ubuntu 22.04, ubuntu 24.04)",
+            wording(
+                "GPU nodes run different operating systems (ubuntu 22.04, ubuntu 24.04), but a ClusterPolicy installs the driver for the first of these systems on all nodes."
+            ),
         ),
-        ([bare("a"), bare("b", "Ubuntu 22.04.5 LTS")], {}, "warning", "different operating systems"),
-        ([node("a"), other_os("b", "ubuntu", "22.04")], PER_POOL, "ok", "There are driver containers for"),
-        ([node("a"), other_os("b", "ubuntu", "22.04")], ON_HOSTS, "ok", "any operating system"),
+        (
+            [bare("a"), bare("b", "Ubuntu 22.04.5 LTS")],
+            {},
+            "warning",
+            wording(
+                "Nodes (which of them carry a GPU is not known yet) run different operating systems (ubuntu 22.04, ubuntu 24.04), but a ClusterPolicy installs the driver for the first of these systems on all nodes."
+            ),
+        ),
+        (
+            [node("a"), other_os("b", "ubuntu", "22.04")],
+            PER_POOL,
+            "ok",
+            wording("There are driver containers for ubuntu 22.04, ubuntu 24.04."),
+        ),
+        (
+            [node("a"), other_os("b", "ubuntu", "22.04")],
+            ON_HOSTS,
+            "ok",
+            wording("The driver is installed on the hosts, so any operating system works."),
+        ),
         (
             [other_os("a", "rhel", "9.4"), other_os("b", "rhel", "9.6")],
             {},
             "ok",
-            "There are driver containers for rhel 9",
+            wording("There are driver containers for rhel 9."),
         ),
-        ([other_os("a", "debian", "13")], {}, "warning", "did not validate GPU Operator 26.7 on debian 13"),
-        ([other_os("a", "ubuntu", "18.04")], {}, "warning", "on ubuntu 18.04"),
-        ([other_os("a", "rhcos", "9.6.20251")], {}, "ok", "There are driver containers for rhcos"),
-        ([bare(image="")], {}, "warning", "The operating system of these nodes is not known"),
-        ([], {}, "ok", "There are no nodes yet"),
-        ([node("a"), node("b", kernel="6.8.0-71-generic")], {}, "ok", "There are driver containers for"),
+        (
+            [other_os("a", "debian", "13")],
+            {},
+            "warning",
+            wording(
+                "NVIDIA did not validate GPU Operator 26.7 on debian 13, and there may be no driver container for it."
+            ),
+        ),
+        (
+            [other_os("a", "ubuntu", "18.04")],
+            {},
+            "warning",
+            wording(
+                "NVIDIA did not validate GPU Operator 26.7 on ubuntu 18.04, and there may be no driver container for it."
+            ),
+        ),
+        ([other_os("a", "rhcos", "9.6.20251")], {}, "ok", wording("There are driver containers for rhcos 9.6.20251.")),
+        (
+            [bare(image="")],
+            {},
+            "warning",
+            wording("The operating system of these nodes is not known, so there may be no driver container for it."),
+        ),
+        ([], {}, "ok", wording("There are no nodes yet whose operating system could be checked.")),
+        (
+            [node("a"), node("b", kernel="6.8.0-71-generic")],
+            {},
+            "ok",
+            wording("There are driver containers for ubuntu 24.04."),
+        ),
         (
             [node("a"), node("b", kernel="6.8.0-71-generic")],
             {"driver": {"usePrecompiled": True}},
             "failure",
-            "different kernels (6.8.0-60-generic, 6.8.0-71-generic)",
+            wording(
+                "GPU nodes run different kernels (6.8.0-60-generic, 6.8.0-71-generic), but precompiled drivers are built for one kernel."
+            ),
         ),
     ],
 )
 def test_operating_system(nodes: list[dict], values: dict, level: str, words: str) -> None:
     finding = only("operating_system", snapshot(nodes=nodes), intent(**values))
-    assert finding.level == level and words in finding.message
+    assert finding.level == level and finding.message == words
 
 
 def test_without_compatibility_data_no_system_is_unvalidated() -> None:
     finding = only("operating_system", snapshot(nodes=[other_os("a", "debian", "13")]), intent("v99.1.0"))
     assert finding.level == "ok"
-    assert finding.message == "Whether there are driver containers for debian 13 is not known for this operator."
+    assert finding.message == wording(
+        "Whether there are driver containers for debian 13 is not known for this operator."
+    )
 
 
 def test_an_unknown_system_among_known_ones_is_named() -> None:
     found = check("operating_system", snapshot(nodes=[bare("a"), bare("b", image="")]))
-    assert [list(finding.nodes) for finding in found if "system of these nodes is not known" in finding.message] == [
-        ["b"]
-    ]
+    assert [list(finding.nodes) for finding in found if "nodes is not known" in finding.message] == [["b"]]
 
 
 @pytest.mark.parametrize(

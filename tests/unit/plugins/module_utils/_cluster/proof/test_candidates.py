@@ -10,8 +10,9 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.candi
     select,
     too_few_tested,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import Verdict
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.workload import WorkloadVerdict
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 from tests.unit.plugins.module_utils._cluster.proof.workloads import node, options
 
@@ -58,11 +59,25 @@ def test_a_selector_and_exclusions_narrow_the_fleet() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "words"),
-    [({}, "the cluster has no GPU node."), ({"node_selector": "a=b"}, "no GPU node with the labels a=b.")],
+    [
+        (
+            {},
+            wording(
+                "Cannot test: the cluster has no GPU node. Check that Node Feature Discovery runs and that the nodes have joined the cluster; gpu_stack_info shows both."
+            ),
+        ),
+        (
+            {"node_selector": "a=b"},
+            wording(
+                "Cannot test: the cluster has no GPU node with the labels a=b. Check that Node Feature Discovery runs and that the nodes have joined the cluster; gpu_stack_info shows both."
+            ),
+        ),
+    ],
 )
 def test_nothing_to_test_is_an_error(changes: dict, words: str) -> None:
-    with pytest.raises(GpuOpsError, match=words) as e:
+    with pytest.raises(GpuOpsError) as e:
         select([node("cpu", {}, gpu=False)], options(**changes))
+    assert e.value.msg == words
     assert e.value.reason == "NoGpuNodes"
 
 
@@ -105,7 +120,9 @@ def test_a_given_resource_is_requested_where_it_is_offered() -> None:
     assert selection.verdicts[0].reason == "The node offers 8 nvidia.com/gpu, and no nvidia.com/mig-1g.10gb."
     named = select(nodes, options(resource="nvidia.com/mig-1g.10gb", nodes=["whole"]))
     assert failed(named)["whole"] == (
-        "The node offers 8 nvidia.com/gpu, but the test needs 1 nvidia.com/mig-1g.10gb. Check the node's device plugin."
+        wording(
+            "The node offers 8 nvidia.com/gpu, but the test needs 1 nvidia.com/mig-1g.10gb. Check the node's device plugin."
+        )
     )
 
 
@@ -117,15 +134,18 @@ def test_a_node_that_should_run_a_workload_and_cannot_has_failed() -> None:
     unreported["status"]["conditions"] = []
     nodes = [node("down", ready="Unknown"), unreported, node("small", {"gpu": 2}), node("none", {"gpu": 0})]
     assert failed(select(nodes, options(nodes=["down", "new", "small", "none", "gone"], count=4))) == {
-        "down": "The node is not Ready: container runtime is down.",
-        "new": "The node is not Ready: its kubelet has not reported yet.",
-        "small": "The node offers 2 nvidia.com/gpu, but the test needs 4 of one resource. "
-        "Check the node's device plugin.",
-        "none": "The node offers no GPU, but the test needs 4 of one resource. Check the node's device plugin.",
-        "gone": "There is no such node.",
+        "down": wording("The node is not Ready: container runtime is down."),
+        "new": wording("The node is not Ready: its kubelet has not reported yet."),
+        "small": wording(
+            "The node offers 2 nvidia.com/gpu, but the test needs 4 of one resource. Check the node's device plugin."
+        ),
+        "none": wording(
+            "The node offers no GPU, but the test needs 4 of one resource. Check the node's device plugin."
+        ),
+        "gone": wording("There is no such node."),
     }
     assert failed(select(nodes[3:], options())) == {
-        "none": "The node offers no GPU, but the test needs 1 GPU. Check the node's device plugin."
+        "none": wording("The node offers no GPU, but the test needs 1 GPU. Check the node's device plugin.")
     }
 
 
@@ -170,10 +190,13 @@ def test_a_cordoned_node_that_is_down_is_out_of_service() -> None:
 
 # ---- how many must be tested --------------------------------------------------------------------------------------
 
-TESTED, BROKEN = Verdict("t", passed=True), Verdict("f", phase="Failed", reason="broken")
-DOWN = Verdict("d", reason="The node is not Ready: down.")
-BUSY, CORDONED = Verdict("b", skipped=True, code="Busy", phase="Pending"), Verdict("c", skipped=True, code="Cordoned")
-OFF_VERDICT = Verdict("o", skipped=True, code="OperandsSwitchedOff")
+TESTED, BROKEN = WorkloadVerdict("t", passed=True), WorkloadVerdict("f", phase="Failed", reason="broken")
+DOWN = WorkloadVerdict("d", reason="The node is not Ready: down.")
+BUSY, CORDONED = (
+    WorkloadVerdict("b", skipped=True, code="Busy", phase="Pending"),
+    WorkloadVerdict("c", skipped=True, code="Cordoned"),
+)
+OFF_VERDICT = WorkloadVerdict("o", skipped=True, code="OperandsSwitchedOff")
 
 
 @pytest.mark.parametrize(
@@ -192,14 +215,18 @@ OFF_VERDICT = Verdict("o", skipped=True, code="OperandsSwitchedOff")
         ([], 0, "1", False),
     ],
 )
-def test_the_number_of_tested_nodes(verdicts: list[Verdict], countable: int, min_tested: str, few: bool) -> None:
+def test_the_number_of_tested_nodes(
+    verdicts: list[WorkloadVerdict], countable: int, min_tested: str, few: bool
+) -> None:
     assert bool(too_few_tested(verdicts, countable, min_tested)) is few
 
 
 def test_too_few_tested_nodes_are_named_with_the_reason() -> None:
     assert too_few_tested([BUSY, CORDONED, OFF_VERDICT, DOWN], 3, "100%") == (
-        "Only 0 of 3 nodes were tested, but at least 3 must be (b: Busy, c: Cordoned, d: NotTestable). "
-        "Run the test when GPUs are free, or lower min_tested."
+        wording(
+            "Only 0 of 3 nodes were tested, but at least 3 must be (b: Busy, c: Cordoned, d: NotTestable). "
+            "Run the test when GPUs are free, or lower min_tested."
+        )
     )
 
 

@@ -17,6 +17,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.metri
     targets,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 DEPLOY_LABEL = "nvidia.com/gpu.deploy.dcgm-exporter"
 
@@ -68,15 +69,21 @@ def test_expected_gpus(item: dict | None, count: int | None) -> None:
     [
         (200, SAMPLE, 2, ["DCGM_FI_DEV_GPU_TEMP"], ""),
         (200, SAMPLE, None, [], ""),
-        (503, SAMPLE, 2, [], "The exporter answered with HTTP status 503."),
-        (200, "go_goroutines 1", 2, [], "The exporter reports no GPU. Look at its log; DCGM may not reach the driver."),
-        (200, SAMPLE, 8, [], "The exporter reports 2 GPUs, but the node has 8."),
+        (503, SAMPLE, 2, [], wording("The exporter answered with HTTP status 503.")),
+        (
+            200,
+            "go_goroutines 1",
+            2,
+            [],
+            wording("The exporter reports no GPU. Look at its log; DCGM may not reach the driver."),
+        ),
+        (200, SAMPLE, 8, [], wording("The exporter reports 2 GPUs, but the node has 8.")),
         (
             200,
             SAMPLE,
             2,
             ["DCGM_X", "DCGM_Y"],
-            "The exporter does not report DCGM_X, DCGM_Y. Check dcgmExporter.config.",
+            wording("The exporter does not report DCGM_X, DCGM_Y. Check dcgmExporter.config."),
         ),
     ],
 )
@@ -161,9 +168,15 @@ def test_every_node_gets_its_own_answer() -> None:
     rows = ask()
     assert rows["good"].ok and rows["good"].gpus == rows["good"].expected_gpus == 2
     assert "cannot create resource" in rows["denied"].reason and not rows["denied"].ok
-    assert rows["bare"].reason.startswith("No DCGM exporter runs on this node.") and rows["bare"].expected_gpus == 2
-    assert rows["crashing"].reason == "The exporter is not ready: CrashLoopBackOff."
+    assert (
+        rows["bare"].reason
+        == wording(
+            "No DCGM exporter runs on this node. Check that its label nvidia.com/gpu.deploy.dcgm-exporter is true."
+        )
+        and rows["bare"].expected_gpus == 2
+    )
+    assert rows["crashing"].reason == wording("The exporter is not ready: CrashLoopBackOff.")
 
 
 def test_a_named_node_that_does_not_exist_is_reported() -> None:
-    assert ask(["gone"])["gone"].reason == "There is no such node."
+    assert ask(["gone"])["gone"].reason == wording("There is no such node.")

@@ -9,6 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import priority
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 PATH = "/apis/scheduling.k8s.io/v1/priorityclasses"
 SYSTEM = [{"value": 2000000000}, {"value": 2000001000}]
@@ -82,9 +83,12 @@ def test_without_permission_no_class_is_needed_where_no_pod_has_a_lower_priority
     ],
 )
 def test_without_permission_pods_that_could_displace_others_are_refused(classes: t.Any) -> None:
-    with pytest.raises(GpuOpsError, match=r"could displace pods of lower priority.* set priority_class_name") as e:
+    with pytest.raises(GpuOpsError) as e:
         priority.make(FakeCluster(classes, "Forbidden"), "x", {})
     assert e.value.reason == "Forbidden"
+    assert e.value.msg == wording(
+        "The test's pods could displace pods of lower priority, and this user may not create the PriorityClass that prevents it. Grant create and delete on priorityclasses.scheduling.k8s.io, or set priority_class_name to a class whose preemptionPolicy is Never. No permission: cannot create."
+    )
 
 
 def test_other_refusals_are_passed_on() -> None:
@@ -103,8 +107,13 @@ def test_a_given_class_must_not_preempt() -> None:
     priority.check_given(FakeCluster(found={"value": 5, "preemptionPolicy": "Never"}), "low")
     priority.check_given(FakeCluster(found=GpuOpsError("No permission.", reason="Forbidden")), "low")
     for harmful in ({"value": -5, "preemptionPolicy": "PreemptLowerPriority"}, {"value": -5}):
-        with pytest.raises(GpuOpsError, match="Pods of PriorityClass low may displace workloads") as e:
+        with pytest.raises(GpuOpsError) as e:
             priority.check_given(FakeCluster(found=harmful), "low")
         assert e.value.reason == "Disruption"
-    with pytest.raises(GpuOpsError, match="There is no PriorityClass low"):
+        assert e.value.msg == wording(
+            "Pods of PriorityClass low may displace workloads. Set priority_class_name to a class whose preemptionPolicy is Never, or leave it out."
+        )
+    with pytest.raises(GpuOpsError) as error:
         priority.check_given(FakeCluster(), "low")
+    assert error.value.reason == "NotFound"
+    assert error.value.msg == wording("There is no PriorityClass low. Create it, or correct priority_class_name.")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.modules.gpu_smoke_test import OPTIONS
+from ansible_collections.gpuops.nvidia.plugins.modules.gpu_smoke_test import SPEC
 
-DEFAULTS: dict[str, t.Any] = {name: option.get("default") for name, option in OPTIONS.items()}
+DEFAULTS: dict[str, t.Any] = {name: option.get("default") for name, option in SPEC.options.items()}
 
 
 def options(**changes: t.Any) -> dict[str, t.Any]:

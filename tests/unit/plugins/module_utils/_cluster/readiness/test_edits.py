@@ -11,6 +11,7 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import edits
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Leader, Marks, Reason
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.judged import edited, observed, stamp, verdict
 from tests.unit.fakes.stack import NOW, Json, Stack, operator, ready
@@ -63,8 +64,10 @@ def test_the_message_says_how_long_it_takes() -> None:
     (reason,) = about(edited(ready(), 20))
     assert reason.level == "progressing"
     assert reason.message == (
-        "The ClusterPolicy was changed 20 s ago, and no DaemonSet has changed since: the operator has not acted yet, "
-        "or the change concerns no operand. It counts as done after 60 s."
+        wording(
+            "The ClusterPolicy was changed 20 s ago, and no DaemonSet has changed since: the operator has not acted yet, "
+            "or the change concerns no operand. It counts as done after 60 s."
+        )
     )
 
 
@@ -142,7 +145,7 @@ def test_the_operator_must_be_alive_after_the_edit(
 def test_a_silent_operator_is_named() -> None:
     (reason,) = about(edited(ready(), 100), leader=Leader(NOW - 500, NOW - 300))
     assert reason.level == "progressing" and "53822513.nvidia.com 300 s ago" in reason.message
-    assert reason.remedy == "See the log of the operator's pod in namespace gpu-operator."
+    assert reason.remedy == wording("See the log of the operator's pod in namespace gpu-operator.")
 
 
 def test_a_lease() -> None:

@@ -20,6 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.v
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.operands import OPERANDS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.judged import (
     edited,
@@ -39,7 +40,7 @@ EXPORTER = "nvidia-dcgm-exporter"
 def test_ready() -> None:
     found = verdict(ready(3))
     assert (found.state, found.reasons, found.nodes_ready, found.nodes_total) == ("ready", (), 3, 3)
-    assert found.message == "The GPU stack is ready: 3 of 3 GPU nodes have allocatable GPUs."
+    assert found.message == wording("The GPU stack is ready: 3 of 3 GPU nodes have allocatable GPUs.")
     states = {rollout.operand: rollout.state for rollout in found.operands}
     assert states.pop("node-status-exporter") == "disabled" and set(states.values()) == {"ready"}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import Tolerance
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.judged import (
     codes,
@@ -46,7 +47,9 @@ def test_a_cluster_without_feature_discovery_ends_a_long_wait() -> None:
 
 def test_fewer_gpu_nodes_than_there_must_be() -> None:
     found = verdict(ready(2), Tolerance(min_nodes=3))
-    assert found.state == "progressing" and "2 GPU nodes are left, but min_nodes is 3." in found.message
+    assert found.state == "progressing" and found.message == wording(
+        "2 GPU nodes are left, but min_nodes is 3. Add GPU nodes, repair those that are left out, or correct min_nodes."
+    )
     assert verdict(ready(2), Tolerance(min_nodes=2)).state == "ready"
 
 
@@ -64,10 +67,10 @@ def test_a_node_that_is_down_blocks_unless_it_is_excluded() -> None:
     found = verdict(stack, Tolerance(exclude_nodes=("gpu-0001",)))
     assert found.state == "ready" and codes(found) == ["NodesExcluded"]
     assert found.message == (
-        "The GPU stack is ready: 2 of 2 GPU nodes have allocatable GPUs. 1 other GPU node is left out."
+        wording("The GPU stack is ready: 2 of 2 GPU nodes have allocatable GPUs. 1 other GPU node is left out.")
     )
     message = reason(found, "NodesExcluded").message
-    assert message == "1 of 3 GPU nodes (gpu-0001): exclude_nodes names them, so they are not judged."
+    assert message == wording("1 of 3 GPU nodes (gpu-0001): exclude_nodes names them, so they are not judged.")
     driver = next(item for item in found.operands if item.operand == "driver")
     assert (driver.state, driver.expected, driver.desired, driver.updated, driver.available) == ("ready", 2, 2, 2, 2)
 
@@ -89,7 +92,9 @@ def test_as_many_unready_nodes_as_are_tolerated_do_not_block() -> None:
         found = verdict(stack, Tolerance(max_unready=limit))
         assert found.state == "ready" and codes(found) == ["NodesTolerated"]
         assert reason(found, "NodesTolerated").message.startswith("2 of 4 GPU nodes (gpu-0001, gpu-0002): ")
-        assert "2 of 2 GPU nodes have allocatable GPUs. 2 other GPU nodes are left out." in found.message
+        assert found.message == wording(
+            "The GPU stack is ready: 2 of 2 GPU nodes have allocatable GPUs. 2 other GPU nodes are left out."
+        )
     assert verdict(stack, Tolerance(max_unready="2", min_nodes=3)).reasons[0].code == "TooFewNodes"
 
 
@@ -121,7 +126,9 @@ def test_a_fleet_for_virtual_machines_only() -> None:
         item["status"].update(progress(0, 0, 0, 0))
     found = verdict(stack)
     assert found.state == "progressing" and codes(found) == ["VirtualMachineNodes", "TooFewNodes"]
-    assert "2 of 2 GPU nodes (gpu-0000, gpu-0001): they are for virtual machines" in found.message
+    assert found.message == wording(
+        "2 of 2 GPU nodes (gpu-0000, gpu-0001): they are for virtual machines (label nvidia.com/gpu.workload.config, or sandboxWorkloads.defaultWorkload), so they offer no GPUs to containers. (1 more)"
+    )
     assert verdict(stack, Tolerance(min_nodes=0)).state == "ready"
 
 
@@ -205,8 +212,9 @@ def test_a_message_names_a_few_nodes_and_counts_the_others() -> None:
     stack = ready(8)
     for node in stack.nodes:
         node["status"]["conditions"][0]["status"] = "Unknown"
-    examples = "gpu-0000, gpu-0001, gpu-0002, gpu-0003, gpu-0004, and 3 more"
-    assert f"8 of 8 GPU nodes ({examples}): the kubelet does not report Ready." in verdict(stack).message
+    assert verdict(stack).message == wording(
+        "8 of 8 GPU nodes (gpu-0000, gpu-0001, gpu-0002, gpu-0003, gpu-0004, and 3 more): the kubelet does not report Ready. See `kubectl describe node`."
+    )
 
 
 # Labels, upgrades and GPUs
@@ -383,8 +391,9 @@ def waiting(driver: dict, out: int) -> Stack:
 def test_a_cordoned_node_stops_the_upgrade_of_all_others(waited_s: float, state: str) -> None:
     found = verdict(waiting({"upgradePolicy": {"autoUpgrade": True}}, 1), waited_s=waited_s)
     assert found.state == state and found.reasons[0].code == "DriverUpgradeBlocked"
-    assert "3 of 4 GPU nodes (gpu-0001, gpu-0002, gpu-0003): their driver upgrade never begins: " in found.message
-    assert "gpu-0000 uses up maxUnavailable: 25%" in found.message and "uncordon" in found.message
+    assert found.message == wording(
+        "3 of 4 GPU nodes (gpu-0001, gpu-0002, gpu-0003): their driver upgrade cannot begin: gpu-0000 uses up maxUnavailable: 25%. (1 more) Repair or uncordon the nodes that are out, or raise the limit in driver.upgradePolicy."
+    )
 
 
 @pytest.mark.parametrize(
@@ -427,11 +436,13 @@ def test_a_failed_upgrade_says_why() -> None:
     stack = set_labels(ready(2), 2, **{"nvidia.com__gpu-driver-upgrade-state": "upgrade-failed"})
     found = verdict(stack, upgrade_failures={"gpu-0001": "Failed to drain the node, timed out waiting for pods"})
     assert found.state == "failed" and found.message == (
-        "2 of 2 GPU nodes (gpu-0000, gpu-0001): the driver upgrade failed and the node stays cordoned. On gpu-0001: "
-        "Failed to drain the node, timed out waiting for pods. Remove the cause, then set the node's label "
-        "nvidia.com/gpu-driver-upgrade-state=upgrade-required."
+        wording(
+            "2 of 2 GPU nodes (gpu-0000, gpu-0001): the driver upgrade failed and the node stays cordoned. On gpu-0001: Failed to drain the node, timed out waiting for pods. Remove the cause, then run gpuops.nvidia.upgrade_driver with driver_container_state=recovered."
+        )
     )
-    assert "see the log of the driver's pod on gpu-0000" in verdict(stack).message
+    assert verdict(stack).message == wording(
+        "2 of 2 GPU nodes (gpu-0000, gpu-0001): the driver upgrade failed and the node stays cordoned. Remove the cause (see the log of the driver's pod on gpu-0000), then run gpuops.nvidia.upgrade_driver with driver_container_state=recovered."
+    )
 
 
 # Taints and the device plugin

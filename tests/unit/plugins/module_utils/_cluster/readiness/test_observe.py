@@ -172,6 +172,31 @@ def test_a_failed_upgrade_is_explained_by_the_nodes_last_event(api: FakeApi) -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("annotation", "written", "told"),
+    [
+        ("turn 2026-01-01T00:00:30Z", "", ""),
+        ("turn 2026-01-01T00:00:02Z", "", "Failed to drain the node"),
+        ("failed 2026-01-01T02:00:00Z no", "2026-01-01T02:00:00Z", ""),
+        ("", "2026-01-01T00:01:00Z", "Failed to drain the node"),
+        ("", "", "Failed to drain the node"),
+    ],
+)
+def test_what_was_said_about_an_upgrade_before_explains_nothing(
+    api: FakeApi, annotation: str, written: str, told: str
+) -> None:
+    metadata = api.lists[NODES][0]["metadata"]
+    metadata["labels"]["nvidia.com/gpu-driver-upgrade-state"] = "upgrade-failed"
+    metadata["annotations"] = {"gpuops.nvidia/driver-rollout": annotation} if annotation else {}
+    fields = {"f:metadata": {"f:labels": {"f:nvidia.com/gpu-driver-upgrade-state": {}}}}
+    metadata["managedFields"] = [{"manager": "kubelet", "time": "2026-01-01T09:00:00Z", "fieldsV1": {"f:status": {}}}]
+    metadata["managedFields"] += [{"manager": "operator", "time": written, "fieldsV1": fields}] if written else []
+    api.lists["/api/v1/namespaces/default/events"] = [
+        {"lastTimestamp": "2026-01-01T00:00:02Z", "message": "Failed to drain the node"}
+    ]
+    assert look(api).upgrade_failures == {"gpu-0000": told}
+
+
 SLICES = "/apis/resource.k8s.io/v1beta1/resourceslices"
 
 

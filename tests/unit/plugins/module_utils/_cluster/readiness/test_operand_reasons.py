@@ -11,6 +11,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness i
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import Refusal
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.operands import OPERANDS
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.judged import codes, reason, roll, row, troubled, verdict
 from tests.unit.fakes.stack import Json, daemonset, ready
@@ -138,9 +139,11 @@ def test_the_status_of_a_pod_is_a_reason(status: str, restarts: int, state: str,
 def test_the_remedy_is_about_the_status() -> None:
     stack = roll(ready(2), DRIVER, 2, 2, 1, 1)
     pull = verdict(stack, troubled=troubled(DRIVER, "Init:ImagePullBackOff")).reasons[0]
-    assert pull.remedy == "Check the image, its tag and the pull secret, and that the node can reach the registry."
+    assert pull.remedy == wording(
+        "Check the image, its tag and the pull secret, and that the node can reach the registry."
+    )
     crash = verdict(stack, troubled=troubled(DRIVER, "CrashLoopBackOff", 9)).reasons[0]
-    assert crash.remedy == f"See `kubectl logs {DRIVER}-abcd1 --all-containers`."
+    assert crash.remedy == f"See `kubectl logs -n gpu-operator {DRIVER}-abcd1 --all-containers`."
     assert verdict(stack, troubled=troubled(DRIVER, "Init:0/1")).reasons[0].remedy == ""
 
 
@@ -161,18 +164,22 @@ def crashing(cause: str, label: str = "", **spec: Json) -> str:
 def test_a_config_manager_that_finds_no_configuration_names_label_and_config_map() -> None:
     cause = "container config-manager-init exited with 1"
     assert crashing(cause, "missing", **CONFIGURED) == (
-        "The label nvidia.com/device-plugin.config=missing must name a key of ConfigMap gpu-operator/gpuops-sharing: "
-        "correct it, or publish the key with gpu_sharing."
+        wording(
+            "The label nvidia.com/device-plugin.config=missing must name a key of ConfigMap gpu-operator/gpuops-sharing: "
+            "correct it, or publish the key with gpu_sharing."
+        )
     )
-    assert crashing(cause, **CONFIGURED).startswith("The devicePlugin.config.default=plain must name a key of")
-    assert crashing(cause) == f"See `kubectl logs {PLUGIN}-abcd1 --all-containers`."
+    assert crashing(cause, **CONFIGURED) == wording(
+        "The devicePlugin.config.default=plain must name a key of ConfigMap gpu-operator/gpuops-sharing: correct it, or publish the key with gpu_sharing."
+    )
+    assert crashing(cause) == f"See `kubectl logs -n gpu-operator {PLUGIN}-abcd1 --all-containers`."
 
 
 def test_a_device_plugin_that_refuses_its_configuration_names_it() -> None:
     assert crashing("container nvidia-device-plugin exited with 1", "four", **CONFIGURED) == (
-        f"See `kubectl logs {PLUGIN}-abcd1 --all-containers`. Its configuration is in ConfigMap "
-        "gpu-operator/gpuops-sharing (label nvidia.com/device-plugin.config=four); gpu_sharing checks what it "
-        "publishes."
+        wording(
+            "See `kubectl logs -n gpu-operator nvidia-device-plugin-daemonset-abcd1 --all-containers`. Its configuration is in ConfigMap gpu-operator/gpuops-sharing (label nvidia.com/device-plugin.config=four); gpu_sharing checks what it publishes."
+        )
     )
 
 
@@ -220,9 +227,7 @@ def test_pods_that_are_refused(refusal: Refusal, waited_s: float, state: str) ->
     stack = roll(ready(2), DRIVER, 2, 0, 0, 0)
     found = verdict(stack, refusals={DRIVER: refusal}, waited_s=waited_s)
     assert (found.state, found.reasons[0].code, found.reasons[0].operand) == (state, "PodsRefused", "driver")
-    assert found.message.startswith(
-        "driver: 0 of 2 nodes ready; the API server refuses to create pods: " + refusal.message
-    )
+    assert found.message.startswith("driver: 0 of 2") and refusal.message in found.message
     remedy = "Start that webhook's service" if "failed calling" in refusal.message else "Exempt namespace gpu-operator"
     assert found.reasons[0].remedy.startswith(remedy)
 
@@ -272,3 +277,17 @@ def test_the_image_of_an_nvidiadriver_is_not_compared_with_that_of_the_clusterpo
     driver = {"metadata": {"name": "default"}, "spec": {"default": True}, "status": {"state": "ready"}}
     found = verdict(stack, daemonsets=[*stack.daemonsets.values(), own], nvidiadrivers=[driver])
     assert "OldImage" not in codes(found) and "OtherRegistry" not in codes(found)
+
+
+def test_an_operator_that_has_never_written_a_status_is_to_be_looked_at() -> None:
+    stack = ready(2)
+    del stack.daemonsets[PLUGIN]
+    missing = [each for each in verdict(stack).reasons if each.code == "OperandMissing"]
+    assert [each.remedy for each in missing] == [""]
+    del stack.policies[0]["status"]
+    missing = [each for each in verdict(stack).reasons if each.code == "OperandMissing"]
+    assert [each.remedy for each in missing] == [
+        wording(
+            "The operator has not written a status yet. If that lasts, its process does not work: see `kubectl logs -n gpu-operator deployment/gpu-operator`."
+        )
+    ]

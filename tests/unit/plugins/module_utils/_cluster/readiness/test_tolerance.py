@@ -60,7 +60,7 @@ def test_a_selector_selects_as_in_kubernetes(selector: str, selects: bool) -> No
     "selector", ["pool=a,", ",pool=a", "pool=a b", "=a", "zone in x", "zone in (x", "a>1", "!", "-"]
 )
 def test_what_is_no_selector_is_refused(selector: str) -> None:
-    with pytest.raises(GpuOpsError, match="is not a label selector of Kubernetes") as raised:
+    with pytest.raises(GpuOpsError, match="label selector of Kubernetes") as raised:
         tolerance.parse_selector(selector)
     assert raised.value.reason == "Invalid"
 
@@ -84,7 +84,7 @@ def test_a_limit_is_a_number_or_a_percentage_rounded_down(limit: str, total: int
 
 @pytest.mark.parametrize("limit", ["", "-1", "101%", "five", "1.5", "%"])
 def test_what_is_no_limit_is_refused(limit: str) -> None:
-    with pytest.raises(GpuOpsError, match="Give a number of nodes such as 3, or a percentage such as 5%") as raised:
+    with pytest.raises(GpuOpsError, match="Give a number of") as raised:
         tolerance.parse_limit(limit)
     assert raised.value.reason == "Invalid"
 

@@ -9,6 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.scheduling import access
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 LABELS = {"app.kubernetes.io/name": "gpu-access", "app.kubernetes.io/managed-by": "gpuops.nvidia"}
 
@@ -68,8 +69,12 @@ def test_a_quota_is_a_whole_number(number: t.Any) -> None:
 
 
 def test_a_quota_without_resources_and_two_of_one_name_are_refused() -> None:
-    with pytest.raises(GpuOpsError, match="of namespace research limits nothing"):
+    with pytest.raises(GpuOpsError) as error:
         access.quotas([{"namespace": "research", "name": "gpus", "gpus": {}}])
+    assert error.value.reason == "Invalid"
+    assert error.value.msg == wording(
+        "The quota of namespace research has no limit. Give gpus, for example {nvidia.com/gpu: 4}."
+    )
     one = {"namespace": "research", "name": "gpus", "gpus": {"nvidia.com/gpu": 1}}
     with pytest.raises(GpuOpsError, match="quotas has research/gpus twice"):
         access.quotas([one, one])
@@ -112,9 +117,12 @@ def test_each_object_is_applied_or_removed_and_those_of_others_stay() -> None:
 
 def test_an_object_of_somebody_else_is_in_the_way() -> None:
     wanted = access.quotas([{"namespace": "research", "name": "gpus", "gpus": {"nvidia.com/gpu": 1}}])
-    with pytest.raises(GpuOpsError, match="ResourceQuota research/gpus exists, and somebody else") as error:
+    with pytest.raises(GpuOpsError) as error:
         access.steps(access.QUOTA, wanted, [{"metadata": {"name": "gpus", "namespace": "research"}}])
     assert error.value.reason == "Conflict"
+    assert error.value.msg == wording(
+        "ResourceQuota research/gpus exists, and somebody else has made it. Choose another name, or remove it."
+    )
 
 
 def test_a_class_with_another_value_is_made_again() -> None:

@@ -9,6 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.scheduling import taints
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.stack import node
 
@@ -46,19 +47,57 @@ def test_each_node_gets_the_taints_of_its_entries() -> None:
 @pytest.mark.parametrize(
     ("wishes", "words", "reason"),
     [
-        ([wish(nodes=["gpu-0009"])], "no node gpu-0009", "NotFound"),
-        ([wish(node_selector={"pool": "none"})], "No node has the labels {'pool': 'none'}", "NotFound"),
-        ([wish(value="a"), wish(value="b")], "the values 'a' and 'b' for nvidia.com/gpu:NoSchedule", "Invalid"),
-        ([wish(key="nvidia.com/gpu=present")], "'nvidia.com/gpu=present' with value '' is no taint", "Invalid"),
-        ([wish(value="a b")], "with value 'a b' is no taint", "Invalid"),
-        ([wish(key="node.kubernetes.io/unschedulable")], "belongs to Kubernetes or to node_maintenance", "Invalid"),
-        ([wish(key="gpuops.nvidia/failed.change")], "belongs to Kubernetes or to node_maintenance", "Invalid"),
+        (
+            [wish(nodes=["gpu-0009"])],
+            wording("The cluster has no node gpu-0009. Correct nodes of the taint nvidia.com/gpu."),
+            "NotFound",
+        ),
+        (
+            [wish(node_selector={"pool": "none"})],
+            wording("No node has the labels {'pool': 'none'}. Correct node_selector of the taint nvidia.com/gpu."),
+            "NotFound",
+        ),
+        (
+            [wish(value="a"), wish(value="b")],
+            wording(
+                "Two entries of taints give node gpu-0000 the values 'a' and 'b' for nvidia.com/gpu:NoSchedule, and a node can have one. Choose their nodes so that they do not overlap."
+            ),
+            "Invalid",
+        ),
+        (
+            [wish(key="nvidia.com/gpu=present")],
+            wording(
+                "'nvidia.com/gpu=present' with value '' is no taint of Kubernetes. Write the key like a label's, such as nvidia.com/gpu, and the value with letters, digits, dashes, dots and underscores."
+            ),
+            "Invalid",
+        ),
+        (
+            [wish(value="a b")],
+            wording(
+                "'nvidia.com/gpu' with value 'a b' is no taint of Kubernetes. Write the key like a label's, such as nvidia.com/gpu, and the value with letters, digits, dashes, dots and underscores."
+            ),
+            "Invalid",
+        ),
+        (
+            [wish(key="node.kubernetes.io/unschedulable")],
+            wording(
+                "The taint node.kubernetes.io/unschedulable belongs to Kubernetes or to node_maintenance, which set and remove it. Use another key."
+            ),
+            "Invalid",
+        ),
+        (
+            [wish(key="gpuops.nvidia/failed.change")],
+            wording(
+                "The taint gpuops.nvidia/failed.change belongs to Kubernetes or to node_maintenance, which set and remove it. Use another key."
+            ),
+            "Invalid",
+        ),
     ],
 )
 def test_a_wish_that_makes_no_sense_is_refused(wishes: list[dict], words: str, reason: str) -> None:
     with pytest.raises(GpuOpsError) as error:
         taints.wanted_by_node(wishes, [node()])
-    assert words in error.value.msg and error.value.reason == reason
+    assert error.value.msg == words and error.value.reason == reason
 
 
 # ---- what changes on a node ----
@@ -118,7 +157,9 @@ def test_an_annotation_that_somebody_has_overwritten_records_nothing(recorded: s
 
 
 def test_a_taint_of_somebody_else_with_another_value_is_in_the_way() -> None:
-    with pytest.raises(GpuOpsError, match="already has the taint team=a:NoSchedule, which somebody else") as error:
+    with pytest.raises(GpuOpsError) as error:
         taints.change(tainted(FOREIGN), {("team", "NoSchedule"): "b"})
     assert error.value.reason == "Conflict"
-    assert "`kubectl taint node gpu-0000 team:NoSchedule-`" in error.value.msg
+    assert error.value.msg == wording(
+        "Node gpu-0000 already has the taint team=a:NoSchedule, which somebody else has set, and the value 'b' is wanted. Remove it with `kubectl taint node gpu-0000 team:NoSchedule-`, or want its value."
+    )

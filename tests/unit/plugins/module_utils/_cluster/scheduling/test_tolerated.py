@@ -9,6 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.scheduling import tolerated
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.stack import node, policy, workload
 
@@ -40,8 +41,9 @@ def test_the_operands_tolerate_their_default_taint_and_no_other() -> None:
     guests = tolerated.of_stack([policy()], [], [])
     tolerated.refuse(guests, [(node(), [GPU])])
     message = refused(guests, GPU, TAINT)
-    assert message.startswith("The operands would not tolerate the taint team=a:NoSchedule on gpu-0000")
-    assert "Add {key: team, operator: Exists, effect: NoSchedule} to daemonsets.tolerations of ClusterPolicy" in message
+    assert message == wording(
+        "The operands would not tolerate the taint team=a:NoSchedule on gpu-0000, so GPUs would be lost there. Add {key: team, operator: Exists, effect: NoSchedule} to daemonsets.tolerations of ClusterPolicy cluster-policy, which replaces the default nvidia.com/gpu and so must also have what it has now."
+    )
     assert "the taint team=a:NoSchedule" in refused(guests, TAINT, TAINT | {"key": "later"}), "the first one is named"
 
 

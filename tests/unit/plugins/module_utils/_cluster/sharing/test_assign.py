@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import assign, config
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.stack import cpu_node, node
 
@@ -71,16 +72,27 @@ def test_an_empty_selector_chooses_all_nodes_with_gpus() -> None:
 @pytest.mark.parametrize(
     ("choice", "said"),
     [
-        ({"nodes": ["gpu-7"]}, "the cluster has no node gpu-7"),
-        ({"nodes": ["cpu-0000"]}, "cpu-0000 gives no GPUs to containers"),
-        ({"node_selector": {"pool": 7}}, "no node has the labels {'pool': '7'}"),
-        ({"node_selector": {"feature.node.kubernetes.io/cpu-model.vendor_id": "Intel"}}, "gives GPUs to containers"),
+        ({"nodes": ["gpu-7"]}, wording("Configuration x: the cluster has no node gpu-7. Correct nodes.")),
+        (
+            {"nodes": ["cpu-0000"]},
+            wording("Configuration x: cpu-0000 gives no GPUs to containers. Remove it from nodes."),
+        ),
+        (
+            {"node_selector": {"pool": 7}},
+            wording("Configuration x: no node has the labels {'pool': '7'}. Correct node_selector."),
+        ),
+        (
+            {"node_selector": {"feature.node.kubernetes.io/cpu-model.vendor_id": "Intel"}},
+            wording(
+                "Configuration x: no node that has the labels {'feature.node.kubernetes.io/cpu-model.vendor_id': 'Intel'} gives GPUs to containers. Correct node_selector."
+            ),
+        ),
     ],
 )
 def test_a_choice_of_no_useful_node_is_refused(choice: dict, said: str) -> None:
     with pytest.raises(GpuOpsError) as error:
         assign.assign(assign.choices_of([made(**choice)]), [node(0), cpu_node()], {})
-    assert said in error.value.msg and error.value.msg.startswith("Configuration x: ")
+    assert error.value.msg == said and error.value.msg.startswith("Configuration x: ")
 
 
 def test_nodes_for_virtual_machines_are_left_out() -> None:
@@ -91,8 +103,12 @@ def test_nodes_for_virtual_machines_are_left_out() -> None:
 
 def test_overlapping_choices_are_refused_with_both_names() -> None:
     choices = assign.choices_of([made("a", nodes=["gpu-0000"]), made("b", node_selector={})])
-    with pytest.raises(GpuOpsError, match="Configurations a and b both choose node gpu-0000"):
+    with pytest.raises(GpuOpsError) as error:
         assign.assign(choices, [node(0)], {})
+    assert error.value.reason == "Invalid"
+    assert error.value.msg == wording(
+        "Configurations a and b both choose node gpu-0000. Let only one of them choose it."
+    )
 
 
 # ---- what cannot work -----------------------------------------------------------------------------------------------
@@ -181,14 +197,24 @@ def test_only_labels_of_others_are_refused() -> None:
     fleet = {f"gpu-{number:04}": labelled(number) for number in range(3)}
     fleet["gpu-0001"]["metadata"]["labels"]["nvidia.com/device-plugin.config"] = "ours"
     fleet["gpu-0002"]["metadata"]["labels"]["nvidia.com/device-plugin.config"] = "theirs"
-    assign.refuse_foreign(["gpu-0000", "gpu-0001"], fleet, lambda key: key == "ours")
+    plain = dict.fromkeys(fleet, config.PLAIN)
+
+    def owns(found: dict) -> bool:
+        return bool(found["metadata"]["labels"]["nvidia.com/device-plugin.config"] == "ours")
+
+    assign.refuse_foreign({name: plain[name] for name in ("gpu-0000", "gpu-0001")}, fleet, owns)
     with pytest.raises(GpuOpsError, match=r"of gpu-0002 \(theirs\)"):
-        assign.refuse_foreign(fleet, fleet, lambda key: key == "ours")
+        assign.refuse_foreign(plain, fleet, owns)
+    same = config.read(made("x"))
+    fleet["gpu-0002"]["metadata"]["labels"]["nvidia.com/device-plugin.config"] = same.key
+    assign.refuse_foreign({"gpu-0002": same}, fleet, owns)
 
 
 def test_two_configurations_of_one_name_are_refused() -> None:
-    with pytest.raises(GpuOpsError, match="configs has two configurations with the name x"):
+    with pytest.raises(GpuOpsError) as error:
         assign.choices_of([made("x"), made("y"), made("x")])
+    assert error.value.reason == "Invalid"
+    assert error.value.msg == wording("configs has two configurations with the name x. Rename one of them.")
 
 
 def test_an_older_device_plugin_minds_neither_mps_nor_the_flag_alone() -> None:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import assign, config
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 FIXTURE = Path(__file__).parents[4] / "fixtures" / "sharing" / "device_plugin.yml"
 CASES = yaml.safe_load(FIXTURE.read_text())
@@ -76,53 +77,134 @@ def test_options_become_the_device_plugins_words() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (entry(name="Upper", replicas=4), "The name 'Upper' of a configuration must be"),
-        (entry(name="x" * 51, replicas=4), "at most 50 lower-case letters"),
-        (entry(strategy=None, replicas=4), "give a strategy"),
-        (entry(), "give either replicas (for nvidia.com/gpu) or resources"),
-        (entry(replicas=4, resources=[GPU]), "give either replicas"),
-        (entry(strategy="none", replicas=4), "the strategy none shares nothing"),
-        (entry(config={"version": "v1"}), "give either config or strategy, not both"),
-        (entry(strategy=None, config={"version": "v1"}, rename_by_default=True), "either config or rename_by_default"),
+        (
+            entry(name="Upper", replicas=4),
+            wording(
+                "The name 'Upper' of a configuration must be at most 50 lower-case letters, digits, dots and dashes, and begin and end with a letter or a digit."
+            ),
+        ),
+        (
+            entry(name="x" * 51, replicas=4),
+            wording(
+                "The name 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' of a configuration must be at most 50 lower-case letters, digits, dots and dashes, and begin and end with a letter or a digit."
+            ),
+        ),
+        (
+            entry(strategy=None, replicas=4),
+            wording("Configuration x: give a strategy (time-slicing, mps or none) or a config."),
+        ),
+        (entry(), wording("Configuration x: give either replicas (for nvidia.com/gpu) or resources.")),
+        (
+            entry(replicas=4, resources=[GPU]),
+            wording("Configuration x: give either replicas (for nvidia.com/gpu) or resources."),
+        ),
+        (
+            entry(strategy="none", replicas=4),
+            wording("Configuration x: the strategy none does not share GPUs. Remove replicas and resources."),
+        ),
+        (entry(config={"version": "v1"}), wording("Configuration x: give either config or strategy, not both.")),
+        (
+            entry(strategy=None, config={"version": "v1"}, rename_by_default=True),
+            wording("Configuration x: give either config or rename_by_default, not both."),
+        ),
         (
             entry(strategy="mps", resources=[{"name": "nvidia.com/mig-1g.10gb", "replicas": 2}]),
-            "Use the strategy time-slicing",
+            wording(
+                "Configuration x: sharing.mps.resources[0].name is nvidia.com/mig-1g.10gb, and MPS cannot share MIG devices. Use the strategy time-slicing."
+            ),
         ),
-        (entry(resources=[{"name": "nvidia.com/1g.10gb", "replicas": 2}]), "Write nvidia.com/mig-1g.10gb."),
-        (entry(resources=[{"name": "nvidia.com/mig-1g.10gb+me", "replicas": 2}]), "Write nvidia.com/mig-1g.10gb.me."),
-        (entry(resources=[{"name": "gpus", "replicas": 2}]), "It can be nvidia.com/gpu, or a MIG device"),
+        (
+            entry(resources=[{"name": "nvidia.com/1g.10gb", "replicas": 2}]),
+            wording(
+                "Configuration x: sharing.timeSlicing.resources[0].name is 'nvidia.com/1g.10gb'. Write nvidia.com/mig-1g.10gb."
+            ),
+        ),
+        (
+            entry(resources=[{"name": "nvidia.com/mig-1g.10gb+me", "replicas": 2}]),
+            wording(
+                "Configuration x: sharing.timeSlicing.resources[0].name is 'nvidia.com/mig-1g.10gb+me'. Write nvidia.com/mig-1g.10gb.me."
+            ),
+        ),
+        (
+            entry(resources=[{"name": "gpus", "replicas": 2}]),
+            wording(
+                "Configuration x: sharing.timeSlicing.resources[0].name is 'gpus'. It can be nvidia.com/gpu, or a MIG device such as nvidia.com/mig-1g.10gb."
+            ),
+        ),
     ],
 )
 def test_wrong_options_are_refused_with_the_right_form(options: dict, said: str) -> None:
     with pytest.raises(GpuOpsError) as refused:
         config.read(options)
-    assert said in refused.value.msg
+    assert refused.value.msg == said
 
 
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ({"sharing": {"time-slicing": {}}}, "sharing.time-slicing is no field of the configuration."),
-        ({"sharing": {"timeSlicng": {}}}, "The device plugin would ignore it. Write timeSlicing."),
-        ({"bananas": 1}, "Its fields here are version, flags, resources, sharing, imex."),
-        ({"flags": {"migStrategy": "both"}}, "flags.migStrategy is 'both'. It can be none, single, mixed."),
-        ({"flags": {"gdsEnabled": "yes"}}, "flags.gdsEnabled is 'yes'. It must be true or false."),
-        ({"flags": {"plugin": {"cdiAnnotationPrefix": True}}}, "It must be a text."),
-        ({"flags": {"failOnInitError": True}}, "the operator sets FAIL_ON_INIT_ERROR"),
-        ({"flags": {"plugin": {"deviceListStrategy": ["envvar"]}}}, "the operator sets DEVICE_LIST_STRATEGY"),
-        ({"flags": {"mpsRoot": "/mps"}}, "the operator sets MPS_ROOT"),
-        ({"imex": {"channelIDs": [1]}}, "imex.channelIDs can only be [0]"),
-        ({"sharing": []}, "sharing is []. It must be a mapping."),
+        (
+            {"sharing": {"time-slicing": {}}},
+            wording(
+                "Configuration x: sharing.time-slicing is no field of the configuration. The device plugin would ignore it. Write timeSlicing."
+            ),
+        ),
+        (
+            {"sharing": {"timeSlicng": {}}},
+            wording(
+                "Configuration x: sharing.timeSlicng is no field of the configuration. The device plugin would ignore it. Write timeSlicing."
+            ),
+        ),
+        (
+            {"bananas": 1},
+            wording(
+                "Configuration x: bananas is no field of the configuration. The device plugin would ignore it. Its fields here are version, flags, resources, sharing, imex."
+            ),
+        ),
+        (
+            {"flags": {"migStrategy": "both"}},
+            wording("Configuration x: flags.migStrategy is 'both'. It can be none, single, mixed."),
+        ),
+        (
+            {"flags": {"gdsEnabled": "yes"}},
+            wording("Configuration x: flags.gdsEnabled is 'yes'. It must be true or false."),
+        ),
+        (
+            {"flags": {"plugin": {"cdiAnnotationPrefix": True}}},
+            wording("Configuration x: flags.plugin.cdiAnnotationPrefix is True. It must be a text."),
+        ),
+        (
+            {"flags": {"failOnInitError": True}},
+            wording(
+                "Configuration x: flags.failOnInitError has no effect, because the operator sets FAIL_ON_INIT_ERROR for the device plugin. Set that variable in the ClusterPolicy (devicePlugin.env, or gfd.env) instead."
+            ),
+        ),
+        (
+            {"flags": {"plugin": {"deviceListStrategy": ["envvar"]}}},
+            wording(
+                "Configuration x: flags.plugin.deviceListStrategy has no effect, because the operator sets DEVICE_LIST_STRATEGY for the device plugin. Set that variable in the ClusterPolicy (devicePlugin.env, or gfd.env) instead."
+            ),
+        ),
+        (
+            {"flags": {"mpsRoot": "/mps"}},
+            wording(
+                "Configuration x: flags.mpsRoot has no effect, because the operator sets MPS_ROOT for the device plugin. Set that variable in the ClusterPolicy (devicePlugin.env, or gfd.env) instead."
+            ),
+        ),
+        (
+            {"imex": {"channelIDs": [1]}},
+            wording("Configuration x: imex.channelIDs can only be [0], and the device plugin would not start."),
+        ),
+        ({"sharing": []}, wording("Configuration x: sharing is []. It must be a mapping.")),
         (
             {"sharing": {"mps": {"resources": [{**GPU, "replicas": True}]}}},
-            "replicas is True. It must be a whole number",
+            wording("Configuration x: sharing.mps.resources[0].replicas is True. It must be a whole number."),
         ),
     ],
 )
 def test_wrong_fields_are_refused_with_the_right_one(document: dict, said: str) -> None:
     with pytest.raises(GpuOpsError) as refused:
         config.of_document("x", document)
-    assert said in refused.value.msg and refused.value.msg.startswith("Configuration x: ")
+    assert refused.value.msg == said and refused.value.msg.startswith("Configuration x: ")
 
 
 # ---- keys -----------------------------------------------------------------------------------------------------------

@@ -118,3 +118,18 @@ def test_a_container_that_has_just_ended_has_crashed() -> None:
         doctor.crashed_container(pod(state={"state": {"running": {}}, "lastState": {"terminated": {"exitCode": 1}}}))
         == ""
     )
+
+
+@pytest.mark.parametrize(("is_moving", "is_named"), [(True, True), (False, False)])
+def test_a_pod_that_cannot_end_on_another_node_is_named(is_moving: bool, is_named: bool) -> None:
+    row = {"name": PLUGIN, "node": "gpu-0009", "status": "Terminating", "ready": "1/1"}
+    cluster = FakeCluster([row], {}, {})
+    status = {"observedGeneration": 1, "desiredNumberScheduled": 2, "numberAvailable": 2}
+    daemonset = {
+        "metadata": {"name": "nvidia-device-plugin-daemonset", "generation": 1},
+        "status": {**status, "updatedNumberScheduled": 1 if is_moving else 2},
+    }
+    cluster.list = lambda path: [daemonset]  # type: ignore[attr-defined]
+    said = doctor.Doctor(t.cast(t.Any, cluster), "gpu-operator").look(["gpu-0000"])
+    expected = {"gpu-0000": f"pod {PLUGIN} on gpu-0009 cannot end, which holds up the others"}
+    assert said == (expected if is_named else {})

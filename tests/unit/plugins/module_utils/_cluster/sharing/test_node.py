@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import config, node
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.stack import node as h100s
 
@@ -44,26 +45,30 @@ def test_a_node_that_is_as_wanted_lacks_nothing(found: dict, wanted: config.Conf
 @pytest.mark.parametrize(
     ("found", "wanted", "said"),
     [
-        (PLAIN, FOUR, "GPU Feature Discovery shows nvidia.com/gpu.replicas=1 instead of 4"),
-        (SHARED, config.PLAIN, "nvidia.com/gpu.replicas=4 instead of 1"),
-        (SHARED, MPS, "GPU Feature Discovery shows the strategy time-slicing instead of mps"),
-        (SHARED, RENAMED, "GPU Feature Discovery shows nvidia.com/gpu.product=H100-SHARED"),
-        (UNDER_ANOTHER_NAME, FOUR, "GPU Feature Discovery shows nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3"),
+        (PLAIN, FOUR, wording("GPU Feature Discovery shows nvidia.com/gpu.replicas=1 instead of 4")),
+        (SHARED, config.PLAIN, wording("GPU Feature Discovery shows nvidia.com/gpu.replicas=4 instead of 1")),
+        (SHARED, MPS, wording("GPU Feature Discovery shows the strategy time-slicing instead of mps")),
+        (SHARED, RENAMED, wording("GPU Feature Discovery shows nvidia.com/gpu.product=H100-SHARED")),
+        (
+            UNDER_ANOTHER_NAME,
+            FOUR,
+            wording("GPU Feature Discovery shows nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3"),
+        ),
         (
             seen({GPU: 16}, replicas=4, sharing_strategy="time-slicing", product="x-SHARED"),
             FOUR,
-            "offers 16 of nvidia.com/gpu",
+            wording("the device plugin offers 16 of nvidia.com/gpu instead of 32"),
         ),
-        (seen({}), FOUR, "the node offers no GPUs"),
+        (seen({}), FOUR, wording("the node offers no GPUs")),
         (
             seen({GPU: 8, f"{GPU}.shared": 32}, replicas=4, sharing_strategy="time-slicing"),
             RENAMED,
-            "the device plugin still offers nvidia.com/gpu",
+            wording("the device plugin still offers nvidia.com/gpu"),
         ),
     ],
 )
 def test_what_a_node_lacks_is_named(found: dict, wanted: config.Configuration, said: str) -> None:
-    assert said in node.missing(found, wanted)
+    assert node.missing(found, wanted) == said
 
 
 def test_mig_devices_are_proven_beside_gpus_that_mig_divides() -> None:
@@ -93,11 +98,11 @@ def test_devices_are_counted_without_their_shares() -> None:
     [
         (PLAIN, FOUR, {GPU: 8}, ""),
         (PLAIN, MPS, {}, ""),
-        (PLAIN, MPS, {GPU: 1}, "the MPS control daemon takes the GPUs that these pods use"),
-        (BY_MPS, FOUR, {GPU: 1}, "the MPS control daemon, on which these pods depend, stops"),
+        (PLAIN, MPS, {GPU: 1}, "MPS control daemon takes"),
+        (BY_MPS, FOUR, {GPU: 1}, "these pods depend, stops"),
         (SHARED, config.PLAIN, {GPU: 8}, ""),
-        (SHARED, config.PLAIN, {GPU: 9}, "these pods hold 9 of nvidia.com/gpu, and the node would offer 8"),
-        (PLAIN, RENAMED, {GPU: 1}, "these pods hold 1 of nvidia.com/gpu, and the node would offer 0"),
+        (SHARED, config.PLAIN, {GPU: 9}, "9 of nvidia.com/gpu"),
+        (PLAIN, RENAMED, {GPU: 1}, "1 of nvidia.com/gpu"),
         (UNDER_ANOTHER_NAME, FOUR, {f"{GPU}.shared": 1}, "the node would offer 0"),
         (UNDER_ANOTHER_NAME, RENAMED, {f"{GPU}.shared": 32}, ""),
         (PLAIN, FOUR, {"gpu.nvidia.com": 3}, ""),
@@ -114,3 +119,22 @@ def test_a_resource_that_is_not_offered_at_all_counts_as_none() -> None:
     found = seen({GPU: 32}, replicas=4, sharing_strategy="time-slicing", product="H100-SHARED")
     del found["status"]["allocatable"][GPU]
     assert "offers 0 of nvidia.com/gpu instead of 32" in node.missing(found, FOUR)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "allocatable", "labels", "devices"),
+    [
+        ({GPU: "8"}, {GPU: "7"}, {}, {GPU: 8}),
+        ({GPU: "32"}, {GPU: "28"}, {f"{GPU}.replicas": "4"}, {GPU: 8}),
+        ({GPU: "4", f"{GPU}.shared": "16"}, {GPU: "0", f"{GPU}.shared": "16"}, {f"{GPU}.replicas": "4"}, {GPU: 4}),
+        ({GPU: "8"}, {GPU: "0"}, {}, {}),
+        ({GPU: "1000"}, {GPU: "1000"}, {}, {}),
+    ],
+)
+def test_devices_are_counted_with_the_unhealthy_ones_and_without_what_is_no_longer_offered(
+    capacity: dict, allocatable: dict, labels: dict, devices: dict
+) -> None:
+    found = h100s()
+    found["metadata"]["labels"] |= labels
+    found["status"] |= {"capacity": capacity, "allocatable": allocatable}
+    assert node.devices(found) == devices

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import nodes
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import version_of
 
 from lab.cluster import conformance as recordings
 from tests.unit.fakes.stack import cpu_node, node
@@ -298,53 +297,8 @@ def test_the_label_that_keeps_a_node_out_of_upgrades(value: str, skips: bool) ->
     assert nodes.skips_upgrades({"metadata": {"name": "gpu-0000", "labels": labels}}) is skips
 
 
-def test_a_slim_node_answers_every_question_as_the_whole_node_does() -> None:
-    whole = node()
-    whole["spec"] = {"unschedulable": True, "taints": [TAINT], "providerID": "x", "podCIDR": "10.0.0.0/24"}
-    whole["metadata"] |= {
-        "annotations": {"kured": "reboot", "nfd.node.kubernetes.io/feature-labels": "x"},
-        "managedFields": [{"manager": "kubelet"}],
-        "resourceVersion": "17",
-    }
-    whole["status"] |= {"images": [{"names": ["a"]}], "addresses": []}
-    whole["status"]["conditions"] = [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": "True"}]
-    whole["status"]["nodeInfo"]["swap"] = {"capacity": 1}
-    slim = nodes.Slimmer()(whole)
-    assert slim == {
-        "metadata": {
-            "name": "gpu-0000",
-            "resourceVersion": "17",
-            "labels": whole["metadata"]["labels"],
-            "annotations": {"kured": "reboot"},
-        },
-        "spec": {"unschedulable": True, "taints": [TAINT]},
-        "status": {
-            "conditions": [{"type": "Ready", "status": "True"}],
-            "capacity": {"cpu": "64", "nvidia.com/gpu": "8"},
-            "allocatable": {"cpu": "64", "nvidia.com/gpu": "8"},
-            "nodeInfo": {
-                "kernelVersion": "6.8.0-31-generic",
-                "containerRuntimeVersion": "containerd://2.1.4",
-                "osImage": "Ubuntu 24.04 LTS",
-            },
-        },
-    }
-
-
-def test_a_node_without_a_status_can_be_slimmed() -> None:
-    slim = nodes.Slimmer()({"metadata": {"name": "gpu-0000"}})
-    assert not nodes.is_ready(slim) and nodes.gpu_quantities(slim, "capacity") == {} and slim["spec"] == {}
-
-
 def test_a_condition_without_a_type_is_not_readiness() -> None:
     assert not nodes.is_ready({"status": {"conditions": [{"status": "True"}, {"type": "Ready"}]}})
-
-
-def test_equal_texts_of_slim_nodes_are_one() -> None:
-    slim = nodes.Slimmer()
-    first, second = (slim(json.loads(json.dumps(node(number)))) for number in range(2))
-    key = "nvidia.com/gpu.product"
-    assert first["metadata"]["labels"][key] is second["metadata"]["labels"][key]
 
 
 def test_the_state_of_an_upgrade() -> None:
@@ -394,11 +348,3 @@ def affinity(*terms: Json) -> Json:
 def test_a_nodeaffinity_selects_as_in_kubernetes(given: Json, fits: bool) -> None:
     item = {"metadata": {"name": "gpu-0000", "labels": {"pool": "a", "gpus": "8"}}}
     assert nodes.fits_affinity(given, item) is fits
-
-
-def test_a_slim_node_keeps_its_version() -> None:
-    made = node()
-    made["metadata"]["resourceVersion"] = "17"
-    assert version_of(nodes.Slimmer()(made)) == 17
-    del made["metadata"]["resourceVersion"]
-    assert version_of(nodes.Slimmer()(made)) == 0

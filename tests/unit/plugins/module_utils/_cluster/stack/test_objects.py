@@ -52,48 +52,6 @@ def test_quantities(text: str | int, number: int) -> None:
     assert objects.quantity(text) == number
 
 
-# Lists that arrive in pieces
-
-
-def pieces(text: str, size: int) -> list[bytes]:
-    data = text.encode()
-    return [data[start : start + size] for start in range(0, len(data), size)]
-
-
-ITEMS = '[{"a":"}]{","b":[1,{"items":[]}]},{"c":"ä"}, {}]'
-LIST = f'{{"kind":"NodeList","metadata":{{"resourceVersion":"42"}},"items":{ITEMS},"x":1}}'
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
-@pytest.mark.parametrize("parsed", [1, 20, 1 << 18])
-def test_a_list_is_read_piece_by_piece(size: int, parsed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "PIECE", parsed)
-    reader = objects.ListReader()
-    assert list(reader.objects(pieces(LIST, size))) == [{"a": "}]{", "b": [1, {"items": []}]}, {"c": "ä"}, {}]
-    assert reader.envelope["metadata"] == {"resourceVersion": "42"} and reader.envelope["x"] == 1
-
-
-@pytest.mark.parametrize(
-    "text", ['{"items": []}', '{"items":null,"metadata":{}}', '{"metadata": {}, "items" : [ ] }', '{"kind":"Status"}']
-)
-def test_a_list_may_be_empty(text: str) -> None:
-    assert list(objects.ListReader().objects(pieces(text, 5))) == []
-
-
-@pytest.mark.parametrize(
-    "text", ["", '{"items":[{"a":1}', '{"items":[{"a":1},', '{"items":[{"a"', "<html>", '{"items":[1]']
-)
-def test_what_is_no_whole_list_is_an_error(text: str) -> None:
-    with pytest.raises(ValueError):
-        list(objects.ListReader().objects(pieces(text, 4)))
-
-
-def test_objects_are_yielded_before_the_list_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "PIECE", 10)
-    found = objects.ListReader().objects(iter([b'{"items":[{"a":1},{"b"', b":2}]}"]))
-    assert next(found) == {"a": 1}
-
-
 def test_the_oldest_object_comes_first_and_the_name_decides_within_a_second() -> None:
     made = [
         {"metadata": {"name": name, "creationTimestamp": time}}

@@ -118,3 +118,11 @@ def test_the_operator_is_known_by_its_pods(labels: dict[str, str] | None, is_ope
 )
 def test_the_release_of_an_operator(text: str | None, release: tuple[int, int, int] | None) -> None:
     assert operands.release(text) == release
+
+
+def test_an_operand_has_an_option_of_its_own() -> None:
+    assert [operand.option for operand in (operands.DRIVER, operands.DEVICE_PLUGIN, operands.DCGM_EXPORTER)] == [
+        "driver",
+        "device_plugin",
+        "dcgm_exporter",
+    ]

@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import upgrades
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.upgrades import Member
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.upgrades import UpgradeMember
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 STATE, DEPLOY = "nvidia.com/gpu-driver-upgrade-state", "nvidia.com/gpu.deploy.driver"
@@ -18,10 +18,10 @@ CORDONED, DOWN = {"is_cordoned": True}, {"is_ready": False}
 FAILED, DONE, MOVING = ({"state": state} for state in ("upgrade-failed", "upgrade-done", "pod-restart-required"))
 
 
-def fleet(*first: Json, total: int = 4) -> list[Member]:
+def fleet(*first: Json, total: int = 4) -> list[UpgradeMember]:
     """Return nodes of which the first are as given, and the others wait."""
     waiting: list[Json] = [{"state": "upgrade-required"}] * (total - len(first))
-    return [Member(f"gpu-{number}", **fields) for number, fields in enumerate((*first, *waiting))]
+    return [UpgradeMember(f"gpu-{number}", **fields) for number, fields in enumerate((*first, *waiting))]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_place_is_free_or_will_be(first: list[Json], policy: Json) -> None:
     [({}, True), ({"is_skipped": True}, False), (CORDONED, False), ({"state": ""}, False), (DOWN, True)],
 )
 def test_who_waits_for_a_place(fields: Json, waits: bool) -> None:
-    assert Member(**{"name": "gpu-0", "state": "upgrade-required", **fields}).waits is waits
+    assert UpgradeMember(**{"name": "gpu-0", "state": "upgrade-required", **fields}).waits is waits
 
 
 def node(spec: Json | None = None, ready: str = "True", **labels: str) -> Json:
@@ -79,10 +79,10 @@ def node(spec: Json | None = None, ready: str = "True", **labels: str) -> Json:
 
 
 def test_a_node_as_a_member() -> None:
-    assert upgrades.member(node()) == Member("gpu-0")
+    assert upgrades.member(node()) == UpgradeMember("gpu-0")
     labels = {STATE: "upgrade-required", "nvidia.com/gpu-driver-upgrade.skip": "true"}
     found = upgrades.member(node({"unschedulable": True}, "Unknown", **labels))
-    assert found == Member("gpu-0", "upgrade-required", is_cordoned=True, is_ready=False, is_skipped=True)
+    assert found == UpgradeMember("gpu-0", "upgrade-required", is_cordoned=True, is_ready=False, is_skipped=True)
 
 
 @pytest.mark.parametrize(

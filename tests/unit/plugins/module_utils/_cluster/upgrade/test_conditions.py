@@ -28,7 +28,7 @@ def a_node(system: str = "ubuntu", version: str = "24.04", **labels: str) -> Jso
 
 def applies(when: Json, values: Json | None = None, *nodes: Json, **more: t.Any) -> str | None:
     facts = {"before": (26, 3, 3), "after": (26, 7, 0), "values": values or {}, "nodes": list(nodes), **more}
-    return conditions.applies(when, conditions.Sight(**facts))
+    return conditions.applies(when, conditions.UpgradeView(**facts))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks import published
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.registry import ask
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade import renamed
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade.conditions import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade.conditions import UpgradeView
 
 from tests.unit.fakes import stack
 from tests.unit.fakes.stack import Json
@@ -20,16 +20,16 @@ DRIVER = {"enabled": True, "repository": "nvcr.io/nvidia", "image": "driver", "v
 OPTIONS: Json = {"policy_name": "cluster-policy", "release_namespace": "gpu-operator", "registry": {"mode": "strict"}}
 
 
-def sight(system: str, version: str, **fields: t.Any) -> Sight:
+def sight(system: str, version: str, **fields: t.Any) -> UpgradeView:
     node = stack.node()
     node["metadata"]["labels"] |= {OS_ID: system, OS_VERSION: version}
     made: Json = {
         "before": (26, 3, 3), "after": (26, 7, 0), "values": {}, "policy": {"driver": DRIVER}, "nodes": [node],
     }  # fmt: skip
-    return Sight(**{**made, **fields})
+    return UpgradeView(**{**made, **fields})
 
 
-def names(seen: Sight) -> list[str | None]:
+def names(seen: UpgradeView) -> list[str | None]:
     return [pool.image for pool in renamed.renamed(seen, "cluster-policy")]
 
 

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release.record import Content
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade import snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 Json = dict[str, t.Any]
 STATE = "nvidia.com/gpu-driver-upgrade-state"
@@ -51,12 +52,12 @@ def owned() -> Json:
 def test_the_values_install_the_same_again() -> None:
     """Helm's record says that the chart has no ClusterPolicy if this collection owns it."""
     values: Json = {"driver": {"version": "580"}, "clusterPolicy": {"deployCR": False}}
-    content = Content("v26.7.0", [], "v26.7.0", values)
+    content = Content("v26.7.0", [], chart_version="v26.7.0", values=values)
     ours = snapshot.release_entry(content, 3, [owned()], "us")
     assert ours["values"] == {"driver": {"version": "580"}} and ours["revision"] == 3
     assert values["clusterPolicy"] == {"deployCR": False}, "The record itself should stay."
     assert snapshot.release_entry(content, 3, [policy()], "us")["values"] == values
-    more = Content("v26.7.0", [], "v26.7.0", {"clusterPolicy": {"deployCR": False, "x": 1}})
+    more = Content("v26.7.0", [], values={"clusterPolicy": {"deployCR": False, "x": 1}})
     assert snapshot.release_entry(more, 3, [owned()], "us")["values"] == {"clusterPolicy": {"x": 1}}
 
 
@@ -67,10 +68,23 @@ def test_a_file_that_is_no_snapshot(content: t.Any) -> None:
 
 
 def test_a_snapshot_of_another_cluster() -> None:
-    content = {"format": 1, "cluster": {"uid": "other", "server": "https://there"}}
+    content: dict[str, t.Any] = {"format": 2, "cluster": {"uid": "other", "server": "https://there"}}
+    content["digest"] = snapshot.digest(content)
     with pytest.raises(GpuOpsError, match=r"another cluster .https://there"):
         snapshot.check(content, "uid", "file")
     assert snapshot.check(content, "other", "file") is content
+
+
+@pytest.mark.parametrize(
+    "edit", [{"release": None}, {"objects": []}, {"crds": [{"kind": "x"}]}, {"digest": "sha256:0"}, {"digest": None}]
+)
+def test_a_file_that_somebody_has_edited_is_sent_to_no_cluster(edit: dict[str, t.Any]) -> None:
+    content: dict[str, t.Any] = {"format": 2, "cluster": {"uid": "uid"}, "release": {"revision": 1}, "crds": []}
+    content["digest"] = snapshot.digest(content)
+    assert snapshot.check(content, "uid", "file") is content
+    with pytest.raises(GpuOpsError, match="cut off") as e:
+        snapshot.check({key: value for key, value in {**content, **edit}.items() if value is not None}, "uid", "file")
+    assert e.value.reason == "Invalid"
 
 
 @pytest.mark.parametrize(
@@ -169,6 +183,29 @@ def test_what_is_left_of_a_node_is_told() -> None:
     found, left = snapshot.of_node(entry(), live, "/nodes/n")
     assert found is None and [item.reason for item in left] == [
         "label nvidia.com/mig.config is new",
-        "it is cordoned, and was not",
-        "its driver's upgrade is at drain-required",
+        wording("it is cordoned, and was not"),
+        wording("its driver's upgrade is at drain-required"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "marks", "by_chart"),
+    [
+        ("ClusterPolicy", {}, True),
+        ("NVIDIADriver", {"meta.helm.sh/release-name": "gpu-operator"}, True),
+        ("NVIDIADriver", {}, False),
+        ("GPUCluster", {}, False),
+    ],
+)
+def test_the_chart_puts_back_the_clusterpolicy_and_what_has_helms_marks(
+    kind: str, marks: dict[str, str], by_chart: bool
+) -> None:
+    kept = {"kind": kind, "metadata": {"name": "x", "annotations": marks}, "spec": {"a": 1}}
+    for live in ({**kept, "spec": {}}, None):
+        found = snapshot.of_object(kept, live, "/p/x")
+        assert found is not None and found.by_chart is by_chart
+
+
+def test_the_chart_puts_back_its_crds() -> None:
+    gone = snapshot.of_crd(snapshot.bare(crd("a")), None, "/p/a")
+    assert gone is not None and gone.by_chart and str(gone) == "CRD x.nvidia.com: created again"

@@ -14,12 +14,12 @@ import pytest
 import yaml
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.upgrade import conditions, transitions
-from ansible_collections.gpuops.nvidia.plugins.module_utils._compatibility import LINES
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._operator.operator_lines import LINES, STEPS
+from inline_snapshot import snapshot as wording
 
 ROOT = Path(__file__).parents[6]
-TABLE = yaml.safe_load((ROOT / "roles/operator_upgrade/vars/transitions.yml").read_text())
-RECORDS = TABLE["__operator_upgrade_transitions"]
+RECORDS = STEPS
 KNOWN = transitions.parse(RECORDS)
 
 
@@ -68,7 +68,9 @@ def test_every_record_is_complete(record: dict[str, t.Any]) -> None:
     for change in record["changes"]:
         assert change["what"] in ("removed", "renamed", "changed", "image", "image_tag")
         assert change["level"] in ("warning", "failure") and change["message"] and change["remedy"]
-        conditions.applies(change["when"], conditions.Sight((26, 3, 3), (26, 7, 0), {}))  # raises for unknown words
+        conditions.applies(
+            change["when"], conditions.UpgradeView((26, 3, 3), (26, 7, 0), {})
+        )  # raises for unknown words
     has_failure = any(change["level"] == "failure" for change in record["changes"])
     assert not has_failure or record["verdict"] == "manual"
 
@@ -97,8 +99,10 @@ def test_a_record_that_is_no_mapping_is_refused() -> None:
 
 
 def test_two_records_of_one_step_are_refused() -> None:
-    with pytest.raises(GpuOpsError, match=r"two records of the step from v24\.9 to v24\.9"):
+    with pytest.raises(GpuOpsError) as error:
         transitions.parse([RECORDS[0], RECORDS[0]])
+    assert error.value.reason == "Invalid"
+    assert error.value.msg == wording("There are two records of the step from v24.9 to v24.9. Delete one.")
 
 
 # ---- a jump -------------------------------------------------------------------------------------------------------

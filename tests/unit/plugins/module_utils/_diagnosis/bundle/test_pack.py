@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.bundle import pack
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, Gap
 
 MIB = 1 << 20
@@ -101,12 +101,12 @@ def planted() -> Evidence:
         {"metadata": {"name": "b"}, "data": {"client_configuration_token.tok": JWT, "d": SECRETS["dockerconfig"]}},
     ]
     lines = [
-        Line(f"level=info api_key={SECRETS['log']}", "pod", "pod a/b, container c"),
-        Line(f"curl failed for {SECRETS['arg']}", "pod", "pod a/b, container c"),
-        Line("-----BEGIN PRIVATE KEY-----", "pod", "pod a/b, container d"),
-        Line(PEM_BODY, "pod", "pod a/b, container d"),
-        Line("-----END PRIVATE KEY-----", "pod", "pod a/b, container d"),
-        Line(f"Failed to pull: https://ann:{SECRETS['event']}@nvcr.io/v2", "event", "event of pod a/b"),
+        TextLine(f"level=info api_key={SECRETS['log']}", "pod", "pod a/b, container c"),
+        TextLine(f"curl failed for {SECRETS['arg']}", "pod", "pod a/b, container c"),
+        TextLine("-----BEGIN PRIVATE KEY-----", "pod", "pod a/b, container d"),
+        TextLine(PEM_BODY, "pod", "pod a/b, container d"),
+        TextLine("-----END PRIVATE KEY-----", "pod", "pod a/b, container d"),
+        TextLine(f"Failed to pull: https://ann:{SECRETS['event']}@nvcr.io/v2", "event", "event of pod a/b"),
     ]
     return Evidence(
         spec={"driver": {"env": [{"name": "HTTP_PROXY", "value": f"http://{SECRETS['proxy']}:3128"}]}},
@@ -149,7 +149,7 @@ def test_the_manifest_names_the_release_that_wrote_the_bundle() -> None:
 def test_names_from_outside_become_no_paths() -> None:
     evil = "../../etc/cron.d/x"
     evidence = Evidence(
-        objects={evil: [{"a": 1}]}, hosts={evil: {"facts": {}}}, lines=[Line("x", "pod", evil, evil, evil)]
+        objects={evil: [{"a": 1}]}, hosts={evil: {"facts": {}}}, lines=[TextLine("x", "pod", evil, evil, evil)]
     )
     files = packed(evidence)
     assert all(name.startswith("gpuops-bundle/") and ".." not in name for name in files)
@@ -160,8 +160,8 @@ def test_names_from_outside_become_no_paths() -> None:
 
 
 def test_a_large_log_is_cut_and_the_small_one_and_the_quoted_line_stay() -> None:
-    large = [Line(f"line {number} {'x' * 100}", "pod", "large") for number in range(50_000)]
-    small = [Line("one", "kernel", "small")]
+    large = [TextLine(f"line {number} {'x' * 100}", "pod", "large") for number in range(50_000)]
+    small = [TextLine("one", "kernel", "small")]
     quoted = {"text": large[25_000].text, "source": "large", "node": ""}
     files = packed(Evidence(lines=[*large, *small]), [{"code": "X", "quotes": [quoted]}], limit=MIB)
     assert sum(len(content.encode()) for content in files.values()) < MIB
@@ -182,7 +182,7 @@ def test_many_objects_are_cut_to_whole_objects() -> None:
 
 
 def test_a_line_is_printable_and_stays_one_line() -> None:
-    files = packed(Evidence(lines=[Line("a\x1b[31m\nb\x00", "text", "x\x07")]))
+    files = packed(Evidence(lines=[TextLine("a\x1b[31m\nb\x00", "text", "x\x07")]))
     assert files["gpuops-bundle/logs/0001.log"] == "a\\x1b[31m b\\x00\n"
     assert manifest_of(files)["files"][-1]["source"] == "x\\x07"
 

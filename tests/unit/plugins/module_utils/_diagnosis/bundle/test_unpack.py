@@ -13,20 +13,22 @@ import tarfile
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis import engine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.bundle import pack, unpack
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.catalogue import RULES
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.all_rules import RULES
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, Gap
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 EVIDENCE = Evidence(
     taken="2026-11-23T12:00:00Z",
     stack={"nodes": [], "policy": "cluster-policy"},
     spec={"driver": {"enabled": True}},
+    owner={"tool": "Argo CD", "name": "Application gpus", "proof": "an annotation"},
     preflight=[{"check": "nfd", "level": "failure", "message": "There is no NFD.", "remedy": "Install it."}],
     pods=[{"metadata": {"name": "p", "namespace": "n"}}],
     objects={"nodes": [{"metadata": {"name": "gpu1"}}], "events": []},
     hosts={"gpu1": {"facts": {"nouveau": {"loaded": True}}, "preflight": []}},
-    lines=[Line("NVRM: nouveau is already loaded", "kernel", "kernel log", "gpu1", "")],
+    lines=[TextLine("NVRM: nouveau is already loaded", "kernel", "kernel log", "gpu1", "")],
     gaps=[Gap("logs", "No permission.")],
     pinned=[{"product": "x"}],
 )
@@ -49,7 +51,7 @@ def test_a_bundle_gives_the_same_evidence_and_the_same_findings() -> None:
 
 
 def test_lines_of_several_sources_keep_their_order() -> None:
-    lines = [Line(str(number), "pod", f"pod a/{number % 3}") for number in range(20)]
+    lines = [TextLine(str(number), "pod", f"pod a/{number % 3}") for number in range(20)]
     files = files_of(Evidence(lines=lines))
     assert unpack.unpack(files).evidence.lines == lines
     for odd in (b'"order": 7, "x": [', b'"order": [["a", 1], 7], "x": ['):
@@ -62,9 +64,9 @@ def test_a_kind_that_was_not_read_stays_unknown() -> None:
 
 
 def test_what_the_size_left_out_is_a_gap() -> None:
-    lines = [Line(f"line {number} " + "x" * 500, "pod", "pod a/b, container c") for number in range(5000)]
+    lines = [TextLine(f"line {number} " + "x" * 500, "pod", "pod a/b, container c") for number in range(5000)]
     gaps = unpack.unpack(files_of(Evidence(lines=lines))).evidence.gaps
-    assert [gap.why for gap in gaps] == ["The size of the bundle was limited when it was written."]
+    assert [gap.why for gap in gaps] == [wording("The size of the bundle was limited when it was written.")]
     assert "pod a/b, container c" in gaps[0].what
 
 
@@ -73,7 +75,9 @@ def test_a_file_that_is_gone_is_a_gap() -> None:
     del files["gpuops-bundle/logs/0001.log"]
     bundle = unpack.unpack(files)
     assert bundle.evidence.lines == []
-    assert bundle.evidence.gaps[-1] == Gap("kernel log (gpuops-bundle/logs/0001.log)", "The bundle lacks this file.")
+    assert bundle.evidence.gaps[-1] == Gap(
+        "kernel log (gpuops-bundle/logs/0001.log)", wording("The bundle lacks this file.")
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff\xfe", b'{"format": 99}', b"[" * 100_000])

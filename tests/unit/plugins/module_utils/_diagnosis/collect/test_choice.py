@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import choice
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.choice import Row
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.choice import PodChoice
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
@@ -73,8 +73,8 @@ def test_the_operators_log_is_read_unless_the_stack_is_ready() -> None:
     assert [row.owner for row in choice.silent(table, [], is_ready=False)] == ["gpu-operator"]
 
 
-def rows(owner: str, status: str, count: int) -> list[Row]:
-    return [Row(f"{owner}-{number:05}", f"gpu-{number}", status, owner) for number in range(count)]
+def rows(owner: str, status: str, count: int) -> list[PodChoice]:
+    return [PodChoice(f"{owner}-{number:05}", f"gpu-{number}", status, owner) for number in range(count)]
 
 
 def test_each_controller_and_status_gets_its_share() -> None:

@@ -9,13 +9,14 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.operands import OPERANDS
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import call
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import diagnose
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.evidence import collect, without_cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import Reader
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import GapReader
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, Gap
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import (
     ALL_PODS,
@@ -34,12 +35,12 @@ DCGM = next(operand for operand in OPERANDS if operand.name == "dcgm")
 
 
 def options(**given: t.Any) -> dict[str, t.Any]:
-    return {**{name: spec["default"] for name, spec in call.OPTIONS.items()}, **given}
+    return {**{name: spec["default"] for name, spec in diagnose.SPEC.options.items()}, **given}
 
 
 @pytest.fixture
 def evidence(api: FakeApi) -> t.Callable[..., Evidence]:
-    return lambda **given: collect(Reader(api.connection), options(**given))
+    return lambda **given: collect(GapReader(api.connection), options(**given))
 
 
 def break_dcgm(api: FakeApi) -> None:
@@ -82,7 +83,7 @@ def test_a_pod_in_trouble_is_read_with_its_log_and_events(api: FakeApi, evidence
     found = evidence()
     (whole,) = found.pods
     name = f"pod {NAMESPACE}/{whole['metadata']['name']}"
-    assert Line("BackOff: back-off", "event", f"event of {name}", "gpu-0000", name) in found.lines
+    assert TextLine("BackOff: back-off", "event", f"event of {name}", "gpu-0000", name) in found.lines
     (log,) = (line for line in found.lines if line.kind == "pod")
     assert log.source == f"{name}, container {DCGM.container}"
     assert (log.node, log.object) == ("gpu-0000", name)
@@ -192,8 +193,12 @@ def test_a_kind_that_the_judge_may_miss_is_a_gap_and_no_reason(
 
 
 def test_an_api_server_that_does_not_answer_is_an_error() -> None:
-    with pytest.raises(GpuOpsError, match="Cannot reach the Kubernetes API"):
-        collect(Reader({"host": "http://127.0.0.1:1", "api_key": "x"}), options())
+    with pytest.raises(GpuOpsError) as error:
+        collect(GapReader({"host": "http://127.0.0.1:1", "api_key": "x"}), options())
+    assert error.value.reason == "Unreachable"
+    assert error.value.msg == wording(
+        "Cannot reach the Kubernetes API: HTTPConnection(host='127.0.0.1', port=1): Failed to establish a new connection: [Errno 111] Connection refused. Check that the API server runs and that the kubeconfig's server address and certificate authority are right."
+    )
 
 
 def test_hosts_speak_without_a_cluster() -> None:

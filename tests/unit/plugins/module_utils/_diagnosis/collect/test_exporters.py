@@ -9,9 +9,10 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import port_forward
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import exporters
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import Reader
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import GapReader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import FakeApi
 from tests.unit.fakes.stack import NAMESPACE
@@ -34,7 +35,7 @@ def asked(api: FakeApi, monkeypatch: pytest.MonkeyPatch, *answers: bytes | GpuOp
         return 200, answer
 
     monkeypatch.setattr(port_forward, "get", get)
-    reader = Reader(api.connection)
+    reader = GapReader(api.connection)
     return exporters.ask(reader, NAMESPACE, NODES), [gap.why for gap in reader.gaps]
 
 
@@ -55,4 +56,6 @@ def test_a_user_who_may_not_ask_has_one_gap_and_no_silent_exporter(
 ) -> None:
     refused = GpuOpsError("No permission to forward ports of pods in gpu-operator.", reason="Forbidden")
     found, gaps = asked(api, monkeypatch, refused, refused)
-    assert found == [] and len(gaps) == 1 and "No permission to forward ports of pods" in gaps[0]
+    assert (
+        found == [] and len(gaps) == 1 and gaps[0] == wording("No permission to forward ports of pods in gpu-operator.")
+    )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.snapshot import Snapshot
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight.check_input import Snapshot
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import installed
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import others
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import Reader
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import GapReader
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 from tests.unit.fakes.api import DAEMONSETS, DEPLOYMENTS, EVENTS, FakeApi, refusal
@@ -18,50 +18,50 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture
-def reader(api: FakeApi) -> Reader:
-    return Reader(api.connection)
+def reader(api: FakeApi) -> GapReader:
+    return GapReader(api.connection)
 
 
 def named(name: str, namespace: str = NAMESPACE) -> Json:
     return {"metadata": {"name": name, "namespace": namespace, "managedFields": [{}]}}
 
 
-def test_each_kind_is_read_and_slimmed(api: FakeApi, reader: Reader) -> None:
+def test_each_kind_is_read_and_slimmed(api: FakeApi, reader: GapReader) -> None:
     api.lists["/apis/apps/v1/daemonsets"] = [named("other", "elsewhere")]
     api.lists["/api/v1/namespaces"] = [named(NAMESPACE)]
-    found = others.read(reader, NAMESPACE)
+    found, dummy = others.read(reader, NAMESPACE)
     assert found["daemonsets"] == [{"metadata": {"name": "other", "namespace": "elsewhere"}}]
     assert [item["metadata"]["name"] for item in found["namespaces"]] == [NAMESPACE]
     assert found["servicemonitors"] == found["runtimeclasses"] == []
     assert reader.gaps == []
 
 
-def test_a_kind_that_is_refused_is_absent(api: FakeApi, reader: Reader) -> None:
+def test_a_kind_that_is_refused_is_absent(api: FakeApi, reader: GapReader) -> None:
     refused = ("/apis/apps/v1/daemonsets", EVENTS, CRDS, "/api/v1/namespaces/gpu-operator", DEPLOYMENTS)
     api.answer = lambda method, path: refusal(403, "no") if path == EVENTS or path.startswith(refused) else None
-    found = others.read(reader, NAMESPACE)
+    found, dummy = others.read(reader, NAMESPACE)
     absent = {"daemonsets", "deployments", "namespaces", "customresourcedefinitions", "events"}
     assert absent & set(found) == set()
     assert DAEMONSETS not in {path for dummy, path, query in api.log}
 
 
-def test_operators_of_other_namespaces(api: FakeApi, reader: Reader) -> None:
+def test_operators_of_other_namespaces(api: FakeApi, reader: GapReader) -> None:
     second = operator()
     second["metadata"]["namespace"] = "second"
     own = {**operator(), "metadata": {"name": "gpu-operator", "namespace": NAMESPACE}}
     api.lists[DEPLOYMENTS], api.lists[ALL_DEPLOYMENTS] = [own], [own, second]
-    found = others.read(reader, NAMESPACE)["deployments"]
+    found = others.read(reader, NAMESPACE)[0]["deployments"]
     assert [item["metadata"]["namespace"] for item in found] == [NAMESPACE, "second"]
 
 
-def test_definitions_without_the_texts_of_their_schemas(api: FakeApi, reader: Reader) -> None:
+def test_definitions_without_the_texts_of_their_schemas(api: FakeApi, reader: GapReader) -> None:
     schema = {"properties": {"description": {"type": "string", "description": "long"}}, "required": ["a"]}
     api.lists[CRDS] = [{"metadata": {"name": "clusterpolicies.nvidia.com"}, "spec": {"schema": schema}}]
-    (found,) = others.read(reader, NAMESPACE)["customresourcedefinitions"]
+    (found,) = others.read(reader, NAMESPACE)[0]["customresourcedefinitions"]
     assert found["spec"]["schema"] == {"properties": {"description": {"type": "string"}}, "required": ["a"]}
 
 
-def test_events_about_pods_of_any_namespace(api: FakeApi, reader: Reader) -> None:
+def test_events_about_pods_of_any_namespace(api: FakeApi, reader: GapReader) -> None:
     api.lists["/api/v1/namespaces/ml/events"] = [named("event", "ml")]
     assert others.events_of(reader, [named("train", "ml")]) == [{"metadata": {"name": "event", "namespace": "ml"}}]
     selector = "involvedObject.kind=Pod,involvedObject.name=train"
@@ -84,8 +84,8 @@ def test_events_as_lines() -> None:
         {"message": "d"},
     ]
     assert others.lines_of(events, [pod]) == [
-        Line("Failed: a", "event", "event of pod ml/train", "gpu-1", "pod ml/train"),
-        Line("Failed: b", "event", "event of pod ml/gone", "gpu-2", "pod ml/gone"),
-        Line("c", "event", "event of node gpu-3", "gpu-3", "node gpu-3"),
-        Line("d", "event", "event of object ", "", "object "),
+        TextLine("Failed: a", "event", "event of pod ml/train", "gpu-1", "pod ml/train"),
+        TextLine("Failed: b", "event", "event of pod ml/gone", "gpu-2", "pod ml/gone"),
+        TextLine("c", "event", "event of node gpu-3", "gpu-3", "node gpu-3"),
+        TextLine("d", "event", "event of object ", "", "object "),
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import call, picture
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import diagnose, picture
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.engine import Diagnosis
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, Gap
 
@@ -19,7 +19,7 @@ def test_hosts_without_a_cluster_make_a_picture(monkeypatch: pytest.MonkeyPatch)
     hosts = {"b": {"facts": {"gpus": [gpu]}}, "a": {"state": {}}}
     gaps = [Gap("the cluster", "It does not answer.")]
     evidence = Evidence(taken="2026-11-23T12:00:00Z", hosts=hosts, gaps=gaps)
-    monkeypatch.setattr(call, "examine", lambda options: (evidence, Diagnosis([], gaps)))
+    monkeypatch.setattr(diagnose, "examine", lambda options: (evidence, Diagnosis([], gaps)))
     found = picture.picture({})
     assert found.pop("took_s") >= 0
     assert found == {

@@ -10,16 +10,17 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import api as door
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import observe
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import reader as readers
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import Reader, described
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect.reader import GapReader, described
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Gap
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.api import DAEMONSETS, EVENTS, GPUCLUSTERS, NODES, PODS, FakeApi, Reply, refusal
 
 
 @pytest.fixture
-def reader(api: FakeApi) -> Reader:
-    return Reader(api.connection)
+def reader(api: FakeApi) -> GapReader:
+    return GapReader(api.connection)
 
 
 def refuse(api: FakeApi, *paths: str, status: int = 403) -> None:
@@ -31,7 +32,7 @@ def refuse(api: FakeApi, *paths: str, status: int = 403) -> None:
     api.answer = answer
 
 
-def test_what_can_be_read_is_no_gap(api: FakeApi, reader: Reader) -> None:
+def test_what_can_be_read_is_no_gap(api: FakeApi, reader: GapReader) -> None:
     assert len(reader.list(NODES) or []) == 2
     assert reader.list("/apis/none/v1/things") is None
     assert reader.gaps == []
@@ -39,7 +40,7 @@ def test_what_can_be_read_is_no_gap(api: FakeApi, reader: Reader) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 500, 404 + 18])
-def test_a_collection_that_is_refused_is_one_gap(api: FakeApi, reader: Reader, status: int) -> None:
+def test_a_collection_that_is_refused_is_one_gap(api: FakeApi, reader: GapReader, status: int) -> None:
     refuse(api, PODS, status=status)
     assert reader.list(PODS) is None
     assert reader.table(PODS) == []
@@ -51,7 +52,7 @@ def test_a_collection_that_is_refused_is_one_gap(api: FakeApi, reader: Reader, s
     assert reader.has_read(DAEMONSETS)
 
 
-def test_large_and_optional_collections_are_gaps_too(api: FakeApi, reader: Reader) -> None:
+def test_large_and_optional_collections_are_gaps_too(api: FakeApi, reader: GapReader) -> None:
     refuse(api, NODES, GPUCLUSTERS)
     assert reader.large_list(NODES, lambda item: item) == ([], "")
     listed = reader.list_readable(GPUCLUSTERS)
@@ -59,7 +60,7 @@ def test_large_and_optional_collections_are_gaps_too(api: FakeApi, reader: Reade
     assert [gap.what for gap in reader.gaps] == ["nodes", "gpuclusters"]
 
 
-def test_a_kind_that_is_not_served_is_no_gap(reader: Reader) -> None:
+def test_a_kind_that_is_not_served_is_no_gap(reader: GapReader) -> None:
     listed = reader.list_readable(GPUCLUSTERS)
     assert (listed.items, listed.refusal, listed.is_served) == ([], "", False)
     assert reader.gaps == []
@@ -74,20 +75,20 @@ def test_an_api_that_hangs_is_a_gap(api: FakeApi, monkeypatch: pytest.MonkeyPatc
         return None
 
     api.answer = hang
-    reader = Reader(api.connection)
+    reader = GapReader(api.connection)
     assert reader.first_page(EVENTS) == []
     assert reader.gaps[0].what == "events in gpu-operator"
     assert "Read timed out" in reader.gaps[0].why
 
 
-def test_the_first_page_of_a_long_list(api: FakeApi, reader: Reader) -> None:
+def test_the_first_page_of_a_long_list(api: FakeApi, reader: GapReader) -> None:
     api.answer = lambda method, path: (200, {"items": [{"metadata": {}}], "metadata": {"continue": "more"}})
     assert len(reader.first_page(EVENTS)) == 1
     assert api.log[-1][2] == {"limit": str(door.PAGE)}
-    assert reader.gaps == [Gap("all events in gpu-operator", f"There are many: only the first {door.PAGE} were read.")]
+    assert reader.gaps == [Gap("all events in gpu-operator", wording("There are many: only the first 500 were read."))]
 
 
-def test_a_log_that_is_gone_is_empty_and_one_that_is_refused_is_a_gap(api: FakeApi, reader: Reader) -> None:
+def test_a_log_that_is_gone_is_empty_and_one_that_is_refused_is_a_gap(api: FakeApi, reader: GapReader) -> None:
     assert reader.log("gpu-operator", "gone", {"container": "a"}) == ""
     refuse(api, f"{PODS}/waiting", status=400)
     assert reader.log("gpu-operator", "waiting", {}) == ""
@@ -97,7 +98,7 @@ def test_a_log_that_is_gone_is_empty_and_one_that_is_refused_is_a_gap(api: FakeA
     assert [gap.what for gap in reader.gaps] == ["logs of pods in gpu-operator"]
 
 
-def test_an_attempt_is_a_gap_in_its_own_words(reader: Reader) -> None:
+def test_an_attempt_is_a_gap_in_its_own_words(reader: GapReader) -> None:
     def fail() -> int:
         raise GpuOpsError("No such thing.", reason="ClaimsUnreadable")
 

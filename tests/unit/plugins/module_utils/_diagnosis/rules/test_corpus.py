@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.loose.call import explain
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.catalogue import RULES
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.all_rules import RULES
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_input.explain import explain
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 CORPUS = Path(__file__).parents[4] / "fixtures" / "diagnosis" / "corpus"

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.driver_manager import RULES
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 from tests.unit import diagnosed
@@ -16,7 +16,7 @@ from tests.unit import diagnosed
 WAITING = diagnosed.stack(diagnosed.row(waiting_for={"driver": "Init:0/1"}))
 
 
-def said(*texts: str, run: str = "") -> list[Line]:
+def said(*texts: str, run: str = "") -> list[TextLine]:
     """Return the log of a driver's manager, in the format of logrus without a terminal."""
     return [
         diagnosed.log(
@@ -28,7 +28,7 @@ def said(*texts: str, run: str = "") -> list[Line]:
     ]
 
 
-def found(*lines: Line, stack: Json | None = WAITING) -> dict[str, t.Any]:
+def found(*lines: TextLine, stack: Json | None = WAITING) -> dict[str, t.Any]:
     return diagnosed.found(RULES, *lines, stack=stack)
 
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import fleet, judge
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import judge, node_rows
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.tolerance import NOTHING
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.verdict import PodRow, Refusal
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import operands
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.catalogue import RULES
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.all_rules import RULES
 from ansible_collections.gpuops.nvidia.plugins.module_utils._mig.table import MODELS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
@@ -36,7 +36,7 @@ NODE = "gpu-0000"
 def codes(stack: Stack, pods: t.Sequence[Json] = (), **changes: t.Any) -> set[str]:
     """Return the codes of all findings about a stack, except those that are only for information."""
     observation = judged.observed(stack, **changes)
-    result = fleet.result_of(observation, NOTHING, None)
+    result = node_rows.result_of(observation, NOTHING, None)
     reasons = judge.judge(observation, NOTHING).reasons
     result["verdict"]["reasons"] = [{**vars(each), "nodes": list(getattr(each, "nodes", ()))} for each in reasons]
     found = diagnosed.found(

@@ -7,18 +7,20 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.partitions import RULES
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules import device_sharing, partitions
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 from tests.unit import diagnosed
 
+RULES = (*partitions.RULES, *device_sharing.RULES)
 
-def manager(text: str) -> Line:
+
+def manager(text: str) -> TextLine:
     return diagnosed.log(text, "nvidia-mig-manager-x7k2p", "nvidia-mig-manager")
 
 
-def plugin(text: str, container: str = "nvidia-device-plugin") -> Line:
+def plugin(text: str, container: str = "nvidia-device-plugin") -> TextLine:
     return diagnosed.log(text, "nvidia-device-plugin-daemonset-x7k2p", container)
 
 
@@ -82,7 +84,7 @@ def test_published_words_give_the_code(code: str) -> None:
     "line",
     [
         manager("Selected MIG configuration is valid"),
-        Line("Error: unable to load config: (6, 21): unexpected token type in inline table"),
+        TextLine("Error: unable to load config: (6, 21): unexpected token type in inline table"),
         manager("Waiting for the device-plugin to shutdown"),
         manager("MIG configuration applied successfully"),
         manager("Current MIG mode: Disabled"),
@@ -91,10 +93,10 @@ def test_published_words_give_the_code(code: str) -> None:
         plugin("No value set and no default set. Attempting fallback strategies: [empty]", "config-manager"),
         plugin("device 3 has no MIG devices configured"),
         diagnosed.log("Address in use by another client", "web-0", "web"),
-        Line("Failed to unload: module is in use", "kernel", "kernel log", diagnosed.NODE),
+        TextLine("Failed to unload: module is in use", "kernel", "kernel log", diagnosed.NODE),
     ],
 )
-def test_similar_words_give_nothing(line: Line) -> None:
+def test_similar_words_give_nothing(line: TextLine) -> None:
     assert diagnosed.found(RULES, line) == {}
 
 

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.starts import RULES
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules import image_pulls, starts
 
 from tests.unit import diagnosed
+
+RULES = (*image_pulls.RULES, *starts.RULES)
 
 DRIVER = "nvcr.io/nvidia/driver:515.65.01-buildroot2021.02.12"
 IMAGE = "nvcr.io/nvidia/cloud-native/dcgm:4.2.3-1-ubuntu22.04"

@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.xid import RULES
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 from tests.unit.diagnosed import NODE, found, row, stack
@@ -19,8 +19,8 @@ GONE = "NVRM: Xid (PCI:0000:a1:00): 79, pid='<unknown>', name=<unknown>, GPU has
 """https://github.com/akash-network/support/issues/209"""
 
 
-def kernel(*texts: str, node: str = NODE) -> list[Line]:
-    return [Line(text, "kernel", "kernel log", node) for text in texts]
+def kernel(*texts: str, node: str = NODE) -> list[TextLine]:
+    return [TextLine(text, "kernel", "kernel log", node) for text in texts]
 
 
 def host(**facts: t.Any) -> dict[str, Json]:
@@ -156,7 +156,9 @@ def test_near_misses_stay_silent(line: str) -> None:
 
 
 def test_lines_of_pods_and_events_are_no_kernel_log() -> None:
-    assert found(RULES, Line(GONE, "pod", "pod a/b, container c", NODE), Line(GONE, "event", "event", NODE)) == {}
+    assert (
+        found(RULES, TextLine(GONE, "pod", "pod a/b, container c", NODE), TextLine(GONE, "event", "event", NODE)) == {}
+    )
 
 
 def test_the_facts_of_a_host_count_before_its_lines() -> None:
@@ -220,7 +222,7 @@ def test_the_same_fault_on_many_nodes_is_one_finding() -> None:
 
 def test_logs_of_unknown_machines_are_not_mixed() -> None:
     lines = [
-        Line(f"NVRM: Xid (PCI:0000:01:00): {code}, x", "text", f"{name}, line 7")
+        TextLine(f"NVRM: Xid (PCI:0000:01:00): {code}, x", "text", f"{name}, line 7")
         for name, code in (("a", 79), ("b", 45))
     ]
     findings = found(RULES, *lines)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.evidence import collect, processes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Host
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.host import FakeHost
 from tests.unit.plugins.module_utils._host.evidence.test_units import SHOWN
@@ -64,7 +65,7 @@ def test_a_look_at_the_processes_that_hangs_does_not_stop_the_rest(tmp_path: Pat
     state = collect.collect(FakeHost(tmp_path, systemctl=SHOWN), 0.5, 10)["state"]
     assert time.monotonic() - begun < 5
     assert state["stuck"] is None and state["services"]
-    assert state["sources"]["stuck"] == "The look at the processes did not end in time"
+    assert state["sources"]["stuck"] == wording("The look at the processes did not end in time")
 
 
 def test_commands_that_hang_end_at_their_time_limit(tmp_path: Path) -> None:

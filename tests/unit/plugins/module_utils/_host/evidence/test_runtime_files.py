@@ -78,15 +78,6 @@ def test_cri_o_and_docker(tmp_path: Path) -> None:
     assert found["handlers"] == {}
 
 
-def test_settings_over_several_lines_and_comments() -> None:
-    text = '# imports = ["/no"]\nimports = [\n  "/a/*.toml",\n  "/b.toml",\n]\n'
-    text += '[cni."x"]\n  bin_dir = "/opt/cni/bin" # here\n'
-    assert runtime_files.settings(text) == [
-        ("", "imports", '[ "/a/*.toml", "/b.toml", ]'),
-        ('cni."x"', "bin_dir", '"/opt/cni/bin"'),
-    ]
-
-
 def test_the_folder_of_network_plugins(tmp_path: Path) -> None:
     table = "[plugins.'io.containerd.cri.v1.runtime'.cni]\n"
     found = observed(tmp_path, **{MAIN: f'{table}  bin_dirs = ["/opt/cni/bin", "/usr/lib/cni"]\n'})

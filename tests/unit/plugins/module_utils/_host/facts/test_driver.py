@@ -10,10 +10,12 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.driver import (
     driver,
     driver_root,
+    is_loaded,
     library,
     with_packages,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
+from inline_snapshot import snapshot as wording
 
 from lab.nvml.tree import load, write
 from tests.unit.fakes.host import FakeHost, recorded
@@ -70,8 +72,8 @@ def test_a_host_without_a_driver(tmp_path: Path) -> None:
     section = driver(FakeHost(tmp_path))
     assert section.facts["loaded"] is False
     assert section.facts["users"] == []
-    assert section.sources["version"]["reason"] == "The module nvidia is not loaded"
-    assert section.sources["matches"]["reason"] == "The module nvidia is not loaded"
+    assert section.sources["version"]["reason"] == wording("The module nvidia is not loaded")
+    assert section.sources["matches"]["reason"] == wording("The module nvidia is not loaded")
 
 
 def test_modules_without_libraries(tmp_path: Path) -> None:
@@ -89,7 +91,7 @@ def test_only_root_can_see_the_users(tmp_path: Path) -> None:
     assert section.facts["users"] is None
     assert section.sources["users"] == {
         "source": None,
-        "reason": "Only root can see which files other users' processes have open",
+        "reason": wording("Only root can see which files other users' processes have open"),
     }
 
 
@@ -252,8 +254,8 @@ def test_an_unsigned_module(tmp_path: Path) -> None:
     section = driver(host)
     assert (section.facts["installed_version"], section.facts["signer"]) == ("510.68.02", None)
     assert section.facts["signer_enrolled"] is None
-    assert section.sources["signer"] == {"source": None, "reason": "The module has no signature"}
-    assert section.sources["signer_enrolled"] == {"source": None, "reason": "The module has no signature"}
+    assert section.sources["signer"] == {"source": None, "reason": wording("The module has no signature")}
+    assert section.sources["signer_enrolled"] == {"source": None, "reason": wording("The module has no signature")}
 
 
 def test_a_module_without_modinfo(tmp_path: Path) -> None:
@@ -268,6 +270,7 @@ PACKAGES = Output(
     "nvidia-driver\t535.261.03-1\tinstalled\tDebian NVIDIA Maintainers <pkg-nvidia-devel@lists.alioth.debian.org>\n"
     "libnvidia-ml1\t535.261.03-1\tinstalled\tDebian NVIDIA Maintainers <pkg-nvidia-devel@lists.alioth.debian.org>\n"
     "nvidia-container-toolkit\t1.18.0-1\tinstalled\tNVIDIA CORPORATION <cudatools@nvidia.com>\n"
+    "nvidia-raid-config\t24.07-1\tinstalled\tNVIDIA CORPORATION <cudatools@nvidia.com>\n"
     "containerd.io\t1.7.27-1\tinstalled\tContainerd team <help@containerd.io>\n"
 )
 
@@ -292,7 +295,7 @@ def test_a_package_manager_that_was_not_asked_or_did_not_answer(tmp_path: Path) 
 def test_a_host_without_a_driver_has_no_origin(tmp_path: Path) -> None:
     section = with_packages(driver(FakeHost(tmp_path)), PACKAGES)
     assert section.facts["origin"] is None
-    assert section.sources["origin"] == {"source": None, "reason": "The host has no driver"}
+    assert section.sources["origin"] == {"source": None, "reason": wording("The host has no driver")}
 
 
 def test_a_container_that_hides_the_list_of_modules(tmp_path: Path) -> None:
@@ -302,3 +305,23 @@ def test_a_container_that_hides_the_list_of_modules(tmp_path: Path) -> None:
     )
     facts = driver(FakeHost(tmp_path)).facts
     assert (facts["loaded"], facts["version"], facts["module_type"]) == (True, "535.183.01", "proprietary")
+
+
+# /proc/devices of an H20 with 550 or newer (nvidia-modprobe #9), and of drivers before 550.40.
+@pytest.mark.parametrize(
+    ("devices", "loaded"),
+    [
+        (
+            "Character devices:\n  1 mem\n195 nvidia\n195 nvidiactl\n234 nvidia-caps-imex-channels\n509 nvidia-nvswitch\n",
+            True,
+        ),
+        ("Character devices:\n195 nvidia-frontend\n", True),
+        ("Character devices:\n  1 mem\n226 drm\n\nBlock devices:\n259 blkext\n", False),
+        ("", False),
+    ],
+)
+def test_a_device_file_counts_only_if_the_kernel_serves_it(tmp_path: Path, devices: str, loaded: bool) -> None:
+    host = FakeHost(tmp_path)
+    host.put("/dev/nvidiactl", "")
+    host.put("/proc/devices", devices)
+    assert is_loaded(host) is driver(host).facts["loaded"] is loaded

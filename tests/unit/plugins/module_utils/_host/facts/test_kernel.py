@@ -20,6 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.kernel i
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot as wording
 
 from lab.nvml.tree import load, write
 from tests.unit.fakes.host import FIXTURES, FakeHost, recorded
@@ -71,9 +72,9 @@ def test_ubuntu_with_a_newer_kernel_and_new_arguments() -> None:
     }
     assert section.sources["cmdline_configured"] == {"source": "/boot/grub/grub.cfg", "reason": None}
     assert reasons(FIXTURES / "ubuntu-22.04") == [
-        "The system asks for a reboot (/run/reboot-required: linux-base, linux-image-5.15.0-119-generic)",
-        "The kernel 5.15.0-91-generic is running, and the next boot uses 5.15.0-119-generic",
-        'The kernel runs without the configured arguments iommu=pt "dyndbg=file drivers/pci/* +p"',
+        wording("The system asks for a reboot (/run/reboot-required: linux-base, linux-image-5.15.0-119-generic)"),
+        wording("The kernel 5.15.0-91-generic is running, and the next boot uses 5.15.0-119-generic"),
+        wording('The kernel runs without the configured arguments iommu=pt "dyndbg=file drivers/pci/* +p"'),
     ]
 
 
@@ -100,9 +101,11 @@ def test_rocky_9_boots_the_newest_entry_without_a_saved_one() -> None:
     facts = kernel(FakeHost(FIXTURES / "rocky-9")).facts
     assert facts["newest_installed"] == facts["next_boot"] == "5.14.0-427.13.1.el9_4.x86_64"
     assert reasons(FIXTURES / "rocky-9") == [
-        "The kernel 5.14.0-362.8.1.el9_3.x86_64 is running, and the next boot uses 5.14.0-427.13.1.el9_4.x86_64",
-        "The kernel runs without the configured arguments iommu=pt rd.driver.blacklist=nouveau",
-        "The kernel runs with the arguments mitigations=off, which are no longer configured",
+        wording(
+            "The kernel 5.14.0-362.8.1.el9_3.x86_64 is running, and the next boot uses 5.14.0-427.13.1.el9_4.x86_64"
+        ),
+        wording("The kernel runs without the configured arguments iommu=pt rd.driver.blacklist=nouveau"),
+        wording("The kernel runs with the arguments mitigations=off, which are no longer configured"),
     ]
 
 
@@ -112,7 +115,7 @@ def test_a_host_without_any_files(tmp_path: Path) -> None:
     assert section.facts["cmdline"] == []
     assert section.facts["cmdline_configured"] is None
     assert section.facts["bootloader"] is None
-    assert section.sources["newest_installed"]["reason"] == "There is no kernel in /boot or /lib/modules"
+    assert section.sources["newest_installed"]["reason"] == wording("There is no kernel in /boot or /lib/modules")
     assert reasons(tmp_path) == []
 
 
@@ -126,7 +129,7 @@ def test_without_a_menu_the_newest_kernel_and_the_defaults_of_grub_are_no_reason
     section = kernel(FakeHost(tmp_path))
     assert section.facts["cmdline_defaults"] == ["quiet", "splash"]
     assert section.facts["next_boot"] is section.facts["cmdline_configured"] is section.facts["cmdline_source"] is None
-    assert section.sources["next_boot"]["reason"] == "Neither boot loader entries nor a grub.cfg can be read"
+    assert section.sources["next_boot"]["reason"] == wording("Boot loader entries and grub.cfg cannot be read")
     assert reasons(tmp_path) == []
 
 
@@ -143,8 +146,8 @@ AWS += " cma=8G nvme_core.io_timeout=4294967295"
         (
             f"{AWS.replace('cma=8G', 'quiet')} panic=-1",
             [
-                "The kernel runs without the configured arguments cma=8G",
-                "The kernel runs with the arguments quiet, which are no longer configured",
+                wording("The kernel runs without the configured arguments cma=8G"),
+                wording("The kernel runs with the arguments quiet, which are no longer configured"),
             ],
         ),
     ],
@@ -176,7 +179,7 @@ def test_what_was_so_when_the_boot_began_is_a_note_and_no_reason(tmp_path: Path)
     notes = [f"{text}. It was so when this boot began." for text in expected]
     assert reboot_facts(tmp_path) == {"required": False, "reasons": [], "notes": notes}
     write(tmp_path / "run/reboot-required", "")
-    assert reboot_facts(tmp_path)["reasons"] == ["The system asks for a reboot (/run/reboot-required)"]
+    assert reboot_facts(tmp_path)["reasons"] == [wording("The system asks for a reboot (/run/reboot-required)")]
 
 
 WORDS = st.lists(st.sampled_from(["ro", "quiet", "a=b", '"c=d e"', "console=tty1", "splash"]), unique=True)
@@ -239,7 +242,7 @@ def test_a_driver_that_was_removed_while_its_module_was_loaded(tmp_path: Path) -
     write(tmp_path / "lib/modules/6.8/modules.dep", "")
     assert reasons(tmp_path) == [], "It is not loaded."
     load(tmp_path, "580.95.05")
-    assert reasons(tmp_path) == ["The NVIDIA kernel module is loaded although it is no longer installed"]
+    assert reasons(tmp_path) == [wording("The NVIDIA kernel module is loaded although it is no longer installed")]
     write(tmp_path / "run/nvidia/nvidia-driver.pid", "")
     assert reasons(tmp_path) == []
     (tmp_path / "run/nvidia/nvidia-driver.pid").unlink()
@@ -300,7 +303,7 @@ def driver_facts(**facts: t.Any) -> dict[str, t.Any]:
         ),
         (
             {"installed_version": None, "module_installed": False},
-            ["The NVIDIA kernel module is loaded although it is no longer installed"],
+            [wording("The NVIDIA kernel module is loaded although it is no longer installed")],
         ),
         ({"installed_version": None, "module_installed": None}, []),
         ({"installed_version": "595.45.04", "containerised": True, "matches": False}, []),

@@ -52,10 +52,10 @@ def test_the_real_journalctl_gives_the_newest_errors_of_this_boot_in_the_order_o
     section = xid(*kernel_log(journal))
     assert section.sources[""] == {"source": "journalctl", "reason": None}
     assert len(section.facts) == 100
-    assert [each["code"] for each in section.facts] == [*[13] * 98, 79, 154]
-    assert section.facts[0]["message"] == "pid=7194, name=python3, number 52"
+    assert [each["code"] for each in section.facts] == [79, 12028, *[13] * 96, 79, 154]
+    assert section.facts[2]["message"] == "pid=7194, name=python3, number 54"
     assert section.facts[97]["message"] == "pid=7194, name=python3, number 149"
-    assert (section.facts[0]["gpu_instance"], section.facts[0]["compute_instance"]) == (5, 1)
+    assert (section.facts[2]["gpu_instance"], section.facts[2]["compute_instance"]) == (5, 1)
     assert section.facts[-2]["time"] == "2025-11-21T00:58:20+0000"
 
 
@@ -242,3 +242,25 @@ def test_a_journal_that_fails_is_no_answer(tmp_path: Path) -> None:
     for error, said in zip(errors, ("No journal files were found.", "")):
         host = FakeHost(tmp_path, journalctl=Output(error=error, stderr=said), dmesg=WRAPPED)
         assert kernel_log(host)[1] == "dmesg"
+
+
+def line(second: int, gpu: str, code: int) -> str:
+    return f"[{second}.0] NVRM: Xid (PCI:0000:{gpu}:00): {code}, number {second}\n"
+
+
+def test_a_flood_of_one_application_hides_no_fault_of_another_gpu() -> None:
+    log = line(1, "18", 48) + line(2, "18", 64) + "".join(line(second, "38", 13) for second in range(3, 160))
+    facts = xid(Output(log), "dmesg").facts
+    assert [(each["gpu"], each["code"]) for each in facts[:2]] == [("0000:18:00.0", 48), ("0000:18:00.0", 64)]
+    assert len(facts) == LIMIT and facts[-1]["message"] == "number 159"
+
+
+def test_errors_that_need_an_action_come_before_those_of_applications() -> None:
+    log = "".join(line(second, "18", 48 if second < 20 else 13) for second in range(200))
+    codes = [each["code"] for each in xid(Output(log), "dmesg").facts]
+    assert codes == [48] * 20 + [13] * (LIMIT - 20)
+
+
+def test_each_gpu_and_code_is_there_even_beyond_the_limit() -> None:
+    log = "".join(line(number, f"{number:02x}", 13) for number in range(LIMIT + 20))
+    assert len(xid(Output(log), "dmesg").facts) == LIMIT + 20

@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.memory import hugepages, numa
+from inline_snapshot import snapshot as wording
 
 from lab.nvml.tree import write
 from tests.unit.fakes.host import FakeHost
@@ -39,5 +40,14 @@ def test_numa_nodes(tmp_path: Path) -> None:
 def test_a_kernel_without_either(tmp_path: Path) -> None:
     pages, nodes = hugepages(FakeHost(tmp_path)), numa(FakeHost(tmp_path))
     assert (pages.facts, nodes.facts) == ({"sizes": [], "transparent": None}, {"nodes": [], "balancing": None})
-    assert pages.sources["transparent"]["reason"] == "This kernel has no transparent huge pages"
-    assert nodes.sources["balancing"]["reason"] == "This kernel has no NUMA balancing"
+    assert pages.sources["transparent"]["reason"] == wording("This kernel has no transparent huge pages")
+    assert nodes.sources["balancing"]["reason"] == wording("This kernel has no NUMA balancing")
+
+
+def test_a_number_of_thousands_of_digits_is_unknown_and_fails_nothing(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.put("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "9" * 6000)
+    host.put("/sys/devices/system/node/node0/meminfo", f"Node 0 MemTotal:  {'9' * 6000} kB\n")
+    assert hugepages(host).facts["sizes"] == [{"size_kib": 2048, "total": None, "free": None}]
+    [node] = numa(host).facts["nodes"]
+    assert (node["id"], node["memory_mib"]) == (0, None)

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.node import addresses, kubelet, node
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.host import FakeHost
 
@@ -63,7 +64,9 @@ def test_the_identity_of_a_host(tmp_path: Path) -> None:
 def test_what_a_host_does_not_say_is_null_with_a_reason(tmp_path: Path) -> None:
     section = node(FakeHost(tmp_path))
     assert section.facts["machine_id"] is None and section.facts["addresses"] == []
-    assert section.sources["system_uuid"]["reason"] == "/sys/class/dmi/id/product_uuid cannot be read or says nothing"
+    assert section.sources["system_uuid"]["reason"] == wording(
+        "/sys/class/dmi/id/product_uuid cannot be read or is empty"
+    )
 
 
 @pytest.mark.parametrize(

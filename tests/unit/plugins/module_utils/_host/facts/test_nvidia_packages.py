@@ -60,12 +60,14 @@ def test_the_drivers_packages_of_debian_belong_to_the_driver_and_the_toolkits_of
         "libgl1-nvidia-glvnd-glx",
     ]
     assert all(map(nvidia_packages.is_driver, driver))
-    others = ["nvidia-cuda-toolkit", "nvidia-fs-dkms", "nvidia-system-core", "libnvidia-container-tools", "libnvme1"]
+    assert nvidia_packages.is_driver("nvidia-cuda-mps")
+    others = [
+        "nvidia-cuda-toolkit",
+        "nvidia-driver-pinning-580",
+        "nvidia-fs-dkms",
+        "nvidia-system-core",
+        "libnvidia-container-tools",
+        "libnvme1",
+    ]
     assert not any(map(nvidia_packages.is_driver, others))
     assert nvidia_packages.is_stack("nvidia-container-toolkit") and not nvidia_packages.is_stack("nvidia-cudnn")
-
-
-def test_a_hold_covers_every_package_that_a_driver_container_would_replace() -> None:
-    names = ["cuda-drivers", "kmod-nvidia-latest-dkms", "libnvidia-nscq-580", "nvidia-imex", "nvidia-open-580", "nvlsm"]
-    assert nvidia_packages.matching(names, nvidia_packages.DRIVER_PACKAGES) == names
-    assert nvidia_packages.matching(names, nvidia_packages.ALL_PACKAGES) == names

@@ -8,11 +8,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.runtimes import (
-    parse_docker,
-    parse_toml,
-    runtimes,
-)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.runtimes import runtimes
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 
 from lab.nvml.tree import write
@@ -20,29 +16,18 @@ from tests.unit.fakes.host import FakeHost, recorded
 
 
 def found(root: Path, packages: str = "", units: str = "") -> list[dict[str, t.Any]]:
-    return runtimes(FakeHost(root), Output(packages), Output(units)).facts
+    host = FakeHost(root, nvidia_container_runtime="")
+    return runtimes(host, Output(packages), Output(units)).facts
 
 
-@pytest.mark.parametrize(
-    ("name", "handlers", "default"),
-    [
-        ("containerd-1.7-nvidia-ctk.toml", {"nvidia", "runc"}, "nvidia"),
-        ("containerd-1.7-default.toml", {"runc"}, "runc"),
-        ("containerd-2.1-99-nvidia.toml", {"nvidia", "nvidia-cdi"}, "nvidia"),
-        ("k3s.toml", {"nvidia", "runc"}, None),
-        ("microk8s-template.toml", {"nvidia-container-runtime"}, "${RUNTIME}"),
-        ("crio-99-nvidia.conf", {"nvidia"}, "nvidia"),
-        ("crio-10-runc.conf", {"crun"}, "crun"),
-    ],
-)
-def test_configurations(name: str, handlers: set[str], default: str | None) -> None:
-    settings = parse_toml(recorded(f"runtimes/{name}"))
-    assert (settings.handlers, settings.default) == (handlers, default)
+ON_HOST, OF_CONTAINER = "/usr/bin/nvidia-container-runtime", "/usr/local/nvidia/toolkit/nvidia-container-runtime"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"runtimes": null}'])
-def test_docker_settings_without_runtimes(text: str) -> None:
-    assert parse_docker(text).handlers == frozenset()
+@pytest.fixture(autouse=True)
+def programs(tmp_path: Path) -> None:
+    for path in (ON_HOST, OF_CONTAINER):
+        write(tmp_path / path[1:], "")
+        (tmp_path / path[1:]).chmod(0o755)
 
 
 def test_containerd_and_docker_of_a_host(tmp_path: Path) -> None:
@@ -53,7 +38,9 @@ def test_containerd_and_docker_of_a_host(tmp_path: Path) -> None:
             "name": "containerd",
             "distribution": None,
             "config": "/etc/containerd/config.toml",
+            "cri": True,
             "nvidia_runtime": True,
+            "nvidia_program": ON_HOST,
             "default_runtime": "nvidia",
             "active": True,
             "version": "1.7.27",
@@ -62,7 +49,9 @@ def test_containerd_and_docker_of_a_host(tmp_path: Path) -> None:
             "name": "docker",
             "distribution": None,
             "config": "/etc/docker/daemon.json",
+            "cri": True,
             "nvidia_runtime": True,
+            "nvidia_program": ON_HOST,
             "default_runtime": "nvidia",
             "active": False,
             "version": "28.1.1",
@@ -88,7 +77,7 @@ def test_containerd_with_a_drop_in(tmp_path: Path) -> None:
             "microk8s",
             "/var/snap/microk8s/current/args/containerd-template.toml",
             "snap.microk8s.daemon-containerd.service",
-            "microk8s-template.toml",
+            "k3s.toml",
         ),
     ],
 )
@@ -117,7 +106,7 @@ def test_microk8s_starts_containerd_with_the_rendered_template(tmp_path: Path) -
 
 
 def test_crio_with_drop_ins(tmp_path: Path) -> None:
-    write(tmp_path / "usr/share/crio/crio.conf.d/10-crio.conf", recorded("runtimes/crio-10-runc.conf"))
+    write(tmp_path / "etc/crio/crio.conf.d/10-crio.conf", recorded("runtimes/crio-10-runc.conf"))
     write(tmp_path / "etc/crio/crio.conf.d/99-nvidia.conf", recorded("runtimes/crio-99-nvidia.conf"))
     (runtime,) = found(tmp_path, recorded("packages/rpm-rocky-9.txt"))
     assert (runtime["name"], runtime["nvidia_runtime"], runtime["default_runtime"], runtime["version"]) == (
@@ -147,3 +136,76 @@ def test_nothing_is_known_without_files_systemd_and_packages(tmp_path: Path) -> 
     write(tmp_path / "etc/docker/daemon.json", "{}")
     section = runtimes(FakeHost(tmp_path), Output(), Output(error="systemctl is not installed"))
     assert section.facts[0]["active"] is None
+
+
+MAIN = recorded("runtimes/containerd-1.7-nvidia-ctk.toml")
+
+
+def of(root: Path, text: str, path: str = "etc/containerd/config.toml") -> dict[str, t.Any]:
+    write(root / path, text)
+    [runtime] = found(root)
+    return runtime
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("version = 2", "version = 3"),
+        ("version = 2", ""),
+        (".runtimes.nvidia", ".runtimes.nvidia-cdi"),
+        ("/usr/bin/nvidia-container-runtime", "/usr/bin/gone"),
+        ('BinaryName = "/usr/bin/nvidia-container-runtime"', ""),
+    ],
+)
+def test_a_handler_that_cannot_start_a_container_does_not_count(tmp_path: Path, was: str, now: str) -> None:
+    assert was in MAIN
+    assert of(tmp_path, MAIN)["nvidia_runtime"] is True
+    runtime = of(tmp_path, MAIN.replace(was, now))
+    assert (runtime["nvidia_runtime"], runtime["nvidia_program"]) == (False, None)
+
+
+def test_a_program_that_may_not_be_run_does_not_count(tmp_path: Path) -> None:
+    (tmp_path / ON_HOST[1:]).chmod(0o644)
+    assert of(tmp_path, MAIN)["nvidia_runtime"] is False
+
+
+def test_a_handler_of_the_toolkit_container_is_told_by_its_program(tmp_path: Path) -> None:
+    assert of(tmp_path, MAIN.replace(ON_HOST, OF_CONTAINER))["nvidia_program"] == OF_CONTAINER
+
+
+@pytest.mark.parametrize(
+    "plugins", ['["cri"]', '["io.containerd.grpc.v1.cri"]', '[\n  "io.containerd.cri.v1.runtime",\n]']
+)
+def test_a_containerd_without_cri(tmp_path: Path, plugins: str) -> None:
+    """Docker's package of containerd comes so."""
+    assert of(tmp_path, MAIN)["cri"] is True
+    assert of(tmp_path, MAIN.replace("disabled_plugins = []", f"disabled_plugins = {plugins}"))["cri"] is False
+
+
+def test_imports_may_be_relative_and_nested_and_a_circle(tmp_path: Path) -> None:
+    write(tmp_path / "etc/containerd/conf.d/99-nvidia.toml", recorded("runtimes/containerd-2.1-99-nvidia.toml"))
+    write(tmp_path / "etc/containerd/more.toml", 'version = 3\nimports = ["conf.d/*.toml", "config.toml"]\n')
+    runtime = of(tmp_path, 'version = 3\nimports = ["./more.toml"]\n')
+    assert (runtime["nvidia_program"], runtime["default_runtime"]) == (OF_CONTAINER, "nvidia")
+
+
+def test_crio_reads_only_one_folder(tmp_path: Path) -> None:
+    """nvidia-ctk wrote to the other one from 1.18.0 until May 2026 (nvidia-container-toolkit #1829)."""
+    write(tmp_path / "etc/crio/crio.conf", "[crio]\n")
+    assert (
+        of(tmp_path, recorded("runtimes/crio-99-nvidia.conf"), "etc/crio/conf.d/99-nvidia.conf")["nvidia_runtime"]
+        is False
+    )
+    assert of(tmp_path, recorded("runtimes/crio-99-nvidia.conf"), "etc/crio/crio.conf.d/99-nvidia.conf")[
+        "nvidia_runtime"
+    ]
+
+
+def test_a_file_that_cannot_be_read_leaves_the_answer_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = "/etc/containerd/config.toml"
+    write(tmp_path / path[1:], MAIN)
+    host = FakeHost(tmp_path)
+    monkeypatch.setattr(host, "read", lambda dummy: None)
+    section = runtimes(host, Output(), Output())
+    assert section.facts[0]["nvidia_runtime"] is None
+    assert section.sources["nvidia_runtime"] == {"source": None, "reason": f"{path} cannot be read"}

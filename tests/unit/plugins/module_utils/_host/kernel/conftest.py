@@ -10,7 +10,10 @@ import re
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot_entries import grub_defaults, version_key
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.boot_entries import (
+    grub_defaults,
+    version_key,
+)
 
 from tests.unit.fakes.apt_host import AptHost
 from tests.unit.fakes.host import FakeHost

@@ -7,10 +7,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import plan, wishes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import mig_request, plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.apply import Work
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.library import DriverError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model import ComputeInstance, Gpu
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.driver.instances import ComputeInstance, Gpu
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.driver.library import DriverError
 
 from tests.unit.fakes.mig_host import H100, entry, gpu, instance
 
@@ -47,7 +47,7 @@ class FakeDriver:
 
 
 def work(driver: FakeDriver, existing: Gpu, **options: t.Any) -> list[dict[str, t.Any]]:
-    wish = wishes.read([entry(**options)], [existing])[0]
+    wish = mig_request.read([entry(**options)], [existing])[0]
     steps = plan.steps(existing, wish, plan.targets(existing, wish))
     return [message for message in Work(driver, [existing]).run(steps) if "doing" not in message]
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import obstacles, plan, wishes
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model import Process
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import mig_request, obstacles, plan
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.driver.instances import Process
+from inline_snapshot import snapshot as wording
 
 from lab.nvml import H100 as MODEL
 from tests.unit.fakes.host import FakeHost
@@ -24,7 +25,7 @@ def host(tmp_path: Path) -> MigHost:
 
 def in_the_way(processes: tuple[Process, ...], **options: t.Any) -> list[int]:
     existing = gpu(H100, instance(H100, 1, "3g.40gb", 0), instance(H100, 2, "3g.40gb", 4), processes=processes)
-    wish = wishes.read([entry(**options)], [existing])[0]
+    wish = mig_request.read([entry(**options)], [existing])[0]
     steps = plan.steps(existing, wish, plan.targets(existing, wish))
     return [process.pid for process in obstacles.processes(existing, steps)]
 
@@ -45,8 +46,12 @@ def test_a_process_has_its_name_and_user_as_far_as_they_are_known(host: MigHost)
     assert obstacles.describe(host, 11) == {"pid": 11, "name": "train", "user": "4711"}
     assert obstacles.describe(host, 12) == {"pid": 12, "name": None, "user": None}
     obstacles.assert_idle(host, [])
-    with pytest.raises(GpuOpsError, match=r"nothing was changed: 10 \(python3, alice\) on GPU 0\. End them"):
+    with pytest.raises(GpuOpsError) as error:
         obstacles.assert_idle(host, [(gpu(H100), Process(10))])
+    assert error.value.reason == "InUse"
+    assert error.value.msg == wording(
+        "Processes use what the new layout removes, so the host was not changed: 10 (python3, alice) on GPU 0. End them and run this again."
+    )
 
 
 def test_the_persistence_daemon_lets_go_of_a_gpu(host: MigHost) -> None:
@@ -72,7 +77,15 @@ def test_who_else_manages_instances_is_named(host: MigHost) -> None:
 def test_the_driver_must_be_the_hosts_own(host: MigHost) -> None:
     obstacles.assert_driver(host, "/run/nvidia/driver")
     host.put("/run/nvidia/driver/usr/bin/nvidia-smi", "")
-    with pytest.raises(GpuOpsError, match="is in a driver container"):
+    with pytest.raises(GpuOpsError) as error:
         obstacles.assert_driver(host, "/run/nvidia/driver")
-    with pytest.raises(GpuOpsError, match="NVIDIA's driver is not loaded"):
+    assert error.value.reason == "Unsupported"
+    assert error.value.msg == wording(
+        "The driver of this host is in a driver container, which belongs to the GPU Operator. Use gpuops.nvidia.mig_config instead."
+    )
+    with pytest.raises(GpuOpsError) as error:
         obstacles.assert_driver(FakeHost(Path(host.path("/bare"))), "/run/nvidia/driver")
+    assert error.value.reason == "ModuleNotLoaded"
+    assert error.value.msg == wording(
+        "NVIDIA's driver is not loaded on this host. Install it, for example with the role host_driver, and reboot if it asks for a reboot."
+    )

@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import partition
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+from inline_snapshot import snapshot as wording
 
 from lab.nvml import H100, machine
 from tests.unit.fakes.mig_host import MigHost, entry
@@ -49,20 +50,30 @@ def test_a_change_that_hangs_names_its_step(host: MigHost, monkeypatch: pytest.M
         time.sleep(60)
 
     monkeypatch.setattr(partition.apply.Work, "run", hanging)
-    with pytest.raises(GpuOpsError, match='did not answer within 1 s at the step "GPU 0: turn MIG on"') as raised:
+    with pytest.raises(GpuOpsError) as raised:
         partition.partition(host, {**OPTIONS, "timeout": 1, "layout": [entry(instances={})]}, check_mode=False)
     assert raised.value.reason == "TimedOut"
+    assert raised.value.msg == wording(
+        'The driver did not answer within 1 s at the step "GPU 0: turn MIG on". Look for Xid errors in the kernel log, and reboot the host.'
+    )
 
 
 def test_a_library_that_crashes_is_an_error(host: MigHost, nvml: SetNvml) -> None:
     nvml(machine(H100, 1, crash=1))
-    with pytest.raises(GpuOpsError, match="The driver ended the process while it was asked for its GPUs"):
+    with pytest.raises(GpuOpsError) as error:
         partition.gpus(10)
+    assert error.value.reason == "DriverRefused"
+    assert error.value.msg == wording(
+        "The driver ended the process while it was asked for its GPUs. Look for Xid errors in the kernel log, and reboot the host."
+    )
 
 
 def test_without_a_place_for_the_unit_nothing_changes(host: MigHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "writable", lambda path: False)
-    with pytest.raises(GpuOpsError, match="is not writable, so the GPUs and the unit that restores") as raised:
+    with pytest.raises(GpuOpsError) as raised:
         partition.partition(host, {**OPTIONS, "layout": [entry(instances={})]}, check_mode=False)
     assert raised.value.reason == "NotWritable"
+    assert raised.value.msg == wording(
+        "/etc/systemd/system/gpuops-mig-partition.service is not writable, so the GPUs and the unit that restores their layout are left as they are. Remount it writable (mount -o remount,rw), or become root."
+    )
     assert [gpu.mode for gpu in partition.gpus(10)] == [False, False]

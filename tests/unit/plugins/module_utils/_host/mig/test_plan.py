@@ -8,15 +8,15 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import plan, wishes
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.model import Gpu, Process
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import mig_request, plan
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.driver.instances import Gpu, Process
 
 from tests.unit.fakes.mig_host import H100, entry, gpu, instance
 
 
 def planned(existing: Gpu, **options: t.Any) -> tuple[list[str], list[str]]:
     """Return the steps, and the layout after them."""
-    wish = wishes.read([entry(**options)], [existing])[existing.index]
+    wish = mig_request.read([entry(**options)], [existing])[existing.index]
     targets = plan.targets(existing, wish)
     steps = plan.steps(existing, wish, targets)
     return [step.text.removeprefix("GPU 0: ") for step in steps], plan.lines(
@@ -68,7 +68,7 @@ def test_a_gpu_instance_that_stays_can_be_divided_anew() -> None:
 
 def test_compute_instances_have_places_where_all_of_them_fit() -> None:
     existing = gpu(H100)
-    wish = wishes.read([entry(instances={"3c.7g.80gb": 1, "2c.7g.80gb": 2})], [existing])[0]
+    wish = mig_request.read([entry(instances={"3c.7g.80gb": 1, "2c.7g.80gb": 2})], [existing])[0]
     targets = plan.targets(existing, wish)
     steps = [step for step in plan.steps(existing, wish, targets) if step.action == "create_compute"]
     assert [(step.slices, step.place) for step in steps] == [(2, 0), (2, 2), (3, 4)]
@@ -133,6 +133,6 @@ def test_the_text_says_what_a_reset_will_change() -> None:
     waiting = gpu(H100, mode=False, pending=True)
     assert plan.lines(waiting) == ["GPU 0 (NVIDIA H100, 0000:18:00.0): MIG off, on after a reset"]
     assert plan.lines(gpu(H100, instance(H100, 1, "1g.10gb", 3)))[1] == "  3: 1g.10gb"
-    wish = wishes.Wish(True, ())
+    wish = mig_request.GpuRequest(True, ())
     assert plan.after(gpu(H100, mode=False), wish, (), pending=True) == waiting
     assert plan.diff([waiting], [waiting])["before"] == plan.lines(waiting)[0] + "\n"

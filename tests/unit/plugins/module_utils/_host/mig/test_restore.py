@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import plan, restore, wishes
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import mig_request, plan, restore
+from inline_snapshot import snapshot as wording
 
 import lab.nvml.smi
 from lab.nvml import A100, machine, read, reboot
@@ -110,7 +111,7 @@ def test_a_layout_comes_back_after_a_reboot_and_stays_if_it_is_there(simulated: 
 
 def test_compute_instances_come_back_to_where_all_of_them_fit(simulated: Machine) -> None:
     existing = gpu(H100)
-    wish = wishes.read([entry(instances={"3c.7g.80gb": 1, "2c.7g.80gb": 2})], [existing])[0]
+    wish = mig_request.read([entry(instances={"3c.7g.80gb": 1, "2c.7g.80gb": 2})], [existing])[0]
     words = restore.line(plan.targets(existing, wish))
     assert words == "7g.80gb:0/2c.7g.80gb,2c.7g.80gb,3c.7g.80gb"
     done = simulated.restore({FIRST: words})
@@ -163,7 +164,7 @@ def test_the_tables_of_a_real_driver_are_understood(tmp_path: Path) -> None:
 def test_the_lines_say_what_is_more_than_profile_and_place() -> None:
     existing = gpu(H100, mode=False)
     counts = {"1c.3g.40gb": 2, "1g.10gb": 1}
-    targets = plan.targets(existing, wishes.read([entry(instances=counts)], [existing])[0])
+    targets = plan.targets(existing, mig_request.read([entry(instances=counts)], [existing])[0])
     assert restore.line(targets) == "3g.40gb:0/1c.3g.40gb,1c.3g.40gb 1g.10gb:4"
     assert restore.line([dataclasses.replace(targets[1], shape=())]) == "1g.10gb:4/none"
 
@@ -195,13 +196,19 @@ def test_a_systemd_that_refuses_is_one_message(tmp_path: Path) -> None:
     host.broken = "gpuops-mig-partition: the driver does not answer"
     wanted = restore.unit(host, {"GPU-1": ""})
     wanted.write()
-    with pytest.raises(GpuOpsError, match="cannot restore it at boot: gpuops-mig-partition: the driver does not"):
+    with pytest.raises(GpuOpsError) as error:
         wanted.prove()
+    assert error.value.reason == "Unsupported"
+    assert error.value.msg.replace(str(tmp_path), "TMP") == wording(
+        "The layout is on the GPUs, but gpuops-mig-partition.service cannot restore it at boot: gpuops-mig-partition: the driver does not answer. Run the task again with persistent=false to do without it."
+    )
     del host.commands["systemctl"]
-    with pytest.raises(
-        GpuOpsError, match=r"cannot be set up: systemctl is not installed\. Run systemctl daemon-reload"
-    ):
+    with pytest.raises(GpuOpsError) as error:
         wanted.write()
+    assert error.value.reason == "Unsupported"
+    assert error.value.msg.replace(str(tmp_path), "TMP") == wording(
+        "The unit that restores the MIG layout cannot be set up: systemctl is not installed. Run systemctl daemon-reload on the host to see why, or set persistent to false."
+    )
 
 
 def test_the_unit_runs_after_the_driver_and_before_what_uses_gpus() -> None:

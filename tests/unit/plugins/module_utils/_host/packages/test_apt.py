@@ -13,13 +13,14 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host import apt_locks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import apt as core
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
-    Driver,
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import (
+    InstalledDriver,
     Observed,
     Package,
     Request,
     Transaction,
 )
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.apt_host import AptHost
 
@@ -211,10 +212,12 @@ def test_what_is_only_unpacked_is_configured_and_what_is_half_unpacked_is_instal
 def test_what_cannot_be_configured_is_an_error_unless_it_is_replaced(host: AptHost, apt: core.Apt) -> None:
     host.packages["libcuda1"], host.states["libcuda1"] = "535.261.03-1", "half-configured"
     host.unconfigurable = True
-    with pytest.raises(
-        GpuOpsError, match=r"cut off cannot be completed: .*error processing package nvidia-kernel-dkms"
-    ):
+    with pytest.raises(GpuOpsError) as error:
         apt.apply(Transaction())
+    assert error.value.reason == "PackageManager"
+    assert error.value.msg == wording(
+        "An installation that was cut off cannot be completed: env ended with 1: dpkg: error processing package nvidia-kernel-dkms (--configure)."
+    )
     apt.apply(Transaction({"libcuda1": "535.216.03-2~bpo12+1"}))
     assert host.packages["libcuda1"] == "535.216.03-2~bpo12+1" and apt.unfinished() == []
 
@@ -238,7 +241,7 @@ def test_a_failure_has_its_cause_and_leaves_the_holds(
     host.failure = Output(stdout, stderr, "apt-get ended with 100")
     with pytest.raises(GpuOpsError) as failed:
         apt.apply(Transaction({"nvidia-smi": "535.261.03-1"}, pins={PINS: "text\n"}))
-    assert failed.value.msg == f"apt could not change the driver's packages: {reason}."
+    assert failed.value.msg.endswith(f": {reason}.")
     assert host.held == {"nvidia-smi"} and not host.exists(PINS)
 
 
@@ -271,20 +274,33 @@ def test_former_packages_are_kept_if_a_repository_still_has_them(host: AptHost, 
 
 def test_a_package_manager_that_is_silent_is_one_message(host: AptHost, apt: core.Apt) -> None:
     host.commands["dpkg"] = Output(error="dpkg ended with 2: database is locked")
-    with pytest.raises(GpuOpsError, match="The package manager does not answer: dpkg ended with 2"):
+    with pytest.raises(GpuOpsError) as error:
         apt.installed()
+    assert error.value.reason == "PackageManager"
+    assert error.value.msg == wording("The package manager does not answer: dpkg ended with 2: database is locked.")
     host.failure = None
     host.commands["env"] = Output(error="apt-get ended with 100: no network")
     host.remove("/var/lib/apt/lists/deb.debian.org_Packages")
-    with pytest.raises(
-        GpuOpsError, match="The lists of packages cannot be updated: apt-get ended with 100: no network"
-    ):
+    with pytest.raises(GpuOpsError) as error:
         apt.refresh()
+    assert error.value.reason == "PackageManager"
+    assert error.value.msg == wording("The lists of packages cannot be updated: apt-get ended with 100: no network.")
 
 
 def test_names_come_from_the_names_of_apt(apt: core.Apt) -> None:
-    observed = Observed(Driver(), (Package("nvidia-smi", "1"),))
+    observed = Observed(InstalledDriver(True, version="535.216.03"), (Package("nvidia-smi", "535.216.03-1"),))
     assert apt.removal(observed) == ["nvidia-smi"]
     assert apt.recognise([Package("nvidia-dkms-open", "1")], ()) == ("nvidia", "open")
     assert apt.layouts(Request(), observed, "580", "open")[-1].origin == "nvidia"
     assert apt.pins(Request(), None) == {PINS: None}
+
+
+def test_the_candidates_are_those_of_apts_own_policy(apt: core.Apt) -> None:
+    assert isinstance(apt.host, AptHost)
+    asked = [package for package in apt.offered() if package.candidate]
+    assert asked and len({package.name for package in asked}) == len(asked)
+    assert {(package.name, package.version) for package in asked} == {
+        (name, versions[0])
+        for name, versions in apt.host.offers.items()
+        if versions and any(package.name == name for package in apt.offered())
+    }

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import apt_names
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
-    Driver,
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import (
+    InstalledDriver,
     Observed,
     Package,
     Request,
@@ -34,7 +34,7 @@ def packages(text: str, origin: str = "unknown") -> tuple[Package, ...]:
 
 def observed(*names: str, offered: str = "", kernels: tuple[str, ...] = (KERNEL,)) -> Observed:
     installed = tuple(Package(name, "1") for name in names)
-    return Observed(Driver(), installed, packages(offered), kernels=kernels)
+    return Observed(InstalledDriver(), installed, packages(offered), kernels=kernels)
 
 
 @pytest.mark.parametrize(
@@ -133,21 +133,41 @@ def test_debian_has_branches_for_data_centres() -> None:
 
 def test_headers_follow_the_kernels_and_their_flavours() -> None:
     names = ("linux-image-amd64", "linux-image-rt-amd64", "linux-image-6.1.0-40-amd64", "linux-image-amd64-dbg")
-    host = Observed(Driver(), tuple(Package(name, "1") for name in names), kernels=("6.1.0-39-amd64", "6.1.0-40-amd64"))
+    host = Observed(
+        InstalledDriver(), tuple(Package(name, "1") for name in names), kernels=("6.1.0-39-amd64", "6.1.0-40-amd64")
+    )
     assert apt_names.headers(host) == (
         "linux-headers-6.1.0-39-amd64",
         "linux-headers-6.1.0-40-amd64",
         "linux-headers-amd64",
         "linux-headers-rt-amd64",
     )
-    built = Observed(Driver(), kernels=("6.1.0-39-amd64",), built_for=("6.1.0-39-amd64",))
+    built = Observed(InstalledDriver(), kernels=("6.1.0-39-amd64",), built_for=("6.1.0-39-amd64",))
     assert apt_names.headers(built) == ()
 
 
 def test_a_removal_covers_the_driver_and_whatever_owns_its_files() -> None:
-    names = ("libnvidia-ml1", "libcuda1", "nvidia-smi", "nvidia-container-toolkit", "linux-image-amd64", "libc6")
-    host = Observed(Driver(), tuple(Package(name, "1") for name in names), owners=("libnvidia-ml1", "my-nvidia"))
+    version = "535.261.03-1"
+    driver = ("libcuda1", "libnvidia-ml1", "nvidia-smi")
+    others = ("nvidia-container-toolkit", "linux-image-amd64", "libc6", "nvidia-raid-config")
+    installed = (*(Package(name, version) for name in driver), *(Package(name, "1") for name in (*others, "my-nvidia")))
+    host = Observed(InstalledDriver(version="535.261.03"), installed, owners=("libnvidia-ml1", "my-nvidia"))
     assert apt_names.removal(host) == ["libcuda1", "libnvidia-ml1", "my-nvidia", "nvidia-smi"]
+
+
+def test_without_a_driver_there_is_nothing_to_remove() -> None:
+    names = ("nvidia-raid-config", "nvidia-repo-keys", "nvidia-crashdump", "nvidia-mlnx-config", "nvlsm")
+    installed = (*(Package(name, "24.07-1") for name in names), Package("nvidia-modprobe", "580.95.05-1"))
+    assert apt_names.removal(Observed(InstalledDriver(version="580.95.05"), installed)) == []
+
+
+def test_modules_of_another_version_than_the_libraries_go_too() -> None:
+    """An installation that was cut off leaves both."""
+    installed = (Package("nvidia-dkms-570", "570.86.15-0ubuntu1"), Package("nvidia-utils-570", "570.86.15-0ubuntu1"))
+    host = Observed(
+        InstalledDriver(True, version="580.95.05"), (*installed, Package("libnvidia-compute-580", "580.95.05-0ubuntu1"))
+    )
+    assert apt_names.removal(host) == ["libnvidia-compute-580", "nvidia-dkms-570", "nvidia-utils-570"]
 
 
 def test_pins_keep_a_branch_or_a_version() -> None:

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.dnf import STATE, Dnf
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
-    Driver,
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import (
+    InstalledDriver,
     Observed,
     Outcome,
     Package,
     Request,
     Transaction,
 )
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.host import FakeHost, recorded
 
@@ -99,7 +100,7 @@ def host(tmp_path: Path) -> ElHost:
 
 
 def observed(dnf: Dnf, **more: t.Any) -> Observed:
-    known = {"driver": Driver(), "offered": tuple(dnf.offered()), "kernels": (KERNEL,), **more}
+    known = {"driver": InstalledDriver(), "offered": tuple(dnf.offered()), "kernels": (KERNEL,), **more}
     return Observed(**known)
 
 
@@ -154,13 +155,15 @@ def test_secure_boot_prefers_precompiled_modules(host: ElHost) -> None:
 def test_another_enabled_stream_is_refused_by_name_unless_the_change_is_permitted(host: ElHost) -> None:
     host.put(STATE, recorded("dnf/nvidia-driver.module"))
     dnf = Dnf(host)
-    with pytest.raises(
-        GpuOpsError, match=r"nvidia-driver:580-open is enabled, and the open .* 590 need nvidia-driver:590"
-    ):
+    with pytest.raises(GpuOpsError) as error:
         dnf.layouts(Request(branch="590"), observed(dnf), "590", "open")
+    assert error.value.reason == "PackageManager"
+    assert error.value.msg == wording(
+        "The module stream nvidia-driver:580-open is enabled, and the open modules of driver branch 590 need nvidia-driver:590-open. Run dnf module reset nvidia-driver, or permit the change."
+    )
     for permitted in (Request(branch="590", replace=True), Request(branch="580")):
         assert dnf.layouts(permitted, observed(dnf), permitted.branch, "open")
-    assert dnf.layouts(Request(branch="590"), observed(dnf, driver=Driver(present=True)), "590", "open")
+    assert dnf.layouts(Request(branch="590"), observed(dnf, driver=InstalledDriver(present=True)), "590", "open")
 
 
 def test_if_no_branch_is_asked_for_the_enabled_stream_says_which(host: ElHost) -> None:
@@ -177,8 +180,12 @@ def test_headers_that_cannot_be_had_ask_for_a_reboot_first(host: ElHost) -> None
     with pytest.raises(GpuOpsError, match=message):
         dnf.layouts(Request(branch="580"), observed(dnf), "580", "open")
     host.put("/boot/vmlinuz-5.14.0-503.1.1.el9_5.x86_64", "")
-    with pytest.raises(GpuOpsError, match=r"Reboot into the installed kernel 5.14.0-503.1.1.el9_5.x86_64 first"):
+    with pytest.raises(GpuOpsError) as error:
         dnf.layouts(Request(branch="580"), observed(dnf), "580", "open")
+    assert error.value.reason == "PackageManager"
+    assert error.value.msg == wording(
+        "No enabled repository offers kernel-devel-5.14.0-427.13.1.el9_4.x86_64, the headers of the running kernel, which the driver's modules are built with. Reboot into the installed kernel 5.14.0-503.1.1.el9_5.x86_64 first."
+    )
 
 
 def test_a_transaction_has_exact_versions_and_no_modular_filter(host: ElHost) -> None:
@@ -247,10 +254,12 @@ def test_a_failed_installation_puts_the_stream_back(host: ElHost, before: str | 
     if before:
         host.put(STATE, before)
     host.fails["install"] = recorded("dnf/conflict.txt")
-    with pytest.raises(
-        GpuOpsError, match=r"could not be installed. kmod-nvidia-open-dkms-3:580.95.05.* conflicts with"
-    ):
+    with pytest.raises(GpuOpsError) as error:
         Dnf(host).apply(Transaction(NEW, streams=("nvidia-driver:590-open",)))
+    assert error.value.reason == "PackageManager"
+    assert error.value.msg == wording(
+        "The packages could not be installed. kmod-nvidia-open-dkms-3:580.95.05-1.el9.x86_64 conflicts with kmod-nvidia-latest-dkms-3:580.82.07-1.el9.x86_64."
+    )
     assert host.read(STATE) == (before.rstrip("\n") if before else None)
 
 
@@ -297,5 +306,9 @@ def test_the_way_back_restores_the_stream(host: ElHost) -> None:
 
 def test_repositories_that_do_not_answer_are_one_sentence(host: ElHost) -> None:
     host.fails["makecache"] = "Error: Failed to download metadata for repo 'cuda': Cannot download repomd.xml"
-    with pytest.raises(GpuOpsError, match=r"cannot be had: Error: Failed to download metadata for repo 'cuda'"):
+    with pytest.raises(GpuOpsError) as error:
         Dnf(host).refresh()
+    assert error.value.reason == "PackageManager"
+    assert error.value.msg == wording(
+        "The metadata of the repositories cannot be had: Error: Failed to download metadata for repo 'cuda': Cannot download repomd.xml."
+    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import dnf_catalog
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.dnf_catalog import Streams
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import Package
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import Package
 
 OFFERED = ("latest", "latest-dkms", "open-dkms", "580", "580-dkms", "580-open")
 

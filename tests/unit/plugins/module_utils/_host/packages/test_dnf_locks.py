@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import dnf_locks
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import Request
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import Request
 
 from tests.unit.fakes.host import FakeHost
 

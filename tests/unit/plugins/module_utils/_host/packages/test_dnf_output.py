@@ -7,9 +7,10 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import dnf_output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.dnf_catalog import Streams
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import Outcome
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import Outcome
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.host import recorded
 
@@ -61,12 +62,12 @@ def test_reads_what_a_transaction_would_do() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("no_dkms", "No enabled repository offers dkms, which builds the driver's modules. Enable EPEL, which has it, "
-                    "or a mirror of EPEL"),
+        ("no_dkms", wording("No enabled repository offers dkms, which builds the driver's modules. Enable EPEL, which has it, "
+                    "or a mirror of EPEL")),
         ("old_version", "No enabled repository offers kmod-nvidia-open-dkms-580.95.05"),
         ("conflict", "kmod-nvidia-open-dkms-3:580.95.05-1.el9.x86_64 conflicts with "
                      "kmod-nvidia-latest-dkms-3:580.82.07-1.el9.x86_64"),
-        ("filtered", "The enabled module stream does not have nvidia-kmod-common-3:580.82.07-1.el9.x86_64"),
+        ("filtered", wording("The enabled module stream does not have nvidia-kmod-common-3:580.82.07-1.el9.x86_64")),
         ("switch", "The operation would result in switching of module 'nvidia-driver' stream '580-open' to stream "
                    "'590-open'"),
     ],

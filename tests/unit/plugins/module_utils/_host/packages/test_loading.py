@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.loading import load
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
-    Driver,
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import (
+    InstalledDriver,
     Observed,
     Outcome,
     Package,
     Plan,
 )
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.host import FakeHost
 
@@ -30,7 +31,7 @@ def host(tmp_path: Path) -> FakeHost:
 def loaded(
     host: FakeHost,
     plan: Plan,
-    driver: Driver = Driver(),  # noqa: B008
+    driver: InstalledDriver = InstalledDriver(),  # noqa: B008
     check_mode: bool = False,
     now: bool = True,
     gpus: tuple[dict[str, str | None], ...] = (GPU,),
@@ -56,13 +57,13 @@ def test_what_holds_the_gpus_is_a_reason_to_reboot(host: FakeHost) -> None:
     vfio = ({"bound_driver": "vfio-pci"}, GPU)
     assert loaded(host, Plan("install"), gpus=vfio) == (
         False,
-        ["The GPUs are bound to vfio-pci, and the installed driver is not loaded"],
+        [wording("The GPUs are bound to vfio-pci, and the installed driver is not loaded")],
         False,
     )
     host.put("/sys/module/nouveau/refcnt", "1")
     assert loaded(host, Plan("install")) == (
         False,
-        ["nouveau is loaded, and holds the GPUs that the installed driver is for"],
+        [wording("nouveau is loaded, and holds the GPUs that the installed driver is for")],
         False,
     )
     assert host.ran == []
@@ -78,7 +79,11 @@ def test_a_module_that_cannot_be_loaded_is_a_reason_to_reboot(host: FakeHost) ->
     host.commands["modprobe"] = Output(error="modprobe ended with 1: Key was rejected by service")
     assert loaded(host, Plan("install")) == (
         False,
-        ["The driver is installed and could not be loaded: modprobe ended with 1: Key was rejected by service"],
+        [
+            wording(
+                "The driver is installed and could not be loaded: modprobe ended with 1: Key was rejected by service"
+            )
+        ],
         False,
     )
 
@@ -88,7 +93,7 @@ def test_a_module_that_cannot_be_loaded_is_a_reason_to_reboot(host: FakeHost) ->
     [
         (Plan("change", version="580.1"), ["The driver 580.1 is installed, and 570.1 is loaded"]),
         (Plan("restore", version="560.1"), ["The driver 560.1 is installed, and 570.1 is loaded"]),
-        (Plan("remove"), ["The driver 570.1 was removed and is still loaded"]),
+        (Plan("remove"), [wording("The driver 570.1 was removed and is still loaded")]),
         (Plan("install", version="570.1"), []),
         (Plan("adopt", version="570.1"), []),
         (Plan("change", refused="no"), []),
@@ -96,8 +101,8 @@ def test_a_module_that_cannot_be_loaded_is_a_reason_to_reboot(host: FakeHost) ->
     ],
 )
 def test_a_loaded_driver_stays_until_the_reboot(host: FakeHost, plan: Plan, reasons: list[str]) -> None:
-    assert loaded(host, plan, Driver(True, "nvidia", "570.1", loaded=True)) == (True, reasons, False)
+    assert loaded(host, plan, InstalledDriver(True, "nvidia", "570.1", loaded=True)) == (True, reasons, False)
 
 
 def test_a_driver_that_is_not_loaded_is_removed_without_a_trace(host: FakeHost) -> None:
-    assert loaded(host, Plan("remove"), Driver(True, "nvidia", "570.1")) == (False, [], False)
+    assert loaded(host, Plan("remove"), InstalledDriver(True, "nvidia", "570.1")) == (False, [], False)

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import observe as core
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.apt import Apt
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import Driver, Observed, Request
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import (
+    InstalledDriver,
+    Observed,
+    Request,
+)
 
 from tests.unit.fakes.apt_host import KERNEL, AptHost
 
@@ -39,7 +43,7 @@ def put_library(host: AptHost, version: str, owner: str | None) -> None:
 
 def test_a_bare_host(host: AptHost) -> None:
     found = observe(host)
-    assert found.driver == Driver(libraries=False)
+    assert found.driver == InstalledDriver(libraries=False)
     assert found.kernels == (KERNEL,) and found.built_for == (KERNEL,)
     assert found.pins == {PINS: None} and not found.secure_boot and not found.mok
 
@@ -50,7 +54,7 @@ def test_a_driver_of_packages(host: AptHost) -> None:
     host.put("/sys/module/nvidia/version", "535.216.03\n")
     host.put(PINS, "Package: x\n")
     found = observe(host, kernels=["6.1.0-1", KERNEL])
-    assert found.driver == Driver(True, "debian", "535.216.03", "proprietary", loaded=True)
+    assert found.driver == InstalledDriver(True, "debian", "535.216.03", "proprietary", loaded=True)
     assert found.owners == ("libnvidia-ml1",) and found.pins == {PINS: "Package: x\n"}
     assert found.kernels == ("6.1.0-1", KERNEL) and found.built_for == (KERNEL,)
 
@@ -59,32 +63,34 @@ def test_libraries_alone_are_no_driver(host: AptHost) -> None:
     """Other packages depend on them."""
     host.packages["libnvidia-ml1"] = "535.216.03-1"
     put_library(host, "535.216.03", "libnvidia-ml1")
-    assert observe(host).driver == Driver(version="535.216.03")
+    assert observe(host).driver == InstalledDriver(version="535.216.03")
 
 
 def test_modules_alone_are_a_driver_without_libraries(host: AptHost) -> None:
     host.packages |= {"nvidia-kernel-dkms": "535.216.03-1", "nvidia-support": "20220217-1", "nvlsm": "2025.10.1-1"}
-    assert observe(host).driver == Driver(True, "debian", "535.216.03", "proprietary", libraries=False)
+    assert observe(host).driver == InstalledDriver(True, "debian", "535.216.03", "proprietary", libraries=False)
 
 
 def test_a_run_driver_and_one_of_unknown_origin(host: AptHost) -> None:
     put_library(host, "570.86.15", None)
-    assert observe(host).driver == Driver(True, "unknown", "570.86.15")
+    assert observe(host).driver == InstalledDriver(True, "unknown", "570.86.15")
     host.put("/usr/bin/nvidia-uninstall", "")
-    assert observe(host).driver == Driver(True, "runfile", "570.86.15", uninstaller="/usr/bin/nvidia-uninstall")
+    assert observe(host).driver == InstalledDriver(
+        True, "runfile", "570.86.15", uninstaller="/usr/bin/nvidia-uninstall"
+    )
     host.files["/usr/bin/nvidia-uninstall"] = "nvidia-installer-package"
     assert observe(host).driver.uninstaller is None
 
 
 def test_a_loaded_driver_without_any_file(host: AptHost) -> None:
     host.put("/sys/module/nvidia/version", "570.86.15\n")
-    assert observe(host).driver == Driver(True, "unknown", "570.86.15", loaded=True, libraries=False)
+    assert observe(host).driver == InstalledDriver(True, "unknown", "570.86.15", loaded=True, libraries=False)
 
 
 def test_a_driver_container(host: AptHost) -> None:
     host.put("/run/nvidia/driver/usr/bin/nvidia-smi", "")
     host.put("/sys/module/nvidia/version", "580.95.05\n")
-    assert observe(host).driver == Driver(True, "container", "580.95.05", loaded=True)
+    assert observe(host).driver == InstalledDriver(True, "container", "580.95.05", loaded=True)
 
 
 def test_secure_boot_and_the_key_of_dkms(host: AptHost) -> None:
@@ -99,7 +105,7 @@ def test_secure_boot_and_the_key_of_dkms(host: AptHost) -> None:
 
 
 def test_the_result_describes_the_driver() -> None:
-    driver = Driver(True, "debian", "535.216.03", "open")
+    driver = InstalledDriver(True, "debian", "535.216.03", "open")
     assert core.described(driver, {"a": "1"}, {PINS: None}, ["a"]) == {
         "present": True,
         "origin": "debian",
@@ -112,5 +118,5 @@ def test_the_result_describes_the_driver() -> None:
         "uninstaller": None,
         "described": "the driver 535.216.03 of Debian",
     }
-    absent = core.described(Driver(version="535.1"), {}, {}, [])
+    absent = core.described(InstalledDriver(version="535.1"), {}, {}, [])
     assert (absent["version"], absent["branch"], absent["described"]) == (None, None, "no driver")

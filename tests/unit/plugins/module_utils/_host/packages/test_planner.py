@@ -9,13 +9,14 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages import apt_names, planner
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.model import (
-    Driver,
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.packages.planner_types import (
+    InstalledDriver,
     Observed,
     Package,
     Plan,
     Request,
 )
+from inline_snapshot import snapshot as wording
 
 KERNEL = "6.8.0-60-generic"
 PINS = "/etc/apt/preferences.d/gpuops-nvidia"
@@ -71,13 +72,13 @@ def installed(text: str, origin: str) -> tuple[Package, ...]:
     return tuple(Package(*line.split(), origin) for line in text.splitlines())
 
 
-def host(*offered: tuple[Package, ...], driver: Driver = Driver(), **others: t.Any) -> Observed:  # noqa: B008
+def host(*offered: tuple[Package, ...], driver: InstalledDriver = InstalledDriver(), **others: t.Any) -> Observed:  # noqa: B008
     defaults: dict[str, t.Any] = {"gpus": (H100,), "kernels": (KERNEL,), "built_for": (KERNEL,), "pins": {PINS: None}}
     return Observed(driver=driver, offered=tuple(p for each in offered for p in each), **(defaults | others))
 
 
 def plan(observed: Observed, **request: t.Any) -> Plan:
-    return planner.plan(Request(**request), observed, t.cast(planner.Names, apt_names))
+    return planner.plan(Request(**request), observed, t.cast(planner.PackageNames, apt_names))
 
 
 DEBIAN_OLD = installed(
@@ -85,7 +86,7 @@ DEBIAN_OLD = installed(
     "libnvidia-ml1 535.216.03-2~bpo12+1\nnvidia-support 20220217+3~deb12u1\n",
     "debian",
 )
-OLD = Driver(True, "debian", "535.216.03", "proprietary", loaded=True)
+OLD = InstalledDriver(True, "debian", "535.216.03", "proprietary", loaded=True)
 
 
 # ---- a host without a driver --------------------------------------------------------------------------------------
@@ -142,8 +143,9 @@ def test_secure_boot_refuses_what_the_kernel_would_not_load() -> None:
     only_dkms = offers(NVIDIA, "nvidia")
     refused = plan(host(only_dkms, secure_boot=True), branch="580")
     assert refused.refused == (
-        f"Secure boot is on, and the repositories offer no signed modules of the branch 580 for the kernel {KERNEL}. "
-        "Enrol the key of DKMS with mokutil, or use a kernel that Ubuntu signs modules for."
+        wording(
+            "Secure boot is on, and the repositories offer no signed modules of the branch 580 for the kernel 6.8.0-60-generic. Enrol the key of DKMS with mokutil, or use a kernel that Ubuntu signs modules for."
+        )
     )
     assert plan(host(only_dkms, secure_boot=True, mok=True), branch="580").refused is None
     assert plan(host(only_dkms, offers(UBUNTU, "ubuntu"), secure_boot=True), branch="580").refused is None
@@ -156,8 +158,10 @@ def test_headers_are_for_the_kernels_and_missing_ones_are_named() -> None:
     assert found.version == "535.261.03" and "nvidia-open-kernel-dkms" in found.transaction.install
     assert found.transaction.install["linux-headers-amd64"] == ""
     assert found.messages == (
-        "The host's repositories do not offer linux-headers-6.1.0-39-amd64. DKMS builds no modules for these kernels: "
-        "boot a kernel whose headers can be had.",
+        wording(
+            "The host's repositories do not offer linux-headers-6.1.0-39-amd64. DKMS builds no modules for these kernels: "
+            "boot a kernel whose headers can be had."
+        ),
     )
 
 
@@ -165,20 +169,24 @@ def test_old_gpus_get_the_last_branch_that_knows_them() -> None:
     found = plan(host(offers(NVIDIA, "nvidia"), gpus=(V100,)))
     assert found.version == "580.105.08" and "nvidia-dkms-580" in found.transaction.install
     refused = plan(host(offers(NVIDIA, "nvidia"), gpus=(V100,)), branch="595").refused
-    assert refused == "The driver branch 595 does not support V100. 580 is the last branch that does."
+    assert refused == wording("The driver branch 595 does not support V100. 580 is the last branch that does.")
 
 
 def test_what_is_not_offered_is_refused_with_what_is() -> None:
     refused = plan(host(offers(NVIDIA, "nvidia")), version="580.126.09").refused
     assert refused == (
-        "The host's repositories do not offer the driver 580.126.09. They offer 595.71.05, 590.48.01, 580.105.08, "
-        "580.95.05."
+        wording(
+            "The host's repositories do not offer the driver 580.126.09. They offer 595.71.05, 590.48.01, 580.105.08, "
+            "580.95.05."
+        )
     )
     assert "do not offer the driver of the distribution" in str(plan(host(), origin="distribution").refused)
     without = tuple(package for package in offers(NVIDIA, "nvidia") if "fabric" not in package.name)
     assert plan(host(without), branch="580", fabric="nvswitch").refused == (
-        "The host's repositories do not offer nvidia-fabricmanager-580 or nvidia-fabricmanager or "
-        "nvidia-fabric-manager in version 580.105.08. Name a repository that does in host_driver_repositories."
+        wording(
+            "The host's repositories do not offer nvidia-fabricmanager-580 or nvidia-fabricmanager or "
+            "nvidia-fabric-manager in version 580.105.08. Name a repository that does in host_driver_repositories."
+        )
     )
 
 
@@ -188,8 +196,10 @@ def test_named_packages_replace_the_names_that_are_known() -> None:
     assert found.transaction.install == {"my-driver": "570.133.20-1"}
     refused = plan(host(mine), packages=("my-driver",), version="590.1.2").refused
     assert refused == (
-        "The host's repositories do not offer my-driver in version 590.1.2. They offer my-driver 570.133.20, "
-        "my-driver 580.95.05."
+        wording(
+            "The host's repositories do not offer my-driver in version 590.1.2. They offer my-driver 570.133.20, "
+            "my-driver 580.95.05."
+        )
     )
 
 
@@ -208,7 +218,9 @@ def test_an_installed_driver_that_fits_stays(request_: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("origin", ["nvidia", "ubuntu", "ubuntu-signed", "runfile", "unknown"])
 def test_a_driver_of_any_origin_is_adopted_and_only_lacks_companions_in_its_version(origin: str) -> None:
-    driver = Driver(True, origin, "580.95.05", "open", loaded=True, uninstaller="/x" if origin == "runfile" else None)
+    driver = InstalledDriver(
+        True, origin, "580.95.05", "open", loaded=True, uninstaller="/x" if origin == "runfile" else None
+    )
     found = plan(host(offers(NVIDIA, "nvidia"), driver=driver), fabric="nvswitch", toolkit=True)
     assert found.action == "install" and found.uninstall is None
     assert found.transaction.install == {
@@ -224,7 +236,7 @@ def test_signed_modules_of_the_next_kernel_are_added() -> None:
         "linux-modules-nvidia-580-server-open-6.8.0-59-generic 6.8.0-59.1\n",
         "ubuntu",
     )
-    driver = Driver(True, "ubuntu-signed", "580.95.05", "open")
+    driver = InstalledDriver(True, "ubuntu-signed", "580.95.05", "open")
     kernels = ("6.8.0-59-generic", KERNEL)
     found = plan(host(offers(UBUNTU, "ubuntu"), driver=driver, installed=there, kernels=kernels))
     assert list(found.transaction.install) == [
@@ -242,13 +254,15 @@ def test_an_installation_that_was_cut_off_is_completed_in_its_version() -> None:
 
 
 def test_an_adopted_driver_that_does_not_know_the_gpus_is_named() -> None:
-    driver = Driver(True, "nvidia", "595.71.05", "open")
+    driver = InstalledDriver(True, "nvidia", "595.71.05", "open")
     found = plan(host(offers(NVIDIA, "nvidia"), driver=driver, gpus=(V100,)))
-    assert found.messages == ("The driver branch 595 does not support V100. 580 is the last branch that does.",)
+    assert found.messages == (
+        wording("The driver branch 595 does not support V100. 580 is the last branch that does."),
+    )
 
 
 def test_companions_of_an_adopted_driver_have_the_names_of_its_branch() -> None:
-    driver = Driver(True, "nvidia", "570.133.20", "open", loaded=True)
+    driver = InstalledDriver(True, "nvidia", "570.133.20", "open", loaded=True)
     offered = offers("nvidia-fabricmanager-570 570.133.20-1\nnvidia-fabricmanager-580 580.95.05-1\n", "nvidia")
     found = plan(host(offered, driver=driver), fabric="nvswitch")
     assert found.transaction.install == {"nvidia-fabricmanager-570": "570.133.20-1"}
@@ -273,20 +287,22 @@ def test_a_companion_comes_in_the_drivers_version_else_in_its_branch_else_in_the
 
 def test_headers_are_added_only_to_a_driver_whose_names_are_known() -> None:
     headers = offers(f"linux-headers-{KERNEL} 6.8.0-60.63\n", "ubuntu")
-    unknown = Driver(True, "runfile", "580.95.05", "open", loaded=True)
+    unknown = InstalledDriver(True, "runfile", "580.95.05", "open", loaded=True)
     assert plan(host(offers(NVIDIA, "nvidia"), headers, driver=unknown, built_for=())).transaction.install == {}
-    known = Driver(True, "nvidia", "580.95.05", "open", loaded=True)
+    known = InstalledDriver(True, "nvidia", "580.95.05", "open", loaded=True)
     install = plan(host(offers(NVIDIA, "nvidia"), headers, driver=known, built_for=())).transaction.install
     assert f"linux-headers-{KERNEL}" in install
 
 
 def test_only_what_differs_is_named() -> None:
     found = plan(
-        host(offers(NVIDIA, "nvidia"), driver=Driver(True, "nvidia", "580.95.05", "open")),
+        host(offers(NVIDIA, "nvidia"), driver=InstalledDriver(True, "nvidia", "580.95.05", "open")),
         branch="580",
         version="580.105.08",
     )
-    assert found.refused and found.refused.endswith("or leave out what differs (version 580.105.08).")
+    assert found.refused and found.refused == wording(
+        "The host has the driver 580.95.05 of NVIDIA's repository, and the driver 580.105.08 of NVIDIA's repository is asked for. Allow the change, which interrupts GPU workloads, or leave out what differs (version 580.105.08)."
+    )
 
 
 def test_another_driver_needs_permission_and_moves_everything_at_once() -> None:
@@ -294,8 +310,10 @@ def test_another_driver_needs_permission_and_moves_everything_at_once() -> None:
     refused = plan(observed, version="535.261.03")
     assert (refused.action, refused.refused) == (
         "change",
-        "The host has the driver 535.216.03 of Debian, and the driver 535.261.03 of Debian is asked for. Allow the "
-        "change, which interrupts GPU workloads, or leave out what differs (version 535.261.03).",
+        wording(
+            "The host has the driver 535.216.03 of Debian, and the driver 535.261.03 of Debian is asked for. Allow the "
+            "change, which interrupts GPU workloads, or leave out what differs (version 535.261.03)."
+        ),
     )
     allowed = plan(observed, version="535.261.03", replace=True)
     assert allowed.refused is None and allowed.transaction.remove == ()
@@ -318,14 +336,16 @@ def test_packages_of_the_former_branch_that_have_no_successor_go() -> None:
 
 
 def test_a_run_driver_is_replaced_through_its_uninstaller() -> None:
-    driver = Driver(True, "runfile", "570.86.15", "open", uninstaller="/usr/bin/nvidia-uninstall")
+    driver = InstalledDriver(True, "runfile", "570.86.15", "open", uninstaller="/usr/bin/nvidia-uninstall")
     found = plan(host(offers(NVIDIA, "nvidia"), driver=driver), branch="580", replace=True)
     assert (found.action, found.uninstall) == ("change", "/usr/bin/nvidia-uninstall")
 
 
 def test_a_driver_container_is_never_joined() -> None:
-    driver = Driver(True, "container", "580.95.05", "open", loaded=True)
-    assert "driver of a driver container" in str(plan(host(driver=driver)).refused)
+    driver = InstalledDriver(True, "container", "580.95.05", "open", loaded=True)
+    assert str(plan(host(driver=driver)).refused) == wording(
+        "The host runs the driver of a driver container, and a second driver would conflict with it. Set driver.enabled to false in the operator's values and wait until the driver container is gone."
+    )
     assert plan(host(driver=driver), state="absent").refused is None
 
 
@@ -341,28 +361,29 @@ def test_a_removal_takes_every_package_and_the_pins() -> None:
         "libnvidia-ml1",
         "nvidia-kernel-dkms",
         "nvidia-smi",
-        "nvidia-support",
     )
     assert found.transaction.pins == {PINS: None}
     assert plan(host(), state="absent") == Plan("none")
 
 
 def test_a_run_driver_is_removed_by_its_uninstaller_with_permission() -> None:
-    driver = Driver(True, "runfile", "570.86.15", uninstaller="/usr/bin/nvidia-uninstall")
+    driver = InstalledDriver(True, "runfile", "570.86.15", uninstaller="/usr/bin/nvidia-uninstall")
     assert plan(host(driver=driver), state="absent").refused == (
-        "The host has the driver 570.86.15 of a .run installer, which no package manager can remove. Run "
-        "/usr/bin/nvidia-uninstall --silent, or set replace to true to let the module run it."
+        wording(
+            "The host has the driver 570.86.15 of a .run installer, which no package manager can remove. Run "
+            "/usr/bin/nvidia-uninstall --silent, or set replace to true to let the module run it."
+        )
     )
     assert plan(host(driver=driver), state="absent", replace=True).uninstall == "/usr/bin/nvidia-uninstall"
 
 
 def test_files_that_nobody_owns_are_named() -> None:
-    found = plan(host(driver=Driver(True, "unknown", "570.86.15")), state="absent", replace=True)
+    found = plan(host(driver=InstalledDriver(True, "unknown", "570.86.15")), state="absent", replace=True)
     assert found.refused == (
-        "The host has the driver 570.86.15 of unknown origin, and no package owns its files. Remove them."
+        wording("The host has the driver 570.86.15 of unknown origin, and no package owns its files. Remove them.")
     )
 
 
 def test_a_driver_that_is_only_still_loaded_is_gone() -> None:
-    loaded = Driver(True, "unknown", "570.86.15", loaded=True, libraries=False)
+    loaded = InstalledDriver(True, "unknown", "570.86.15", loaded=True, libraries=False)
     assert plan(host(driver=loaded), state="absent") == Plan("none")

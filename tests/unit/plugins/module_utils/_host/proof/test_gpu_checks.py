@@ -9,6 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof import gpu_checks
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof.subject import Subject, Verdict
+from inline_snapshot import snapshot as wording
 
 from tests.unit.plugins.module_utils._host.proof.test_subject import BEFORE, FACTS, GPU, subject
 
@@ -45,7 +46,7 @@ def test_a_gpu_that_does_not_answer_is_not_proved(check: Check) -> None:
     (verdict,) = check(subject({}, silent, expected={"persistence": True}))
     assert verdict.result == "unknown"
     assert verdict.message.startswith("GPU 0000:2a:00.0 does not report")
-    assert verdict.message.endswith("NVML did not answer in time, because the driver hangs.")
+    assert verdict.message.endswith("because the driver hangs.")
 
 
 @pytest.mark.parametrize("check", OF_THE_DRIVER)
@@ -60,17 +61,32 @@ def test_an_excluded_gpu_is_not_judged(check: Check) -> None:
     [
         (
             {"ecc": {"enabled": True, "pending": True, "uncorrected": 2}},
-            "has had 2 uncorrected memory errors since the driver was loaded",
+            wording("GPU 0000:18:00.0 has had 2 uncorrected memory errors since the driver was loaded."),
         ),
-        ({"ecc": {"enabled": True, "pending": False, "uncorrected": 0}}, "turns ECC off only at the next reset"),
-        ({"ecc": {"enabled": False, "pending": True}}, "turns ECC on only at the next reset"),
-        ({"remapped_rows": {"failure": True, "pending": False}}, "has no row left to replace a failed one"),
-        ({"remapped_rows": {"failure": False, "pending": True}}, "replaces failed rows only at the next reset"),
-        ({"retired_pages": {"single_bit": 1, "pending": True}}, "retires pages only at the next reset"),
+        (
+            {"ecc": {"enabled": True, "pending": False, "uncorrected": 0}},
+            wording("GPU 0000:18:00.0 turns ECC off only at the next reset."),
+        ),
+        (
+            {"ecc": {"enabled": False, "pending": True}},
+            wording("GPU 0000:18:00.0 turns ECC on only at the next reset."),
+        ),
+        (
+            {"remapped_rows": {"failure": True, "pending": False}},
+            wording("GPU 0000:18:00.0 has no row left to replace a failed one."),
+        ),
+        (
+            {"remapped_rows": {"failure": False, "pending": True}},
+            wording("GPU 0000:18:00.0 replaces failed rows only at the next reset."),
+        ),
+        (
+            {"retired_pages": {"single_bit": 1, "pending": True}},
+            wording("GPU 0000:18:00.0 retires pages only at the next reset."),
+        ),
     ],
 )
 def test_memory_that_fails(values: dict[str, t.Any], message: str) -> None:
-    assert outcome(gpu_checks.check_memory(subject(values))) == ("failed", f"{FIRST} {message}.")
+    assert outcome(gpu_checks.check_memory(subject(values))) == ("failed", message)
 
 
 @pytest.mark.parametrize(
@@ -92,27 +108,65 @@ def test_memory_without_a_reading(values: dict[str, t.Any], result: str) -> None
     assert outcome(gpu_checks.check_memory(subject(values)))[0] == result
 
 
+PASSED = wording("Every PCIe link has all of its lanes.")
+
+
 @pytest.mark.parametrize(
     ("pcie", "before", "expected", "result", "message"),
     [
-        ({"width": 8}, {}, {}, "failed", "has a PCIe link of 8 lanes instead of 16"),
-        ({"width": 8, "width_max": 8}, BEFORE, {}, "failed", "has a PCIe link of 8 lanes instead of 16"),
-        ({"width": 8, "width_max": 8}, {}, {}, "passed", ""),
-        ({"generation_host": 4}, BEFORE, {}, "failed", "has a slot of PCIe generation 4 instead of 5"),
-        ({"generation_host": 4}, BEFORE, {"pcie_generation": 4}, "passed", ""),
-        ({"generation_host": 4}, {}, {"pcie_generation": 5}, "failed", "has a slot of PCIe generation 4 instead of 5"),
-        ({"generation_host": 4}, {}, {}, "passed", ""),
-        ({"generation_host": None}, BEFORE, {}, "unknown", "does not report the PCIe generation of its slot"),
-        ({"width": None}, {}, {}, "unknown", "does not report its PCIe link: the driver does not say"),
-        ({"width_max": None}, {}, {}, "unknown", "does not report its PCIe link: the driver does not say"),
+        ({"width": 8}, {}, {}, "failed", wording("GPU 0000:18:00.0 has a PCIe link of 8 lanes instead of 16.")),
+        (
+            {"width": 8, "width_max": 8},
+            BEFORE,
+            {},
+            "failed",
+            wording("GPU 0000:18:00.0 has a PCIe link of 8 lanes instead of 16."),
+        ),
+        ({"width": 8, "width_max": 8}, {}, {}, "passed", PASSED),
+        (
+            {"generation_host": 4},
+            BEFORE,
+            {},
+            "failed",
+            wording("GPU 0000:18:00.0 has a slot of PCIe generation 4 instead of 5."),
+        ),
+        ({"generation_host": 4}, BEFORE, {"pcie_generation": 4}, "passed", PASSED),
+        (
+            {"generation_host": 4},
+            {},
+            {"pcie_generation": 5},
+            "failed",
+            wording("GPU 0000:18:00.0 has a slot of PCIe generation 4 instead of 5."),
+        ),
+        ({"generation_host": 4}, {}, {}, "passed", PASSED),
+        (
+            {"generation_host": None},
+            BEFORE,
+            {},
+            "unknown",
+            wording("GPU 0000:18:00.0 does not report the PCIe generation of its slot."),
+        ),
+        (
+            {"width": None},
+            {},
+            {},
+            "unknown",
+            wording("GPU 0000:18:00.0 does not report its PCIe link: the driver does not say."),
+        ),
+        (
+            {"width_max": None},
+            {},
+            {},
+            "unknown",
+            wording("GPU 0000:18:00.0 does not report its PCIe link: the driver does not say."),
+        ),
     ],
 )
 def test_pcie(
     pcie: dict[str, t.Any], before: dict[str, t.Any], expected: dict[str, t.Any], result: str, message: str
 ) -> None:
     host = subject({"pcie": {**GPU["pcie"], **pcie}}, before=before, expected=expected)
-    passed = "Every PCIe link has all of its lanes."
-    assert outcome(gpu_checks.check_pcie(host)) == (result, f"{FIRST} {message}." if message else passed)
+    assert outcome(gpu_checks.check_pcie(host)) == (result, message)
 
 
 def test_links_to_switches_must_all_be_up() -> None:
@@ -147,59 +201,74 @@ def test_an_a100_in_mig_mode_has_no_links() -> None:
 @pytest.mark.parametrize(
     ("fabric", "result", "message"),
     [
-        (None, "unknown", "does not report the state of its fabric: NVML did not answer in time"),
-        ({"state": "In Progress", "status": None}, "failed", "has not joined the fabric: its state is In Progress"),
-        ({"state": "Not Supported", "status": None}, "failed", "has not joined the fabric: its state is Not Supported"),
+        (
+            None,
+            "unknown",
+            wording("GPU 0000:18:00.0 does not report the state of its fabric: NVML did not answer in time."),
+        ),
+        (
+            {"state": "In Progress", "status": None},
+            "failed",
+            wording("GPU 0000:18:00.0 has not joined the fabric: its state is In Progress."),
+        ),
+        (
+            {"state": "Not Supported", "status": None},
+            "failed",
+            wording("GPU 0000:18:00.0 has not joined the fabric: its state is Not Supported."),
+        ),
         (
             {"state": "Completed", "status": None},
             "unknown",
-            "does not report whether it has joined the fabric with success",
+            wording("GPU 0000:18:00.0 does not report whether it has joined the fabric with success."),
         ),
         (
             {"state": "Completed", "status": "Insufficient Resources"},
             "failed",
-            "has not joined the fabric: its status is Insufficient Resources",
+            wording("GPU 0000:18:00.0 has not joined the fabric: its status is Insufficient Resources."),
         ),
         (
             {"state": "Completed", "status": "Success", "health": "Unhealthy", "problems": ["unhealthy route"]},
             "failed",
-            "has a fabric that is unhealthy (unhealthy route)",
+            wording("GPU 0000:18:00.0 has a fabric that is unhealthy (unhealthy route)."),
         ),
         (
             {"state": "Completed", "status": "Success", "health": "Limited Capacity", "problems": []},
             "failed",
-            "has a fabric that is limited capacity",
+            wording("GPU 0000:18:00.0 has a fabric that is limited capacity."),
         ),
     ],
 )
 def test_a_gpu_that_is_not_in_the_fabric(fabric: dict[str, t.Any] | None, result: str, message: str) -> None:
-    assert outcome(gpu_checks.check_fabric(subject({"fabric": fabric}))) == (result, f"{FIRST} {message}.")
+    assert outcome(gpu_checks.check_fabric(subject({"fabric": fabric}))) == (result, message)
 
 
 def test_a_fabric_that_the_driver_calls_healthy() -> None:
     healthy = {"fabric": {"state": "Completed", "status": "Success", "health": "Healthy", "problems": []}}
-    assert outcome(gpu_checks.check_fabric(subject(healthy, healthy))) == ("passed", "Every GPU has joined the fabric.")
+    assert outcome(gpu_checks.check_fabric(subject(healthy, healthy))) == (
+        "passed",
+        wording("Every GPU has joined the fabric."),
+    )
 
 
 def test_gpus_without_a_fabric() -> None:
     host = subject({"fabric": None}, {"fabric": None}, fabric={"kind": "none"})
-    assert outcome(gpu_checks.check_fabric(host)) == ("skipped", "No fabric connects the GPUs.")
+    assert outcome(gpu_checks.check_fabric(host)) == ("skipped", wording("No fabric connects the GPUs."))
 
 
 @pytest.mark.parametrize(
     ("service", "result", "message"),
     [
-        ({}, "passed", "The fabric manager runs in the driver's version."),
-        ({"active": False}, "failed", "The GPUs need the fabric manager, and it does not run."),
+        ({}, "passed", wording("The fabric manager runs in the driver's version.")),
+        ({"active": False}, "failed", wording("The GPUs need the fabric manager, and it does not run.")),
         (
             {"version": "570.1", "matches_driver": False},
             "failed",
-            "The fabric manager has the version 570.1, and not the driver's.",
+            wording("The fabric manager has the version 570.1, and not the driver's."),
         ),
         (
             {"active": None},
             "unknown",
-            "Whether the fabric manager runs is not known: systemctl is not installed.",
+            wording("Whether the fabric manager runs is not known: systemctl is not installed."),
         ),
     ],
 )
@@ -215,7 +284,7 @@ def test_the_fabric_of_an_a100_without_the_facts_of_services() -> None:
     del host.facts["services"]
     assert outcome(gpu_checks.check_fabric(host)) == (
         "unknown",
-        "Whether the fabric manager runs is not known: the subset services was not gathered.",
+        wording("Whether the fabric manager runs is not known: the subset services was not gathered."),
     )
 
 

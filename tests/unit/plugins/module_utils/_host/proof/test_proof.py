@@ -13,6 +13,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof.proof import CHECKS, prove, reason
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof.subject import Verdict
 from hypothesis import given
+from inline_snapshot import snapshot as wording
 
 from tests.unit.plugins.module_utils._host.proof.test_subject import BEFORE, FACTS, GPU
 
@@ -38,8 +39,10 @@ def test_what_failed_comes_before_what_is_unknown() -> None:
     assert result["summary"] == {"failed": 1, "unknown": 1, "passed": 6, "skipped": 2}
     assert result["proved"] is False
     assert result["reason"] == (
-        "GPU 0000:18:00.0 needs NODE_REBOOT, says the driver. Reboot the host, or reset the GPU "
-        "(nvidia-smi --gpu-reset). If that does not help, replace the GPU. 1 more findings are in the report."
+        wording(
+            "GPU 0000:18:00.0 needs NODE_REBOOT, says the driver. Reboot the host, or reset the GPU "
+            "(nvidia-smi --gpu-reset). If that does not help, replace the GPU. 1 more findings are in the report."
+        )
     )
 
 
@@ -53,8 +56,8 @@ def test_what_is_unknown_is_not_proved() -> None:
 @pytest.mark.parametrize(
     ("driver", "why"),
     [
-        ("container", "The driver container loads the driver when the node is back."),
-        ("none", "The host should have no driver."),
+        ("container", "The driver container"),
+        ("none", "have no driver"),
     ],
 )
 def test_a_host_without_a_driver_of_its_own(driver: str, why: str) -> None:
@@ -64,7 +67,8 @@ def test_a_host_without_a_driver_of_its_own(driver: str, why: str) -> None:
         gpu.update(dict.fromkeys(("uuid", "ecc", "nvlink", "fabric", "persistence_mode")))
     result = prove(options(facts=facts, driver=driver, before=BEFORE, expected={"persistence": True}))
     assert result["proved"] is True
-    assert {finding["message"] for finding in result["findings"] if finding["result"] == "skipped"} == {why}
+    (message,) = {finding["message"] for finding in result["findings"] if finding["result"] == "skipped"}
+    assert why in message
     assert [finding["check"] for finding in result["findings"] if finding["result"] == "passed"] == [
         "proof_gpus",
         "proof_nvswitches",
@@ -81,7 +85,7 @@ def test_a_check_that_is_left_out() -> None:
     assert {
         "check": "proof_pcie",
         "result": "skipped",
-        "message": "The check is left out by skip.",
+        "message": wording("The check is left out by skip."),
         "remedy": "",
     } in result["findings"]
 
@@ -91,8 +95,11 @@ def test_no_statements() -> None:
 
 
 def test_missing_facts() -> None:
-    with pytest.raises(GpuOpsError, match=r"The facts lack nvswitches, fabric, driver\. Gather the subsets min, gpus,"):
+    with pytest.raises(GpuOpsError) as error:
         prove(options(facts={"gpus": []}))
+    assert error.value.msg == wording(
+        "The facts lack nvswitches, fabric, driver. Gather the subsets min, gpus, services and xid of gpuops.nvidia.gpu_facts."
+    )
 
 
 def test_a_reason_without_a_remedy() -> None:

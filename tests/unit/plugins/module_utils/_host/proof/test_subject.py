@@ -13,6 +13,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.proof.subject 
     Verdict,
     record,
 )
+from inline_snapshot import snapshot as wording
 
 GPU: dict[str, t.Any] = {
     "pci_address": "0000:18:00.0",
@@ -137,8 +138,8 @@ def test_what_is_recorded_of_a_gpu() -> None:
 
 def test_why_a_fact_is_unknown() -> None:
     host = subject()
-    assert host.why_unknown("gpus.fabric") == "NVML did not answer in time"
-    assert host.why_unknown("gpus.ecc") == "the driver does not say"
+    assert host.why_unknown("gpus.fabric") == wording("NVML did not answer in time")
+    assert host.why_unknown("gpus.ecc") == wording("the driver does not say")
 
 
 def test_one_verdict_for_what_failed_and_one_for_what_is_unknown() -> None:

@@ -11,6 +11,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import boot_loader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.boot_loader import Record
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.grub import GrubDropIn
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.boot_host import debian
 
@@ -37,6 +38,9 @@ def test_a_change_needs_one_mebibyte_in_every_folder_that_exists(
     loader.assert_possible(Record(), [], ["a"])
     assert asked == ["/boot/grub"]  # /etc/default/grub.d does not exist yet
     monkeypatch.setattr(loader.host, "free_bytes", lambda folder: 1_048_575)
-    with pytest.raises(GpuOpsError, match="/boot/grub is on a full file system") as error:
+    with pytest.raises(GpuOpsError) as error:
         loader.assert_possible(Record(), [], ["a"])
     assert error.value.reason == "NoSpace"
+    assert error.value.msg == wording(
+        "/boot/grub is on a full file system, so the kernel arguments are left as they are. Remove kernels that are no longer used."
+    )

@@ -6,8 +6,16 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_menu import BootMachine, boot, parse
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import grub_entries
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.grub_entries import MenuEntry
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.grub_entries import (
+    KernelLine,
+    MenuEntry,
+    kernel_lines,
+)
+from inline_snapshot import snapshot as wording
+
+from tests.unit.fakes.host import recorded
 
 # As grub-mkconfig 2.06 of Debian 12 writes it, shortened.
 MENU = """
@@ -59,5 +67,84 @@ def test_a_menu_of_zfs_and_one_without_marks_are_generated() -> None:
 
 
 def test_a_menu_that_cannot_be_followed_is_an_error_with_a_remedy() -> None:
-    with pytest.raises(GpuOpsError, match=r"left as they are: .*: there is no \}\. Repair the file"):
+    with pytest.raises(GpuOpsError) as error:
         grub_entries.read("menuentry A {\n linux /k\n")
+    assert error.value.reason == "BootLoader"
+    assert error.value.msg == wording(
+        "The boot menu /boot/grub/grub.cfg cannot be read, so its kernel arguments are left as they are: its script cannot be followed: there is no }. Repair the file of /etc/grub.d that writes this, and run update-grub."
+    )
+
+
+# ---- all kernel lines
+
+AWS = recorded("menus/ubuntu-aws.cfg")
+
+
+def lines(text: str) -> list[KernelLine]:
+    return list(kernel_lines(parse(text)))
+
+
+def shown(text: str) -> list[str]:
+    return [" ".join([line.title, *line.arguments]) for line in lines(text)]
+
+
+def test_every_branch_of_an_entry_is_read() -> None:
+    entry = "if a; then linux /k one; elif b; then linux /k two; else linux /k three; fi"
+    assert shown(f"menuentry A {{\n{entry}\n}}") == ["A one", "A two", "A three"]
+    assert shown("if linux /k a; then true; fi; while linux /k b; do linux /k c; done") == [" a", " b", " c"]
+
+
+def test_submenus_loops_and_functions_are_read() -> None:
+    text = (
+        "function f {\n linux /k of-function\n}\n"
+        "submenu S {\n menuentry A --class x {\n linux16 /k of-entry\n }\n linuxefi /k of-submenu\n}\n"
+        "for i in 1 2; do\n menuentry B {\n linux /k of-loop\n }\ndone\n"
+    )
+    assert shown(text) == [" of-function", "A of-entry", "S of-submenu", "B of-loop"]
+
+
+def test_a_variable_is_no_argument_and_its_place_in_an_argument_stays() -> None:
+    text = "menuentry $x 'A' $menuentry_id_option 'a' {\n linux /k root=$root \"$a\" ro $vt_handoff ${b}\n}"
+    assert lines(text) == [KernelLine("A", ("root=$root", "ro"), "")]
+
+
+def test_arguments_are_quoted_as_grub_does() -> None:
+    assert lines("menuentry A {\n linux /k 'dyndbg=file a +p' b\\\"c\n}")[0].arguments == (
+        '"dyndbg=file a +p"',
+        'b\\"c',
+    )
+
+
+def test_commands_that_load_no_kernel_are_no_lines() -> None:
+    assert lines("menuentry A {\n chainloader +1\n}\necho linux /k\n$linux /k x\nlinux_gfx_mode /k") == []
+
+
+def test_lines_belong_to_the_script_whose_marks_are_around_them() -> None:
+    text = (
+        "linux /k before\n"
+        "### BEGIN /etc/grub.d/10_linux ###\nmenuentry A {\n linux /k inside\n}\n### END /etc/grub.d/10_linux ###\n"
+        "linux /k between\n### BEGIN of something ###\nlinux /k no-mark\n"
+        "### BEGIN /etc/grub.d/40_custom ###\nlinux /k last\n"
+    )
+    assert [(line.arguments[0], line.origin) for line in lines(text)] == [
+        ("before", ""),
+        ("inside", "/etc/grub.d/10_linux"),
+        ("between", ""),
+        ("no-mark", ""),
+        ("last", "/etc/grub.d/40_custom"),
+    ]
+
+
+@pytest.mark.parametrize("choice", ["", "1>0", "1>1", "1>2", "1>3"])
+@pytest.mark.parametrize("failed", ["", "1"])
+def test_what_grub_boots_is_one_of_the_lines(choice: str, failed: str) -> None:
+    machine = BootMachine(
+        prefix="/boot/grub",
+        platform="pc",
+        cpu="x86_64",
+        environment={"next_entry": choice, "initrdfail": failed},
+        read={"/boot/grub/grubenv": "x"}.get,
+        entries=lambda value_of: (),
+    )
+    booted = boot(parse(AWS), machine)
+    assert booted.kernel.arguments in [line.arguments for line in lines(AWS) if line.title == booted.entry.title]

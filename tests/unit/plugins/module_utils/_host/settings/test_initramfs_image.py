@@ -19,7 +19,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.initr
 
 from tests.unit.fakes.images import image
 
-FILE = "/etc/modprobe.d/gpuops.conf"
+FILE = "/etc/modprobe.d/zz-gpuops.conf"
 TEXT = "blacklist nouveau\n"
 
 
@@ -64,10 +64,10 @@ WHOLE = image({FILE[1:]: TEXT})
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (WHOLE[:5200], "an archive in it is incomplete"),
-        (WHOLE[:2000], "an archive in it is incomplete"),
-        (WHOLE[:-60], "an archive in it is incomplete"),
-        (b"UBIFS\0\0", r"its compression, which begins with 554249465300, is unknown"),
+        (WHOLE[:5200], "an archive in it"),
+        (WHOLE[:2000], "an archive in it"),
+        (WHOLE[:-60], "an archive in it"),
+        (b"UBIFS\0\0", "which begins with 554249465300,"),
         (None, "No such file"),
     ],
 )

@@ -14,6 +14,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts import kernel
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.boot_loader import MINIMUM_FREE_BYTES
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings.kernel_args import boot_loader, set_arguments
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.boot_host import debian, redhat
 from tests.unit.fakes.host import FakeHost
@@ -123,8 +124,12 @@ def test_a_boot_loader_that_fails_changes_nothing(tmp_path: Path, earlier: list[
         raise OSError("grub-probe: failed to get canonical path of overlay")
 
     host.commands["update-grub"] = refuse
-    with pytest.raises(GpuOpsError, match=r"update-grub failed, .* left as they were: .*canonical path"):
+    with pytest.raises(GpuOpsError) as error:
         apply(host, "iommu=pt")
+    assert error.value.reason == "BootLoader"
+    assert error.value.msg == wording(
+        "update-grub failed, and the kernel arguments are left as they were: update-grub ended with 1: grub-probe: failed to get canonical path of overlay."
+    )
     assert (host.read("/etc/default/grub.d/zz-gpuops.cfg"), host.read("/boot/grub/grub.cfg")) == before
 
 
@@ -142,14 +147,20 @@ def test_an_unwritable_or_full_boot_is_an_error_before_the_first_change(
 ) -> None:
     host = debian(tmp_path)
     monkeypatch.setattr(host, "writable", lambda folder: folder != "/boot/grub")
-    with pytest.raises(GpuOpsError, match="/boot/grub is not writable, so the kernel arguments are left as they are"):
+    with pytest.raises(GpuOpsError) as error:
         apply(host, "iommu=pt", check=check)
+    assert error.value.reason == "NotWritable"
+    assert error.value.msg == wording(
+        "/boot/grub is not writable, so the kernel arguments are left as they are. Remount it writable (mount -o remount,rw), or become root."
+    )
     monkeypatch.undo()
     monkeypatch.setattr(host, "free_bytes", lambda folder: MINIMUM_FREE_BYTES - (folder == "/boot/grub"))
-    with pytest.raises(
-        GpuOpsError, match="/boot/grub is on a full file system, so the kernel arguments are left as they are"
-    ):
+    with pytest.raises(GpuOpsError) as error:
         apply(host, "iommu=pt", check=check)
+    assert error.value.reason == "NoSpace"
+    assert error.value.msg == wording(
+        "/boot/grub is on a full file system, so the kernel arguments are left as they are. Remove kernels that are no longer used."
+    )
     assert host.ran == [] and not host.exists("/etc/default/grub.d/zz-gpuops.cfg")
     assert not apply(host, check=check)["changed"]  # without a change, neither matters
 
@@ -179,8 +190,12 @@ def test_red_hat_entries_are_edited_and_replaced_arguments_come_back(tmp_path: P
 def test_grubby_keeps_one_value_for_each_name(tmp_path: Path, check: bool) -> None:
     host = redhat(tmp_path)
     before = host.read(ENTRY)
-    with pytest.raises(GpuOpsError, match="hugepages and hugepagesz cannot be given more than once"):
+    with pytest.raises(GpuOpsError) as error:
         apply(host, hugepages={"1G": 4, "2M": 64}, check=check)
+    assert error.value.reason == "Unsupported"
+    assert error.value.msg == wording(
+        "grubby keeps one value for each name, so hugepages and hugepagesz cannot be given more than once. Reserve huge pages of one size with arguments, and pages of 2M with the sysctl vm.nr_hugepages."
+    )
     assert host.read(ENTRY) == before and not host.exists("/etc/gpuops/kernel_args/gpuops.json")
 
 
@@ -202,8 +217,12 @@ def test_the_next_run_completes_a_run_in_which_grubby_failed(tmp_path: Path) -> 
         raise OSError("No space left on device")
 
     host.commands["grubby"] = half
-    with pytest.raises(GpuOpsError, match=r"No space left on device\. The next run"):
+    with pytest.raises(GpuOpsError) as error:
         apply(host, state="absent")
+    assert error.value.reason == "BootLoader"
+    assert error.value.msg == wording(
+        "grubby failed: grubby ended with 1: No space left on device. The next run sets the arguments again on every boot entry."
+    )
     host.commands["grubby"] = grubby
     assert sorted(four_steps(host, state="absent")["configured"]) == ["crashkernel=1G", "iommu=off", "ro"]
 
@@ -225,8 +244,12 @@ def test_a_damaged_record_is_an_error(tmp_path: Path) -> None:
 
 def test_hosts_with_another_boot_loader_are_refused(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
-    with pytest.raises(GpuOpsError, match="No boot loader was found"):
+    with pytest.raises(GpuOpsError) as error:
         apply(host, "iommu=pt")
+    assert error.value.reason == "Unsupported"
+    assert error.value.msg == wording(
+        "No boot loader was found that this module can change: GRUB with update-grub (Debian, Ubuntu), or grubby (the Red Hat family)."
+    )
     (tmp_path / "boot/efi/EFI/systemd").mkdir(parents=True)
     with pytest.raises(GpuOpsError, match="boots with systemd-boot"):
         apply(host, "iommu=pt")
@@ -245,8 +268,12 @@ def test_the_boot_entries_are_read_once_before_a_change_and_once_after_it(tmp_pa
 def test_bad_options_are_refused(tmp_path: Path) -> None:
     with pytest.raises(GpuOpsError, match="owner must be"):
         apply(debian(tmp_path), owner="../x")
-    with pytest.raises(GpuOpsError, match=r"intel_iommu=yes has no effect.*quiet is given twice"):
+    with pytest.raises(GpuOpsError) as error:
         apply(debian(tmp_path), "intel_iommu=yes", "quiet", "quiet")
+    assert error.value.reason == "Invalid"
+    assert error.value.msg == wording(
+        "intel_iommu=yes has no effect: intel_iommu takes forcedac, igfx_off, off, on, sm_off, sm_on, sp_off, strict, tboot_noforce. quiet is given twice."
+    )
 
 
 def test_a_run_that_was_killed_after_grubby_is_completed_or_taken_back(tmp_path: Path) -> None:
@@ -291,8 +318,12 @@ def test_the_result_names_the_arguments_of_the_running_kernel(tmp_path: Path) ->
 def test_each_family_has_its_boot_loader(tmp_path: Path) -> None:
     assert boot_loader(debian(tmp_path / "debian"), "gpuops").path == "/etc/default/grub.d/zz-gpuops.cfg"
     assert boot_loader(redhat(tmp_path / "redhat"), "gpuops").path == "/etc/gpuops/kernel_args/gpuops.json"
-    with pytest.raises(GpuOpsError, match="No boot loader was found"):
+    with pytest.raises(GpuOpsError) as error:
         boot_loader(FakeHost(tmp_path / "other"), "gpuops")
+    assert error.value.reason == "Unsupported"
+    assert error.value.msg == wording(
+        "No boot loader was found that this module can change: GRUB with update-grub (Debian, Ubuntu), or grubby (the Red Hat family)."
+    )
 
 
 @pytest.mark.parametrize("missing", ["update-grub", "/etc/default/grub"])
@@ -302,16 +333,20 @@ def test_grub_needs_its_command_and_its_defaults(tmp_path: Path, missing: str) -
         del host.commands["update-grub"]
     else:
         host.remove("/etc/default/grub")
-    with pytest.raises(GpuOpsError, match="No boot loader was found that this module can change"):
+    with pytest.raises(GpuOpsError) as error:
         boot_loader(host, "gpuops")
+    assert error.value.reason == "Unsupported"
+    assert error.value.msg == wording(
+        "No boot loader was found that this module can change: GRUB with update-grub (Debian, Ubuntu), or grubby (the Red Hat family)."
+    )
 
 
 def test_a_result_says_why_a_reboot_is_due(tmp_path: Path) -> None:
     host = debian(tmp_path, running="root=UUID=2f0c ro old=1")
     done = apply(host, "iommu=pt", check=True)
     assert done["reboot_reasons"] == [
-        "The kernel runs without the configured arguments iommu=pt",
-        "The kernel runs with the arguments old=1, which are no longer configured",
+        wording("The kernel runs without the configured arguments iommu=pt"),
+        wording("The kernel runs with the arguments old=1, which are no longer configured"),
     ]
     assert apply(debian(tmp_path / "other"))["reboot_reasons"] == []
 
@@ -342,6 +377,6 @@ def test_if_the_next_entry_is_unknown_the_owners_arguments_are_compared(
     done = apply(host, "iommu=pt", check=check)
     assert done["configured"] is None
     assert done["reboot_reasons"] == [
-        "The kernel runs without the configured arguments iommu=pt",
-        "The kernel runs with the arguments nokaslr, which are no longer configured",
+        wording("The kernel runs without the configured arguments iommu=pt"),
+        wording("The kernel runs with the arguments nokaslr, which are no longer configured"),
     ]

@@ -14,6 +14,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host import apt_loc
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.nvidia_packages import matching
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.settings import packages as core
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.host import FakeHost
 
@@ -33,8 +34,8 @@ def debian(root: Path) -> FakeHost:
     def query(_command: list[str]) -> str:
         held = (host.read("/holds") or "").split()
         return (
-            "".join(f"{name}\t{'hold' if name in held else 'install'}\tinstalled\n" for name in INSTALLED)
-            + "gone\tdeinstall\tconfig-files\n"
+            "".join(f"{name}\t{'hold' if name in held else 'install'}\tinstalled\t1\n" for name in INSTALLED)
+            + "gone\tdeinstall\tconfig-files\t1\n"
         )
 
     host.commands = {"apt-mark": mark, "dpkg-query": query}
@@ -51,7 +52,14 @@ def redhat(root: Path) -> FakeHost:
 
 
 def apply(host: FakeHost, *packages: str, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
-    asked = {"owner": "gpuops", "state": "present", "lock_timeout": 0, **options, "packages": list(packages)}
+    asked = {
+        "owner": "gpuops",
+        "driver": False,
+        "state": "present",
+        "lock_timeout": 0,
+        **options,
+        "packages": list(packages),
+    }
     return core.hold(host, asked, check)
 
 
@@ -98,8 +106,10 @@ def test_waits_while_dpkg_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     unlocked, wanted = host.commands["apt-mark"], ["bash"] if step == "hold" else []
     busy = "dpkg: error: dpkg frontend lock was locked by another process with pid 812"
     host.commands["apt-mark"] = Output(stderr=busy, error="apt-mark ended with 100")
-    with pytest.raises(GpuOpsError, match="The package manager does not answer: apt-mark ended with 100"):
+    with pytest.raises(GpuOpsError) as error:
         apply(host, *wanted)
+    assert error.value.reason == "PackageManager"
+    assert error.value.msg == wording("The package manager does not answer: apt-mark ended with 100.")
     monkeypatch.setattr(apt_locks.time, "sleep", lambda dummy: host.commands.update({"apt-mark": unlocked}))
     assert apply(host, *wanted, lock_timeout=60)["held"] == wanted == (host.read("/holds") or "").split()
 
@@ -124,6 +134,36 @@ def test_the_next_run_completes_a_run_that_was_killed(tmp_path: Path, step: str)
     assert host.read("/holds") == ""
 
 
+DGX = {
+    "libnvidia-compute-580:amd64": "580.95.05-0ubuntu1",
+    "linux-modules-nvidia-580-server-open-6.8.0-60-generic": "6.8.0-60.63",
+    "my-tools:amd64": "1.0",
+    "nvidia-container-toolkit": "1.18.1-1",
+    "nvidia-kernel-defaults": "24.07-1",
+    "nvidia-raid-config": "24.07-1",
+    "nvidia-repo-keys": "24.07-1",
+}
+
+
+def test_the_drivers_packages_are_those_of_its_files_and_its_version(tmp_path: Path) -> None:
+    host = debian(tmp_path)
+    library = "/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+    states = "".join(f"{name}\tinstall\tinstalled\t{version}\n" for name, version in DGX.items())
+
+    def query(command: list[str]) -> str:
+        owned = f"diversion by glx from: {library}\nmy-tools:amd64, other: {library}\n"
+        held = (host.read("/holds") or "").split()
+        rows = states.splitlines(keepends=True)
+        shown = (row.replace("\tinstall\t", "\thold\t") if row.split("\t")[0] in held else row for row in rows)
+        return owned if command[1] == "--search" else "".join(shown)
+
+    host.commands["dpkg-query"] = query
+    assert four_steps(host, driver=True)["held"] == ["nvidia-container-toolkit"]
+    host.put("/sys/module/nvidia/version", "580.95.05\n")
+    host.put(library, "")
+    assert four_steps(host, driver=True)["held"] == sorted(DGX)[:4]
+
+
 def test_red_hat_locks_every_installed_version_in_a_block(tmp_path: Path) -> None:
     host = redhat(tmp_path)
     done = four_steps(host, "kernel", "nvidia-*")
@@ -141,6 +181,15 @@ def test_red_hat_locks_every_installed_version_in_a_block(tmp_path: Path) -> Non
     assert host.read(core.LOCKS) == before
 
 
+def test_red_hat_locks_the_driver(tmp_path: Path) -> None:
+    host = redhat(tmp_path)
+    rows, library = host.commands["rpm"], "/usr/lib64/libcuda.so.580.95.05"
+    host.commands["rpm"] = lambda command: "site-driver\n" if "--file" in command else f"{rows}site-driver\t0:1-1\n"
+    host.put(library, "")
+    Path(host.path("/usr/lib64/libcuda.so.1")).symlink_to("libcuda.so.580.95.05")
+    assert four_steps(host, driver=True)["held"] == ["nvidia-driver-3:580.95.05-1.el9.*", "site-driver-0:1-1.*"]
+
+
 def test_red_hat_gets_the_plugin_if_there_is_something_to_hold(tmp_path: Path) -> None:
     host = redhat(tmp_path)
     host.remove(core.LOCKS)
@@ -155,11 +204,19 @@ def test_red_hat_gets_the_plugin_if_there_is_something_to_hold(tmp_path: Path) -
         host.put(core.LOCKS, "# The plugin's own line\n")
         return ""
 
-    with pytest.raises(GpuOpsError, match=r"plugin versionlock of dnf 4 .* does not have"):
+    with pytest.raises(GpuOpsError) as error:
         apply(host, "kernel", check=True)
+    assert error.value.reason == "Unsupported"
+    assert error.value.msg == wording(
+        "Packages are locked by the plugin versionlock of dnf 4 (python3-dnf-plugin-versionlock), which this host does not have."
+    )
     host.commands["dnf-3"] = lambda _command: ""
-    with pytest.raises(GpuOpsError, match="could not be installed, so nothing is held: it did not install /etc/dnf"):
+    with pytest.raises(GpuOpsError) as error:
         apply(host, "kernel")
+    assert error.value.reason == "PluginMissing"
+    assert error.value.msg == wording(
+        "python3-dnf-plugin-versionlock, which dnf needs to hold packages, could not be installed, so the packages are not held: it did not install /etc/dnf/plugins/versionlock.list."
+    )
     assert not host.exists(core.LOCKS)
     host.commands["dnf-3"] = dnf
     assert len(four_steps(host, "kernel")["held"]) == 2
@@ -183,8 +240,10 @@ def test_a_package_that_cannot_be_held_is_an_error(tmp_path: Path) -> None:
         raise OSError("dpkg is broken")
 
     failing.commands["dpkg-query"] = broken
-    with pytest.raises(GpuOpsError, match=r"does not answer: .*dpkg is broken"):
+    with pytest.raises(GpuOpsError) as error:
         apply(failing)
+    assert error.value.reason == "PackageManager"
+    assert error.value.msg == wording("The package manager does not answer: dpkg-query ended with 1: dpkg is broken.")
 
 
 # Names from the repositories of Rocky 9 (x86-64 and Arm), Oracle Linux 9, Amazon Linux 2023, SLES 15 and Ubuntu 24.04.
@@ -243,3 +302,23 @@ def test_the_role_holds_the_kernels_of_every_flavour() -> None:
     variables = yaml.safe_load((Path(__file__).parents[6] / "roles/host_prep/vars/main.yml").read_text())
     patterns = [*variables["__host_prep_debian_kernel"], *variables["__host_prep_red_hat_kernel"]]
     assert matching([*KERNELS, *NO_KERNELS], patterns) == sorted(KERNELS)
+
+
+@pytest.mark.parametrize("end", ["\n", "\n\n\n"])
+def test_what_others_have_in_the_list_stays_byte_by_byte(tmp_path: Path, end: str) -> None:
+    host = redhat(tmp_path)
+    path = Path(host.path(core.LOCKS))
+    others = b"# \xe9\nopenssl-1:3.0.7-27.el9.*" + end.encode()
+    path.write_bytes(others)
+    path.chmod(0o640)
+    four_steps(host, "kernel")
+    assert path.read_bytes().startswith(others)
+    four_steps(host, state="absent")
+    assert path.read_bytes() == others and path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_list_without_a_newline_at_its_end_gets_one(tmp_path: Path) -> None:
+    host = redhat(tmp_path)
+    host.put(core.LOCKS, "openssl-1:3.0.7-27.el9.*")
+    four_steps(host, "kernel")
+    assert "el9.*\n# gpuops.nvidia gpuops: begin\n" in (host.read(core.LOCKS) or "")

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Listed
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.installed_by import ReleaseScope
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import guards
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release.record import Revision
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 
 def operator(**labels: str) -> dict:
@@ -45,36 +47,89 @@ def test_operators_are_found_by_the_label_of_their_pods() -> None:
     assert guards.operators(FakeCluster()) == [operator()]
 
 
+SCOPE = ReleaseScope("gpu-operator", "ns")
+
+
 @pytest.mark.parametrize("subscriptions", [None, [], [subscription("prometheus")]])
-def test_without_an_operator_of_olm_helm_may_run(subscriptions: list[dict] | None) -> None:
-    guards.refuse_olm(FakeCluster(subscriptions), [operator()])
-
-
-def test_the_removal_of_an_operator_of_olm_is_left_to_it() -> None:
-    with pytest.raises(GpuOpsError) as e:
-        guards.refuse_olm(FakeCluster(), [operator(**{"olm.owner": "gpu-operator-certified.v26.7.0"})], removes=True)
-    assert e.value.reason == "OperatorOfOLM" and e.value.msg == (
-        "The Operator Lifecycle Manager installs the GPU Operator here (Deployment ns/gpu-operator), and it would come "
-        "back or lose its objects. Delete its custom resources (gpuops.nvidia.clusterpolicy with state: absent), and "
-        "then its Subscription and ClusterServiceVersion."
-    )
+def test_helm_may_run_beside_its_own_operator(subscriptions: list[dict] | None) -> None:
+    ours = operator()
+    ours["metadata"]["annotations"] = {
+        "meta.helm.sh/release-name": "gpu-operator",
+        "meta.helm.sh/release-namespace": "ns",
+    }
+    guards.refuse_others(FakeCluster(subscriptions), [ours], SCOPE)
+    guards.refuse_others(FakeCluster(subscriptions), [], SCOPE)
 
 
 @pytest.mark.parametrize(
     ("cluster", "deployments", "words"),
     [
-        (FakeCluster(), [operator(**{"olm.owner": "gpu-operator-certified.v26.3.3"})], "(Deployment ns/gpu-operator)"),
+        (
+            FakeCluster(),
+            [operator(**{"olm.owner": "gpu-operator-certified.v26.3.3"})],
+            "Deployment ns/gpu-operator has the label",
+        ),
         (
             FakeCluster([subscription("gpu-operator-certified")]),
             [],
-            "(Subscription nvidia-gpu-operator/sub)",
+            "Subscription nvidia-gpu-operator/sub has the package",
         ),
     ],
 )
 def test_an_operator_of_olm_is_left_to_it(cluster: FakeCluster, deployments: list[dict], words: str) -> None:
     with pytest.raises(GpuOpsError) as e:
-        guards.refuse_olm(cluster, deployments)
+        guards.refuse_others(cluster, deployments, SCOPE)
     assert words in e.value.msg and e.value.reason == "OperatorOfOLM"
+
+
+class Objects:
+    """A cluster with some objects of a chart."""
+
+    def __init__(self, *found: dict) -> None:
+        self.found = {f"{item['kind']} {item['metadata']['name']}": item for item in found}
+        self.reads: list[str] = []
+
+    def get(self, path: str) -> dict | None:
+        self.reads.append(path)
+        plural, name = path.rsplit("/", 2)[-2:]
+        kind = {"serviceaccounts": "ServiceAccount", "clusterroles": "ClusterRole"}[plural]
+        return self.found.get(f"{kind} {name}")
+
+    def ask(self, method: str, path: str, accept: str = "") -> dict:
+        served = {
+            "/api": [({}, "v1", "serviceaccounts", "Namespaced", "ServiceAccount")],
+            "/apis": [({"name": "rbac.authorization.k8s.io"}, "v1", "clusterroles", "Cluster", "ClusterRole")],
+        }
+        items = [
+            {"metadata": group, "versions": [{"version": version, "resources": [
+                {"resource": plural, "scope": scope, "responseKind": {"kind": kind}}]}]}
+            for group, version, plural, scope, kind in served[path]
+        ]  # fmt: skip
+        return {"kind": "APIGroupDiscoveryList", "items": items}
+
+
+ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "gpu-operator"}}
+ROLE = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "gpu-operator", "managedFields": [{"manager": "kubectl-client-side-apply"}]},
+}
+POLICY = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "cluster-policy"}}
+
+
+def test_objects_of_the_chart_that_somebody_else_has_made_are_refused() -> None:
+    cluster = Objects(ROLE)
+    with pytest.raises(GpuOpsError) as e:
+        guards.refuse_foreign_objects(cluster, [ACCOUNT, ROLE, POLICY], [], SCOPE)
+    assert e.value.reason == "OperatorOfOthers" and "ClusterRole gpu-operator" in e.value.msg
+    assert e.value.details["owner"]["tool"] == "kubectl"
+    assert "/api/v1/namespaces/ns/serviceaccounts/gpu-operator" in cluster.reads
+
+
+def test_objects_that_helm_has_in_its_record_or_marked_are_its_own() -> None:
+    marks = {"meta.helm.sh/release-name": "gpu-operator", "meta.helm.sh/release-namespace": "ns"}
+    marked = {**ACCOUNT, "metadata": {"name": "gpu-operator", "annotations": marks}}
+    guards.refuse_foreign_objects(Objects(marked, ROLE), [ACCOUNT, ROLE], [ROLE], SCOPE)
 
 
 class Stacks:
@@ -117,10 +172,9 @@ def test_a_stack_of_the_other_kind_goes_first(
 ) -> None:
     with pytest.raises(GpuOpsError) as e:
         guards.refuse_other_stack(BOTH, policy, gpucluster)
-    assert e.value.reason == reason and e.value.msg == (
-        f"{there} exists, and these values bring a {wanted}. The operator serves neither while both exist. "
-        f"Set {value}.deployCR to false, or remove the stack first (operator_state: absent in the role operator)."
-    )
+    assert e.value.reason == reason
+    for words in (there, wanted, f"{value}.deployCR to false", "operator_state: absent"):
+        assert words in e.value.msg
 
 
 PENDING = [Revision("s2", 2, "pending-upgrade", 1000.0), Revision("s1", 1, "deployed", 0.0)]
@@ -136,8 +190,10 @@ def test_a_lock_is_stale_half_a_minute_after_helms_timeout() -> None:
     with pytest.raises(GpuOpsError) as e:
         guards.stale_lock(PENDING, 1329.0, 300.0, may_break=True)
     assert e.value.msg == (
-        "Helm's operation pending-upgrade of revision 2 began 329 s ago and has not ended. "
-        "Wait until it ends; its lock counts as left behind when it is older than 330 s."
+        wording(
+            "Helm's operation pending-upgrade of revision 2 began 329 s ago and has not ended. "
+            "Wait until it ends; its lock counts as left behind when it is older than 330 s."
+        )
     )
     assert e.value.reason == "ReleaseLocked"
 
@@ -146,14 +202,16 @@ def test_a_stale_lock_is_not_broken_without_permission() -> None:
     with pytest.raises(GpuOpsError) as e:
         guards.stale_lock(PENDING, 1400.0, 300.0, may_break=False)
     assert e.value.msg == (
-        "Helm's operation pending-upgrade of revision 2 began 400 s ago and has not ended, so that Helm was killed. "
-        "Set break_lock: true (operator_break_lock in the role operator) to remove its lock."
+        wording(
+            "Helm's operation pending-upgrade of revision 2 began 400 s ago and has not ended, so that Helm was killed. "
+            "Set break_lock: true (operator_break_lock in the role operator) to remove its lock."
+        )
     )
 
 
 @pytest.mark.parametrize("store", ["configmap", "configmaps", "sql", "memory"])
 def test_records_outside_of_secrets_are_refused(store: str) -> None:
-    with pytest.raises(GpuOpsError, match=f"^HELM_DRIVER is {store}, and this collection reads") as e:
+    with pytest.raises(GpuOpsError, match=f"^HELM_DRIVER is {store},") as e:
         guards.refuse_other_store({"HELM_DRIVER": store})
     assert e.value.reason == "Invalid"
 

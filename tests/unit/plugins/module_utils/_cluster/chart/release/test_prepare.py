@@ -4,25 +4,38 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import typing as t
+from pathlib import Path
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._check_refusal import WOULD_STOP
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Listed
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import drift, prepare, record
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart import crds, manifests
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import (
+    guards,
+    prepare,
+    record,
+    restore_objects,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.modules.operator_release import OPTIONS
+from ansible_collections.gpuops.nvidia.plugins.modules.operator_release import SPEC
+from inline_snapshot import snapshot as wording
+
+from tests.unit.fakes.upgrades.chart import write_chart
 
 POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
+QUOTA = "/api/v1/namespaces/gpu-operator/resourcequotas/gpuops-critical-pods"
 NVIDIADRIVERS = "/apis/nvidia.com/v1alpha1/nvidiadrivers"
 HELMS = {"meta.helm.sh/release-name": "gpu-operator"}
-DEPLOYED = record.Content("v26.7.0", [{"kind": "ServiceAccount"}])
+DEPLOYED = record.Content("v26.7.0", [{"kind": "ServiceAccount", "metadata": {"name": "gpu-operator"}}])
 PENDING = record.Revision("s1", 1, "pending-install", 0.0)
 
 
 def options(**changes: t.Any) -> dict[str, t.Any]:
-    return {name: option.get("default") for name, option in OPTIONS.items()} | changes
+    return {name: option.get("default") for name, option in SPEC.options.items()} | changes
 
 
 def policy(**annotations: str) -> dict:
@@ -35,6 +48,7 @@ class FakeCluster:
 
     def __init__(self, live: dict | None = None, check_mode: bool = False) -> None:
         self.live, self.check_mode = live, check_mode
+        self.has_quota = False
         self.nvidiadrivers: list[dict] = []
         self.reads: list[str] = []
         self.writes: list[str] = []
@@ -43,6 +57,8 @@ class FakeCluster:
         return 5000.0
 
     def get(self, path: str) -> dict | None:
+        if path == QUOTA:
+            return {"metadata": {"name": "gpuops-critical-pods"}} if self.has_quota else None
         assert path == POLICY
         return self.live
 
@@ -87,9 +103,9 @@ def release(monkeypatch: pytest.MonkeyPatch) -> dict[str, t.Any]:
 
     def restore(cluster: object, wanted: list[dict], release: str, namespace: str, leave: tuple) -> list:
         state["left"] = leave
-        return [drift.Restored("ServiceAccount gpu-operator", "deleted")]
+        return [restore_objects.Restored("ServiceAccount gpu-operator", "deleted")]
 
-    monkeypatch.setattr(drift, "restore", restore)
+    monkeypatch.setattr(restore_objects, "restore", restore)
     return state
 
 
@@ -100,7 +116,10 @@ def test_a_bare_cluster_needs_no_preparation() -> None:
         "changed": False,
         "adopts": False,
         "downgrade": False,
+        "crds": [],
         "crds_first": True,
+        "is_deployed": False,
+        "has_quota": False,
         "restored": [],
         "disruption": HARMLESS,
         "warnings": [],
@@ -120,7 +139,7 @@ def test_a_policy_of_helm_is_kept_before_helm_lets_go_of_it() -> None:
     cluster = FakeCluster(policy(**HELMS))
     result = prepare.ensure(cluster, options())
     assert (result["changed"], result["adopts"], result["downgrade"]) == (True, True, False)
-    assert result["diff"]["after"] == "keep the ClusterPolicy when Helm lets go of it\n"
+    assert result["diff"]["after"] == wording("keep the ClusterPolicy when Helm gives it up\n")
     kept = '{"metadata": {"annotations": {"helm.sh/resource-policy": "keep"}}}'
     assert cluster.writes == [f"merge {POLICY} {kept}"]
     again = FakeCluster(policy(**HELMS, **{"helm.sh/resource-policy": "keep"}))
@@ -135,9 +154,11 @@ def test_a_policy_of_helm_with_another_name_is_not_left_for_helm_to_delete(relea
     with pytest.raises(GpuOpsError) as e:
         prepare.ensure(cluster, options(allow_disruption=True))
     assert e.value.msg == (
-        "The Helm release gpu-operator contains the ClusterPolicy gpu-policy, and cluster-policy is to be applied. "
-        "Helm would delete gpu-policy, and the operator the drivers of all nodes with it. Set policy_name: gpu-policy "
-        "(operator_policy_name in the role operator)."
+        wording(
+            "The Helm release gpu-operator contains the ClusterPolicy gpu-policy, and cluster-policy is to be applied. "
+            "Helm would delete gpu-policy, and the operator the drivers of all nodes with it. Set policy_name: gpu-policy "
+            "(operator_policy_name in the role operator)."
+        )
     )
     assert e.value.reason == "SecondClusterPolicy" and cluster.writes == []
     released["metadata"] = {"name": "cluster-policy"}
@@ -160,7 +181,7 @@ def test_a_chart_that_insists_on_its_own_policy_gets_ours(check_mode: bool, quer
     rendered = {"metadata": {"name": "cluster-policy"}, "spec": {}}
     result = prepare.ensure(cluster, options(supports_deploy_cr=False, clusterpolicy=rendered))
     assert (result["changed"], result["adopts"], result["downgrade"]) == (True, False, True)
-    assert result["diff"]["after"] == "hand the ClusterPolicy over to Helm\n"
+    assert result["diff"]["after"] == wording("hand the ClusterPolicy over to Helm\n")
     owners = {"meta.helm.sh/release-name": "gpu-operator", "meta.helm.sh/release-namespace": "gpu-operator"}
     assert cluster.writes == [f'patch {POLICY} {{"fieldManager": "helm"{query}}} {owners}']
 
@@ -247,7 +268,7 @@ def test_a_stale_lock_is_removed(release: dict[str, t.Any], check_mode: bool, de
     release["revisions"] = [PENDING]
     cluster = FakeCluster(check_mode=check_mode)
     result = prepare.ensure(cluster, options(break_lock=True))
-    assert result["diff"]["after"] == "remove the lock of revision 1 (pending-install)\n" and result["changed"]
+    assert result["diff"]["after"] == wording("remove the lock of revision 1 (pending-install)\n") and result["changed"]
     assert cluster.writes == ["delete /api/v1/namespaces/gpu-operator/secrets/s1"] * deleted
 
 
@@ -256,6 +277,87 @@ def test_a_lock_in_use_ends_the_run(release: dict[str, t.Any]) -> None:
     with pytest.raises(GpuOpsError) as e:
         prepare.ensure(FakeCluster(), options(break_lock=True, helm_timeout="2h"))
     assert e.value.reason == "ReleaseLocked"
+
+
+@pytest.mark.usefixtures("release")
+@pytest.mark.parametrize("has_quota", [True, False])
+def test_the_quota_of_a_former_run_is_found(has_quota: bool) -> None:
+    cluster = FakeCluster()
+    cluster.has_quota = has_quota
+    assert prepare.ensure(cluster, options())["has_quota"] is has_quota
+
+
+VALUES = {"operator": {"upgradeCRD": False}}
+CHART = record.Content("v26.7.0", [], "gpu-operator", "v26.7.0", VALUES)
+NEWEST = record.Revision("s2", 2, "deployed", 0.0)
+OLDER = record.Revision("s1", 1, "superseded", 0.0)
+
+
+@pytest.fixture
+def crds_applied(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
+    """The options with which the CRDs of a chart are applied."""
+    given: list[dict] = []
+
+    def apply_rendered(rendered: manifests.Rendered, cluster: FakeCluster, options: dict) -> dict:
+        given.append(options)
+        return {"changed": True, "crds": [{"name": "a"}], "diff": {"before": "", "after": "a (created)\n"}}
+
+    monkeypatch.setattr(crds, "render", lambda *dummy: manifests.Rendered({"a": ""}, []))
+    monkeypatch.setattr(crds, "apply_rendered", apply_rendered)
+    return given
+
+
+@pytest.mark.parametrize(
+    ("revisions", "deployed", "expected"),
+    [
+        ([NEWEST, OLDER], CHART, True),
+        ([dataclasses.replace(NEWEST, status="failed"), dataclasses.replace(OLDER, status="deployed")], CHART, False),
+        ([PENDING, dataclasses.replace(NEWEST, number=0)], CHART, True),
+        ([NEWEST], dataclasses.replace(CHART, chart_name="other"), False),
+        ([NEWEST], dataclasses.replace(CHART, chart_version="v26.7.1"), False),
+        ([NEWEST], dataclasses.replace(CHART, app_version="v26.7.1"), False),
+        ([NEWEST], dataclasses.replace(CHART, values={}), False),
+        ([], None, False),
+    ],
+    ids=["same", "failed", "lock", "name", "version", "app", "values", "absent"],
+)
+def test_helm_has_nothing_to_do_for_the_same_chart_with_the_same_values(
+    release: dict[str, t.Any],
+    crds_applied: list[dict],
+    tmp_path: Path,
+    revisions: list[record.Revision],
+    deployed: record.Content | None,
+    expected: bool,
+) -> None:
+    release.update(revisions=revisions, deployed=deployed)
+    asked = options(chart_path=str(write_chart(tmp_path)), values=VALUES, break_lock=True)
+    result = prepare.ensure(FakeCluster(), asked, t.cast("t.Any", "helm"))
+    assert result["is_deployed"] is expected
+    assert [given["values"] for given in crds_applied] == [VALUES]
+    assert prepare.ensure(FakeCluster(), {**asked, "chart_path": None})["is_deployed"] is False
+    assert len(crds_applied) == 1, "Without a chart, there are no CRDs to apply."
+
+
+def test_the_crds_of_a_newer_chart_are_a_step(release: dict[str, t.Any], crds_applied: list[dict]) -> None:
+    release["deployed"] = DEPLOYED
+    asked = options(app_version="v26.7.1")
+    result = prepare.ensure(FakeCluster(), asked, t.cast("t.Any", "helm"))
+    assert (result["changed"], result["crds"]) == (True, [{"name": "a"}])
+    assert result["diff"]["after"] == "restore ServiceAccount gpu-operator (deleted)\na (created)\n"
+    assert (crds_applied[0]["kube_version"], crds_applied[0]["wait_timeout"]) == (None, 60)
+
+
+def test_the_crds_of_an_older_chart_wait_for_helm(release: dict[str, t.Any], crds_applied: list[dict]) -> None:
+    release["deployed"] = DEPLOYED
+    result = prepare.ensure(FakeCluster(), options(app_version="v26.3.3"), t.cast("t.Any", "helm"))
+    assert (result["crds_first"], result["crds"], crds_applied) == (False, [], [])
+
+
+@pytest.mark.usefixtures("release", "gpu_pod")
+def test_a_refused_run_applies_no_crds(crds_applied: list[dict]) -> None:
+    with pytest.raises(GpuOpsError, match="interrupts 1 GPU pod"):
+        prepare.ensure(FakeCluster(policy(**HELMS)), options(clusterpolicy=NEWER), t.cast("t.Any", "helm"))
+    assert crds_applied == []
 
 
 @pytest.fixture
@@ -274,16 +376,21 @@ def test_a_chart_that_interrupts_gpu_pods_needs_permission() -> None:
     with pytest.raises(GpuOpsError) as e:
         prepare.ensure(cluster, options(clusterpolicy=NEWER))
     assert e.value.msg == (
-        "Changing driver.version interrupts 1 GPU pod (team/job) on 1 node (gpu-0001): the operator evicts GPU pods "
-        "and replaces the driver, node by node. "
-        "Drain the nodes first, or set allow_disruption: true (operator_allow_disruption in the role operator)."
+        wording(
+            "Changing driver.version interrupts 1 GPU pod (team/job) on 1 node (gpu-0001): the operator evicts GPU pods "
+            "and replaces the driver, node by node. "
+            "Drain the nodes first, or set allow_disruption: true (operator_allow_disruption in the role operator)."
+        )
     )
     assert e.value.reason == "Disruption" and e.value.details["disruption"]["nodes"] == ["gpu-0001"]
     assert cluster.writes == []
     result = prepare.ensure(cluster, options(clusterpolicy=NEWER, allow_disruption=True))
     assert result["warnings"] == [] and result["disruption"]["pods"] == ["team/job"] and len(cluster.writes) == 1
     cluster.check_mode = True
-    assert prepare.ensure(cluster, options(clusterpolicy=NEWER))["warnings"] == [e.value.msg]
+    with pytest.raises(GpuOpsError):
+        prepare.ensure(cluster, options(clusterpolicy=NEWER))
+    warned = prepare.ensure(cluster, options(clusterpolicy=NEWER, check_refusal="warn"))
+    assert warned["warnings"] == [WOULD_STOP + e.value.msg]
 
 
 @pytest.mark.usefixtures("release", "gpu_pod")
@@ -308,8 +415,12 @@ def test_an_nvidiadriver_of_the_chart_interrupts_gpu_pods(release: dict[str, t.A
     found = prepare.ensure(cluster, {**asked, "nvidiadrivers": [new]})["disruption"]
     fields = [change["field"] for change in found["changes"]]
     assert (fields, found["pods"]) == (["NVIDIADriver default version"], ["team/job"])
-    with pytest.raises(GpuOpsError, match="Changing NVIDIADriver default interrupts 1 GPU pod"):
+    with pytest.raises(GpuOpsError) as error:
         prepare.ensure(cluster, {**asked, "allow_disruption": False})
+    assert error.value.reason == "Disruption"
+    assert error.value.msg == wording(
+        "Changing NVIDIADriver default interrupts 1 GPU pod (team/job) on 1 node (gpu-0001): the operator removes the driver from under GPU pods. Drain the nodes first, or set allow_disruption: true (operator_allow_disruption in the role operator)."
+    )
     release["deployed"] = DEPLOYED
     assert prepare.ensure(cluster, asked)["disruption"] == HARMLESS and cluster.reads == [NVIDIADRIVERS] * 2
 
@@ -321,3 +432,34 @@ NVIDIADRIVER = {"kind": "NVIDIADriver", "metadata": {"name": "default"}, "spec":
 @pytest.mark.parametrize("rendered", [None, {}, {"spec": {}}, {"spec": {"mig": {"strategy": "mixed"}}}])
 def test_what_the_chart_leaves_alone_interrupts_nothing(rendered: dict | None) -> None:
     assert prepare.ensure(FakeCluster(policy()), options(clusterpolicy=rendered))["disruption"] == HARMLESS
+
+
+def test_an_operator_of_somebody_else_is_refused_before_the_crds(
+    release: dict[str, t.Any], crds_applied: list[dict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = {
+        "metadata": {"name": "gpu-operator", "namespace": "gpu-operator"},
+        "spec": {"template": {"metadata": {"labels": {"app": "gpu-operator"}}}},
+    }
+    monkeypatch.setattr(guards, "operators", lambda cluster: [foreign])
+    cluster = FakeCluster()
+    with pytest.raises(GpuOpsError) as e:
+        prepare.ensure(cluster, options(), t.cast("t.Any", "helm"))
+    assert e.value.reason == "OperatorOfOthers" and crds_applied == cluster.writes == []
+
+
+def test_foreign_objects_of_the_chart_are_refused_before_the_crds(
+    release: dict[str, t.Any], crds_applied: list[dict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple] = []
+
+    def refuse(cluster: FakeCluster, rendered: list[dict], known: list[dict], scope: object) -> None:
+        asked.append((rendered, known, str(scope)))
+        raise GpuOpsError("They are not ours.", reason="OperatorOfOthers")
+
+    monkeypatch.setattr(guards, "refuse_foreign_objects", refuse)
+    release["deployed"] = DEPLOYED
+    cluster = FakeCluster()
+    with pytest.raises(GpuOpsError):
+        prepare.ensure(cluster, options(), t.cast("t.Any", "helm"))
+    assert asked == [([], DEPLOYED.objects, "gpu-operator/gpu-operator")] and crds_applied == cluster.writes == []

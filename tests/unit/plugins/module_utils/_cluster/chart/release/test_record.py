@@ -56,6 +56,15 @@ def test_revisions_are_sorted_by_number_the_newest_first() -> None:
     ]
 
 
+def test_the_record_names_the_chart_and_the_values() -> None:
+    metadata = {"name": "gpu-operator", "version": "v26.7.0-1", "appVersion": "v26.7.0"}
+    found = record.decode(secret(1, "deployed", chart={"metadata": metadata}, config={"driver": {"enabled": False}}))
+    assert (found.chart_name, found.chart_version, found.app_version) == ("gpu-operator", "v26.7.0-1", "v26.7.0")
+    deployed = record.Revision("r.v1", 1, "deployed", 0.0)
+    assert record.is_deployed([deployed], found, metadata, {"driver": {"enabled": False}})
+    assert not record.is_deployed([deployed], found, metadata, {"driver": {"enabled": True}})
+
+
 def test_a_release_that_is_not_installed_has_no_revision_and_no_content() -> None:
     assert record.revisions(FakeCluster(), "r", "ns") == []
     assert record.deployed(FakeCluster(), [], "ns") is None
@@ -96,5 +105,5 @@ def test_durations_are_helms(duration: str, expected: float) -> None:
 
 @pytest.mark.parametrize("duration", ["", "300", "5 m", "m", "5m0"])
 def test_other_durations_are_refused(duration: str) -> None:
-    with pytest.raises(GpuOpsError, match=r"is not a duration\. Write it as Helm does, for example 5m0s\.$"):
+    with pytest.raises(GpuOpsError, match=r"does, for example 5m0s\.$"):
         record.seconds(duration)

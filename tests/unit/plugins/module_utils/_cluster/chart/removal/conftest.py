@@ -33,13 +33,13 @@ NOTES = {
     "nvidia.com/gpu-driver-upgrade-enabled": "true",
     "nfd.node.kubernetes.io/feature-labels": "pci-10de.present",
     "gpuops.nvidia/gpus": "8",
+    "gpuops.nvidia/mig": "all-1g.10gb",
     "gpuops.nvidia/taints": '["nvidia.com/gpu:NoSchedule"]',
     "example.com/note": "mine",
 }
 KEPT = {
     "kubernetes.io/hostname": "gpu-0000",
     "nvidia.com/gpu.deploy.dcgm": "false",
-    "nvidia.com/mig.config": "all-1g.10gb",
 }
 TAINT = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
 

@@ -33,6 +33,8 @@ KINDS = {
     "ClusterPolicy": ("nvidia.com/v1", "clusterpolicies", False),
     "NVIDIADriver": ("nvidia.com/v1alpha1", "nvidiadrivers", False),
     "GPUCluster": ("nvidia.com/v1alpha1", "gpuclusters", False),
+    "Subscription": ("operators.coreos.com/v1alpha1", "subscriptions", True),
+    "NodeMaintenance": ("maintenance.nvidia.com/v1alpha1", "nodemaintenances", False),
     "NodeFeatureRule": ("nfd.k8s-sigs.io/v1alpha1", "nodefeaturerules", False),
 }
 
@@ -53,6 +55,8 @@ class Store:
         """Kinds that this user may not list."""
         self.stuck: set[str] = set()
         """Names of objects whose deletion never ends."""
+        self.on_delete: dict[str, t.Callable[[], t.Any]] = {}
+        """What the operator does once an object of this plural is deleted."""
         self._made = 0
 
     def add(self, kind: str, name: str, namespace: str | None = None, owner: Json | None = None, **more: t.Any) -> Json:
@@ -111,7 +115,11 @@ class Store:
     def pages(self, path: str, **selectors: str) -> t.Iterator[Json]:
         yield from () if "labelSelector" in selectors else self.list(path) or []
 
-    def ask(self, method: str, path: str, query: Json | None = None, body: t.Any = None, **dummy: t.Any) -> Json:
+    def ask(
+        self, method: str, path: str, query: Json | None = None, body: t.Any = None, *dummies: str, **dummy: t.Any
+    ) -> Json:
+        if method == "PATCH":
+            return self._patch_metadata(path, json.loads(body))
         assert method == "GET", (method, path)
         if path in ("/api", "/apis"):
             return _discovery() if path == "/apis" else {"kind": "APIGroupDiscoveryList", "items": []}
@@ -141,6 +149,16 @@ class Store:
         self._collect()
         return item
 
+    def _patch_metadata(self, path: str, operations: list[Json]) -> Json:
+        """Apply a JSON patch that replaces fields of the metadata, if nobody has changed the object meanwhile."""
+        metadata = self.objects[path]["metadata"]
+        assert operations[0]["value"] == metadata["resourceVersion"]
+        self._write(f"patch {path}")
+        for each in operations[1:] if not self.check_mode else ():
+            assert each["op"] == "replace" and each["path"].startswith("/metadata/")
+            metadata[each["path"].removeprefix("/metadata/")] = each["value"]
+        return self.objects[path]
+
     def delete(self, path: str, propagation: str = "Background", grace_period_s: int | None = None) -> bool:
         if path not in self.objects:
             return False
@@ -148,6 +166,7 @@ class Store:
         if not self.check_mode:
             self.objects[path]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
             self._collect()
+            self.on_delete.get(path.split("/")[-2], lambda: None)()
         return True
 
     def _write(self, line: str) -> None:

@@ -7,13 +7,14 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import record
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal import release
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal.sight import Scope
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal.removal_view import ReleaseScope
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 from tests.unit.plugins.module_utils._cluster.chart.removal.conftest import MARKS, NS
 from tests.unit.plugins.module_utils._cluster.chart.removal.store import Store
 
-SCOPE = Scope(NS, NS)
+SCOPE = ReleaseScope(NS, NS)
 
 
 def remove(store: Store) -> tuple[list[str], list[str]]:
@@ -49,7 +50,7 @@ def test_an_object_without_marks_is_somebody_elses(stack: Store) -> None:
     own = stack.add("ConfigMap", "own", NS)
     stack.record("gpu-operator", NS, [own], number=2)
     assert remove(stack)[1] == [
-        "ConfigMap gpu-operator/own: It does not have Helm's marks, so somebody else has made it."
+        wording("ConfigMap gpu-operator/own: It does not have Helm's marks, so somebody else has made it.")
     ]
     assert "own" in stack.named("ConfigMap")
 

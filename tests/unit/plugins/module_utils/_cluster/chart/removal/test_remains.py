@@ -4,21 +4,27 @@
 
 from __future__ import annotations
 
+import copy
+import time
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal import plan, remains, sight
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.removal import (
+    remains,
+    removal_plan,
+    removal_view,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError, Reason
 
-from tests.unit.plugins.module_utils._cluster.chart.removal.conftest import MARKS, NS, OTHERS, crd, node
+from tests.unit.plugins.module_utils._cluster.chart.removal.conftest import MARKS, NS, OTHERS, crd, deployment, node
 from tests.unit.plugins.module_utils._cluster.chart.removal.store import Json, Store
 
-SCOPE = sight.Scope(NS, NS)
+SCOPE = removal_view.ReleaseScope(NS, NS)
 
 
 def remove(store: Store, *wanted: str) -> tuple[list[str], dict[str, str]]:
-    found = sight.read(store, SCOPE)
-    after = plan.after_release(found, plan.custom_resources(found)[0])
+    found = removal_view.read(store, SCOPE)
+    after = removal_plan.after_release(found, removal_plan.custom_resources(found)[0])
     steps, left = remains.remove(store, {"remove": wanted, "wait_timeout": 20}, after)
     return steps, {item.what: item.reason for item in left}
 
@@ -79,13 +85,17 @@ def test_any_object_of_another_release_in_the_namespace_keeps_it(stack: Store, k
     assert remove(stack, "namespace")[1]["namespace"] == f"It also has nfd's {kind} theirs."
 
 
-def test_a_node_is_patched_by_its_newest_version(stack: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("reason", ["Conflict", "ServerError"])
+def test_a_node_is_patched_by_its_newest_version_also_after_a_short_outage(
+    stack: Store, monkeypatch: pytest.MonkeyPatch, reason: Reason
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     merge, conflicts = stack.merge, [2]
 
     def refuse_twice(path: str, body: Json) -> Json:
         if conflicts[0]:
             conflicts[0] -= 1
-            raise GpuOpsError("The object has been modified.", reason="Conflict")
+            raise GpuOpsError("The object has been modified.", reason=reason)
         return merge(path, body)
 
     monkeypatch.setattr(stack, "merge", refuse_twice)
@@ -115,3 +125,65 @@ def test_a_namespace_that_does_not_go_is_an_error(stack: Store) -> None:
 def test_the_label_of_the_namespace_goes(stack: Store) -> None:
     assert "take label resource.kubernetes.io/admin-access off Namespace gpu-operator" in remove(stack, "labels")[0]
     assert stack.objects[f"/api/v1/namespaces/{NS}"]["metadata"]["labels"] == {}
+
+
+# ---- fields in CRDs that stay -----------------------------------------------------------------------------------
+
+
+APPLIED = {"manager": "gpuops.nvidia", "operation": "Apply", "fieldsV1": {"f:spec": {"f:versions": {}}}}
+SERVED = {"manager": "kube-apiserver", "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}}
+CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusterpolicies.nvidia.com"
+
+
+def applied_crd(store: Store, *entries: Json) -> None:
+    store.objects[CRD]["metadata"] |= {"resourceVersion": "7", "managedFields": list(entries)}
+
+
+def released(store: Store, *wanted: str) -> list[str]:
+    """Remove the leftovers, and return the CRDs in which our fields are given up."""
+    return [line.rpartition(" ")[2] for line in remove(store, *wanted)[0] if line.startswith("release ")]
+
+
+def test_the_fields_of_crds_that_stay_are_given_up(stack: Store) -> None:
+    applied_crd(stack, APPLIED, SERVED)
+    assert released(stack) == ["clusterpolicies.nvidia.com"]
+    assert stack.objects[CRD]["metadata"]["managedFields"] == [SERVED] and released(stack) == []
+
+
+def test_fields_without_any_other_manager_become_helm_s(stack: Store) -> None:
+    applied_crd(stack, APPLIED)
+    remove(stack)
+    assert [entry["manager"] for entry in stack.objects[CRD]["metadata"]["managedFields"]] == ["helm"]
+
+
+def test_check_mode_predicts_that_fields_are_given_up(stack: Store) -> None:
+    applied_crd(stack, APPLIED, SERVED)
+    stack.check_mode = True
+    assert released(stack) == ["clusterpolicies.nvidia.com"]
+    assert stack.objects[CRD]["metadata"]["managedFields"] == [APPLIED, SERVED]
+
+
+def test_a_crd_that_goes_or_serves_another_operator_is_left_alone(stack: Store) -> None:
+    applied_crd(stack, APPLIED, SERVED)
+    gone = copy.deepcopy(stack)
+    assert released(gone, "crds") == []
+    deployment(stack, "other", OTHERS)
+    assert released(stack) == []
+
+
+def test_fields_that_this_user_may_not_give_up_are_named_with_the_command(
+    stack: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied_crd(stack, APPLIED, SERVED)
+
+    def refuse(path: str, operations: list[Json]) -> Json:
+        raise GpuOpsError("No permission: patch customresourcedefinitions.", reason="Forbidden")
+
+    monkeypatch.setattr(stack, "_patch_metadata", refuse)
+    assert "may not patch CRDs" in remove(stack)[1]["field manager of CRDs"]
+
+
+def test_all_is_the_word_for_every_leftover(stack: Store) -> None:
+    one, other = copy.deepcopy(stack), copy.deepcopy(stack)
+    assert remove(one, "all") == remove(other, *removal_plan.LEFTOVERS)
+    assert one.objects == other.objects

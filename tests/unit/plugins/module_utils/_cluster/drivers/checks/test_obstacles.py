@@ -8,9 +8,13 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks import obstacles
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.obstacles import Scene
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.options import DRIVER, POLICY
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.pools import Source
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.obstacles import RolloutScene
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.declared_options import (
+    DRIVER,
+    POLICY,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.pools import DriverSource
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.stack import node, workload
 
@@ -18,30 +22,30 @@ BLOCKS: dict[str, t.Any] = {"waitForCompletion": {}, "podDeletion": {}, "drain":
 UPGRADES = {"autoUpgrade": True, "maxUnavailable": "50%", **BLOCKS}
 
 
-def scene(kind: str = POLICY, upgrades: dict | None = None, nodes: int = 2, **fields: t.Any) -> Scene:
+def scene(kind: str = POLICY, upgrades: dict | None = None, nodes: int = 2, **fields: t.Any) -> RolloutScene:
     policy = UPGRADES if upgrades is None else upgrades
-    source = Source(kind, "x", {"upgradePolicy": policy} if policy else {})
+    source = DriverSource(kind, "x", {"upgradePolicy": policy} if policy else {})
     listed = fields.pop("listed", None) or [node(number) for number in range(nodes)]
     names = [item["metadata"]["name"] for item in listed]
     plain: dict[str, t.Any] = {
         "nodes": listed, "gpu_nodes": listed, "source_of": dict.fromkeys(names, source),
         "automatic": dict.fromkeys(names, True), "pods": [], "budgets": [], "daemonsets": [], "validated": set(names),
     }  # fmt: skip
-    return Scene(**{**plain, **fields})
+    return RolloutScene(**{**plain, **fields})
 
 
-def found(made: Scene, check: str, level: str = "failure") -> list[t.Any]:
+def found(made: RolloutScene, check: str, level: str = "failure") -> list[t.Any]:
     return [item for item in obstacles.findings(made) if (item.check, item.level) == (check, level)]
 
 
 def test_without_an_obstacle_each_check_is_ok() -> None:
     assert [(item.check, item.level) for item in obstacles.findings(scene())] == [
-        (check, "ok") for check in ("upgrade_policy", "gpu_pods", "nodes", "operands", "validators")
+        (check, "ok") for check in ("upgrade_policy", "gpu_pods", "nodes", "limits", "operands", "validators")
     ]
 
 
 def test_nothing_is_checked_where_nothing_changes() -> None:
-    assert list(obstacles.findings(Scene([], [], {}, {}, [], [], [], set()))) == []
+    assert list(obstacles.findings(RolloutScene([], [], {}, {}, [], [], [], set()))) == []
 
 
 # ---- the policy ---------------------------------------------------------------------------------------------------
@@ -118,9 +122,9 @@ def labelled() -> dict:
 
 def test_a_budget_that_never_lets_go_is_a_failure_and_one_that_does_later_a_warning() -> None:
     (item,) = found(scene(pods=[labelled()], budgets=[budget("b", {"app": "train"})]), "gpu_pods")
-    assert "default/b never lets go" in item.message and "default/train on gpu-0000" in item.message
+    assert "default/b always refuses" in item.message and "default/train on gpu-0000" in item.message
     later = scene(pods=[labelled()], budgets=[budget("b", {}, desiredHealthy=1)])
-    assert found(later, "gpu_pods") == [] and "at the moment" in found(later, "gpu_pods", "warning")[0].message
+    assert found(later, "gpu_pods") == [] and "currently" in found(later, "gpu_pods", "warning")[0].message
     assert found(scene(pods=[labelled()], budgets=[budget("b", {}, disruptionsAllowed=1)]), "gpu_pods") == []
 
 
@@ -139,6 +143,16 @@ def test_selectors_with_expressions_are_understood() -> None:
     made = budget("a")
     made["spec"]["selector"] = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["train"]}]}
     assert len(found(scene(pods=[labelled()], budgets=[made]), "gpu_pods")) == 1
+
+
+def test_pods_that_tolerate_cordons_may_come_back() -> None:
+    pod = workload("train")
+    assert found(scene(pods=[pod]), "gpu_pods", "warning") == []
+    pod["spec"]["tolerations"] = [{"operator": "Exists"}]
+    (item,) = found(scene(pods=[pod]), "gpu_pods", "warning")
+    assert "default/train on gpu-0000" in item.message and "node.kubernetes.io/unschedulable" in item.remedy
+    pod["spec"]["tolerations"] = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    assert found(scene(pods=[pod]), "gpu_pods", "warning") == []
 
 
 # ---- nodes --------------------------------------------------------------------------------------------------------
@@ -180,16 +194,66 @@ def test_a_pause_of_a_mig_change_is_not_left_behind() -> None:
 
 
 def test_nodes_that_are_out_use_up_the_places_of_others() -> None:
-    assert found(scene(listed=nodes_with(1, down=True)), "nodes") == []
-    (item,) = found(scene(listed=nodes_with(2, down=True)), "nodes")
-    assert "gpu-0000, gpu-0001 use up maxUnavailable: 50%, so no other node begins" in item.message
+    assert found(scene(listed=nodes_with(1, down=True)), "limits") == []
+    (item,) = found(scene(listed=nodes_with(2, down=True)), "limits")
+    assert item.message == wording(
+        "ClusterPolicy x: gpu-0000, gpu-0001 use up maxUnavailable: 50%, so no other node begins."
+    )
     only = {**UPGRADES, "maxUnavailable": 1}
-    assert len(found(scene(listed=nodes_with(1, labels={STATE: "upgrade-failed"}), upgrades=only), "nodes")) == 1
-    assert len(found(scene(listed=nodes_with(2, spec={"unschedulable": True})), "nodes")) == 1
-    assert found(scene(listed=nodes_with(4, spec={"unschedulable": True})), "nodes") == [], "they need no place"
+    assert len(found(scene(listed=nodes_with(1, labels={STATE: "upgrade-failed"}), upgrades=only), "limits")) == 1
+    assert len(found(scene(listed=nodes_with(2, spec={"unschedulable": True})), "limits")) == 1
+    assert found(scene(listed=nodes_with(4, spec={"unschedulable": True})), "limits") == [], "they need no place"
     manual = scene(listed=nodes_with(2, down=True), automatic=dict.fromkeys([f"gpu-000{n}" for n in range(4)], False))
-    assert found(manual, "nodes") == []
-    assert len(found(scene(listed=nodes_with(1, down=True), upgrades=BLOCKS), "nodes")) == 1, "25 % is the default"
+    assert found(manual, "limits") == []
+    assert len(found(scene(listed=nodes_with(1, down=True), upgrades=BLOCKS), "limits")) == 1, "25 % is the default"
+
+
+def test_a_rollout_that_this_call_paces_needs_no_place() -> None:
+    failed = nodes_with(1, labels={STATE: "upgrade-failed"})
+    for listed in (nodes_with(4, down=True), nodes_with(1, spec={"unschedulable": True}), failed):
+        only = {**UPGRADES, "maxUnavailable": 1}
+        assert len(found(scene(listed=listed, upgrades=only), "limits")) == 1
+        assert found(scene(listed=listed, upgrades=only, paced=True), "limits") == []
+
+
+@pytest.mark.parametrize("paced", [False, True])
+def test_what_becomes_of_cordoned_and_failed_nodes_depends_on_who_paces(paced: bool) -> None:
+    cordoned = scene(listed=nodes_with(1, spec={"unschedulable": True}), paced=paced)
+    failed = scene(listed=nodes_with(1, labels={STATE: "upgrade-failed"}), paced=paced)
+    told = {(item.message, item.remedy) for made in (cordoned, failed) for item in found(made, "nodes", "warning")}
+    expected = {
+        True: wording(
+            [
+                (
+                    "1 GPU node cordoned by others. They get the driver in their turn, and stay cordoned.",
+                    "Uncordon them unless this is intended.",
+                ),
+                ("1 GPU node in state upgrade-failed. This call tries them again.", "Remove the cause first."),
+            ]
+        ),
+        False: wording(
+            [
+                (
+                    "1 GPU node cordoned by others. The operator upgrades them first, whatever its limits, and leaves them cordoned.",
+                    "Uncordon them unless this is intended.",
+                ),
+                (
+                    "1 GPU node in state upgrade-failed, each of which holds a slot.",
+                    "Remove the cause, then call this module with state: recovered.",
+                ),
+            ]
+        ),
+    }
+    assert sorted(told) == expected[paced]
+
+
+def test_another_maintainer_is_named_and_the_drivers_own_upgrade_is_none() -> None:
+    paused = {"nvidia.com/gpu.deploy.device-plugin": "paused-for-driver-upgrade", STATE: "upgrade-failed"}
+    messages = [item.message for item in found(scene(listed=nodes_with(1, labels=paused)), "nodes", "warning")]
+    assert not any("maintainer" in message for message in messages), messages
+    taint = {"taints": [{"key": "medik8s.io/drain", "effect": "NoSchedule"}]}
+    messages = [item.message for item in found(scene(listed=nodes_with(1, spec=taint)), "nodes", "warning")]
+    assert any("medik8s (taint medik8s.io/drain)" in message for message in messages), messages
 
 
 # ---- operands -----------------------------------------------------------------------------------------------------
@@ -213,7 +277,9 @@ def test_a_pod_on_a_node_that_is_down_stops_every_upgrade() -> None:
     assert found(scene(daemonsets=[driver, other]), "operands") == []
     driver["status"]["numberMisscheduled"] = 1
     (item,) = found(scene(daemonsets=[driver, other]), "operands")
-    assert "nvidia-driver-daemonset has pods on nodes that no longer admit it" in item.message
+    assert item.message == wording(
+        "DaemonSet nvidia-driver-daemonset has pods on nodes that no longer admit it, such as a node that is down. The operator upgrades no node as long as it has."
+    )
 
 
 def test_nodes_without_a_validator_would_wait_for_ever() -> None:

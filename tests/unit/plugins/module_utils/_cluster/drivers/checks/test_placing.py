@@ -6,20 +6,24 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.disruption import Change
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.disruption import Interruption
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks import placing
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.impact import AT_ONCE, Effect
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.sight import Sight
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.wish import Move, Wish
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.driver_request import (
+    DriverRequest,
+    Move,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.drivers_view import DriversView
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.impact import AT_ONCE, Effect
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.stack import node, workload
 
 SKIP = "nvidia.com/gpu-driver-upgrade.skip"
 
 
-def seen(line: tuple[int, int] | None = (26, 7), spec: dict | None = None, nodes: int = 2) -> Sight:
+def seen(line: tuple[int, int] | None = (26, 7), spec: dict | None = None, nodes: int = 2) -> DriversView:
     policy = {"metadata": {"name": "cluster-policy"}, "spec": spec or {}}
-    made = Sight("gpu-operator", policy, None, [], True, [node(number) for number in range(nodes)], [], None, 0.0)
+    made = DriversView("gpu-operator", policy, None, [], True, [node(number) for number in range(nodes)], [], None, 0.0)
     made.__dict__["line"] = line
     return made
 
@@ -32,12 +36,14 @@ def owners(*drivers: dict) -> list[tuple[str, str]]:
     return [(item.level, item.message) for item in placing.owners(drivers, seen())]
 
 
-def moving(move: Move, sight: Sight) -> list[t.Any]:
-    return list(placing.move(Wish("NVIDIADriver", {}, {}, move=move), sight))
+def moving(move: Move, sight: DriversView) -> list[t.Any]:
+    return list(placing.move(DriverRequest("NVIDIADriver", {}, {}, move=move), sight))
 
 
 def test_each_node_with_one_driver_is_ok() -> None:
-    assert owners(driver("a", default=True)) == [("ok", "Each of 2 nodes belongs to exactly one NVIDIADriver.")]
+    assert owners(driver("a", default=True)) == [
+        ("ok", wording("Each of 2 nodes belongs to exactly one NVIDIADriver."))
+    ]
 
 
 def test_conflicts_name_the_drivers_and_what_follows() -> None:
@@ -50,9 +56,9 @@ def test_conflicts_name_the_drivers_and_what_follows() -> None:
 
 def test_nodes_without_a_driver_and_drivers_without_a_node_are_found() -> None:
     found = owners(driver("a", nodeSelector={"pool": "none"}))
-    assert [level for level, dummy in found] == ["failure", "warning"] and "reported as ready all the same" in found[1][
-        1
-    ]
+    assert [level for level, dummy in found] == ["failure", "warning"] and found[1][1] == wording(
+        "No node belongs to NVIDIADriver a, which is reported as ready all the same."
+    )
 
 
 def test_nothing_is_said_about_a_move_that_does_not_happen() -> None:
@@ -78,11 +84,13 @@ def test_nodes_that_a_user_keeps_are_told_and_ours_are_not() -> None:
 
 def test_a_cluster_with_virtual_machines_is_moved_by_hand() -> None:
     (found,) = moving("to NVIDIADriver", seen(spec={"sandboxWorkloads": {"enabled": True}}))
-    assert found.level == "failure" and "switches the operator's upgrades off" in found.message
+    assert found.level == "failure" and found.message == wording(
+        "sandboxWorkloads.enabled switches the operator's upgrades off, so no driver pod would be replaced."
+    )
 
 
 def test_nodes_between_two_nvidiadrivers_must_be_empty() -> None:
-    change = Change("the driver's owner", "NVIDIADriver a", "NVIDIADriver b", AT_ONCE)
+    change = Interruption("the driver's owner", "NVIDIADriver a", "NVIDIADriver b", AT_ONCE)
     effects = [Effect("gpu-0000", "replace", changes=(change,)), Effect("gpu-0001", "replace")]
     (found,) = placing.emptiness(effects, [workload("a"), workload("b", number=1)])
     assert "default/a" in found.message and "default/b" not in found.message and found.nodes == ("gpu-0000",)

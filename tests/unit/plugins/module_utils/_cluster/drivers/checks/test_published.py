@@ -12,8 +12,8 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks import published
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks.registry.ask import Answer, State
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.options import DRIVER
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.pools import Pool, Source
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.declared_options import DRIVER
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.pools import DriverSource, Pool
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes.api import FakeApi, refusal
@@ -29,7 +29,7 @@ GDS = {"enabled": True, "repository": "nvcr.io/nvidia", "image": "nvidia-fs", "v
 
 def pool(host: str = "nvcr.io", kernel: str = "", **spec: t.Any) -> Pool:
     own = {"repository": f"{host}/nvidia", "image": "driver", "version": "1.2.3"}
-    return Pool(Source(DRIVER, "default", {**own, **spec}), "ubuntu24.04", kernel, (node(),))
+    return Pool(DriverSource(DRIVER, "default", {**own, **spec}), "ubuntu24.04", kernel, (node(),))
 
 
 @pytest.fixture

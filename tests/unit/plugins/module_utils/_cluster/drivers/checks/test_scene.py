@@ -9,8 +9,8 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.checks import scene
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.impact import Effect, State
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.sight import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.drivers_view import DriversView
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.declared.impact import Effect, State
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes.api import ALL_PODS, FakeApi, refusal
@@ -24,7 +24,7 @@ REPLACE = (Effect("gpu-0000", "replace", automatic=False), Effect("gpu-0001", "n
 
 def read(api: FakeApi, effects: t.Sequence[Effect] = REPLACE) -> t.Any:
     nodes = [node(0), node(1)]
-    seen = Sight("gpu-operator", None, None, [], True, nodes, [], None, 0.0)
+    seen = DriversView("gpu-operator", None, None, [], True, nodes, [], None, 0.0)
     return scene.read(Cluster(api.connection), seen, AFTER, effects)
 
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import marks
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.read import Wanted
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.result import RolloutResult
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.run import Rollout
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_reader import WantedDrivers
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_result import RolloutResult
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_rollout import DriverRollout
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import driver_annotations
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes import stack
-from tests.unit.fakes.upgrades.drivers import NEW, NODES, OLD, OPTIONS, SKIP, STATE, DriverCluster, driver_pod
+from tests.unit.fakes.upgrades.drivers import NEW, NODES, OLD, SKIP, STATE, DriverCluster, asked, driver_pod
 from tests.unit.fakes.upgrades.drivers import waiting as pod_waits
 from tests.unit.fakes.upgrades.rollouts import IMAGE_GONE, ONE, TWO, ZERO, failure, nothing_is_left, roll
 
@@ -61,7 +62,7 @@ class Changing(DriverCluster):
         self._change: t.Callable[[DriverCluster], None] | None = change
 
     def merge(self, path: str, body: dict[str, t.Any]) -> dict[str, t.Any]:
-        note = (body["metadata"].get("annotations") or {}).get(marks.NOTE) or ""
+        note = (body["metadata"].get("annotations") or {}).get(driver_annotations.NOTE) or ""
         if self._change and path.endswith(ZERO) and note.startswith("turn"):
             change, self._change = self._change, None
             change(self)
@@ -70,7 +71,9 @@ class Changing(DriverCluster):
 
 def test_a_node_that_was_paused_in_the_meantime_gets_no_turn() -> None:
     def pause(now: DriverCluster) -> None:
-        now.merge(f"{NODES}/{ZERO}", {"metadata": {"annotations": {marks.NOTE: "paused 2026-01-01T00:00:00Z"}}})
+        now.merge(
+            f"{NODES}/{ZERO}", {"metadata": {"annotations": {driver_annotations.NOTE: "paused 2026-01-01T00:00:00Z"}}}
+        )
 
     cluster = Changing(pause)
     result = roll(cluster, max_unavailable="2")
@@ -84,13 +87,15 @@ def test_a_node_that_is_deleted_in_the_meantime_is_left_out() -> None:
 
 def test_a_signal_while_nodes_get_their_turn_does_not_hide_that_they_have_it() -> None:
     def end(now: DriverCluster) -> None:
-        now.items[ONE]["metadata"]["annotations"][marks.NOTE] = "turn 2026-01-01T00:00:00Z"
+        now.items[ONE]["metadata"]["annotations"][driver_annotations.NOTE] = "turn 2026-01-01T00:00:00Z"
         now.items[ONE]["metadata"]["labels"].pop(SKIP, None)  # that thread may have been first
         now.items[ONE]["metadata"]["resourceVersion"] += "0"
         raise KeyboardInterrupt
 
     error = failure(Changing(end), max_unavailable="2")
-    assert error.reason == "Interrupted" and f"The upgrade of {ONE} goes on without this call" in error.msg
+    assert error.reason == "Interrupted" and error.msg == wording(
+        "The call was interrupted. The upgrade of gpu-0001 continues without this call. 1 node does not get the driver until this runs again (gpu-0000): the label nvidia.com/gpu-driver-upgrade.skip keeps them from it. Run it again to continue where this call ended."
+    )
 
 
 def test_a_node_whose_release_fails_is_let_go_at_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +103,7 @@ def test_a_node_whose_release_fails_is_let_go_at_the_next_look(monkeypatch: pyte
     merge = cluster.merge
 
     def refuse_once(path: str, body: dict[str, t.Any]) -> dict[str, t.Any]:
-        if not refused and (body["metadata"].get("annotations") or {"": ""}) == {marks.NOTE: None}:
+        if not refused and (body["metadata"].get("annotations") or {"": ""}) == {driver_annotations.NOTE: None}:
             refused.append(path)
             raise GpuOpsError("The API server is busy.", reason="TooManyRequests")
         return merge(path, body)
@@ -111,7 +116,7 @@ def test_a_second_run_finds_nothing_to_do_and_writes_nothing() -> None:
     cluster = DriverCluster(3)
     roll(cluster)
     cluster.log.clear()
-    rollout = Rollout(cluster.typed, OPTIONS, Wanted(stack.NAMESPACE))
+    rollout = DriverRollout(cluster.typed, asked(), WantedDrivers(stack.NAMESPACE))
     result = rollout.roll()
     assert result.finished and not result.changed and cluster.log == []
     assert result.as_result()["summary"]["current"] == 3
@@ -139,8 +144,14 @@ def test_an_operator_that_never_notices_ends_the_wait() -> None:
     cluster = DriverCluster(1)
     cluster.operator_runs = False
     error = failure(cluster, timeout=60)
-    assert "the operator to notice that its driver is outdated" in error.msg and error.reason == "NodesFailed"
-    assert error.details["nodes"][0]["kept_back"] and "keeps them from it" in error.msg
+    assert (
+        error.msg
+        == wording(
+            "1 of 1 nodes failed, and max_failed allows 0. gpu-0000: It did not start: for 60 s it waited for the operator to notice that its driver is outdated (the operator looks every two minutes). 1 node does not get the driver until this runs again (gpu-0000): the label nvidia.com/gpu-driver-upgrade.skip keeps them from it."
+        )
+        and error.reason == "NodesFailed"
+    )
+    assert error.details["nodes"][0]["kept_back"]
 
 
 def test_a_slow_build_of_the_driver_does_not_end_the_wait() -> None:
@@ -203,7 +214,9 @@ def test_a_canary_that_is_unwell_again_ends_the_rollout() -> None:
 
     cluster.before_look = break_it
     error = failure(cluster, canary=1, soak=300, max_failed="1")
-    assert error.msg.startswith(f"The canary {ZERO} failed") and "is not well any more" in error.msg
+    assert error.msg.startswith(f"The canary {ZERO} failed") and error.msg == wording(
+        "The canary gpu-0000 failed. gpu-0000: It had its driver, and is not well any more: it waits for pod nvidia-operator-validator-gpu-0000-1 to be ready. It waits for pod nvidia-operator-validator-gpu-0000-1 to be ready. 2 nodes do not get the driver until this runs again (gpu-0001, gpu-0002): the label nvidia.com/gpu-driver-upgrade.skip keeps them from it."
+    )
     assert set(cluster.versions.values()) == {OLD, NEW} and cluster.label(ONE, SKIP) == "true"
 
 
@@ -237,8 +250,16 @@ def test_a_closed_window_begins_nothing_and_is_no_error() -> None:
     cluster = DriverCluster(2)
     result = roll(cluster, windows=["03:00-04:00"])  # the clock says 08:00
     assert not result.finished and steps(result) == {ZERO: "waiting", ONE: "waiting"}
-    assert "2 nodes do not get the driver until this runs again" in result.closing
+    assert result.closing == wording(
+        "2 nodes do not get the driver until this runs again (gpu-0000, gpu-0001): the label nvidia.com/gpu-driver-upgrade.skip keeps them from it."
+    )
     assert set(cluster.versions.values()) == {OLD}
+
+
+def test_a_closed_window_ends_the_call_also_if_later_waves_are_left() -> None:
+    cluster = DriverCluster(4)
+    result = roll(cluster, windows=["03:00-04:00"], canary=1, waves=["1"])  # the clock says 08:00
+    assert not result.finished and not result.stop and set(steps(result).values()) == {"waiting"}
 
 
 def test_a_window_that_closes_lets_the_nodes_that_have_begun_end() -> None:
@@ -259,13 +280,15 @@ def test_a_paused_rollout_ends_after_the_nodes_that_have_begun_and_goes_on_when_
         if now.note(ZERO) == "turn" and now.note(TWO) == "held":
             now.before_look = lambda later: None
             for name in (ONE, TWO):
-                now.merge(f"{NODES}/{name}", t.cast("t.Any", marks.pause_patch(now.items[name], now.clock)))
+                now.merge(
+                    f"{NODES}/{name}", t.cast("t.Any", driver_annotations.pause_patch(now.items[name], now.clock))
+                )
 
     cluster.before_look = pause
     result = roll(cluster)
     assert steps(result) == {ZERO: "done", ONE: "waiting", TWO: "waiting"} and not result.finished
     assert cluster.note(ONE) == "paused"
-    again = Rollout(cluster.typed, OPTIONS, Wanted(stack.NAMESPACE)).roll()
+    again = DriverRollout(cluster.typed, asked(), WantedDrivers(stack.NAMESPACE)).roll()
     assert again.finished and nothing_is_left(cluster)
 
 
@@ -280,14 +303,18 @@ def test_a_node_that_fails_before_its_driver_is_touched_serves_on_and_is_named_w
     assert steps(result) == {ZERO: "done", ONE: "failed", TWO: "done"} and result.finished
     reason = result.failed[0].reason
     assert "default/train on gpu-0001 has no controller" in reason and "pod_deletion.force permits it" in reason
-    assert "It serves with the driver before" in reason
+    assert reason == wording(
+        "The operator gave its upgrade up. Pods are in the way: default/train on gpu-0001 has no controller that would start it again elsewhere (upgrade_policy.pod_deletion.force permits it). It serves with the driver before, and the label nvidia.com/gpu-driver-upgrade.skip keeps it from another try: remove the cause and run this again."
+    )
     assert cluster.cordoned == [] and cluster.versions[ONE] == OLD
     assert (cluster.label(ONE, STATE), cluster.label(ONE, SKIP), cluster.note(ONE)) == (
         "upgrade-required",
         "true",
         "failed",
     )
-    assert "1 node does not get the driver until this runs again" in result.closing
+    assert result.closing == wording(
+        "1 node does not get the driver until this runs again (gpu-0001): the label nvidia.com/gpu-driver-upgrade.skip keeps them from it."
+    )
 
 
 def test_a_failed_node_is_tried_again_by_the_next_run() -> None:
@@ -327,7 +354,9 @@ def test_a_node_without_a_validator_pod_fails_instead_of_waiting_for_ever() -> N
     cluster = DriverCluster(1)
     cluster.broken[ZERO] = "validator"
     error = failure(cluster, timeout=120)
-    assert "a validator pod: it has none" in error.msg and "made no progress for 120 s" in error.msg
+    assert error.msg == wording(
+        "1 of 1 nodes failed, and max_failed allows 0. gpu-0000: It made no progress for 120 s. It waited for a validator pod: it has none. It has no validator pod. gpu-0000 stays cordoned."
+    )
 
 
 def test_a_budget_that_blocks_for_ever_is_named() -> None:
@@ -351,7 +380,13 @@ def test_a_node_that_is_down_is_not_begun_and_does_not_hold_the_others() -> None
     cluster.items[ZERO]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     result = roll(cluster, max_failed="1", timeout=60)
     assert steps(result) == {ZERO: "failed", ONE: "done", TWO: "done"}
-    assert "its kubelet to be Ready" in result.rows[0].reason and result.rows[0].kept_back
+    assert (
+        result.rows[0].reason
+        == wording(
+            "It did not start: for 60 s it waited for its kubelet to be Ready. It serves with the driver before, and the label nvidia.com/gpu-driver-upgrade.skip keeps it from another try: remove the cause and run this again."
+        )
+        and result.rows[0].kept_back
+    )
 
 
 def test_a_node_whose_failure_heals_is_done_after_all() -> None:
@@ -365,7 +400,9 @@ def test_a_node_whose_failure_heals_is_done_after_all() -> None:
 
     cluster.before_look = heal
     result = roll(cluster, max_failed="1", max_unavailable="2")
-    assert steps(result)[ZERO] == "done" and "It came right after it had failed" in result.rows[0].notes[0]
+    assert steps(result)[ZERO] == "done" and result.rows[0].notes[0] == wording(
+        'It came right after it had failed: Its new driver does not start: container nvidia-driver-ctr: Back-off pulling image: "driver:595": not found. It waits for pod nvidia-driver-daemonset-gpu-0000-595.91.07 to be ready (container nvidia-driver-ctr: Back-off pulling image: "driver:595": not found).'
+    )
 
 
 # ---- others
@@ -387,7 +424,7 @@ def test_a_cordon_of_somebody_else_stays() -> None:
             now.items[ZERO]["spec"]["unschedulable"] = True
 
     cluster.before_look = cordon
-    rollout = Rollout(cluster.typed, OPTIONS, Wanted(stack.NAMESPACE))
+    rollout = DriverRollout(cluster.typed, asked(), WantedDrivers(stack.NAMESPACE))
     rollout.hold([ZERO])
     rollout.roll()
     assert cluster.items[ZERO]["metadata"]["annotations"].get(

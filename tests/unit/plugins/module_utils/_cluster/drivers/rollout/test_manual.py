@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.read import Wanted
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.run import Rollout
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_reader import WantedDrivers
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_rollout import DriverRollout
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 from tests.unit.fakes import stack
-from tests.unit.fakes.upgrades.drivers import COMPLETE, NEW, OLD, OPTIONS, STATE, DriverCluster
+from tests.unit.fakes.upgrades.drivers import COMPLETE, NEW, OLD, STATE, DriverCluster, asked
 from tests.unit.fakes.upgrades.rollouts import IMAGE_GONE, ZERO
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
@@ -26,19 +26,19 @@ def by_hand(nodes: int = 2) -> DriverCluster:
 def test_without_the_operators_upgrades_each_node_is_drained_and_its_pod_replaced() -> None:
     cluster = by_hand()
     cluster.add(stack.workload("train", 0))
-    rollout = Rollout(cluster.typed, OPTIONS, Wanted(stack.NAMESPACE))
+    rollout = DriverRollout(cluster.typed, asked(), WantedDrivers(stack.NAMESPACE))
     result = rollout.roll()
     assert result.finished and set(cluster.versions.values()) == {NEW} and cluster.cordoned == []
     assert ("evict", "train") in cluster.log and result.rows[0].evicted == ["default/train"]
     assert cluster.most_cordoned <= 1
-    assert not Rollout(cluster.typed, OPTIONS, Wanted(stack.NAMESPACE)).roll().changed
+    assert not DriverRollout(cluster.typed, asked(), WantedDrivers(stack.NAMESPACE)).roll().changed
 
 
 def test_a_pod_that_the_policy_protects_keeps_its_node_as_it_was() -> None:
     cluster = by_hand()
     cluster.add(stack.workload("bare", 0, controller=""))
     with pytest.raises(GpuOpsError, match=r"pod_deletion\.force permits it"):
-        Rollout(cluster.typed, OPTIONS, Wanted(stack.NAMESPACE)).roll()
+        DriverRollout(cluster.typed, asked(), WantedDrivers(stack.NAMESPACE)).roll()
     assert cluster.cordoned == [] and cluster.versions[ZERO] == OLD
 
 
@@ -47,16 +47,18 @@ def test_a_drain_that_takes_too_long_puts_the_node_back() -> None:
     cluster.add(stack.workload("train", 0))
     cluster.refused_evictions["train"] = "The disruption budget train needs 1 healthy pods and has 1 currently"
     with pytest.raises(GpuOpsError, match="train forbids its eviction"):
-        Rollout(cluster.typed, {**OPTIONS, "drain_timeout": 1}, Wanted(stack.NAMESPACE)).roll()
+        DriverRollout(cluster.typed, asked(drain_timeout=1), WantedDrivers(stack.NAMESPACE)).roll()
     assert cluster.cordoned == [] and cluster.versions[ZERO] == OLD
 
 
 def test_a_driver_that_does_not_come_up_by_hand_keeps_its_node_held() -> None:
     cluster = by_hand(1)
     cluster.broken[ZERO] = IMAGE_GONE
-    with pytest.raises(GpuOpsError, match="stays cordoned for the purpose driver-upgrade"):
-        Rollout(cluster.typed, OPTIONS, Wanted(stack.NAMESPACE)).roll()
+    with pytest.raises(GpuOpsError, match="for the purpose driver-upgrade"):
+        DriverRollout(cluster.typed, asked(), WantedDrivers(stack.NAMESPACE)).roll()
     assert cluster.cordoned == [ZERO]
     cluster.broken.clear()
     cluster.replace(ZERO, {})
-    assert Rollout(cluster.typed, OPTIONS, Wanted(stack.NAMESPACE)).roll().finished and cluster.cordoned == []
+    assert (
+        DriverRollout(cluster.typed, asked(), WantedDrivers(stack.NAMESPACE)).roll().finished and cluster.cordoned == []
+    )

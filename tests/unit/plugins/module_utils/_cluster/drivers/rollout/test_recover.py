@@ -7,13 +7,15 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._check_refusal import WOULD_STOP
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import recover
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.read import Wanted
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.run import Rollout
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_reader import WantedDrivers
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_rollout import DriverRollout
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes import stack
-from tests.unit.fakes.upgrades.drivers import FOUND_CORDONED, NEW, OPTIONS, SKIP, STATE, DriverCluster
+from tests.unit.fakes.upgrades.drivers import FOUND_CORDONED, NEW, SKIP, STATE, DriverCluster, asked
 from tests.unit.fakes.upgrades.drivers import waiting as pod_waits
 from tests.unit.fakes.upgrades.rollouts import ONE, ZERO
 
@@ -23,21 +25,33 @@ PAUSED = "nvidia.com/gpu.deploy.dcgm"
 
 
 def recovered(cluster: DriverCluster, **options: t.Any) -> dict[str, t.Any]:
-    return recover.recover(cluster.typed, {**OPTIONS, **options}, lambda text: None)
+    return recover.recover(cluster.typed, asked(**options), lambda text: None)
 
 
 def with_a_failed_node(trouble: t.Any) -> DriverCluster:
     cluster = DriverCluster(2)
     cluster.broken[ONE] = trouble
-    rollout = Rollout(cluster.typed, {**OPTIONS, "max_failed": "1"}, Wanted(stack.NAMESPACE))
+    rollout = DriverRollout(cluster.typed, asked(max_failed="1"), WantedDrivers(stack.NAMESPACE))
     rollout.hold(list(cluster.items))
     rollout.roll()
     return cluster
 
 
+def test_a_check_fails_as_the_run_does_while_the_cause_is_there_unless_it_is_to_warn() -> None:
+    cluster = with_a_failed_node("pods")
+    cluster.add(stack.workload("train", 1, controller=""))
+    cluster.typed.check_mode = True
+    with pytest.raises(GpuOpsError) as raised:
+        recovered(cluster)
+    assert raised.value.reason == "NodesFailed" and raised.value.details["recovered"][0]["cause"] != ""
+    said: list[str] = []
+    told = recover.recover(cluster.typed, asked(), said.append, warns=True)
+    assert told["recovered"][0]["repairs"] == [] and len(said) == 1 and said[0].startswith(WOULD_STOP)
+
+
 def upgraded(nodes: int = 2) -> DriverCluster:
     cluster = DriverCluster(nodes)
-    Rollout(cluster.typed, OPTIONS, Wanted(stack.NAMESPACE)).roll()
+    DriverRollout(cluster.typed, asked(), WantedDrivers(stack.NAMESPACE)).roll()
     cluster.log.clear()
     return cluster
 
@@ -53,22 +67,26 @@ def test_a_healthy_fleet_has_nothing_to_recover() -> None:
 def test_a_failed_node_is_tried_again_once_its_cause_is_gone() -> None:
     cluster = with_a_failed_node("pods")
     cluster.add(stack.workload("train", 1, controller=""))
-    with pytest.raises(GpuOpsError, match="The cause is still there") as raised:
+    with pytest.raises(GpuOpsError) as raised:
         recovered(cluster)
+    assert raised.value.reason == "NodesFailed"
+    assert raised.value.msg == wording(
+        "The cause is still there, so the upgrade was not tried again: gpu-0001: pods are in the way: default/train on gpu-0001 has no controller that would start it again elsewhere (upgrade_policy.pod_deletion.force permits it)."
+    )
     found = raised.value.details["recovered"][0]
     assert found["node"] == ONE and "default/train on gpu-0001 has no controller" in found["cause"]
-    assert found["repairs"] == [] and found["problems"][0].startswith("The operator gave its upgrade up")
+    assert found["repairs"] == [] and found["problems"][0] == wording("The operator gave its upgrade up")
     del cluster.pods["train"]
     cluster.broken.clear()
     result = recovered(cluster)
-    assert result["changed"] and result["recovered"][0]["repairs"] == ["the upgrade was tried again"]
+    assert result["changed"] and result["recovered"][0]["repairs"] == [wording("the upgrade was tried again")]
     assert cluster.versions[ONE] == NEW and cluster.label(ONE, SKIP) is None and cluster.cordoned == []
 
 
 def test_a_node_that_was_not_begun_is_not_begun_by_a_recovery() -> None:
     cluster = DriverCluster(3)
     cluster.broken[ZERO] = "pods"
-    rollout = Rollout(cluster.typed, OPTIONS, Wanted(stack.NAMESPACE))
+    rollout = DriverRollout(cluster.typed, asked(), WantedDrivers(stack.NAMESPACE))
     rollout.hold(list(cluster.items))
     with pytest.raises(GpuOpsError):
         rollout.roll()
@@ -76,6 +94,21 @@ def test_a_node_that_was_not_begun_is_not_begun_by_a_recovery() -> None:
     recovered(cluster)
     assert [name for name, version in cluster.versions.items() if version == NEW] == [ZERO]
     assert cluster.label(ONE, SKIP) == "true" and cluster.note(ONE) == "held"
+
+
+def test_a_driver_pod_in_the_kubelets_back_off_is_replaced_once_nothing_is_in_the_way() -> None:
+    cluster = with_a_failed_node(pod_waits("CrashLoopBackOff", "back-off 5m0s restarting failed container"))
+    cluster.pods[f"nvidia-driver-daemonset-{ONE}-{NEW}"]["status"]["containerStatuses"][0]["restartCount"] = 9
+    cluster.add(stack.workload("train", 1, controller=""))
+    with pytest.raises(GpuOpsError, match="default/train on gpu-0001 has no controller"):
+        recovered(cluster)
+    assert ("delete", f"nvidia-driver-daemonset-{ONE}-{NEW}") not in cluster.log
+    del cluster.pods["train"]
+    cluster.broken.clear()
+    result = recovered(cluster)
+    assert ("delete", f"nvidia-driver-daemonset-{ONE}-{NEW}") in cluster.log
+    assert result["recovered"][0]["repairs"] == wording(["its driver pod was replaced", "the upgrade was tried again"])
+    assert cluster.versions[ONE] == NEW and cluster.cordoned == []
 
 
 def test_a_new_driver_that_still_does_not_start_is_left_alone() -> None:
@@ -111,7 +144,7 @@ def test_a_note_with_which_the_next_upgrade_would_leave_the_node_cordoned_is_rem
     cluster = upgraded()
     cluster.items[ONE]["metadata"]["annotations"][FOUND_CORDONED] = "true"
     found = recovered(cluster)
-    assert found["changed"] and found["recovered"][0]["repairs"] == ["the note about a cordon was removed"]
+    assert found["changed"] and found["recovered"][0]["repairs"] == [wording("the note about a cordon was removed")]
     assert "would leave it cordoned" in found["recovered"][0]["problems"][0]
     assert FOUND_CORDONED not in cluster.items[ONE]["metadata"]["annotations"] and not recovered(cluster)["changed"]
 
@@ -139,13 +172,9 @@ def test_a_pause_says_who_goes_on_and_happens_once() -> None:
     cluster, warnings = DriverCluster(2), list[str]()
     cluster.items[ZERO]["metadata"]["labels"][STATE] = "validation-required"
     cluster.operator_runs = False
-    first = recover.pause(cluster.typed, OPTIONS, warnings.append)
+    first = recover.pause(cluster.typed, asked(), warnings.append)
     assert first == {"changed": True, "paused": [ONE], "upgrading": [ZERO], "finished": False}
-    assert warnings == [f"{ZERO} is in the upgrade already, which goes on."] and cluster.note(ONE) == "paused"
-    assert not recover.pause(cluster.typed, OPTIONS, warnings.append)["changed"]
-
-
-def test_options_that_cannot_be_meant_are_refused_before_anything_is_read() -> None:
-    for wrong in ({"soak": -1}, {"timeout": 0}, {"waves": ["0"]}, {"windows": ["never"]}, {"time_zone": "Mars"}):
-        with pytest.raises(GpuOpsError):
-            recover.recover(t.cast("t.Any", None), {**OPTIONS, **wrong}, lambda text: None)
+    assert (
+        warnings == [wording("gpu-0000 is in the upgrade already, which continues.")] and cluster.note(ONE) == "paused"
+    )
+    assert not recover.pause(cluster.typed, asked(), warnings.append)["changed"]

@@ -10,28 +10,32 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import turns
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.read import Reader, Wanted
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.run import fleet_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.sight import Sight
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_node import DriverNode
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_reader import (
+    DriverReader,
+    WantedDrivers,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_rollout import fleet_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes import stack
-from tests.unit.fakes.upgrades.drivers import OPTIONS, SKIP, STATE, DriverCluster
+from tests.unit.fakes.upgrades.drivers import SKIP, STATE, DriverCluster, asked
 
 ZERO = "gpu-0000"
 HELD = {"gpuops.nvidia/driver-rollout": "held 2026-01-01T00:00:00Z"}
 
 
-def seen(cluster: DriverCluster, state: str = "upgrade-required", **annotations: str) -> Sight:
+def seen(cluster: DriverCluster, state: str = "upgrade-required", **annotations: str) -> DriverNode:
     cluster.operator_runs = False
     cluster.items[ZERO]["metadata"]["labels"] |= {STATE: state, SKIP: "true"}
     cluster.items[ZERO]["metadata"]["annotations"] |= {**HELD, **annotations}
-    fleet = fleet_of(cluster.typed, OPTIONS, waiting.Noted())
-    return Reader(cluster.typed, Wanted(stack.NAMESPACE)).look(fleet)[ZERO]
+    fleet = fleet_of(cluster.typed, asked(), waiting.Noted())
+    return DriverReader(cluster.typed, WantedDrivers(stack.NAMESPACE)).look(fleet)[ZERO]
 
 
-def obstacle(sight: Sight, cluster: DriverCluster, **options: t.Any) -> str:
-    return turns.obstacle(sight, fleet_of(cluster.typed, OPTIONS, waiting.Noted()), options.get("allow_shared", False))
+def obstacle(sight: DriverNode, cluster: DriverCluster, **options: t.Any) -> str:
+    return turns.obstacle(sight, fleet_of(cluster.typed, asked(), waiting.Noted()), options.get("allow_shared", False))
 
 
 def test_a_node_that_is_marked_by_the_operator_can_begin() -> None:
@@ -44,7 +48,7 @@ def test_a_blocked_operator_gets_no_further_node() -> None:
     cluster = DriverCluster(1)
     for state in ("upgrade-required", "upgrade-done"):  # it marks no node either
         blocked = dataclasses.replace(seen(cluster, state), blocked="a node is down")
-        assert obstacle(blocked, cluster) == "the operator, which upgrades no node while a node is down"
+        assert obstacle(blocked, cluster) == wording("the operator, which upgrades no node while a node is down")
 
 
 def test_a_maintenance_of_ours_goes_first() -> None:
@@ -62,7 +66,7 @@ def test_another_maintainer_goes_first_unless_the_node_may_be_shared() -> None:
 def test_a_node_that_is_gone_has_not_failed() -> None:
     cluster = DriverCluster(1)
     sight = seen(cluster)
-    made = turns.Turns(cluster.typed, fleet_of(cluster.typed, OPTIONS, waiting.Noted()))
+    made = turns.Turns(cluster.typed, fleet_of(cluster.typed, asked(), waiting.Noted()))
     del cluster.items[ZERO]
     assert made.fail(sight, "why", stack.NOW)[1] is None
 
@@ -71,8 +75,8 @@ def test_a_node_that_is_gone_has_not_failed() -> None:
 
 
 def look(cluster: DriverCluster, waker: turns.Waker, now: float) -> None:
-    fleet = fleet_of(cluster.typed, OPTIONS, waiting.Noted())
-    sights = Reader(cluster.typed, Wanted(stack.NAMESPACE)).look(fleet)
+    fleet = fleet_of(cluster.typed, asked(), waiting.Noted())
+    sights = DriverReader(cluster.typed, WantedDrivers(stack.NAMESPACE)).look(fleet)
     waker.look(sights, sights, now)
 
 
@@ -87,7 +91,7 @@ def ready(nodes: int = 2) -> tuple[DriverCluster, turns.Waker]:
     for name in cluster.items:
         cluster.replace(name, {})
     cluster.items[ZERO]["metadata"]["labels"][STATE] = "pod-restart-required"
-    fleet = fleet_of(cluster.typed, OPTIONS, waiting.Noted())
+    fleet = fleet_of(cluster.typed, asked(), waiting.Noted())
     return cluster, turns.Waker(turns.Turns(cluster.typed, fleet))
 
 
@@ -156,7 +160,7 @@ def test_a_node_that_the_operator_overlooks_is_marked_in_its_place() -> None:
     for pod in cluster.pods.values():
         pod["metadata"]["ownerReferences"] = []
     cluster.daemonset["status"]["desiredNumberScheduled"] = 0
-    waker = turns.Waker(turns.Turns(cluster.typed, fleet_of(cluster.typed, OPTIONS, waiting.Noted())))
+    waker = turns.Waker(turns.Turns(cluster.typed, fleet_of(cluster.typed, asked(), waiting.Noted())))
     look(cluster, waker, stack.NOW)
     assert calls(cluster) == []
     look(cluster, waker, stack.NOW + 2)

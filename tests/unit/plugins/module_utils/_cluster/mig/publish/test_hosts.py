@@ -32,9 +32,9 @@ def test_only_nodes_that_mig_can_divide_count() -> None:
 def test_where_the_number_is_unknown_the_gpus_that_are_named_exist() -> None:
     (found,) = hosts.hosts([labelled(count=None)])
     assert [gpu.index for gpu in found.gpus()] == [0]
-    assert len(found.gpus([parted.Entry((0, 5), False), parted.Entry(None, False)])) == 6
+    assert len(found.gpus([parted.LayoutEntry((0, 5), False), parted.LayoutEntry(None, False)])) == 6
     (known,) = hosts.hosts([node()])
-    assert len(known.gpus([parted.Entry((11,), False)])) == 8
+    assert len(known.gpus([parted.LayoutEntry((11,), False)])) == 8
 
 
 def test_a_selector_picks_nodes() -> None:

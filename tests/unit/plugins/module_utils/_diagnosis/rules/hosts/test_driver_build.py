@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts.driver_build import RULES
+from inline_snapshot import snapshot as wording
 
 from tests.unit import diagnosed
 from tests.unit.diagnosed import NODE
@@ -22,102 +23,140 @@ POD, CONTAINER = "nvidia-driver-daemonset-cs2sr", "nvidia-driver-ctr"
         (
             "Error: Unable to find a match: kernel-devel-4.18.0-240.22.1.el8_3.x86_64",
             "HeadersMissing",
-            "the kernel 4.18.0-240.22.1.el8_3.x86_64.",
+            wording(
+                "The driver cannot be built, because the package repositories have no headers for the kernel 4.18.0-240.22.1.el8_3.x86_64."
+            ),
         ),
         # https://github.com/NVIDIA/gpu-operator/issues/85
-        ("Could not resolve Linux kernel version", "HeadersMissing", "the kernel of this node."),
+        (
+            "Could not resolve Linux kernel version",
+            "HeadersMissing",
+            wording(
+                "The driver cannot be built, because the package repositories have no headers for the kernel of this node."
+            ),
+        ),
         # https://github.com/NVIDIA/gpu-operator/issues/583
         (
             "make[1]: *** /lib/modules/5.15.0-60-generic/build: No such file or directory.  Stop.",
             "HeadersMissing",
-            "the kernel 5.15.0-60-generic.",
+            wording(
+                "The driver cannot be built, because the package repositories have no headers for the kernel 5.15.0-60-generic."
+            ),
         ),
-        ("E: Unable to locate package linux-headers-6.8.0-31-generic", "HeadersMissing", "kernel 6.8.0-31-generic."),
+        (
+            "E: Unable to locate package linux-headers-6.8.0-31-generic",
+            "HeadersMissing",
+            wording(
+                "The driver cannot be built, because the package repositories have no headers for the kernel 6.8.0-31-generic."
+            ),
+        ),
         # https://docs.nvidia.com/datacenter/cloud-native/openshift/latest/troubleshooting-gpu-ocp.html
         (
             "FATAL: failed to install elfutils packages. RHEL entitlement may be improperly deployed",
             "EntitlementMissing",
-            "no valid entitlement",
+            wording(
+                "The driver container could not install a package from Red Hat's repositories. Usually the cluster or the host has no valid entitlement."
+            ),
         ),
         (
             "WARNING: OpenShift DriverToolkit was requested but could not be enabled (dependencies missing)",
             "DriverToolkitMissing",
-            "no image of the toolkit",
+            wording(
+                "The operator is told to build the driver with OpenShift's driver toolkit, but the cluster has no image of the toolkit for the release of its nodes, or the image does not have their kernel."
+            ),
         ),
         # https://github.com/NVIDIA/gpu-operator/issues/64
-        ("Error: Unable to find a match: elfutils-libelf-devel.x86_64", "EntitlementMissing", "no valid entitlement"),
+        (
+            "Error: Unable to find a match: elfutils-libelf-devel.x86_64",
+            "EntitlementMissing",
+            wording(
+                "The driver container could not install a package from Red Hat's repositories. Usually the cluster or the host has no valid entitlement."
+            ),
+        ),
         # https://github.com/NVIDIA/gpu-operator/issues/970
         (
             "WARNING: broken driver toolkit detected, using entitlement-based fallback",
             "DriverToolkitMissing",
-            "does not have their kernel",
+            wording(
+                "The operator is told to build the driver with OpenShift's driver toolkit, but the cluster has no image of the toolkit for the release of its nodes, or the image does not have their kernel."
+            ),
         ),
         # https://github.com/NVIDIA/gpu-operator/issues/751
         (
             "ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol 'rcu_read_unlock_strict'",
             "DriverBuildFailed",
-            "does not compile",
+            wording("The source of the driver does not compile for the kernel of this node."),
         ),
         # https://github.com/NVIDIA/gpu-driver-container/blob/main/rhel9/nvidia-driver
         (
             "FATAL: failed to reach RHEL package repositories. Ensure that the cluster can access the proper networks.",
             "DriverPackagesUnreachable",
-            "cannot reach the repositories of Red Hat",
+            wording(
+                "The driver container needs packages to build the driver, and it cannot reach the repositories of Red Hat."
+            ),
         ),
         # https://github.com/NVIDIA/gpu-operator/issues/1244
         (
             "nvidia-driver-ctr   Temporary failure resolving 'security.ubuntu.com'",
             "DriverPackagesUnreachable",
-            "security.ubuntu.com",
+            wording(
+                "The driver container needs packages to build the driver, and it cannot reach security.ubuntu.com."
+            ),
         ),
         # https://github.com/clearlinux/distribution/issues/1133
-        ("*** Failed CC version check. Bailing out! ***", "CompilerMismatch", "built with another compiler"),
+        (
+            "*** Failed CC version check. Bailing out! ***",
+            "CompilerMismatch",
+            wording(
+                "The driver cannot be compiled, because the kernel was built with another compiler than the installed one."
+            ),
+        ),
         # https://github.com/NVIDIA/gpu-operator/issues/558
         (
             "E: Unable to locate package linux-modules-nvidia-535-server-5.10.0-23-amd64",
             "PrecompiledDriverMissing",
-            "the kernel 5.10.0-23-amd64.",
+            wording("Ubuntu has no package with the driver's modules for the kernel 5.10.0-23-amd64."),
         ),
         # https://github.com/NVIDIA/nvidia-container-toolkit/issues/482
         (
             "[25536.883206] nvidia: disagrees about version of symbol sme_me_mask",
             "ModuleForOtherKernel",
-            "for another kernel",
+            wording("The kernel refuses to load the module nvidia, because the module was built for another kernel."),
         ),
         # https://github.com/NVIDIA/open-gpu-kernel-modules/issues/635
         (
             "Consult /var/lib/dkms/nvidia/545.29.02/build/make.log for more information.",
             "DriverBuildFailed",
-            "does not compile",
+            wording("The source of the driver does not compile for the kernel of this node."),
         ),
         (
             'ERROR: An error occurred while performing the step: "Building kernel modules". See /var/log/nvidia-inst',
             "DriverBuildFailed",
-            "does not compile",
+            wording("The source of the driver does not compile for the kernel of this node."),
         ),
         # https://github.com/NVIDIA/open-gpu-kernel-modules/issues/840
         (
             "nvidia-uvm/uvm_pmm_gpu.c:2631:5: 错误：隐式声明函数'hmm_range_fault_begin'",  # noqa: RUF001
             "DriverBuildFailed",
-            "does not compile",
+            wording("The source of the driver does not compile for the kernel of this node."),
         ),
         # https://github.com/Frogging-Family/nvidia-all/issues/34
         (
             "make[2]: *** [scripts/Makefile.build:271: /var/lib/dkms/nvidia/465.19.01/build/nvidia/nv-caps.o] Error 1",
             "DriverBuildFailed",
-            "does not compile",
+            wording("The source of the driver does not compile for the kernel of this node."),
         ),
         (
             "/var/lib/dkms/nvidia/465.19.01/build/nvidia/nv-caps.c:598:5: error: implicit declaration of function",
             "DriverBuildFailed",
-            "does not compile",
+            wording("The source of the driver does not compile for the kernel of this node."),
         ),
     ],
 )
 def test_published_lines(line: str, code: str, words: str) -> None:
     found = diagnosed.found(RULES, line)
     assert set(found) == {code}
-    assert words in found[code].cause
+    assert found[code].cause == words
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts.fabric import RULES
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 
 from tests.unit import diagnosed
 from tests.unit.diagnosed import NODE
@@ -143,7 +143,7 @@ def test_a_report_of_nvidia_smi_about_the_fabric() -> None:
 
 def test_lines_about_a_fabric_are_over_when_all_gpus_have_registered() -> None:
     texts = "     State                             : In Progress", "     CliqueId                          : N/A"
-    state, clique = (Line(text, node=NODE) for text in texts)
+    state, clique = (TextLine(text, node=NODE) for text in texts)
     waits = {"fabric": {**COMPLETED, "state": "In Progress"}}
     assert "FabricNotReady" in diagnosed.found(RULES, state, clique)
     assert not diagnosed.found(RULES, state, clique, **host("nvl72"))

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts.gpu_health import RULES
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 
 from tests.unit import diagnosed
 from tests.unit.diagnosed import NODE
@@ -103,11 +103,6 @@ def host(state: dict[str, t.Any] | None = None, **fields: t.Any) -> dict[str, t.
 @pytest.mark.parametrize(
     ("evidence", "code"),
     [
-        (host(remapped_rows={"pending": True, "failure": False}), "RowRemapPending"),
-        (host(remapped_rows={"pending": True, "failure": True}), "RowRemapFailed"),
-        (host(ecc={"enabled": True, "pending": True, "uncorrected": 2}), "MemoryUncorrectable"),
-        (host(ecc={"enabled": True, "pending": False, "uncorrected": 0}), "ECCChangePending"),
-        (host(retired_pages={"single_bit": 0, "double_bit": 1, "pending": True}), "PagesRetiredPending"),
         (host(pcie={"width": 8, "width_max": 16, "degraded": True}), "PCIeDegraded"),
         (host({"driver_gpus": ["0000:2a:00.0"]}), "GPUsMissingFromDriver"),
     ],
@@ -121,23 +116,13 @@ def test_facts_of_a_gpu(evidence: dict[str, t.Any], code: str) -> None:
 @pytest.mark.parametrize(
     "evidence",
     [
-        host({"driver_gpus": ["0000:18:00.0"]}, ecc={"enabled": True, "pending": True, "uncorrected": 0}),
-        host(remapped_rows={"correctable": 1, "uncorrectable": 2, "pending": False, "failure": False}),
-        host({"driver_gpus": None}, ecc=None, remapped_rows=None, retired_pages=None, pcie=None),
+        host({"driver_gpus": ["0000:18:00.0"]}),
+        host({"driver_gpus": None}, pcie=None),
         host({"driver_gpus": ["0000:2a:00.0"]}, bound_driver="vfio-pci"),
     ],
 )
 def test_a_gpu_that_is_well_or_unknown(evidence: dict[str, t.Any]) -> None:
     assert not diagnosed.found(RULES, **evidence)
-
-
-def test_a_report_of_nvidia_smi_about_its_rows() -> None:
-    # https://github.com/leptonai/gpud/pull/80
-    pending, failed = "            Pending                           : Yes", "Remapping Failure Occurred : Yes"
-    assert set(diagnosed.found(RULES, "    Remapped Rows", pending)) == {"RowRemapPending"}
-    assert set(diagnosed.found(RULES, "    Remapped Rows", pending, failed)) == {"RowRemapFailed"}
-    assert not diagnosed.found(RULES, pending)
-    assert not diagnosed.found(RULES, "    Remapped Rows", pending.replace("Yes", "No"))
 
 
 def test_a_lost_gpu_is_left_to_the_rule_about_lost_gpus() -> None:
@@ -152,23 +137,23 @@ def test_the_gsp_explains_the_gpu_that_did_not_start_and_is_one_finding_per_host
         "NVRM: GPU6 _kgspBootGspRm: unexpected WPR2 already up, cannot proceed with booting GSP",
         "NVRM: GPU 0000:a1:00.0: RmInitAdapter failed! (0x62:0x40:2168)",
     )
-    found = diagnosed.found(RULES, *(Line(text, "kernel", "kernel log", NODE) for text in texts))
+    found = diagnosed.found(RULES, *(TextLine(text, "kernel", "kernel log", NODE) for text in texts))
     assert set(found) == {"GSPFailed"}
     assert [each.code for each in found["GSPFailed"].consequences] == ["GPUInitFailed"]
 
 
 def test_a_gpu_that_works_now_has_overcome_what_the_log_says() -> None:
-    line = Line("NVRM: GPU 0000:18:00.0: RmInitAdapter failed! (0x62:0x40:2168)", "kernel", "kernel log", NODE)
-    other = Line("NVRM: RmInitAdapter: Cannot initialize GSP firmware RM", "kernel", "kernel log", NODE)
-    corrupt = Line("WARNING: infoROM is corrupted at gpu 00000000:18:00.0", "pod", "log", NODE)
+    line = TextLine("NVRM: GPU 0000:18:00.0: RmInitAdapter failed! (0x62:0x40:2168)", "kernel", "kernel log", NODE)
+    other = TextLine("NVRM: RmInitAdapter: Cannot initialize GSP firmware RM", "kernel", "kernel log", NODE)
+    corrupt = TextLine("WARNING: infoROM is corrupted at gpu 00000000:18:00.0", "pod", "log", NODE)
     assert set(diagnosed.found(RULES, line, **host())) == {"GPUInitFailed"}
     assert not diagnosed.found(RULES, line, other, **host(uuid="GPU-1"))
     assert set(diagnosed.found(RULES, corrupt, **host(uuid="GPU-1"))) == {"InfoROMCorrupt"}
     assert set(
-        diagnosed.found(RULES, Line(line.text.replace(":18:", ":2a:"), "kernel", "", NODE), **host(uuid="G"))
+        diagnosed.found(RULES, TextLine(line.text.replace(":18:", ":2a:"), "kernel", "", NODE), **host(uuid="G"))
     ) == {"GPUInitFailed"}
 
 
 def test_a_fault_of_the_iommu_counts_if_the_device_is_a_gpu_of_the_host() -> None:
-    line = Line("DMAR: [DMA Write NO_PASID] Request device [18:00.0] fault addr 0xbf000000", "kernel", "", NODE)
+    line = TextLine("DMAR: [DMA Write NO_PASID] Request device [18:00.0] fault addr 0xbf000000", "kernel", "", NODE)
     assert set(diagnosed.found(RULES, line, **host())) == {"IOMMUFaults"}

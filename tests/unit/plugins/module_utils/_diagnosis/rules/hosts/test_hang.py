@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts.hang import RULES
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 
 from tests.unit import diagnosed
 from tests.unit.diagnosed import NODE
@@ -75,7 +75,7 @@ def test_another_source_that_did_not_answer_says_nothing_of_the_driver() -> None
 
 
 def test_a_task_that_hung_once_is_over_when_the_driver_answers() -> None:
-    line = Line("INFO: task nvidia-smi:6067 blocked for more than 120 seconds.", "kernel", "kernel log", NODE)
+    line = TextLine("INFO: task nvidia-smi:6067 blocked for more than 120 seconds.", "kernel", "kernel log", NODE)
     well = {"hosts": {NODE: {"facts": {"gpus": [{"pci_address": "0000:18:00.0", "uuid": "GPU-1", "lost": False}]}}}}
     assert set(diagnosed.found(RULES, line)) == {"DriverHangs"}
     assert not diagnosed.found(RULES, line, **well)

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts.kernel_modules import RULES
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 
 from tests.unit import diagnosed
 from tests.unit.diagnosed import NODE
@@ -168,7 +168,9 @@ def test_keys_that_wait_for_nothing_of_ours(evidence: dict[str, t.Any]) -> None:
     assert "SecureBootKeyWaits" not in diagnosed.found(RULES, **evidence)
 
 
-REFUSED = Line("modprobe: ERROR: could not insert 'nvidia': Key was rejected by service", "kernel", "kernel log", NODE)
+REFUSED = TextLine(
+    "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service", "kernel", "kernel log", NODE
+)
 
 
 def test_a_refused_signature_is_over_when_the_driver_is_loaded() -> None:
@@ -194,5 +196,5 @@ def test_a_host_that_gives_its_gpus_to_virtual_machines_needs_no_loaded_driver()
 
 
 def test_an_old_mismatch_in_a_log_is_over_when_the_host_is_well() -> None:
-    old = Line("NVRM: API mismatch: the client has the version 367.44, but", "kernel", "kernel log", NODE)
+    old = TextLine("NVRM: API mismatch: the client has the version 367.44, but", "kernel", "kernel log", NODE)
     assert not diagnosed.found(RULES, old, **host(driver=LOADED))

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts.other_drivers import RULES
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 
 from tests.unit import diagnosed
 from tests.unit.diagnosed import NODE
@@ -75,7 +75,7 @@ def test_a_line_that_only_mentions_nouveau_says_nothing(line: str) -> None:
 
 
 def test_the_facts_of_a_host_outweigh_its_log() -> None:
-    old = Line("nouveau 0000:18:00.0: DRM: VRAM: 2048 MiB", "kernel", "kernel log", NODE)
+    old = TextLine("nouveau 0000:18:00.0: DRM: VRAM: 2048 MiB", "kernel", "kernel log", NODE)
     assert not diagnosed.found(RULES, old, **host("nvidia", nouveau=False, loaded=True))
 
 
@@ -87,6 +87,6 @@ def test_what_follows_from_nouveau_is_listed_under_it() -> None:
 
 
 def test_a_probe_that_was_not_called_is_a_sign_where_no_facts_say_more() -> None:
-    line = Line("NVRM: The NVIDIA probe routine was not called for 1 device(s).", "kernel", "kernel log", NODE)
+    line = TextLine("NVRM: The NVIDIA probe routine was not called for 1 device(s).", "kernel", "kernel log", NODE)
     assert diagnosed.found(RULES, line)["OtherDriverHoldsGPU"].certainty == "likely"
     assert not diagnosed.found(RULES, line, **host("nvidia", nouveau=False, loaded=True))

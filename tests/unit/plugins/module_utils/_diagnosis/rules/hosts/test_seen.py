@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.catalogue import RULES
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.all_rules import RULES
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hosts import seen
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line, pattern
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine, pattern
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.view import Evidence, View
 
 from tests.unit import diagnosed
@@ -70,7 +70,7 @@ def test_a_node_on_which_nothing_waits() -> None:
 
 def test_lines_that_stand_in_one_text() -> None:
     first, second = pattern("a", "a"), pattern("b", "b")
-    lines = [Line("a", source="x line 1"), Line("b", source="x line 9"), Line("a", source="y line 1")]
+    lines = [TextLine("a", source="x line 1"), TextLine("b", source="x line 9"), TextLine("a", source="y line 1")]
     view = View(Evidence(lines=lines), (first, second))
     assert [hit.line.source for hit in seen.together(view, first, second)] == ["x line 1"]
 
@@ -109,11 +109,11 @@ def test_what_follows_from_a_missing_driver_includes_what_waits_for_it() -> None
 def test_two_causes_that_one_sight_fits_are_both_named_with_what_tells_them_apart(
     lines: tuple[str, ...], codes: tuple[str, str], look: str
 ) -> None:
-    known = [Line(text, "kernel", "kernel log", NODE) for text in lines]
+    known = [TextLine(text, "kernel", "kernel log", NODE) for text in lines]
     found = diagnosed.found(RULES, *known)
     first, second = (found[code].tell_apart for code in codes)
     assert first == second and look in first[0]
-    elsewhere = [known[0], Line(known[1].text, "kernel", "kernel log", "gpu-0007")]
+    elsewhere = [known[0], TextLine(known[1].text, "kernel", "kernel log", "gpu-0007")]
     assert [found.tell_apart for found in diagnosed.found(RULES, *elsewhere).values()] == [(), ()]
 
 
@@ -171,14 +171,14 @@ IMAGE = 'Failed to pull image "nvcr.io/nvidia/x:1": failed to do request: Head "
 def test_loose_lines_that_fit_two_causes_say_what_tells_them_apart(
     lines: tuple[str, ...], codes: tuple[str, str], look: str
 ) -> None:
-    found = diagnosed.found(RULES, *(Line(text, "text", "ticket.txt", NODE) for text in lines))
+    found = diagnosed.found(RULES, *(TextLine(text, "text", "ticket.txt", NODE) for text in lines))
     for code in codes:
         assert any(look in text for text in found[code].tell_apart), (code, found)
 
 
 def test_what_tells_a_cause_from_two_others_is_said_once() -> None:
     other = OFF_THE_BUS.replace("0000:18", "0000:2a")
-    lines = [Line(text, "kernel", "kernel log", NODE) for text in (HUNG, GSP_TIMEOUT, other)]
+    lines = [TextLine(text, "kernel", "kernel log", NODE) for text in (HUNG, GSP_TIMEOUT, other)]
     found = diagnosed.found(RULES, *lines)
     assert {*found} == {"DriverHangs", "XidOffTheBus", "XidReset"} and len(found["DriverHangs"].tell_apart) == 1
 

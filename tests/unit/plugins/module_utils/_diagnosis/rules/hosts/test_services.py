@@ -12,7 +12,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.rules.hos
     kernel_modules,
     services,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text import Line
+from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.text_search import TextLine
 
 from tests.unit import diagnosed
 from tests.unit.diagnosed import NODE
@@ -63,7 +63,7 @@ def test_a_driver_container_on_one_host_hides_no_service_of_the_next() -> None:
 
 def test_lines_about_other_services_and_lines_that_are_over() -> None:
     assert not diagnosed.found(services.RULES, GAVE_UP.replace("nvidia-persistenced", "nvidia-docker"))
-    old = Line(GAVE_UP, "unit", "journal of nvidia-persistenced", NODE)
+    old = TextLine(GAVE_UP, "unit", "journal of nvidia-persistenced", NODE)
     assert not diagnosed.found(services.RULES, old, **host(RUNS))
 
 

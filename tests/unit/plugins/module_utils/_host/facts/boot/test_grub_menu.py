@@ -9,16 +9,21 @@ Its commands ``linux`` and ``initrd`` were replaced by a function that prints it
 
 from __future__ import annotations
 
-import re
 import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_choice import UnknownBootError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_menu import Boot, Machine, boot, parse
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_state import Entry
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_menu import (
+    Boot,
+    BootMachine,
+    boot,
+    parse,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_state import LoadedEntry
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.host import recorded
 
@@ -26,11 +31,11 @@ FILES = {"/boot/grub/grubenv": "x"}
 
 
 def booted(
-    text: str, files: t.Mapping[str, str] | None = None, entries: t.Sequence[Entry] = (), **environment: str
+    text: str, files: t.Mapping[str, str] | None = None, entries: t.Sequence[LoadedEntry] = (), **environment: str
 ) -> Boot:
     return boot(
         parse(text),
-        Machine(
+        BootMachine(
             prefix="/boot/grub",
             platform="pc",
             cpu="x86_64",
@@ -187,20 +192,33 @@ def test_what_depends_on_it_is_unknown(text: str, line: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "it has no entries"),
-        ("set default=$root\nmenuentry A {linux /k}", "it chooses the entry in a way that only GRUB knows"),
-        ("if sleep 1; then menuentry B {linux /l}; fi\nmenuentry A {linux /k}", "which entries it has depends"),
-        ("default=X\nmenuentry A {linux /k}\nsource (hd0)/x", "which entries it has depends"),
-        ("configfile /x\n", "which entries it has depends"),
-        ("menuentry A {", "its script cannot be followed: there is no }"),
-        ("function f { return; }\nf\nmenuentry A {linux /k}", "its script cannot be followed: it uses return"),
-        ("function f { f; }\nf\n", "its script cannot be followed: its functions call themselves"),
-        ("function f { for i in 1 2 3; do g; done; }\nfunction g { f; f; }\nf\n", "its functions call themselves"),
+        ("", wording("it has no entries")),
+        ("set default=$root\nmenuentry A {linux /k}", wording("it chooses the entry in a way that only GRUB knows")),
+        (
+            "if sleep 1; then menuentry B {linux /l}; fi\nmenuentry A {linux /k}",
+            wording("which entries it has depends on what only GRUB knows"),
+        ),
+        (
+            "default=X\nmenuentry A {linux /k}\nsource (hd0)/x",
+            wording("which entries it has depends on what only GRUB knows"),
+        ),
+        ("configfile /x\n", wording("which entries it has depends on what only GRUB knows")),
+        ("menuentry A {", wording("its script cannot be followed: there is no }")),
+        (
+            "function f { return; }\nf\nmenuentry A {linux /k}",
+            wording("its script cannot be followed: it uses return"),
+        ),
+        ("function f { f; }\nf\n", wording("its script cannot be followed: its functions call themselves")),
+        (
+            "function f { for i in 1 2 3; do g; done; }\nfunction g { f; f; }\nf\n",
+            wording("its script cannot be followed: its functions call themselves"),
+        ),
     ],
 )
 def test_a_menu_that_cannot_be_followed(text: str, problem: str) -> None:
-    with pytest.raises(UnknownBootError, match=re.escape(problem)):
+    with pytest.raises(UnknownBootError) as error:
         kernel(text)
+    assert str(error.value) == problem
 
 
 def test_files_in_grubs_folder_are_read_and_named() -> None:
@@ -215,7 +233,9 @@ def test_the_variables_that_were_read_are_named() -> None:
 
 
 def test_entries_of_the_boot_loader_specification_prefer_their_names_to_numbers() -> None:
-    entries = [Entry(name, name, parse(f"linux /{name}"), source=f"/{name}.conf") for name in ("6f-new", "1f-old")]
+    entries = [
+        LoadedEntry(name, name, parse(f"linux /{name}"), source=f"/{name}.conf") for name in ("6f-new", "1f-old")
+    ]
     text = "load_env\nset default=$saved_entry\nblscfg\n"
     assert booted(text, entries=entries, saved_entry="1f-old").kernel.path == "/1f-old"
     assert booted(text, entries=entries, saved_entry="1").kernel.path == "/1f-old"
@@ -250,8 +270,9 @@ def test_the_status_of_a_condition_without_a_branch_and_of_unset_is_success() ->
 
 
 def test_a_source_without_a_file_leaves_the_menu_unknown() -> None:
-    with pytest.raises(UnknownBootError, match="which entries it has depends"):
+    with pytest.raises(UnknownBootError) as error:
         booted("source\nmenuentry A {\nlinux /k\n}")
+    assert str(error.value) == wording("which entries it has depends on what only GRUB knows")
 
 
 def test_many_functions_one_after_the_other_are_not_nested() -> None:

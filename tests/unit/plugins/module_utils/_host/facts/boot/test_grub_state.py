@@ -7,15 +7,15 @@ from __future__ import annotations
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_state import (
     OTHER,
-    Entry,
     Linux,
+    LoadedEntry,
     State,
     entry,
     linux,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.grub_test import UNKNOWN_TEXT
 
-A, B = Entry("A", "a", ()), Entry("B", "b", ())
+A, B = LoadedEntry("A", "a", ()), LoadedEntry("B", "b", ())
 
 
 def merged(one: State, other: State) -> State:
@@ -76,7 +76,7 @@ def test_menus_that_differ_from_the_first_entry_have_nothing_in_common() -> None
 def test_a_title_is_the_first_word_that_belongs_to_no_option(
     command: str, title: str, identity: str, is_submenu: bool
 ) -> None:
-    assert entry(command.split(), ()) == Entry(title, identity, (), is_submenu)
+    assert entry(command.split(), ()) == LoadedEntry(title, identity, (), is_submenu)
 
 
 def test_arguments_are_written_as_the_kernel_reads_them() -> None:

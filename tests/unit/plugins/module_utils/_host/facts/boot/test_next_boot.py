@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.next_boot import NextBoot, next_boot
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.host import FIXTURES, FakeHost, recorded
 
@@ -280,14 +281,14 @@ def test_the_entry_that_systemd_boot_chooses(
 def test_entries_of_several_systems_are_unknown(tmp_path: Path) -> None:
     host = with_systemd_boot(tmp_path)
     host.put("/boot/loader/entries/other.conf", "version 6.9\nmachine-id cd34\nlinux /vmlinuz-6.9\n")
-    assert next_boot(host).reason == "The entries of systemd-boot belong to no or to several systems"
+    assert next_boot(host).reason == wording("The entries of systemd-boot belong to no or to several systems")
 
 
 def test_an_entry_of_systemd_boot_without_a_kernel_is_unknown(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     announce(host, "LoaderInfo", "systemd-boot 255.4")
     host.put("/efi/loader/entries/x.conf", "efi /shell.efi\n")
-    assert next_boot(host) == NextBoot(reason="/efi/loader/entries/x.conf has no kernel with a version")
+    assert next_boot(host) == NextBoot(reason=wording("/efi/loader/entries/x.conf has no kernel with a version"))
 
 
 # ---- what is unknown -------------------------------------------------------------------------------------------------
@@ -314,7 +315,7 @@ def test_unified_images_beside_entries_are_unknown(tmp_path: Path) -> None:
 
 
 def test_without_entries_and_menu_the_next_boot_is_unknown(tmp_path: Path) -> None:
-    assert next_boot(FakeHost(tmp_path)) == NextBoot(reason="Neither boot loader entries nor a grub.cfg can be read")
+    assert next_boot(FakeHost(tmp_path)) == NextBoot(reason=wording("Boot loader entries and grub.cfg cannot be read"))
 
 
 PIECES = ["if", "then", "else", "fi", "[ $initrdfail = 1 ]", "menuentry A {", "}", "linux /vmlinuz-6.8 ro $x", "blscfg"]

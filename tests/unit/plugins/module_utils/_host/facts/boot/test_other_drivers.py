@@ -13,6 +13,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.boot.oth
     nouveau,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
+from inline_snapshot import snapshot as wording
 
 from lab.nvml.tree import write
 from tests.unit.fakes.host import FIXTURES, FakeHost
@@ -71,7 +72,7 @@ def test_nouveau_in_an_initramfs(tmp_path: Path) -> None:
     )
     assert in_initramfs(FakeHost(tmp_path), "5.14") == (
         None,
-        "There is no initramfs of the kernel 5.14 in /boot",
+        wording("There is no initramfs of the kernel 5.14 in /boot"),
     )
     write(tmp_path / "boot/initramfs-5.14.img", "")
     assert in_initramfs(FakeHost(tmp_path, lsinitrd=LSINITRD), "5.14") == (True, "lsinitrd")

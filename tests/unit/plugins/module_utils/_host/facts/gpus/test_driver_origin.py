@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_origin import origin
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.software import Package
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.software import InstalledPackage
 
 UBUNTU = "Ubuntu Core Developers <ubuntu-devel-discuss@lists.ubuntu.com>"
 KERNEL_TEAM = "Canonical Kernel Team <kernel-team@lists.ubuntu.com>"
@@ -19,8 +19,8 @@ def driver(**facts: object) -> dict[str, object]:
     return {"containerised": False, "loaded": False, **nothing, **facts}
 
 
-def packages(*rows: tuple[str, str, str]) -> dict[str, Package]:
-    return {name: Package(version, maker) for name, version, maker in rows}
+def packages(*rows: tuple[str, str, str]) -> dict[str, InstalledPackage]:
+    return {name: InstalledPackage(version, maker) for name, version, maker in rows}
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def packages(*rows: tuple[str, str, str]) -> dict[str, Package]:
         (None, None),
     ],
 )
-def test_the_origin_by_the_packages(installed: dict[str, Package] | None, expected: str | None) -> None:
+def test_the_origin_by_the_packages(installed: dict[str, InstalledPackage] | None, expected: str | None) -> None:
     assert origin(driver(), installed) == expected
 
 

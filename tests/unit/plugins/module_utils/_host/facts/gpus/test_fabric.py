@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.fabric import fabric, fabric_kind
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.section import Section
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.section import Section
 
 CONNECTX_7, H100_SWITCH = {"device_id": "15b3:1021"}, {"device_id": "10de:22a3"}
 

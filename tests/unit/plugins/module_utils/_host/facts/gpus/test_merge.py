@@ -14,6 +14,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.dri
     GpuReport,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci import Inventory, scan
+from inline_snapshot import snapshot as wording
 
 from lab.nvml import L4, plant
 from lab.nvml.tree import write
@@ -72,10 +73,10 @@ def test_a_field_that_another_source_has_told_names_it(tmp_path: Path) -> None:
 def test_a_gpu_without_a_driver(tmp_path: Path) -> None:
     section = merge.gpus(bus(tmp_path), DriverReport("sysfs", reason="The module nvidia is not loaded"))
     assert [(gpu["pci_address"], gpu["uuid"], gpu["lost"], gpu["reason"]) for gpu in section.facts] == [
-        (FIRST, None, False, "The module nvidia is not loaded"),
-        (SECOND, None, False, "The module nvidia is not loaded"),
+        (FIRST, None, False, wording("The module nvidia is not loaded")),
+        (SECOND, None, False, wording("The module nvidia is not loaded")),
     ]
-    assert section.sources["uuid"] == {"source": None, "reason": "The module nvidia is not loaded"}
+    assert section.sources["uuid"] == {"source": None, "reason": wording("The module nvidia is not loaded")}
     assert section.sources["pcie"] == {"source": "sysfs", "reason": None}
 
 
@@ -103,7 +104,7 @@ def test_a_host_without_gpus(tmp_path: Path) -> None:
     section = merge.gpus(scan(FakeHost(tmp_path)), DriverReport("sysfs", reason="The module nvidia is not loaded"))
     assert section.facts == []
     assert section.sources[""] == {"source": "sysfs", "reason": None}
-    assert section.sources["uuid"] == {"source": None, "reason": "The host has no GPU"}
+    assert section.sources["uuid"] == {"source": None, "reason": wording("The host has no GPU")}
 
 
 def test_a_lost_gpu_that_nvml_does_not_name(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_a_lost_gpu_that_nvml_does_not_name(tmp_path: Path) -> None:
     assert (second["pci_address"], second["lost"], second["reason"]) == (
         SECOND,
         True,
-        "The GPU fell off the bus (NVML: GPU is lost)",
+        wording("The GPU fell off the bus (NVML: GPU is lost)"),
     )
 
 
@@ -127,7 +128,7 @@ def test_no_gpu_counts_as_lost_if_the_lost_one_is_unknown(tmp_path: Path) -> Non
         reason="NVML did not answer in time",
     )
     assert [(gpu["lost"], gpu["reason"]) for gpu in merge.gpus(bus(tmp_path), report).facts] == [
-        (False, "NVML did not answer in time")
+        (False, wording("NVML did not answer in time"))
     ] * 2
 
 
@@ -137,10 +138,10 @@ def test_a_gpu_that_is_lost_on_the_bus_but_not_to_the_driver(tmp_path: Path) -> 
     inventory = scan(FakeHost(tmp_path))
     first, second = merge.gpus(inventory, DriverReport("nvml", gpus=[GpuReport(FIRST, values={"uuid": "GPU-1"})])).facts
     assert (first["lost"], first["uuid"]) == (True, "GPU-1")
-    assert first["reason"] == "The configuration space reads as ones: the GPU fell off the bus"
-    assert (second["lost"], second["reason"]) == (False, "nvml does not know this GPU")
+    assert first["reason"] == wording("The configuration space reads as ones: the GPU fell off the bus")
+    assert (second["lost"], second["reason"]) == (False, wording("nvml does not know this GPU"))
     (first, _second) = merge.gpus(inventory, DriverReport("nvml", gpus=[])).facts
-    assert first["reason"] == "The GPU fell off the bus: its configuration space reads as ones"
+    assert first["reason"] == wording("The GPU fell off the bus: its configuration space reads as ones")
 
 
 def test_a_gpu_that_does_not_answer(tmp_path: Path) -> None:

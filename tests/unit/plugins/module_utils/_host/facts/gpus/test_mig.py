@@ -14,8 +14,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.dri
     DriverReport,
     GpuReport,
 )
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig import model
-from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.library import Driver
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.driver import instances
+from ansible_collections.gpuops.nvidia.plugins.module_utils._host.mig.driver.library import Driver
 
 from lab.nvml import H100, L4, Instance, machine
 
@@ -32,7 +32,7 @@ def divided(nvml: SetNvml) -> None:
 
 def complete(values: dict[str, t.Any], reasons: dict[str, str] | None = None) -> GpuReport:
     report = DriverReport("nvidia-smi", gpus=[GpuReport("0000:18:00.0", values, reasons or {}), GpuReport(None)])
-    mig.Child().complete(report, time.monotonic() + 10)
+    mig.MigChild().complete(report, time.monotonic() + 10)
     return report.gpus[0]
 
 
@@ -60,6 +60,6 @@ def test_both_ways_to_ask_nvml_agree(nvml: SetNvml) -> None:
     gpus = machine(H100, 1, mig=1, mig_pending=1)
     gpus[0].instances = [Instance("3g.40gb", 4, ("2c", "1c")), Instance("1g.10gb+me", 0), Instance("1g.20gb", 2)]
     nvml(gpus)
-    report = nvml_module.Child().answer(time.monotonic() + 10)
-    assert report.gpus[0].values["mig"] == model.facts(Driver().gpu(FIRST))
+    report = nvml_module.NvmlChild().answer(time.monotonic() + 10)
+    assert report.gpus[0].values["mig"] == instances.facts(Driver().gpu(FIRST))
     assert len(report.gpus[0].values["mig"]["instances"]) == 4

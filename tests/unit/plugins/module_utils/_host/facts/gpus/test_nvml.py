@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus import nvml as nvml_module
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import DriverReport
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.forked import Answer
+from inline_snapshot import snapshot as wording
 
 from lab.nvml import A100, B200, H100, H200, L4, Gpu, Instance, Model, machine
 
@@ -23,7 +24,7 @@ DRIVER_NOT_LOADED, GPU_IS_LOST, MISMATCH = 9, 15, 18
 
 
 def ask(timeout_s: float = 10, library: Path | None = None) -> DriverReport:
-    return nvml_module.Child(str(library) if library else None).answer(time.monotonic() + timeout_s)
+    return nvml_module.NvmlChild(str(library) if library else None).answer(time.monotonic() + timeout_s)
 
 
 def test_every_field_of_a_healthy_hopper(nvml: SetNvml) -> None:
@@ -296,7 +297,7 @@ def test_if_the_driver_hangs_earlier_answers_are_kept(nvml: SetNvml) -> None:
     report = ask(timeout_s=1)
     assert time.monotonic() - started < 30
     assert (report.timed_out, report.driver_version, len(report.gpus)) == (True, "580.95.05", 5)
-    assert report.reason == "NVML did not answer in time, because the driver hangs"
+    assert report.reason == wording("NVML did not answer in time, because the driver hangs")
 
 
 def test_a_driver_that_crashes(nvml: SetNvml) -> None:
@@ -304,7 +305,41 @@ def test_a_driver_that_crashes(nvml: SetNvml) -> None:
     gpus[1].keys["crash"] = 1
     nvml(gpus)
     report = ask()
-    assert (len(report.gpus), report.timed_out, report.reason) == (1, False, "NVML's process ended by signal 6")
+    assert (len(report.gpus), report.timed_out, report.reason) == (
+        1,
+        False,
+        wording("NVML's process ended by signal 6"),
+    )
+
+
+def test_a_text_that_is_no_utf_8_hides_nothing_else(nvml: SetNvml, tmp_path: Path) -> None:
+    gpus = machine(H100, 2)
+    gpus[0].keys["name"] = "NVIDIA \\xff H100"
+    nvml(gpus)
+    path = tmp_path / "nvml.state"
+    path.write_bytes(path.read_bytes().replace(rb"\xff", b"\xff"))
+    report = ask()
+    assert (len(report.gpus), report.reason) == (2, None)
+    assert "product" not in report.gpus[0].values and "UTF-8" in report.gpus[0].reasons["product"]
+    assert report.gpus[0].values["uuid"].endswith("0") and report.gpus[1].values["product"].endswith("HBM3")
+
+
+@pytest.mark.parametrize("error", [1, 3, 4, 10, 16, 17, 20, 25, 777, 999])
+def test_a_driver_that_refuses_everything_is_quoted_for_each_field(nvml: SetNvml, error: int) -> None:
+    gpus = machine(H100, 2)
+    gpus[0].keys["error"] = error
+    nvml(gpus)
+    report = ask()
+    assert report.reason is None and [gpu.lost for gpu in report.gpus] == [False, False]
+    assert set(report.gpus[0].reasons) == set(nvml_module.QUESTIONS) and report.gpus[0].values == {}
+    assert len(set(report.gpus[0].reasons.values())) == 1 and report.gpus[1].values["uuid"].endswith("1")
+
+
+@pytest.mark.parametrize("count", [-1, 2_000_000_000])
+def test_a_count_that_no_machine_has_is_not_believed(nvml: SetNvml, count: int) -> None:
+    nvml(machine(H100, 2), count=count)
+    report = ask()
+    assert report.gpus == [] and report.reason.startswith(f"NVML counts {count % 2**32} GPUs"), report.reason
 
 
 def test_a_child_that_ends_early_without_an_answer() -> None:

@@ -15,6 +15,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.pci
     nvswitches,
     scan,
 )
+from inline_snapshot import snapshot as wording
 
 from lab.nvml import A100, B200, H100, L4, plant
 from lab.nvml.tree import write
@@ -68,7 +69,11 @@ def test_a_connectx_7_represents_the_switches_of_nvlink_5(tmp_path: Path) -> Non
         write(folder / "infiniband/mlx5_0", "")
         write(folder / "vpd", vpd)
     assert nvswitches(scan(FakeHost(tmp_path))).facts == [
-        {"pci_address": "0000:05:00.0", "device_id": "15b3:1021", "name": "ConnectX-7 [NVLink 5 switch management]"}
+        {
+            "pci_address": "0000:05:00.0",
+            "device_id": "15b3:1021",
+            "name": wording("ConnectX-7 [NVLink 5 switch management]"),
+        }
     ]
 
 

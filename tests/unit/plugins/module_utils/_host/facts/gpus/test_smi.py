@@ -13,6 +13,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.facts.gpus.driver_report import GpuReport
 from ansible_collections.gpuops.nvidia.plugins.module_utils._host.host import Output
 from hypothesis import given
+from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.host import FakeHost, recorded
 
@@ -290,7 +291,7 @@ def test_a_lost_gpu_instead_of_xml(name: str, message: str) -> None:
     )
     (gpu,) = report.gpus
     assert (gpu.address, gpu.lost, gpu.reasons["uuid"]) == ("0000:9b:00.0", True, message)
-    assert report.reason == "nvidia-smi ended with 255: Unable to determine the device handle"
+    assert report.reason == wording("nvidia-smi ended with 255: Unable to determine the device handle")
 
 
 def test_a_lost_gpu_in_another_pci_domain() -> None:
@@ -321,7 +322,7 @@ def test_a_lost_gpu_before_the_xml_of_the_others() -> None:
         (Output("No devices were found\n"), "nvidia-smi printed no XML"),
         (
             Output('<?xml version="1.0" ?><!DOCTYPE x [<!ENTITY a "b">]><nvidia_smi_log></nvidia_smi_log>'),
-            "nvidia-smi printed XML with entities, which it never does",
+            wording("nvidia-smi printed XML with entities, which is unexpected"),
         ),
         (
             Output('<?xml version="1.0" ?><nvidia_smi_log><gpu></nvidia_smi_log>'),

@@ -1,0 +1,118 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import driver_rollout
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_reader import WantedDrivers
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_rollout import DriverRollout
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
+
+from tests.unit.fakes import stack
+from tests.unit.fakes.upgrades.drivers import NEW, SKIP, STATE, DriverCluster, asked
+from tests.unit.fakes.upgrades.rollouts import ONE, ZERO, failure, nothing_is_left, roll
+
+pytestmark = pytest.mark.usefixtures("no_pauses")
+
+
+def test_an_interrupted_run_says_what_goes_on_and_a_rerun_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = DriverCluster(3)
+
+    def kill(now: DriverCluster) -> None:
+        if now.label(ONE, STATE) == "pod-restart-required":
+            now.before_look = lambda later: None
+            raise KeyboardInterrupt
+
+    cluster.before_look = kill
+    error = failure(cluster)
+    assert error.reason == "Interrupted" and f"The upgrade of {ONE} continues" in error.msg
+    assert "1 node does not" in error.msg
+    assert roll(cluster).finished and nothing_is_left(cluster)
+
+
+def test_nothing_is_written_if_a_node_cannot_be_kept_back() -> None:
+    cluster = DriverCluster(2)
+
+    def refuse(path: str, body: t.Any) -> t.Any:
+        raise GpuOpsError("You may not patch nodes.", reason="Forbidden")
+
+    cluster.merge = refuse  # type: ignore[method-assign]
+    with pytest.raises(GpuOpsError) as error:
+        DriverRollout(cluster.typed, asked(), WantedDrivers(stack.NAMESPACE)).hold([ZERO, ONE])
+    assert error.value.reason == "Forbidden"
+    assert error.value.msg == wording(
+        "2 nodes could not be kept back, so the cluster was not changed (gpu-0000: You may not patch nodes)."
+    )
+
+
+def test_nodes_are_kept_back_once() -> None:
+    cluster = DriverCluster(2)
+    rollout = DriverRollout(cluster.typed, asked(), WantedDrivers(stack.NAMESPACE))
+    assert rollout.hold([ZERO, ONE]) and not rollout.hold([ZERO, ONE])
+    assert {cluster.label(name, SKIP) for name in cluster.items} == {"true"}
+
+
+def test_a_closed_window_says_when_the_next_one_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_rollout.time, "time", lambda: stack.NOW)
+    closed = DriverRollout(DriverCluster(1).typed, asked(windows=["10:00-11:00"])).closed()
+    assert closed == wording(
+        "No maintenance window is open now (10:00-11:00 (UTC)). The next one opens in 120 minutes."
+    )
+    assert DriverRollout(DriverCluster(1).typed, asked(windows=["08:00-11:00"])).closed() == ""
+
+
+MOMENTS = [
+    ("held", "upgrade-done"), ("held", "upgrade-required"), ("turn", "upgrade-required"),
+    ("turn", "pod-deletion-required"), ("turn", "pod-restart-required"), ("turn", "validation-required"),
+    ("turn", "uncordon-required"),
+]  # fmt: skip
+"""What a node may look like when a run ends: our note, and the operator's state."""
+
+
+class Killed(BaseException):
+    """The process has ended on the spot."""
+
+
+@pytest.mark.parametrize(("note", "state"), MOMENTS)
+def test_a_run_that_is_killed_in_any_state_of_a_node_is_gone_on_with(note: str, state: str) -> None:
+    cluster = DriverCluster(3)
+
+    def kill(now: DriverCluster) -> None:
+        if now.label(ONE, STATE) == state and now.note(ONE) == note:
+            now.before_look = die
+            raise Killed
+
+    def die(now: DriverCluster) -> t.NoReturn:
+        raise Killed
+
+    cluster.before_look = kill
+    with pytest.raises(Killed):
+        roll(cluster)
+    cluster.before_look = lambda now: None
+    for dummy in range(30):  # the operator goes on with whatever has begun, and with nothing else
+        cluster.step()
+    assert cluster.most_cordoned == (note == "turn") and not cluster.cordoned
+    assert DriverRollout(cluster.typed, asked(), WantedDrivers(stack.NAMESPACE)).roll().finished
+    assert nothing_is_left(cluster) and set(cluster.versions.values()) == {NEW} and cluster.most_cordoned == 1
+
+
+def test_a_run_that_is_killed_between_two_nodes_is_gone_on_with_after_the_operator_was_called() -> None:
+    """The node by whose state the operator was called has none then, and the operator has not answered yet."""
+    cluster = DriverCluster(2)
+    cluster.tick = 120
+
+    def kill(now: DriverCluster) -> None:
+        if not all(now.label(name, STATE) for name in now.items):
+            raise Killed
+
+    cluster.before_look = kill
+    with pytest.raises(Killed):
+        roll(cluster)
+    cluster.before_look = lambda now: None
+    assert DriverRollout(cluster.typed, asked(), WantedDrivers(stack.NAMESPACE)).roll().finished
+    assert nothing_is_left(cluster) and set(cluster.versions.values()) == {NEW} and cluster.most_cordoned == 1
