@@ -41,10 +41,10 @@ HOSTS = ("tests/roles/", "tests/lab/hosts/", "tests/deep/")
 
 
 LONGEST = (
-    "tests/integration/test_targets.py",
-    "tests/integration/test_waits.py",
+    "tests/integration/test_site.py",
+    "tests/integration/test_operator_upgrade.py",
     "tests/roles/test_host_change.py",
-    "tests/integration/test_cluster_roles.py",
+    "tests/integration/test_targets.py",
 )
 """The files that take longest. They begin first, so that none of them runs alone at the end."""
 

@@ -194,6 +194,7 @@ def test_an_api_server_that_is_cut_off_in_mid_upgrade_is_awaited(fleet: Lab, hea
     assert left_behind(fleet) == []
 
 
+@pytest.mark.wide
 def test_a_budget_that_never_allows_an_eviction_and_a_missing_validator_are_named(
     fleet: Lab, healthy: Playbook
 ) -> None:
@@ -282,6 +283,7 @@ def _never() -> str:
     return f"{hour:02}:00-{hour:02}:30"
 
 
+@pytest.mark.wide
 def test_without_the_operators_upgrades_the_nodes_are_upgraded_by_hand(fleet: Lab, healthy: Playbook) -> None:
     version = other(fleet)
     run = upgrade(healthy, version, upgrade_policy={"auto_upgrade": False}, max_unavailable="2")

@@ -46,6 +46,7 @@ def test_unreachable_api(lab: Lab, ansible: Playbook, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.wide
 def test_expired_token(lab: Lab, ansible: Playbook) -> None:
     token = lab.token(lifetime=-3600)
     run = ansible.run(SITE, gpuops_kubeconfig=str(lab.kubeconfig_with_token(token)))
@@ -94,12 +95,30 @@ def test_missing_crd(ansible: Playbook) -> None:
     ("options", "words"),
     [
         pytest.param({"spec": {"driver": {"verison": "1"}}}, ["driver.verison"], id="unknown-field"),
-        pytest.param({"spec": {"driver": {"enabled": "perhaps"}}}, ["driver.enabled", "boolean"], id="wrong-type"),
-        pytest.param({"spec": {"mig": {"strategy": "several"}}}, ["mig.strategy", "several", "mixed"], id="wrong-enum"),
-        pytest.param({"mig": {"strategy": "several"}}, ["strategy", "several", "mixed"], id="wrong-choice"),
-        pytest.param({"spec": {"driver": {"kernelModuleType": "precompiled"}}}, ["usePrecompiled"], id="precompiled"),
         pytest.param(
-            {"spec": {"driver": {"upgradePolicy": {"gpuPodDeletion": {}}}}}, ["podDeletion"], id="gpu-pod-deletion"
+            {"spec": {"driver": {"enabled": "perhaps"}}},
+            ["driver.enabled", "boolean"],
+            id="wrong-type",
+            marks=pytest.mark.wide,
+        ),
+        pytest.param({"spec": {"mig": {"strategy": "several"}}}, ["mig.strategy", "several", "mixed"], id="wrong-enum"),
+        pytest.param(
+            {"mig": {"strategy": "several"}},
+            ["strategy", "several", "mixed"],
+            id="wrong-choice",
+            marks=pytest.mark.wide,
+        ),
+        pytest.param(
+            {"spec": {"driver": {"kernelModuleType": "precompiled"}}},
+            ["usePrecompiled"],
+            id="precompiled",
+            marks=pytest.mark.wide,
+        ),
+        pytest.param(
+            {"spec": {"driver": {"upgradePolicy": {"gpuPodDeletion": {}}}}},
+            ["podDeletion"],
+            id="gpu-pod-deletion",
+            marks=pytest.mark.wide,
         ),
     ],
 )
@@ -109,6 +128,7 @@ def test_bad_field(crds: None, ansible: Playbook, options: dict[str, object], wo
     assert 'exists": false' in info.output, "A refused ClusterPolicy was created."
 
 
+@pytest.mark.wide
 def test_a_field_that_argo_cd_keeps(crds: None, lab: Lab, ansible: Playbook) -> None:
     """It puts its fields back by force. A task with other fields gets along with it, and one with the same does not."""
     policy = {"module": "gpuops.nvidia.clusterpolicy", "wait": False}
@@ -129,6 +149,7 @@ def test_chart_not_found(ansible: Playbook) -> None:
     refused(ansible.run(SITE, operator_chart_ref="/no/such/chart"), "/no/such/chart", "Give the path")
 
 
+@pytest.mark.wide
 def test_values_that_the_chart_refuses(ansible: Playbook) -> None:
     run = ansible.run(SITE, operator_values={"cdi": {"enabled": False, "nriPluginEnabled": True}})
     refused(run, "Helm values", "cdi.enabled", "Correct them")

@@ -170,6 +170,7 @@ def test_a_deployment_and_a_second_one(own_lab: Lab, job: Job, token: str) -> No
     assert large(again, 24_000) == {}, "an unchanged task needs no large event"
 
 
+@pytest.mark.wide
 def test_a_proof(own_lab: Lab, job: Job, token: str) -> None:
     ended = job.run("verify.yml")
     assert (ended.status, ended.changed) == ("successful", 0), ended.output
@@ -258,6 +259,7 @@ def test_a_slice_does_not_act_on_the_cluster_a_second_time(job: Job, token: str)
     assert ended.status == "failed" and "do not slice" in " ".join(ended.output.split())
 
 
+@pytest.mark.wide
 def test_a_removal(own_lab: Lab, job: Job, token: str) -> None:
     job.answer(uninstall_allow_disruption="true")
     ended = job.run("uninstall.yml")

@@ -167,6 +167,7 @@ def test_a_pod_that_does_not_end_is_named_and_the_node_put_back(stuck: Lab) -> N
     assert "put back" in run.message and state(stuck) == FREE
 
 
+@pytest.mark.wide
 def test_a_long_drain_shows_its_progress(stuck: Lab) -> None:
     """The result is the same with and without progress output."""
     run = on(stuck).module(MODULE, **DRAIN | {"timeout": 20, "grace_period": 1})
@@ -217,6 +218,7 @@ def answers(lab: Lab) -> bool:
         return False
 
 
+@pytest.mark.wide
 def test_two_purposes_hold_a_node_together(own_lab: Lab) -> None:
     ansible = on(own_lab)
     for purpose in ("reboot", "repair"):
@@ -233,6 +235,7 @@ def on_another_machine(ansible: Playbook, **options: t.Any) -> subprocess.Popen[
     return ansible.plain.command(["unshare", "--uts", "sh", "-c", 'hostname other && exec "$@"', "sh", *command])
 
 
+@pytest.mark.wide
 def test_a_second_machine_leaves_the_drain_of_the_first_alone(stuck: Lab) -> None:
     ansible = on(stuck)
     first = draining(ansible, stuck)

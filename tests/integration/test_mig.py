@@ -228,6 +228,7 @@ def test_a_change_that_the_manager_overlooks_is_asked_for_again(
     assert len(run.row["repaired"]) == 1 and "started again" in run.row["repaired"][0], run.row
 
 
+@pytest.mark.wide
 def test_a_node_without_a_manager_is_named_and_left_alone(fleet: Lab, divided: Playbook) -> None:
     faults.mig(fleet, H100, "no-manager")
     pods = ("--namespace=gpu-operator", "--selector=app=nvidia-mig-manager", f"--field-selector=spec.nodeName={H100}")
@@ -240,6 +241,7 @@ def test_a_node_without_a_manager_is_named_and_left_alone(fleet: Lab, divided: P
     assert configure(fleet, layout="all-1g.10gb").said == ""
 
 
+@pytest.mark.wide
 def test_a_workload_on_a_slice_is_the_last_proof(fleet: Lab, divided: Playbook) -> None:
     run = configure(fleet, layout="all-3g.40gb", verify=True)
     assert run.said == "" and run.row["step"] == "done" and is_in_service(fleet, H100), run
@@ -284,6 +286,7 @@ def patched_policy(lab: Lab, there: dict[str, t.Any], back: dict[str, t.Any]) ->
         patch(back)
 
 
+@pytest.mark.wide
 def test_a_layout_can_be_used_as_soon_as_it_is_published(fleet: Lab, divided: Playbook) -> None:
     """A kubelet shows the edited ConfigMap a minute later, and until then the MIG manager knows no such layout."""
     layouts = {"first": {"mig_devices": {"3g.40gb": 1}}, "second": {"mig_devices": {"1g.10gb": 3}}}

@@ -238,6 +238,7 @@ def test_a_fleet_changes_without_the_hosts_that_are_out_and_the_next_run_takes_t
     assert list(fleet.written()["hosts"]) == NAMES
 
 
+@pytest.mark.wide
 def test_a_run_that_is_killed_goes_on_with_the_hosts_in_the_middle_of_their_change(tmp_path: Path) -> None:
     variables = {"gpuops_serial": 2, "gpuops_canary": 1, "gpuops_rollout_file": str(tmp_path / "rollout.json")}
     fleet = Fleet(tmp_path, {"gpu-04": {"slow": True}}, variables)
@@ -286,6 +287,7 @@ def test_a_batch_that_becomes_unreachable_as_a_whole_ends_the_rollout_only_beyon
     assert "3 hosts: 2 not yet changed, 1 failed" in report(output)
 
 
+@pytest.mark.wide
 def test_without_a_limit_one_unfit_host_stops_the_run_before_anything_changes(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"gpu-02": {"unfit": True}})
     status, output = fleet.run("--limit", "gpu-01,gpu-02,localhost")

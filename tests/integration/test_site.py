@@ -113,6 +113,7 @@ def test_modify(lab: Lab, ansible: Playbook) -> None:
 
 
 @pytest.mark.usefixtures("stack")
+@pytest.mark.wide
 def test_verify_writes_junit(ansible: Playbook, tmp_path: Path) -> None:
     report = tmp_path / "reports" / "gpu.xml"
     run = ansible.run(ROOT / "playbooks" / "verify.yml", verify_junit_path=str(report))
@@ -122,6 +123,7 @@ def test_verify_writes_junit(ansible: Playbook, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("stack")
+@pytest.mark.wide
 def test_verify_names_what_is_missing(ansible: Playbook, tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     report = tmp_path / "gpu.xml"

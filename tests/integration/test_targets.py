@@ -27,6 +27,14 @@ WIDE = (
     "module_gpu_stack_info",
     "module_operator_chart_info",
     "module_operator_crds",
+    # tests/integration/test_mig.py publishes layouts, test_diagnose.py reports, test_site.py taints, sets quotas and
+    # verifies with jobs. tests/roles/test_preflight.py checks hosts, and test_grants.py a cluster.
+    "module_dcgm_exporter_info",
+    "module_gpu_smoke_test",
+    "module_mig_layout",
+    "role_preflight",
+    "role_report",
+    "role_scheduling",
 )
 
 

@@ -179,6 +179,7 @@ def test_an_edit_that_the_operator_has_not_seen(lab: Lab, ansible: Playbook) -> 
 
 
 @pytest.mark.usefixtures("finishes")
+@pytest.mark.wide
 def test_an_operand_that_can_never_start(lab: Lab, ansible: Playbook) -> None:
     """The wait ends long before its timeout."""
     process = ansible.start(OPERATOR)
@@ -260,6 +261,7 @@ def awaited(ansible: Playbook, timeout: int) -> Run:
 
 
 @pytest.mark.usefixtures("healed")
+@pytest.mark.wide
 def test_a_new_operator_that_does_not_start(lab: Lab, ansible: Playbook) -> None:
     """The old one stays available, and the ClusterPolicy ready."""
     faults.stuck_operator(lab)
@@ -277,6 +279,7 @@ def test_a_new_operator_that_does_not_start(lab: Lab, ansible: Playbook) -> None
         pytest.param("kyverno", "denied the request", marks=pytest.mark.wide),
     ],
 )
+@pytest.mark.wide
 def test_pods_that_the_api_server_refuses(lab: Lab, ansible: Playbook, by: str, words: str) -> None:
     faults.refuse(lab, PLUGIN, by)
     run = awaited(ansible, 3)
@@ -295,6 +298,7 @@ def test_rewritten_images_and_injected_sidecars(lab: Lab, ansible: Playbook) -> 
 
 
 @pytest.mark.usefixtures("stack")
+@pytest.mark.wide
 def test_an_edit_that_a_daemonset_shows(lab: Lab, ansible: Playbook) -> None:
     """The wait ends with the rollout, and not before."""
     env = [{"name": "DCGM_EXPORTER_INTERVAL", "value": "12345"}]

@@ -42,7 +42,11 @@ def run(folder: Path, playbook: Path, *arguments: str, **answers: t.Any) -> tupl
     ("answers", "said"),
     [
         ({"verify_expected_gpus": None, "operator_values": None}, "argument 'operator_values' is of type NoneType"),
-        ({"verify_min_nodes": ""}, "argument 'verify_min_nodes' is of type str and we were unable to convert to int"),
+        pytest.param(
+            {"verify_min_nodes": ""},
+            "argument 'verify_min_nodes' is of type str and we were unable to convert to int",
+            marks=pytest.mark.wide,
+        ),
         (
             {"operator_namespace": None, "operator_policy_name": ""},
             "for operator_namespace, operator_policy_name",
@@ -58,7 +62,7 @@ def test_an_answer_that_cannot_be_used_ends_the_run_at_once(
     assert "PLAY [Check the cluster]" not in output
 
 
-@pytest.mark.parametrize("version", ["", None])
+@pytest.mark.parametrize("version", ["", pytest.param(None, marks=pytest.mark.wide)])
 def test_a_chart_without_a_version_is_not_the_newest_one(tmp_path: Path, version: str | None) -> None:
     """AWX gives a job an empty answer as a variable that hides the inventory's."""
     status, output = run(tmp_path, SITE, operator_chart_version=version)
@@ -83,8 +87,8 @@ NO_HOST = "meets no host of the group gpu_hosts"
         (VERIFY, (), {"gpuops_control_host": "bastion"}, "bastion"),
         (VERIFY, ("--inventory", "gpu-0,", "--limit", "gpu-0"), {}, "leaves out localhost"),
         (SITE, OUTSIDER, {}, "all hosts of gpu_hosts"),
-        (PLAYBOOKS / "uninstall.yml", OUTSIDER, {}, "all hosts of gpu_hosts"),
-        (PLAYBOOKS / "upgrade_kernel.yml", OUTSIDER, {}, "all hosts of gpu_hosts"),
+        pytest.param(PLAYBOOKS / "uninstall.yml", OUTSIDER, {}, "all hosts of gpu_hosts", marks=pytest.mark.wide),
+        pytest.param(PLAYBOOKS / "upgrade_kernel.yml", OUTSIDER, {}, "all hosts of gpu_hosts", marks=pytest.mark.wide),
         (PLAYBOOKS / "upgrade_kernel.yml", (), {"host_kernel_release": "latest"}, NO_HOST),
     ],
 )

@@ -130,6 +130,7 @@ def test_a_loaded_driver_is_changed_only_in_the_unit_of_change_and_comes_back(pl
     assert set(drivers.packages(host).values()) == {"1.18.0", VERSION}
 
 
+@pytest.mark.wide
 def test_the_driver_is_removed_for_a_driver_container_only_with_permission(plays: Plays) -> None:
     """Holds are no obstacle, and only the container toolkit and the packages of a DGX's platform stay."""
     host = with_driver(plays.hosts[0])

@@ -73,6 +73,7 @@ def test_the_services_start_with_the_driver_that_they_belong_to(plays: Plays) ->
     assert [gpu["fabric"]["state"] for gpu in plays.facts(ubuntu, "gpus")["gpus"]] == ["Completed"] * 2
 
 
+@pytest.mark.wide
 def test_an_upgrade_of_el_leaves_driver_and_companions_at_their_version(plays: Plays) -> None:
     """The fabric manager and IMEX are in no stream: without locks dnf would take them to the branch 590."""
     host = plays.host("rhel")
@@ -184,6 +185,7 @@ DROPIN = "/etc/systemd/system/nvidia-persistenced.service.d/gpuops.conf"
         ),
     ],
 )
+@pytest.mark.wide
 def test_what_is_as_it_should_be_is_left_alone_and_what_is_not_is_repaired(
     plays: Plays, damage: str, is_repaired: t.Callable[[ContainerHost], bool]
 ) -> None:

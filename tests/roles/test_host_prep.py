@@ -47,6 +47,7 @@ def settings(host: ContainerHost) -> str:
     return f"{files}\n{holds}\n{host.run('sysctl', 'kernel.numa_balancing', 'vm.max_map_count')}"
 
 
+@pytest.mark.wide
 def test_installs_the_plugin_that_holds_packages_only_to_hold_some(plays: Plays) -> None:
     host = plays.host("rhel")
     locks = "/etc/dnf/plugins/versionlock.list"

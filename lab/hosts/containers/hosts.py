@@ -24,6 +24,11 @@ from lab.hosts.containers.podman import Podman
 PYTHON_PATH = "/usr/local/lib"
 """Where the images have the simulated machine (image/Containerfile)."""
 
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+ANSWER_S = 10.0
+"""The seconds after which a host that boots is asked again: what is started while a container ends may hang."""
+
 Say = t.Callable[[str], None]
 
 
@@ -60,7 +65,7 @@ class ContainerHost:
     @property
     def boot_id(self) -> str:
         """The ID of the current boot."""
-        return self.read("/proc/sys/kernel/random/boot_id")
+        return self.read(BOOT_ID)
 
     def reboot(self) -> None:
         """Reboot the host and wait until it is up again."""
@@ -74,8 +79,10 @@ class ContainerHost:
         said = "no answer yet"
         while time.monotonic() < deadline:
             try:
-                if self.boot_id != other_than:
-                    self.run("systemctl", "is-system-running", "--wait")
+                if self.run("cat", BOOT_ID, timeout=ANSWER_S) != other_than:
+                    self.run(
+                        "systemctl", "is-system-running", "--wait", timeout=max(ANSWER_S, deadline - time.monotonic())
+                    )
                     return
             except LabError as error:
                 said = str(error)

@@ -125,14 +125,17 @@ class Podman:
         return self._run(self.enter, host, *command, timeout=timeout)
 
     def _run(self, program: Path, *arguments: str, timeout: float) -> str:
-        done = subprocess.run(
-            [program, *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [program, *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise LabError(f"{program.name} {' '.join(arguments)} did not end within {timeout:.0f} s.") from error
         if done.returncode:
             raise LabError(f"{program.name} {arguments[0]} failed: {_end(done.stderr or done.stdout)}")
         return done.stdout.strip()

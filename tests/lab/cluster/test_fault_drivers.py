@@ -155,6 +155,7 @@ def test_one_node_that_is_down_stops_the_upgrade_of_every_node(fleet: Fleet) -> 
     sees(lambda: fleet.upgraded("600.5"))
 
 
+@pytest.mark.wide
 def test_an_operator_that_crashes_goes_on_where_it_was(fleet: Fleet) -> None:
     faults.driver(fleet.lab, "slow-build", version="600.6", seconds=3)
     fleet.change(version="600.6")

@@ -64,7 +64,12 @@ def until(lab: Lab, expected: str, *get: str) -> None:
     ("fault", "path", "reason"),
     [
         ("image-pull-backoff", "{.items[*].status.containerStatuses[*].state.waiting.reason}", "ImagePullBackOff"),
-        ("crash-loop", "{.items[*].status.containerStatuses[*].state.waiting.reason}", "CrashLoopBackOff"),
+        pytest.param(
+            "crash-loop",
+            "{.items[*].status.containerStatuses[*].state.waiting.reason}",
+            "CrashLoopBackOff",
+            marks=pytest.mark.wide,
+        ),
         ("hang-init", "{.items[*].status.initContainerStatuses[*].state.running}", None),
     ],
 )
@@ -80,6 +85,7 @@ def test_an_operand_on_one_node(lab: Lab, fault: str, path: str, reason: str | N
 
 
 @pytest.mark.parametrize(("container", "ready"), [("main", "Running"), ("first", "Pending")])
+@pytest.mark.wide
 def test_a_container_that_says_why_and_crashes(lab: Lab, container: str, ready: str) -> None:
     name = faults.crash(lab, "thing", "gpu-0001", container, ["one", "the last word"])
     assert faults.active(lab) == [f"log of thing on gpu-0001, container {container}"]
@@ -90,6 +96,7 @@ def test_a_container_that_says_why_and_crashes(lab: Lab, container: str, ready: 
     until(lab, "1", "daemonset/thing", "--output=jsonpath={.status.numberUnavailable}")
 
 
+@pytest.mark.wide
 def test_a_container_says_something_by_command(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--name", lab.name, "say", "thing", "gpu-0000", "main", "hello", "world") == 0
     assert capsys.readouterr().out == "log of thing on gpu-0000, container main\n"
@@ -107,6 +114,7 @@ def run(*arguments: str) -> int:
     return int(given.run(given))
 
 
+@pytest.mark.wide
 def test_an_operand_on_all_nodes_by_command(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("operand", "thing", "hang-init", "--name", lab.name) == 0
     assert capsys.readouterr().out == "operand thing: fault hang-init\n"
@@ -129,6 +137,7 @@ def test_a_node_not_ready(lab: Lab) -> None:
     until(lab, "True", "node/gpu-0000", '--output=jsonpath={.status.conditions[?(@.type=="Ready")].status}')
 
 
+@pytest.mark.wide
 def test_a_node_tainted(lab: Lab) -> None:
     faults.node(lab, "gpu-0000", "taint")
     until(lab, "1", "daemonset/thing", "--output=jsonpath={.status.desiredNumberScheduled}")
@@ -157,6 +166,7 @@ def test_the_operator_down(lab: Lab) -> None:
     assert lab.status().phase == "up"
 
 
+@pytest.mark.wide
 def test_slow_pods(lab: Lab) -> None:
     faults.slow(lab, "thing", 3600)
     deadline = time.monotonic() + 30
@@ -190,6 +200,7 @@ PULL = (
         ),
     ],
 )
+@pytest.mark.wide
 def test_a_pod_in_trouble_heals_by_itself(lab: Lab, fault: str, message: str) -> None:
     faults.operand(lab, "thing", fault, node="gpu-0001", heals_after=3)
     assert faults.active(lab) == [f"operand thing on gpu-0001: fault {fault}, heals after 3 s"]
@@ -216,6 +227,7 @@ def daemonset(app: str) -> str:
 
 
 @pytest.mark.parametrize(("by", "words"), REFUSALS, ids=[by for by, words in REFUSALS])
+@pytest.mark.wide
 def test_pods_that_are_refused(lab: Lab, by: str, words: str) -> None:
     lab.kubectl("create", "-f", "-", stdin=daemonset(by))
     faults.refuse(lab, by, by)
@@ -233,6 +245,7 @@ def test_pods_that_are_refused(lab: Lab, by: str, words: str) -> None:
 IMAGES = "--output=jsonpath={.items[*].spec.containers[*].image}"
 
 
+@pytest.mark.wide
 def test_a_registry_mirror(lab: Lab) -> None:
     faults.mirror(lab, "mirror.example/proxy", "thing")
     assert faults.active(lab) == ["images of thing (pods) come from mirror.example/proxy"]
@@ -240,6 +253,7 @@ def test_a_registry_mirror(lab: Lab) -> None:
     assert lab.kubectl("get", "daemonset/thing", "--output=jsonpath={.spec..containers[*].image}").startswith("nvcr.io")
 
 
+@pytest.mark.wide
 def test_a_registry_mirror_that_rewrites_controllers(lab: Lab) -> None:
     faults.mirror(lab, "mirror.example", "thing", controllers=True)
     until(lab, " ".join(["mirror.example/nvidia/thing:v1"] * 2), "pods", "--selector=app=thing", IMAGES)
@@ -247,6 +261,7 @@ def test_a_registry_mirror_that_rewrites_controllers(lab: Lab) -> None:
     lab.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(DAEMONSET))
 
 
+@pytest.mark.wide
 def test_a_sidecar(lab: Lab) -> None:
     faults.sidecar(lab, "thing")
     assert faults.active(lab) == ["pods of thing get a sidecar"]
@@ -263,6 +278,7 @@ def test_a_sidecar(lab: Lab) -> None:
         ("driver-manager", "labels", "nvidia.com/gpu.deploy.device-plugin", "paused-for-driver-upgrade"),
     ],
 )
+@pytest.mark.wide
 def test_a_node_that_somebody_else_holds(lab: Lab, by: str, part: str, key: str, value: str) -> None:
     before = node_of(lab)
     faults.cordon(lab, "gpu-0001", by)

@@ -20,7 +20,7 @@ from tests.support.hosts import running_containers
 pytestmark = pytest.mark.slow("hosts boot and reboot")
 
 BLACKLIST = "printf 'blacklist nouveau\\n' > /etc/modprobe.d/test.conf"
-FAMILIES = ["debian", "ubuntu", "rhel"]
+FAMILIES = ["debian", pytest.param("ubuntu", marks=pytest.mark.wide), "rhel"]
 INITRAMFS = {"debian": "update-initramfs -u", "ubuntu": "update-initramfs -u", "rhel": "dracut --quiet --force"}
 
 
@@ -111,6 +111,7 @@ def test_the_kernel_of_the_machine_is_out_of_reach(host: ContainerHost) -> None:
         host.shell("echo 1 > /proc/sysrq-trigger")
 
 
+@pytest.mark.wide
 def test_nouveau_in_the_initramfs_needs_a_new_initramfs_to_go_away() -> None:
     with running_containers("initramfs", {"rhel": 1}) as hosts:
         [host] = hosts.hosts()
@@ -130,6 +131,7 @@ def test_a_module_that_the_kernel_forbids_is_not_loaded(container_host: Containe
         container_host.run("modprobe", "nouveau")
 
 
+@pytest.mark.wide
 def test_vfio_takes_the_gpus_when_it_comes_first(container_host: ContainerHost) -> None:
     container_host.shell("echo 'options vfio-pci ids=10de:2330' > /etc/modprobe.d/vfio.conf")
     container_host.shell("echo vfio-pci > /etc/modules-load.d/vfio.conf")
@@ -139,7 +141,7 @@ def test_vfio_takes_the_gpus_when_it_comes_first(container_host: ContainerHost) 
         container_host.run("rmmod", "vfio")
 
 
-@pytest.mark.parametrize(("cpu", "before"), [("intel", 0), ("amd", 5)])
+@pytest.mark.parametrize(("cpu", "before"), [pytest.param("intel", 0, marks=pytest.mark.wide), ("amd", 5)])
 def test_intel_iommu_is_off_and_amd_iommu_on_by_default(cpu: str, before: int) -> None:
     with running_containers("cpu", {"debian": 1}, Machine(cpu=cpu)) as hosts:
         [host] = hosts.hosts()

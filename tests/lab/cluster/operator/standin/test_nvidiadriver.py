@@ -138,6 +138,7 @@ def test_a_driver_for_one_node_and_its_removal(delegating: Cluster) -> None:
     )
 
 
+@pytest.mark.wide
 def test_overlapping_selectors_stop_every_driver(delegating: Cluster) -> None:
     delegating.create("NVIDIADriver", driver("one", {HOST: "gpu-0000"}))
     assert delegating.sees(lambda: delegating.labels(drivers.OWNER)["gpu-0000"] == "one")
@@ -153,6 +154,7 @@ def test_overlapping_selectors_stop_every_driver(delegating: Cluster) -> None:
     )
 
 
+@pytest.mark.wide
 def test_a_gpucluster_beside_the_policy_stops_both(delegating: Cluster) -> None:
     delegating.create("GPUCluster", {"metadata": {"name": "gpu-cluster"}, "spec": {"draDriver": IMAGE}})
     assert delegating.sees(
@@ -171,6 +173,7 @@ def test_a_gpucluster_beside_the_policy_stops_both(delegating: Cluster) -> None:
     assert delegating.sees(lambda: delegating.pools() == EVERY_POOL)
 
 
+@pytest.mark.wide
 def test_a_policy_without_any_driver_stays_ready(delegating: Cluster) -> None:
     default = delegating.items("nvidiadrivers")["default"]
     delegating.delete("nvidiadriver/default")
