@@ -18,6 +18,9 @@ description:
   - Recognises a change that interrupts GPU workloads, because it makes the operator replace the driver, evict pods or
     restart container runtimes. Such a change needs O(allow_disruption=true) if GPU pods run on the nodes concerned.
   - Refuses settings that the API server accepts but the operator ignores or fails on, and names the right field.
+  - Rolls out new settings of the container toolkit node by node, each proved by a new pod of the operator's validator
+    before the next node begins (O(toolkit_rollout)). The operator alone restarts the container runtime of one node
+    after the other without a proof, so that a wrong setting keeps all new GPU pods of a fleet from starting.
   - Waits for more than the status field. The stack is ready when every operand runs its newest revision on every node
     that should have it, and when the GPUs are allocatable. If waiting cannot help, the module fails at once
     and names the operand, pod and node that cause the problem.
@@ -276,6 +279,76 @@ options:
       - Only changes on nodes with GPU pods need it.
     type: bool
     default: false
+  toolkit_rollout:
+    description:
+      - How a change of the container toolkit's settings reaches the nodes. Each node is cordoned, gets the toolkit's
+        new pod, is proved by a new pod of the operator's validator, which asks the container runtime for GPUs, and goes
+        back to service. Pods that run stay.
+      - A node that is not proved stays cordoned, and the other nodes keep the former settings. Correct the settings and
+        run the task again. It begins with the nodes that are held.
+      - Until the last node is done, the ClusterPolicy has O(daemonsets.update_strategy=OnDelete), and an annotation of
+        this collection says so.
+      - It needs O(wait=true), and the rights to patch nodes and to delete pods of the operator's namespace. Without
+        them, or if another manager owns C(daemonsets.updateStrategy), Kubernetes replaces the pods one after the other,
+        and a warning says so.
+    type: dict
+    default: {}
+    suboptions:
+      canary:
+        description: The nodes that change first, as a number, a percentage, or a list of names.
+        type: raw
+        default: 0
+      waves:
+        description: How many nodes belong to each wave after the canaries, as numbers or percentages of all nodes.
+        type: list
+        elements: str
+        default: []
+      soak:
+        description: For how many seconds the nodes of a wave must be well before the next wave begins.
+        type: int
+        default: 0
+      max_unavailable:
+        description: How many nodes may change at a time. A number, or a percentage of the nodes that change.
+        type: str
+        default: "1"
+      max_failed:
+        description: How many nodes may fail before the module stops beginning others. A number, or a percentage.
+        type: str
+        default: "0"
+      group_by:
+        description: A label of the nodes. Only nodes with the same value change at the same time.
+        type: str
+      windows:
+        description:
+          - When nodes may be begun, such as V(22:00-04:00) or V(sat,sun 08:00-18:00). Without windows, at any time.
+          - When the last window is closed, the task ends without an error, and RV(toolkit_rollout.finished) is false.
+        type: list
+        elements: str
+        default: []
+      time_zone:
+        description: The time zone of O(toolkit_rollout.windows), such as V(Europe/Berlin).
+        type: str
+        default: UTC
+      timeout:
+        description: For how many seconds a node may wait for its new pods, or for other maintainers.
+        type: int
+        default: 600
+      allow_shared:
+        description: Also change nodes with another active maintainer, such as a reboot by kured.
+        type: bool
+        default: false
+      lease:
+        description: For how many seconds a hold by another machine is respected.
+        type: int
+        default: 3600
+      take_over:
+        description: Resume a call of another machine before O(toolkit_rollout.lease) is over.
+        type: bool
+        default: false
+      pause_nvsentinel:
+        description: Keep NVSentinel away from the nodes while they are held.
+        type: bool
+        default: false
   assume_held:
     description:
       - In check mode, judge as if all nodes kept their driver, as M(gpuops.nvidia.driver_hold) ensures in a real run.
@@ -330,6 +403,18 @@ EXAMPLES = r"""
     driver:
       version: 595.91.07
     allow_disruption: true
+
+- name: Change the toolkit on one node first, and on the others ten minutes later
+  gpuops.nvidia.clusterpolicy:
+    toolkit:
+      env:
+        - name: CONTAINERD_CONFIG
+          value: /etc/containerd/config.toml
+    allow_disruption: true
+    toolkit_rollout:
+      canary: 1
+      soak: 600
+      max_unavailable: "10%"
 
 - name: Remove the stack although pods use GPUs
   gpuops.nvidia.clusterpolicy:
@@ -392,6 +477,27 @@ disruption:
     pods_total: 1
     nodes: [gpu-0000]
     nodes_total: 1
+toolkit_rollout:
+  description:
+    - The fields that change the toolkit, and what happens to each node that runs it. Null if no such field changes.
+    - C(state) is C(unchanged), C(pending), C(changing), C(done) or C(failed). C(finished) is false while nodes wait for
+      a maintenance window.
+  returned: with O(state=present), and with an error about nodes
+  type: dict
+  sample:
+    fields: [toolkit.env]
+    finished: true
+    nodes:
+      - node: gpu-0000
+        state: done
+        wave: 1
+        changed: true
+        failed: false
+        reason: ""
+        waits_for: ""
+        unschedulable: false
+        notes: []
+        seconds: 21.4
 conflicts:
   description: The fields that other managers own with other values, each with its manager.
   returned: if O(force=true) would be needed
@@ -414,6 +520,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._check_refusal impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import apply, spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.toolkit import toolkit_rollout
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
@@ -435,13 +542,18 @@ SPEC = ArgumentSpec(
         "allow_disruption": {"type": "bool", "default": False},
         "assume_held": {"type": "bool", "default": False},
     },
-).including(CONNECTION, CHECK_REFUSAL, spec.BLOCK_OPTIONS, PROGRESS, tolerance.SPEC)
+).including(CONNECTION, CHECK_REFUSAL, spec.BLOCK_OPTIONS, PROGRESS, tolerance.SPEC, toolkit_rollout.TOOLKIT_ROLLOUT)
 
 
 def main() -> t.NoReturn:
     run(
         SPEC,
-        lambda module: apply.ensure(Cluster(module.params, module.check_mode), module.params, module.warn),
+        lambda module: apply.ensure(
+            Cluster(module.params, module.check_mode),
+            module.params,
+            module.warn,
+            toolkit_rollout.stage_of(module.params),
+        ),
         secrets=SPEC.options,
     )
 

@@ -19,9 +19,10 @@ from tests.support.nvml import SetNvml, nvml, nvml_library
 from tests.unit.fakes.answers import Handler
 from tests.unit.fakes.answers import serving as answering
 from tests.unit.fakes.api import FakeApi, serving
+from tests.unit.fakes.modules import run_module
 from tests.unit.fakes.stack import ready
 
-__all__ = ["SetNvml", "api", "nvml", "nvml_library", "url"]
+__all__ = ["SetNvml", "api", "nvml", "nvml_library", "run_module", "url"]
 
 # The same examples in every run: what one run finds, the next one must find too.
 settings.register_profile("repeatable", derandomize=True)

@@ -109,22 +109,25 @@ class FakeApi:
         return 200, existing
 
     def _apply(self, collection: str, existing: Json | None, body: Json, manager: str, dry: bool) -> Json:
-        """Server-side apply, without conflicts, and the removal of fields only if no block at all is given."""
+        """Server-side apply, without conflicts. A field leaves that its last owner no longer gives."""
         made = copy.deepcopy(existing) or {"metadata": {"uid": "uid-of-cluster-policy", "creationTimestamp": LONG_AGO}}
-        others = [entry for entry in made["metadata"].get("managedFields", []) if entry["manager"] != manager]
-        fields = {f"f:{block}": _fields(body[block]) for block in ("spec", "data", "value") if block in body}
-        if not fields:
-            own = [entry for entry in made["metadata"].get("managedFields", []) if entry["manager"] == manager]
-            made = _reduced(made, own[0]["fieldsV1"] if own else {})
-            made["metadata"]["managedFields"] = others
-            return self._kept(collection, existing, made, dry)
-        made = _merged(made, body)
+        entries = made["metadata"].get("managedFields", [])
+        others = [entry for entry in entries if entry["manager"] != manager]
+        given = {block: body[block] for block in ("spec", "data", "value") if block in body}
+        notes = {part: body["metadata"][part] for part in ("labels", "annotations") if body["metadata"].get(part)}
+        fields = _fields({**given, **({"metadata": notes} if notes else {})})
+        left = next((entry["fieldsV1"] for entry in entries if entry["manager"] == manager), {})
+        for kept in (fields, *(entry.get("fieldsV1") or {} for entry in others)):
+            left = _without(left, kept)
+        made = _merged(_reduced(made, left), body)
         entry = {"manager": manager, "operation": "Apply", "time": LONG_AGO, "fieldsV1": fields}
-        made["metadata"]["managedFields"] = [*others, entry]
+        made["metadata"]["managedFields"] = [*others, *([entry] if fields else [])]
         return self._kept(collection, existing, made, dry)
 
     def _kept(self, collection: str, existing: Json | None, made: Json, dry: bool) -> Json:
         if not dry:
+            if made != existing:
+                made["metadata"]["resourceVersion"] = str(int(made["metadata"].get("resourceVersion", 1)) + 1)
             self.lists[collection] = [made if item is existing else item for item in self.lists[collection]]
             if existing is None:
                 self.lists[collection].append(made)
@@ -226,6 +229,12 @@ def _reduced(item: Json, fields: Json) -> Json:
         if children is None or (children and rest):
             made[key] = rest
     return made
+
+
+def _without(fields: Json, kept: Json) -> Json:
+    """Return the leaves of a tree of fields that another tree does not have."""
+    made = {key: _without(children, kept[key]) if key in kept else children for key, children in fields.items()}
+    return {key: children for key, children in made.items() if key not in kept or children}
 
 
 def _meets(item: Json, preconditions: Json) -> bool:

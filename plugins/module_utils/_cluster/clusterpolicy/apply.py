@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import typing as t
 
@@ -32,15 +33,48 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Warn = t.Callable[[str], None]
+Write = t.Callable[[Apply], Json]
+"""Applies a ClusterPolicy and returns it."""
 
 
-def ensure(cluster: Cluster, options: t.Mapping[str, t.Any], warn: Warn) -> Json:
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """What became of a change that is made in steps."""
+
+    policy: Json
+    changed: bool
+    finished: bool
+    """Whether the ClusterPolicy is as it was asked for, rather than on the way there."""
+    rollout: Json
+    """The key ``toolkit_rollout`` of the module's result."""
+
+
+class Staged(t.Protocol):
+    """A change that is made in steps, because each node must get its turn."""
+
+    def predict(self) -> Json:
+        """Return the key ``toolkit_rollout`` of the result in check mode."""
+
+    def carry_out(self, write: Write) -> Made:
+        """Make the change."""
+
+
+Stage = t.Callable[[Cluster, PolicyRequest, Apply, Json, Warn], t.Optional[Staged]]  # noqa: UP045 (evaluated)
+"""Returns how a change is made in steps, or None if one write makes it. The last arguments are the predicted object,
+and what warns."""
+
+
+def _at_once(*dummy: t.Any) -> None:
+    """Make every change by one write."""
+
+
+def ensure(cluster: Cluster, options: t.Mapping[str, t.Any], warn: Warn, stage: Stage = _at_once) -> Json:
     """Bring the ClusterPolicy into the state that the options ask for; return the result of the module."""
     request = spec.request_of(options)
-    return _present(cluster, request, warn) if request.is_present else removal.remove(cluster, request)
+    return _present(cluster, request, warn, stage) if request.is_present else removal.remove(cluster, request)
 
 
-def _present(cluster: Cluster, request: PolicyRequest, warn: Warn) -> Json:
+def _present(cluster: Cluster, request: PolicyRequest, warn: Warn, stage: Stage) -> Json:
     """Apply the ClusterPolicy and wait."""
     policies = observe.read_policies(cluster)
     if policies is None and not cluster.check_mode:
@@ -51,11 +85,13 @@ def _present(cluster: Cluster, request: PolicyRequest, warn: Warn) -> Json:
         )
     _refuse_second_policy(request.name, policies or [])
     _refuse_gpucluster(cluster)
-    result, before = _write(cluster, request, prediction.apply_of(request, policies, cluster.check_mode), warn)
+    apply = prediction.apply_of(request, policies, cluster.check_mode)
+    result, before = _write(cluster, request, apply, warn, stage)
     if cluster.check_mode:
         return result
+    waits = request.waits and (result["toolkit_rollout"] or {}).get("finished", True)
     try:
-        return {**result, **_verdict(cluster, request, before)}
+        return {**result, **_verdict(cluster, request, before, waits)}
     except GpuOpsError as e:
         raise policy_info.for_a_person(e, changed=result["changed"]) from e
 
@@ -80,7 +116,9 @@ def _refuse_gpucluster(cluster: Cluster) -> None:
         )
 
 
-def _write(cluster: Cluster, request: PolicyRequest, apply: Apply, warn: Warn) -> tuple[Json, Marks | None]:
+def _write(
+    cluster: Cluster, request: PolicyRequest, apply: Apply, warn: Warn, stage: Stage
+) -> tuple[Json, Marks | None]:
     """Apply the ClusterPolicy if that changes it, and if what it interrupts is allowed.
 
     Return the result, and what shows later whether the operator has acted on a change.
@@ -99,6 +137,7 @@ def _write(cluster: Cluster, request: PolicyRequest, apply: Apply, warn: Warn) -
         disrupted, request.allows_disruption, cluster.check_mode, request.only_warns and cluster.check_mode
     )
     change = changes.between(apply.existing, predicted, FIELD_MANAGER)
+    staged = stage(cluster, request, apply, predicted, warn) if change.changed else None
     for sentence in (
         *apply.notes,
         *notes,
@@ -110,14 +149,22 @@ def _write(cluster: Cluster, request: PolicyRequest, apply: Apply, warn: Warn) -
             warn(sentence)
     is_written = change.changed and not cluster.check_mode
     before = wait.read_marks(cluster, request.namespace, apply.existing) if is_written else None
-    final = _apply(cluster, apply) if is_written else predicted
+    made = _make(cluster, apply, staged) if is_written else None
     result = {
-        "changed": change.changed,
-        "clusterpolicy": changes.strip_managed(final),
+        "changed": made.changed if made else change.changed,
+        "clusterpolicy": changes.strip_managed(made.policy if made else predicted),
         "disruption": disrupted.as_result(),
+        "toolkit_rollout": (made.rollout if made else staged.predict() if staged else None) or None,
         "diff": change.diff,
     }
     return result, before
+
+
+def _make(cluster: Cluster, apply: Apply, staged: Staged | None) -> Made:
+    """Make a change, at once or in steps."""
+    if staged is None:
+        return Made(_apply(cluster, apply), changed=True, finished=True, rollout={})
+    return staged.carry_out(functools.partial(_apply, cluster))
 
 
 def _what_stays(apply: Apply, predicted: Json) -> t.Iterator[str]:
@@ -137,9 +184,9 @@ def _apply(cluster: Cluster, apply: Apply) -> Json:
         raise prediction.explained(cluster, e) from e
 
 
-def _verdict(cluster: Cluster, request: PolicyRequest, before: Marks | None) -> Json:
+def _verdict(cluster: Cluster, request: PolicyRequest, before: Marks | None, waits: bool) -> Json:
     namespace, name, limits = request.namespace, request.name, request.tolerated
-    if request.waits:
+    if waits:
         timeout_s, progress_path = request.timeout_s, request.progress_path
         verdict = wait.until_ready(cluster, namespace, name, timeout_s, progress_path, limits, before)[1]
     else:

@@ -29,8 +29,6 @@ EVICTS = "the operator evicts GPU pods and replaces the driver, node by node"
 REMOVES_DRIVER = "the operator removes the driver from under GPU pods"
 RESTARTS_RUNTIME = "the toolkit reconfigures and restarts the container runtime of each node"
 
-TOOLKIT = "container-toolkit"
-
 
 @dataclasses.dataclass(frozen=True)
 class Interruption:
@@ -51,13 +49,15 @@ class Interruption:
 class Operator:
     """The operator's version now, and when it acts on the change. None is unknown, and counts as an old one.
 
-    ``outdated`` says whether driver pods wait for their replacement, as they do while ``autoUpgrade`` is off.
+    ``outdated`` says whether driver pods wait for their replacement, as they do while ``autoUpgrade`` is off, and
+    ``toolkit_outdated`` whether the toolkit's do, as with ``OnDelete``.
     ``images`` are the operator's images now and then, if both are known. They count where a version is unknown.
     """
 
     running: Version | None = None
     acting: Version | None = None
     outdated: bool = False
+    toolkit_outdated: bool = False
     images: tuple[str, str] | None = None
 
 
@@ -72,7 +72,8 @@ def line(text: str | None) -> Version | None:
 
 def changes(before: Json, after: Json, operator: Operator) -> list[Interruption]:
     """Return what in the change from one whole spec to the other interrupts GPU workloads."""
-    return [*_of_driver(before, after, operator), *_of_toolkit(before, after), *_of_workload(before, after)]
+    toolkit = of_toolkit(before, after, operator.toolkit_outdated)
+    return [*_of_driver(before, after, operator), *toolkit, *_of_workload(before, after)]
 
 
 # The driver
@@ -148,14 +149,26 @@ _TOOLKIT_COSMETIC = tuple(f"toolkit.{field}" for field in ("enabled", "resources
 _RUNTIME_FIELDS = ("cdi.enabled", "cdi.nriPluginEnabled", "operator.runtimeClass", "operator.defaultRuntime")
 
 
-def _of_toolkit(before: Json, after: Json) -> Changes:
+def of_toolkit(before: Json, after: Json, outdated: bool) -> list[Interruption]:
+    """Return what makes the toolkit configure the runtime anew. ``outdated`` says whether pods of it wait for that."""
+    return list(_of_toolkit(before, after, outdated))
+
+
+def _of_toolkit(before: Json, after: Json, outdated: bool) -> Changes:
     was_on, is_on = _is_on(before, "toolkit"), _is_on(after, "toolkit")
     if was_on != is_on:
-        yield _change(before, after, "toolkit.enabled", RESTARTS_RUNTIME, TOOLKIT)
-    elif is_on and (after.get("daemonsets") or {}).get("updateStrategy") != "OnDelete":
+        yield _change(before, after, "toolkit.enabled", RESTARTS_RUNTIME, operands.TOOLKIT.name)
+    elif is_on and not _waits(after):
         for field in differing(before, after, ("toolkit", "cdi", "operator")):
             if starts_with(field, ("toolkit", *_RUNTIME_FIELDS)) and not starts_with(field, _TOOLKIT_COSMETIC):
-                yield _change(before, after, field, RESTARTS_RUNTIME, TOOLKIT)
+                yield _change(before, after, field, RESTARTS_RUNTIME, operands.TOOLKIT.name)
+        if outdated and _waits(before):
+            yield _change(before, after, "daemonsets.updateStrategy", RESTARTS_RUNTIME, operands.TOOLKIT.name)
+
+
+def _waits(spec: Json) -> bool:
+    """Return whether pods of the toolkit are replaced only when somebody deletes them."""
+    return (spec.get("daemonsets") or {}).get("updateStrategy") == "OnDelete"
 
 
 # Virtual machines

@@ -104,7 +104,7 @@ def disruption_of(
         return [*found, *(change for change in more(operator) if change not in found)]
 
     is_new_operator = existing is not None and bool(disruption.line(acting) or image)
-    if not (is_new_operator or changes(disruption.Operator(outdated=True))):
+    if not (is_new_operator or changes(disruption.Operator(outdated=True, toolkit_outdated=True))):
         return Disruption()
     found = changes(_operator(cluster, namespace, acting, image))
     if assume_held and cluster.check_mode:
@@ -153,20 +153,25 @@ def _operator(cluster: Cluster, namespace: str, acting: str | None, image: str |
     deployments = cluster.list(namespaced("apps/v1", namespace, "deployments")) or []
     deployed = next(filter(operands.is_operator, deployments), None)
     running, running_image = version_of(deployed), _image(deployed)
-    is_same = image is None or image == running_image
+    is_same, waiting = image is None or image == running_image, _pods_wait(cluster, namespace)
     return disruption.Operator(
         running=running,
         acting=disruption.line(acting) or _version_of_image(image) or (running if is_same else None),
-        outdated=_driver_pods_wait(cluster, namespace),
+        outdated=operands.DRIVER.name in waiting,
+        toolkit_outdated=operands.TOOLKIT.name in waiting,
         images=(running_image, image) if running_image and image else None,
     )
 
 
-def _driver_pods_wait(cluster: Cluster, namespace: str) -> bool:
-    """Return whether driver pods wait for their replacement."""
+def _pods_wait(cluster: Cluster, namespace: str) -> set[str]:
+    """Return the operands with pods that wait for their replacement."""
     daemonsets = cluster.list(namespaced("apps/v1", namespace, "daemonsets")) or []
-    drivers = [item.get("status") or {} for item in daemonsets if operands.operand_name(item) == operands.DRIVER.name]
-    return any(item.get("updatedNumberScheduled", 0) < item.get("desiredNumberScheduled", 0) for item in drivers)
+    statuses = [(operands.operand_name(item), item.get("status") or {}) for item in daemonsets]
+    return {
+        str(name)
+        for name, status in statuses
+        if status.get("updatedNumberScheduled", 0) < status.get("desiredNumberScheduled", 0)
+    }
 
 
 def _image(deployment: Json | None) -> str | None:

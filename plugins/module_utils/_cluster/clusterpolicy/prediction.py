@@ -21,6 +21,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpoli
     declarers,
     handover,
     ownership,
+    paused_updates,
     refusals,
     schema,
     spec,
@@ -67,6 +68,7 @@ def apply_of(request: spec.PolicyRequest, policies: list[Json] | None, check_mod
     existing = next((item for item in policies or [] if objects.name_of(item) == request.name), None)
     adopts = request.adopts and handover.has_traces_of_helm(existing)
     own = handover.adopted(existing, FIELD_MANAGER) if adopts and existing else existing
+    own = paused_updates.lifted(own)
     manifest, notes = declarers.respected(spec.manifest(request, own, FIELD_MANAGER), own)
     return Apply(
         manifest=manifest,

@@ -152,3 +152,6 @@ ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 
 GPU_RESOURCE = "nvidia.com/gpu"
 MIG_RESOURCE_PREFIX = "nvidia.com/mig-"
+
+TOOLKIT_ROLLOUT_MARK = "gpuops.nvidia/toolkit-rollout"
+"""Annotation of the ClusterPolicy during a rollout of the toolkit: what daemonsets.updateStrategy was before."""

@@ -47,6 +47,7 @@ class Operand:
 
 
 DRIVER = Operand("driver", "driver", "nvidia-driver-daemonset", "nvidia-driver-ctr")
+TOOLKIT = Operand("container-toolkit", "toolkit", "nvidia-container-toolkit-daemonset", "nvidia-container-toolkit-ctr")
 VALIDATOR = Operand("operator-validator", "validator", "nvidia-operator-validator", "nvidia-operator-validator")
 DEVICE_PLUGIN = Operand("device-plugin", "devicePlugin", "nvidia-device-plugin-daemonset", "nvidia-device-plugin")
 MIG_MANAGER = Operand("mig-manager", "migManager", "nvidia-mig-manager", "nvidia-mig-manager")
@@ -54,7 +55,7 @@ DCGM_EXPORTER = Operand("dcgm-exporter", "dcgmExporter", "nvidia-dcgm-exporter",
 
 OPERANDS = (
     DRIVER,
-    Operand("container-toolkit", "toolkit", "nvidia-container-toolkit-daemonset", "nvidia-container-toolkit-ctr"),
+    TOOLKIT,
     VALIDATOR,
     DEVICE_PLUGIN,
     Operand("dcgm", "dcgm", "nvidia-dcgm", "nvidia-dcgm-ctr"),

@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules import container_runtime
 
 from tests.unit.fakes.host import FakeHost
-from tests.unit.plugins.modules.conftest import RunModule
+from tests.unit.fakes.modules import RunModule
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers imp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.modules import driver_image_info
 
-from tests.unit.plugins.modules.conftest import RunModule
+from tests.unit.fakes.modules import RunModule
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from ansible_collections.gpuops.nvidia.plugins.modules import driver_packages
 from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.apt_host import AptHost
-from tests.unit.plugins.modules.conftest import RunModule
+from tests.unit.fakes.modules import RunModule
 
 VERSION = "535.261.03-1"
 

@@ -19,9 +19,9 @@ from lab.nvml import Model, machine, plant
 from lab.nvml.models import BUSES, MODELS
 from tests.support.nvml import SetNvml
 from tests.unit.fakes.host import FakeHost, recorded
+from tests.unit.fakes.modules import RunModule
 from tests.unit.plugins.module_utils._host.evidence.test_collect import NVRM, journal
 from tests.unit.plugins.module_utils._host.evidence.test_units import SHOWN
-from tests.unit.plugins.modules.conftest import RunModule
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules import host_preflight_info
 
 from tests.unit.fakes.host import FakeHost
+from tests.unit.fakes.modules import RunModule
 from tests.unit.plugins.module_utils._host.test_preflight import FACTS
-from tests.unit.plugins.modules.conftest import RunModule
 
 
 @pytest.fixture(autouse=True)

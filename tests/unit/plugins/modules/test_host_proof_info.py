@@ -13,7 +13,7 @@ from inline_snapshot import snapshot as wording
 
 from lab.nvml import A100, B200, H100, L4, Model, machine, plant
 from tests.unit.fakes.host import FakeHost, recorded
-from tests.unit.plugins.modules.conftest import RunModule
+from tests.unit.fakes.modules import RunModule
 
 SetNvml = t.Callable[..., None]
 UNITS = "Id=nvidia-fabricmanager.service\nActiveState=active\nUnitFileState=enabled\n"

@@ -12,7 +12,7 @@ from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.boot_host import debian
 from tests.unit.fakes.host import FakeHost
-from tests.unit.plugins.modules.conftest import RunModule
+from tests.unit.fakes.modules import RunModule
 
 
 @pytest.fixture

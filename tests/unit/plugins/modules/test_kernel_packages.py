@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules import kernel_packages
 
+from tests.unit.fakes.modules import RunModule
 from tests.unit.plugins.module_utils._host.kernel.conftest import NEW, NEWER, OLD, Ubuntu
-from tests.unit.plugins.modules.conftest import RunModule
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from ansible_collections.gpuops.nvidia.plugins.modules import kernel_sysctls
 from inline_snapshot import snapshot as wording
 
 from tests.unit.fakes.host import FakeHost
-from tests.unit.plugins.modules.conftest import RunModule
+from tests.unit.fakes.modules import RunModule
 
 
 @pytest.fixture

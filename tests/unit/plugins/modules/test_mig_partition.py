@@ -13,7 +13,7 @@ from inline_snapshot import snapshot as wording
 
 from lab.nvml import A30, A100, B200, H100, H200, L4, Model, machine, reset
 from tests.unit.fakes.mig_host import MigHost
-from tests.unit.plugins.modules.conftest import RunModule
+from tests.unit.fakes.modules import RunModule
 
 SCRIPT = "/etc/gpuops/mig_partition/restore.sh"
 UNIT = "/etc/systemd/system/gpuops-mig-partition.service"

@@ -10,8 +10,8 @@ import pytest
 from ansible_collections.gpuops.nvidia.plugins.modules import package_hold
 
 from tests.unit.fakes.host import FakeHost
+from tests.unit.fakes.modules import RunModule
 from tests.unit.plugins.module_utils._host.settings.test_packages import debian
-from tests.unit.plugins.modules.conftest import RunModule
 
 
 @pytest.fixture

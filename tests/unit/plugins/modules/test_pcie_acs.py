@@ -11,7 +11,7 @@ from ansible_collections.gpuops.nvidia.plugins.modules import pcie_acs
 
 from tests.unit.fakes.bridges import put_bridge, setpci
 from tests.unit.fakes.host import FakeHost
-from tests.unit.plugins.modules.conftest import RunModule
+from tests.unit.fakes.modules import RunModule
 
 
 @pytest.fixture

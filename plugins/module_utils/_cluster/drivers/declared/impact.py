@@ -28,7 +28,7 @@ Action = t.Literal["replace", "restart", "remove", "nothing"]
 AT_ONCE = (
     "the operator replaces the driver at once on all nodes that change their NVIDIADriver, without evicting GPU pods"
 )
-_TOOLKIT = disruption.TOOLKIT
+_TOOLKIT = operands.TOOLKIT.name
 
 
 @dataclasses.dataclass(frozen=True)
