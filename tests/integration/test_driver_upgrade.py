@@ -7,8 +7,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import time
 import typing as t
@@ -17,7 +15,7 @@ import pytest
 
 from lab.cluster import Lab, Options, faults
 from lab.cluster.proxy import before, unavailable
-from tests.support.ansible import ROOT, Playbook, Run, on
+from tests.support.ansible import ROOT, Playbook, Run, kill_all, on
 from tests.support.labs import running_lab
 
 pytestmark = pytest.mark.slow("the operator upgrades each node at its pace")
@@ -157,10 +155,9 @@ def test_every_healthy_node_is_upgraded_and_every_failed_one_named(fleet: Lab, h
 def test_a_run_that_is_killed_is_gone_on_with(fleet: Lab, healthy: Playbook, state: str) -> None:
     version = other(fleet)
     options = json.dumps({"version": version, **COMMON, "max_unavailable": "2"})
-    process = healthy.command(["ansible", "localhost", "--module-name", MODULE, "--args", options])
+    process = healthy.plain.command(["ansible", "localhost", "--module-name", MODULE, "--args", options])
     until_somewhere(fleet, state, process)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    kill_all(process)
     run = upgrade(healthy, version)
     assert run.status == 0 and set(versions(fleet).values()) == {version}, run.output
     assert left_behind(fleet) == []

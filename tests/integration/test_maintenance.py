@@ -18,7 +18,7 @@ import typing as t
 import pytest
 
 from lab.cluster import Lab, LabError, faults
-from tests.support.ansible import Playbook, on
+from tests.support.ansible import Playbook, kill_all, on
 from tests.support.labs import running_lab
 
 pytestmark = pytest.mark.slow("drains have to wait for pods that stay")
@@ -106,27 +106,9 @@ def until(condition: t.Callable[[], bool], process: subprocess.Popen[str] | None
         time.sleep(0.2)
 
 
-def kill(process: subprocess.Popen[str]) -> None:
-    """Kill a run and all its descendants: Ansible's workers have their own sessions."""
-    parents = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
-                parents[int(pid)] = int(stat.read().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    doomed = [process.pid]
-    for pid in doomed:
-        doomed.extend(child for child, parent in parents.items() if parent == pid)
-    assert len(doomed) > 2, "The module should run in a separate process."
-    for pid in doomed:
-        os.kill(pid, signal.SIGKILL)
-    process.communicate()
-
-
 def test_a_run_that_was_killed_is_resumed_and_undone(stuck: Lab) -> None:
     ansible = on(stuck)
-    kill(draining(ansible, stuck))
+    kill_all(draining(ansible, stuck))
     time.sleep(2)
     assert state(stuck) == HELD, "No process was left to put the node back."
     release(stuck)
@@ -142,7 +124,7 @@ def test_a_run_that_was_killed_is_resumed_and_undone(stuck: Lab) -> None:
 def test_a_run_that_was_killed_is_undone_at_once(stuck: Lab) -> None:
     """Knowing the purpose is enough, and the pod still ends."""
     ansible = on(stuck)
-    kill(draining(ansible, stuck))
+    kill_all(draining(ansible, stuck))
     assert ansible.module(MODULE, state="restored", purpose="other").status == 0
     assert state(stuck) == HELD, "The node is held for another purpose."
     assert ansible.module(MODULE, state="restored", purpose="reboot").status == 0

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
 import time
 import typing as t
 from pathlib import Path
@@ -22,7 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.modules import mig_config
 
 from lab.cluster import Lab, Options, faults
 from lab.cluster.proxy import before, unavailable
-from tests.support.ansible import ROOT, Playbook, on
+from tests.support.ansible import ROOT, Playbook, kill_all, on
 from tests.support.labs import running_lab
 
 pytestmark = pytest.mark.slow("nodes are drained, divided and proved")
@@ -339,11 +337,10 @@ def test_a_kill_at_every_step_is_resumed(fleet: Lab, divided: Playbook) -> None:
     options, killed = json.dumps({"layout": "all-1g.10gb", "nodes": [H100]}), []
     for moment in ("held", "asked", "at work", "proven"):
         assert configure(fleet, layout="all-disabled").said == ""
-        process = divided.command(["ansible", "localhost", "--module-name", MODULE, "--args", options])
+        process = divided.plain.command(["ansible", "localhost", "--module-name", MODULE, "--args", options])
         later = MOMENTS[MOMENTS.index(moment) :]
         wait_for(lambda later=later: moment_of(fleet) in later, poll_s=0.01)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        kill_all(process)
         killed.append(moment_of(fleet))
         run = configure(fleet, layout="all-1g.10gb")
         assert run.said == "" and is_in_service(fleet, H100), (moment, run)

@@ -7,9 +7,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import stat
 import typing as t
 from pathlib import Path
@@ -19,7 +17,7 @@ import pytest
 from lab.cluster import Lab, faults
 from tests.integration.test_lines import JOB, managers, policy, replace
 from tests.support import waits
-from tests.support.ansible import OPERATOR, ROOT, SITE, Playbook, Run
+from tests.support.ansible import OPERATOR, ROOT, SITE, Playbook, Run, kill_all
 
 pytestmark = pytest.mark.slow("the operator moves to the next line and back, and pods become ready each time")
 
@@ -157,10 +155,9 @@ def test_a_killed_upgrade_goes_on_and_still_knows_the_way_back(
     lab: Lab, ansible: Playbook, wanted: dict[str, t.Any]
 ) -> None:
     running = (drivers(lab), uids(lab))
-    process = ansible.start(UPGRADE, **wanted)
+    process = ansible.plain.start(UPGRADE, **wanted)
     waits.sees(lambda: operator_image(lab).endswith(NEW), 120)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    kill_all(process)
     assert kept(wanted)[1]["closed"] == "" and len(held(lab)) > 0
     succeeded(ansible.run(UPGRADE, operator_break_lock=True, operator_helm_timeout="1s", **wanted))
     assert (drivers(lab), uids(lab)) == running and kept(wanted)[1]["release"]["app_version"] == OLD

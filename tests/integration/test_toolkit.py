@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import signal
 import time
 import typing as t
 
 import pytest
 
 from lab.cluster import Lab, faults
-from tests.support.ansible import ROOT, SITE, Playbook, Run
+from tests.support.ansible import ROOT, SITE, Playbook, Run, kill_all
 
 pytestmark = pytest.mark.slow("each node gets two new pods, one node after the other")
 
@@ -121,12 +119,11 @@ def test_a_run_that_is_killed_is_gone_on_with(lab: Lab, ansible: Playbook, momen
     before = {app: pods(lab, app) for app in (TOOLKIT, VALIDATOR)}
     app = TOOLKIT if moment == "restart" else VALIDATOR
     options = {"toolkit": env(f"killed in {moment}"), "allow_disruption": True}
-    process = ansible.command(["ansible", "localhost", "--module-name", MODULE, "--args", json.dumps(options)])
+    process = ansible.plain.command(["ansible", "localhost", "--module-name", MODULE, "--args", json.dumps(options)])
     deadline = time.monotonic() + 60
     while not [name for name in NODES if pods(lab, app).get(name) not in (None, before[app][name])]:
         assert time.monotonic() < deadline and process.poll() is None, process.communicate()
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    kill_all(process)
     assert strategy(lab) == "OnDelete" and left(lab)
     works(ansible.module(MODULE, **options))
     now = pods(lab, TOOLKIT)

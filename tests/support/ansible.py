@@ -165,3 +165,24 @@ class Playbook:
 def on(lab: Lab) -> Playbook:
     """Return a Playbook with the settings that a lab needs."""
     return Playbook(lab.kubeconfig, lab.helm, {"operator_chart_ref": lab.chart, "operator_wait_timeout": 120})
+
+
+def kill_all(process: subprocess.Popen[str]) -> None:
+    """Kill a run and all its descendants, at once: Ansible's workers have their own sessions.
+
+    It must be a run of `Playbook.plain`, whose modules are descendants.
+    """
+    parents = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+                parents[int(pid)] = int(stat.read().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    doomed = [process.pid]
+    for pid in doomed:
+        doomed.extend(child for child, parent in parents.items() if parent == pid)
+    assert len(doomed) > 2, "The module should run in a separate process."
+    for pid in doomed:
+        os.kill(pid, signal.SIGKILL)
+    process.communicate()
