@@ -103,6 +103,9 @@ class Claim:
     lease_s: float
     take_over: bool = False
     pause_nvsentinel: bool = False
+    resumes: bool = False
+    """Whether the run itself goes on with a node that an earlier one holds. Its process is then named there. A drain
+    outlives its process, and finds nothing to do the second time."""
     renews: bool = False
     """Whether the run is at work on nodes that it holds, and keeps their leases from running out."""
     failure: str = ""
@@ -137,9 +140,9 @@ def _taking_patch(node: Json, claim: Claim, holders: t.Iterable[Holder]) -> Json
 def _stamp_to_write(node: Json, claim: Claim) -> Stamp | None:
     """Return the stamp to write, or None if the stamp on the node stays.
 
-    A run on the same machine resumes an earlier one whose process has ended, and whose stamp stays. A run on another
-    machine takes over from a run whose lease is over: the stamp then names the new machine, and still the old run,
-    because a node that an earlier run has taken stays held if a later run fails.
+    A run on the same machine resumes an earlier one whose process has ended, and a run on another machine takes over
+    from a run whose lease is over. The stamp then names the new machine and process, so that a third run leaves the
+    node alone, and still the old run, because a node that an earlier run has taken stays held if a later run fails.
     """
     if claim.purpose not in hold_of(node).purposes:
         return claim.stamp
@@ -147,11 +150,13 @@ def _stamp_to_write(node: Json, claim: Claim) -> Stamp | None:
     if other is None or other.machine == claim.stamp.machine:
         if other is not None and other.is_at_work and not claim.take_over:
             raise held_elsewhere([node], claim.purpose)
+        if other is not None and claim.resumes and other.process != claim.stamp.process:
+            return other.resumed_by(claim.stamp)
         is_due = other is not None and claim.renews and other.age_s(claim.now) >= claim.lease_s / 2
         return other.renewed(claim.now) if other and is_due else None
     if not claim.take_over and other.age_s(claim.now) < claim.lease_s:
         raise held_elsewhere([node], claim.purpose)
-    return dataclasses.replace(claim.stamp, run=other.run)
+    return other.resumed_by(claim.stamp)
 
 
 def is_held_elsewhere(node: Json, claim: Claim) -> bool:

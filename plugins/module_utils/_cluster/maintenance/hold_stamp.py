@@ -66,6 +66,10 @@ class Stamp:
         """Return the stamp of a run that still holds the node."""
         return dataclasses.replace(self, since=_moment(now))
 
+    def resumed_by(self, other: Stamp) -> Stamp:
+        """Return the stamp of the run that this one is, in the process and on the machine of another one."""
+        return dataclasses.replace(other, run="-".join([self.run.partition("-")[0], *other.run.split("-")[1:]]))
+
 
 def new_stamp(now: float) -> Stamp:
     """Return the stamp of one run. ``now`` is the API server's clock, which all machines share."""

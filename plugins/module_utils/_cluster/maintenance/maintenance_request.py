@@ -61,6 +61,8 @@ class MaintenanceRequest:
     """How many nodes are drained at a time."""
     max_in_maintenance: int | None = None
     restores_on_failure: bool = True
+    is_rollout: bool = False
+    """Whether the call holds nodes only for its own time."""
 
     def claim(self, now: float) -> hold.Claim:
         """Return what this call asks of the nodes that it holds."""
@@ -72,6 +74,7 @@ class MaintenanceRequest:
             take_over=self.takes_over,
             pause_nvsentinel=self.pauses_nvsentinel,
             failure=self.failure,
+            resumes=self.is_rollout,
         )
 
 
@@ -98,7 +101,7 @@ def drain_request_of(options: Options, purpose: str) -> MaintenanceRequest:
 
     A module without the option ``evict`` needs idle GPUs only.
     """
-    return dataclasses.replace(_held(options, purpose), timeout_s=options["drain_timeout"])
+    return dataclasses.replace(_held(options, purpose), timeout_s=options["drain_timeout"], is_rollout=True)
 
 
 def _held(options: Options, purpose: str) -> MaintenanceRequest:

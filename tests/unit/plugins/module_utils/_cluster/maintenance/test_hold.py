@@ -133,6 +133,24 @@ def test_a_hold_by_a_live_run_of_this_machine_is_respected_until_its_process_has
     assert not is_held_elsewhere(node, here) and hold_patch(node, here, ()) is None
 
 
+def test_a_rollout_that_resumes_a_node_is_named_there_so_that_a_third_run_leaves_it_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = socket.gethostname()
+    resuming = claim(stamp=Stamp(MINE.since, here, "00000001-78-2"), resumes=True)
+    node = held(reboot=f"2026-11-21T09:59:00Z {here} 00000000-77-1")
+    monkeypatch.setattr(hold_stamp, "_started", lambda process: "2" if process == "78" else "")
+    monkeypatch.setattr("os.getpid", lambda: 78)
+    taken = patched(node, hold_patch(node, resuming, ()))
+    assert changes(hold_patch(node, resuming, ()))[0] == {
+        PURPOSE_PREFIX + "reboot": f"2026-11-21T10:00:00Z {here} 00000000-78-2"
+    }
+    assert not has_stamp(taken, "reboot", resuming.stamp), "An earlier run has taken it."
+    assert hold_patch(taken, resuming, ()) is None
+    monkeypatch.setattr("os.getpid", lambda: 79)
+    assert is_held_elsewhere(taken, claim(stamp=Stamp(MINE.since, here, "00000002-79-3"), resumes=True))
+
+
 def test_whoever_takes_over_is_named_and_still_did_not_take_the_node_first() -> None:
     for changed in (claim(lease_s=60.0), claim(take_over=True)):
         annotations, spec = changes(hold_patch(held(reboot=ELSEWHERE), changed, ()))
