@@ -15,7 +15,7 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.chart.release import record
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import ownership
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import names, nodes, objects, own_label
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -33,6 +33,10 @@ CHOSEN = (
     names.UPGRADE_SKIP,
 )
 """Labels with which people and this collection choose what a node does."""
+
+
+_MARKS = {own.label: own.mark for own in own_label.OWN_LABELS}
+"""Labels that this collection sets, and the annotation that says so."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,9 +73,13 @@ def bare(item: Json) -> Json:
 
 
 def node_entry(node: Json) -> Json:
-    """Return what a snapshot keeps of a node: its labels and annotations of the stack, and whether it is cordoned."""
+    """Return what a snapshot keeps of a node: its labels and annotations of the stack, and whether it is cordoned.
+
+    The marks of labels that this collection has set belong to them.
+    """
     labels = {key: value for key, value in objects.labels_of(node).items() if key.startswith("nvidia.com/")}
-    notes = {key: value for key, value in objects.annotations_of(node).items() if key.startswith("nvidia.com/")}
+    annotations = objects.annotations_of(node).items()
+    notes = {key: value for key, value in annotations if key.startswith("nvidia.com/") or key in _MARKS.values()}
     return {"labels": labels, "annotations": notes, "unschedulable": nodes.is_cordoned(node)}
 
 
@@ -169,7 +177,10 @@ def of_node(kept: Json, live: Json, path: str) -> tuple[Difference | None, list[
     if not labels:
         return None, left
     text = f"set back {', '.join(f'{key}={value}' for key, value in sorted(labels.items()))}"
-    return Difference(name, text, path, {"metadata": {"labels": labels}}), left
+    notes = kept["annotations"]
+    marks = {_MARKS[key]: notes[_MARKS[key]] for key in labels if key in _MARKS and _MARKS[key] in notes}
+    metadata = {"labels": labels, **({"annotations": marks} if marks else {})}
+    return Difference(name, text, path, {"metadata": metadata}), left
 
 
 def _restorable(labels: t.Mapping[str, str]) -> t.Iterator[str]:

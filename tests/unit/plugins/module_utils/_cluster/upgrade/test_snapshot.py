@@ -169,6 +169,19 @@ def test_what_people_choose_for_a_node_is_set_back() -> None:
     assert found.text == "set back nvidia.com/gpu.deploy.dcgm=false, nvidia.com/mig.config=a" and left == []
 
 
+def test_a_label_of_ours_comes_back_with_its_mark_and_that_of_others_without_one() -> None:
+    layout, sharing = "nvidia.com/mig.config", "nvidia.com/device-plugin.config"
+    item = a_node({layout: "all-1g.10gb", sharing: "four"})
+    item["metadata"]["annotations"] = {"gpuops.nvidia/mig": "all-1g.10gb", "gpuops.nvidia/gpus": "8"}
+    kept = snapshot.node_entry(item)
+    assert kept["annotations"] == {"gpuops.nvidia/mig": "all-1g.10gb"}
+    found, dummy = snapshot.of_node(kept, a_node({layout: "all-disabled", sharing: "two"}), "/nodes/n")
+    assert found and found.body["metadata"] == {
+        "labels": {layout: "all-1g.10gb", sharing: "four"},
+        "annotations": {"gpuops.nvidia/mig": "all-1g.10gb"},
+    }
+
+
 def test_a_node_as_it_was_needs_nothing() -> None:
     assert snapshot.of_node(entry(), a_node({}), "/nodes/n") == (None, [])
 
