@@ -72,7 +72,8 @@ def _warning(cloud: str) -> ClusterFinding:
         ),
         "eks": (
             "Amazon Linux and Bottlerocket have no driver container; their GPU images contain the driver.",
-            "Use the eks preset (driver.enabled false), or node groups with Ubuntu.",
+            "Use the eks_gpu_image preset (driver.enabled and toolkit.enabled false) for Amazon Linux 2023 with "
+            "NVIDIA's driver, or node groups with Ubuntu.",
         ),
     }[cloud]
     return ClusterFinding("cloud", "warning", message, remedy)
