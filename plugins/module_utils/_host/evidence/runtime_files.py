@@ -24,10 +24,11 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 _HANDLER_NAME = "nvidia"
 
 _DROP_INS = ("/etc/containerd/conf.d/*.toml", "/etc/containerd/config.d/*.toml")
-"""Where the container toolkit writes: since 1.18.1 the first one, with 1.18.0 the other one."""
+"""Where the container toolkit writes: since 1.18.1 the first one, with 1.18.0 the other one.
 
-_SINCE_CONTAINERD_2_2 = "/etc/containerd/conf.d/"
-"""containerd 2.2 imports this folder even if its configuration does not say so."""
+containerd reads them only if its configuration imports them. `containerd config default` of 2.2 prints such an import,
+and a configuration without one has none: seen with `containerd config dump` of 2.2.7.
+"""
 
 _HANDLER = re.compile(r"\.runtimes\.[\"']?(?P<name>[\w.-]+?)[\"']?(?:\.options)?$")
 _BINARY = ("BinaryName", "runtime_path")
@@ -98,8 +99,7 @@ def _not_imported(host: Host, runtime: Runtime, imports: t.Sequence[str], read: 
     if runtime.name != "containerd" or runtime.distribution:
         return []
     found = [path for pattern in _DROP_INS for path in host.glob(pattern) if path not in read]
-    strange = [path for path in found if imports or not path.startswith(_SINCE_CONTAINERD_2_2)]
-    unread = [path for path in strange if not any(fnmatch.fnmatch(path, pattern) for pattern in imports)]
+    unread = [path for path in found if not any(fnmatch.fnmatch(path, pattern) for pattern in imports)]
     return [path for path in unread if _HANDLER_NAME in _handlers(settings(host.read(path) or ""))]
 
 
