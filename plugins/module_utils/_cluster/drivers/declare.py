@@ -55,7 +55,7 @@ def declare(cluster: Cluster, options: Options, warn: Warn) -> Json:
     if cluster.check_mode:
         told = foreseen.result.as_result()
         return {**result, **told, "changed": _either(result, told)}
-    return {**result, **_roll_out(cluster, plan, rollout, result)}
+    return {**result, **_roll_out(cluster, plan, rollout, result, warn)}
 
 
 def _permitted(cluster: Cluster, plan: Outlook, options: Options, warn: Warn) -> Json:
@@ -91,15 +91,18 @@ def _write(cluster: Cluster, plan: Outlook) -> None:
         writes.carry_out(cluster, plan.seen.namespace, plan.planned)
 
 
-def _roll_out(cluster: Cluster, plan: Outlook, rollout: DriverRollout, result: Json) -> Json:
+def _roll_out(cluster: Cluster, plan: Outlook, rollout: DriverRollout, result: Json, warn: Warn) -> Json:
     """Keep the nodes back, write, and give the nodes their turns. A run that was killed goes on in the next one."""
     if plan.planned.changed:
         rollout.hold(_to_hold(plan), plan.seen.nodes)
         _write(cluster, plan)
     try:
-        rolled = rollout.roll().as_result()
+        made = rollout.roll()
     except GpuOpsError as e:
         raise GpuOpsError(e.msg, **{**result, **e.details, "changed": _either(result, e.details)}) from e
+    left, rolled = rollout.why_left(made), made.as_result()
+    if left:
+        warn(left)
     return {**rolled, "changed": _either(result, rolled)}
 
 

@@ -83,7 +83,12 @@ class HeldNodesRollout:
     @property
     def finished(self) -> bool:
         """Whether no node is left to begin or in its change."""
-        return not self._busy and not self._left
+        return not self._busy and not self.left
+
+    @property
+    def left(self) -> list[str]:
+        """The nodes that have not begun."""
+        return [name for name in self._members if name not in self._began and self._rows[name].step == WAITING]
 
     def run(self) -> None:
         """Change the nodes. After an error or a signal, put back those on which nothing was changed."""
@@ -124,13 +129,9 @@ class HeldNodesRollout:
         return [name for name in self._busy if self._rows[name].step != DRAIN and name not in self._to_release]
 
     @property
-    def _left(self) -> list[str]:
-        return [name for name in self._members if name not in self._began and self._rows[name].step == WAITING]
-
-    @property
     def _is_over(self) -> bool:
         is_idle = not self._busy and not self._to_release and not self._to_mark
-        left = [name for name in self._left if not self._closed or name in self._pacing.members.halfway]
+        left = [name for name in self.left if not self._closed or name in self._pacing.members.halfway]
         return is_idle and (bool(self.stop) or not left)
 
     def _say(self, line: str) -> None:
@@ -146,9 +147,9 @@ class HeldNodesRollout:
         now, rows = self._fleet.now, self._rows
         failed = {name: rows[name].reason for name in self._members if rows[name].failed}
         gate = self._pacing.gate({name: self._well_since.get(name, 0.0) for name in self._done}, failed, now)
-        self._closed = self._pacing.closed(now, self._slowest_s) if self._left else ""
-        waits = dict.fromkeys(self._left, self._closed) if self._closed else dict.fromkeys(gate.closed, gate.waits_for)
-        postponed = frozenset(name for name in self._left if self._is_postponed(name, waits.get(name, "")))
+        self._closed = self._pacing.closed(now, self._slowest_s) if self.left else ""
+        waits = dict.fromkeys(self.left, self._closed) if self._closed else dict.fromkeys(gate.closed, gate.waits_for)
+        postponed = frozenset(name for name in self.left if self._is_postponed(name, waits.get(name, "")))
         if self.stop:
             self._to_release |= dict.fromkeys(self._asked, False)
             return

@@ -18,6 +18,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout import stag
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.maintenance_windows import ALWAYS, Windows
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.rollout_request import RolloutRequest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.window import Admission, Standing, Window
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 
 ILL_S = 30.0
 """For how long a node that was done must be unwell before that counts: an operand may start again once."""
@@ -42,8 +43,22 @@ class PaceRequest:
         """Return the sentence that no window is open now, and when the next one opens, or an empty string."""
         if not self.closed(now):
             return ""
+        return f"No maintenance window is open now ({self.windows}). The next one opens in {self._opens_in(now)}."
+
+    def why_left(self, left: t.Sequence[str], now: float) -> str:
+        """Return the sentence that nodes wait for the next window, although this one may be open for a short time."""
+        if not left or not self.windows.hours:
+            return ""
+        waits = "waits" if len(left) == 1 else "wait"
+        window = f"the next maintenance window ({self.windows}), which opens in {self._opens_in(now)}"
+        return f"{first_few(left)} {waits} for {window}. Run it again then."
+
+    def _opens_in(self, now: float) -> str:
+        """Return how long it takes until the next window opens, in words."""
         minutes = int(self.windows.next_s(now) // 60)
-        return f"No maintenance window is open now ({self.windows}). The next one opens in {minutes} minutes."
+        sizes = (("days", 24 * 60), ("hours", 60), ("minutes", 1))
+        unit, size = next(each for each in sizes if minutes >= 2 * each[1] or each[1] == 1)
+        return f"{minutes // size} {unit}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,3 +124,7 @@ class NodePacing:
     def why_closed(self, now: float) -> str:
         """Return the sentence that no window is open now, and when the next one opens, or an empty string."""
         return self._request.why_closed(now)
+
+    def why_left(self, left: t.Sequence[str], now: float) -> str:
+        """Return the sentence that nodes wait for the next window, although this one may be open for a short time."""
+        return self._request.why_left(left, now)

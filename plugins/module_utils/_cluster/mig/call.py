@@ -81,16 +81,16 @@ class _Call:
         if self._cluster.check_mode:
             made = self._predicted(rows, sights, pacing)
             return made, self._warnings(rows, "" if made["finished"] else pacing.why_closed(self._fleet.now))
-        finished = True
+        left: list[str] = []
         if pacing.members.done or any(row.todo in mig_plan.DUE for row in rows.values()):
             settings = self._settings(stack, catalog.edited)
             work = MigChange(self._cluster, self._reader, settings, plans, sights, rows, stack.removes)
             if changes:
                 self._await_map()
             at_once = [name for name, each in plans.items() if each.todo in ("repair", "prove")]
-            finished = self._run(HeldNodesRollout(self._fleet, work, changes, pacing, at_once), rows, pacing)
-        closed = "" if finished else pacing.why_closed(self._fleet.now)
-        finished = finished and not _left(rows)
+            left = self._run(HeldNodesRollout(self._fleet, work, changes, pacing, at_once), rows, pacing)
+        closed = (pacing.why_closed(self._fleet.now) if left else "") or pacing.why_left(left, self._fleet.now)
+        finished = not left and not _left(rows)
         made = {**mig_result.report(rows.values()), "finished": finished, "diff": _diff(rows, sights)}
         return made, self._warnings(rows, closed)
 
@@ -169,8 +169,8 @@ class _Call:
 
     # ---- results
 
-    def _run(self, rollout: HeldNodesRollout, rows: dict[str, Row], pacing: NodePacing) -> bool:
-        """Change the nodes. Return whether none of them is left for another call."""
+    def _run(self, rollout: HeldNodesRollout, rows: dict[str, Row], pacing: NodePacing) -> list[str]:
+        """Change the nodes. Return those that are left for another call."""
         try:
             rollout.run()
         except GpuOpsError as e:
@@ -182,7 +182,7 @@ class _Call:
         if rollout.stop or len(failed) > pacing.budget:
             said = f"{rollout.stop.rstrip('.')}." if rollout.stop else f"{first_few(failed, separator='; ')}."
             raise GpuOpsError(f"{said} {_closing(rows)}", reason="NodesFailed", **mig_result.report(rows.values()))
-        return rollout.finished
+        return rollout.left
 
     def _predicted(self, rows: t.Mapping[str, Row], sights: t.Mapping[str, Sight], pacing: NodePacing) -> Json:
         """Return what a run would do now."""

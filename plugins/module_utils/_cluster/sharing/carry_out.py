@@ -124,6 +124,8 @@ def _roll_out(scene: Scene, doctor: Doctor, warn: Warn) -> bool:
         warn(f"Node {change.name}: {change.reason}")
     for warning in sharing_plan.degraded(change for change in scene.changes if change.name in at_once):
         warn(warning)
+    if not rollout.finished:
+        warn(scene.pacing.why_left(rollout.left, scene.fleet.now))
     return rollout.finished
 
 

@@ -337,10 +337,7 @@ class ToolkitRollout:
         for row in failed:
             self._warn(f"Node {row.name}: {row.reason}")
         if not rollout.finished:
-            self._warn(
-                f"{self._pacing.why_closed(self._scene.cluster.now())} The other nodes keep the toolkit's former "
-                "settings until this runs again."
-            )
+            self._warn(self._pacing.why_left(rollout.left, self._scene.cluster.now()))
         return rollout.finished
 
 

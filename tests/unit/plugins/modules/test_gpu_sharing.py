@@ -628,7 +628,7 @@ def test_outside_its_windows_a_call_writes_nothing_and_says_so_as_check_mode_doe
         assert row(run)["waits_for"] == "the next maintenance window (mon 00:00-00:01 (UTC))"
         assert (
             run.warnings[-1]
-            == wording("No maintenance window is open now (mon 00:00-00:01 (UTC)). The next one opens in 7920 minutes.")
+            == wording("No maintenance window is open now (mon 00:00-00:01 (UTC)). The next one opens in 5 days.")
             and run.result["diff"]["before"]["labels"] == {}
         )
     assert writes(api) == [] and is_plain(api)

@@ -44,6 +44,11 @@ class DriverRollout:
         """Return why no node may be begun now, or an empty string."""
         return self._request.rollout.pace.why_closed(time.time())
 
+    def why_left(self, result: RolloutResult) -> str:
+        """Return the sentence about the nodes that wait for the next maintenance window, or an empty string."""
+        left = [row.node for row in result.rows if row.step == "waiting"]
+        return self._request.rollout.pace.why_left(left, time.time())
+
     def foresee(self, replaced: t.Collection[str], removed: t.Collection[str]) -> Foresight:
         """Return what a rollout would do with the nodes as they are. Nothing is written."""
         with waiting.signals_noted() as interruption:

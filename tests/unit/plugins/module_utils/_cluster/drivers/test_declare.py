@@ -43,6 +43,7 @@ class FakeRollout:
     foreseen: t.ClassVar[list[t.Any]] = []
     rows: t.ClassVar[list[DriverRow]] = []
     resumed: t.ClassVar[tuple[str, ...]] = ()
+    waiting: t.ClassVar[str] = ""
 
     def __init__(self, cluster: Cluster, options: Json, wanted: WantedDrivers) -> None:
         self.log.append(wanted)
@@ -57,6 +58,9 @@ class FakeRollout:
     def foresee(self, replaced: t.Collection[str], removed: t.Collection[str]) -> Foresight:
         self.foreseen.append((sorted(replaced), sorted(removed)))
         return Foresight(RolloutResult(self.rows), self.resumed)
+
+    def why_left(self, made: t.Any) -> str:
+        return self.waiting
 
     def roll(self) -> t.Any:
         self.log.append("roll")
@@ -118,6 +122,14 @@ def test_nodes_are_kept_back_before_the_write_and_rolled_after_it(
 
 def test_an_unchanged_declaration_goes_on_with_its_rollout(declared: t.Callable, rollout: type[FakeRollout]) -> None:
     assert declared()["changed"] is False and rollout.log[1:] == ["roll"]
+
+
+def test_nodes_that_wait_for_the_next_window_are_a_warning(
+    declared: t.Callable, rollout: type[FakeRollout], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollout, "waiting", "gpu-0001 waits")
+    declared()
+    assert declared.said[-1] == "gpu-0001 waits"  # type: ignore[attr-defined]
 
 
 def test_nothing_is_written_while_the_window_is_closed(

@@ -73,6 +73,24 @@ def test_a_window_must_be_open_for_the_slowest_change() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("window", "opens"),
+    [
+        ("tue 10:30-11:00", "30 minutes"),
+        ("tue 12:00-12:30", "2 hours"),
+        ("wed 20:00-21:00", "34 hours"),
+        ("thu 10:00-11:00", "2 days"),
+    ],
+)
+def test_who_waits_for_the_next_window_is_told_when_it_opens(window: str, opens: str) -> None:
+    paced = pacing(windows=[window])
+    assert paced.why_left(["a"], TUESDAY) == (
+        f"a waits for the next maintenance window ({window} (UTC)), which opens in {opens}. Run it again then."
+    )
+    assert paced.why_left(["a", "b"], TUESDAY).startswith("a, b wait for")
+    assert paced.why_left([], TUESDAY) == "" and pacing().why_left(["a"], TUESDAY) == ""
+
+
 def test_the_budget_is_one_of_all_members() -> None:
     assert pacing(max_out="50%").budget == 2 and pacing(("a", "b", "c"), done={"d": 0.0}, max_out="50%").budget == 2
     with pytest.raises(GpuOpsError):

@@ -60,9 +60,7 @@ def test_nodes_are_kept_back_once() -> None:
 def test_a_closed_window_says_when_the_next_one_opens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_rollout.time, "time", lambda: stack.NOW)
     closed = DriverRollout(DriverCluster(1).typed, asked(windows=["10:00-11:00"])).closed()
-    assert closed == wording(
-        "No maintenance window is open now (10:00-11:00 (UTC)). The next one opens in 120 minutes."
-    )
+    assert closed == wording("No maintenance window is open now (10:00-11:00 (UTC)). The next one opens in 2 hours.")
     assert DriverRollout(DriverCluster(1).typed, asked(windows=["08:00-11:00"])).closed() == ""
 
 
