@@ -9,6 +9,10 @@ import typing as t
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout import driver_rollout
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_reader import WantedDrivers
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_result import (
+    DriverRow,
+    RolloutResult,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_rollout import DriverRollout
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from inline_snapshot import snapshot as wording
@@ -62,6 +66,14 @@ def test_a_closed_window_says_when_the_next_one_opens(monkeypatch: pytest.Monkey
     closed = DriverRollout(DriverCluster(1).typed, asked(windows=["10:00-11:00"])).closed()
     assert closed == wording("No maintenance window is open now (10:00-11:00 (UTC)). The next one opens in 2 hours.")
     assert DriverRollout(DriverCluster(1).typed, asked(windows=["08:00-11:00"])).closed() == ""
+
+
+def test_nodes_that_wait_for_the_next_window_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_rollout.time, "time", lambda: stack.NOW)
+    rows = [DriverRow(ZERO, step="done"), DriverRow(ONE, step="waiting")]
+    rollout = DriverRollout(DriverCluster(1).typed, asked(windows=["08:00-08:10"]))
+    assert rollout.why_left(RolloutResult(rows)).startswith(f"{ONE} waits for the next maintenance window")
+    assert rollout.why_left(RolloutResult(rows[:1])) == ""
 
 
 MOMENTS = [
