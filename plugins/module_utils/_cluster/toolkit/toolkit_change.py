@@ -125,7 +125,7 @@ class ToolkitChange(NodeWork[ToolkitRow]):
         """Fail a node whose pod has crashed too often, or that has waited for too long."""
         cause = cause or (troubles.held_up_by(pod) if pod else "")
         waited_s = now - self._began[row.name]
-        if not (pod and _restarts(pod) >= rollouts.CRASHES) and waited_s <= self.timeout_s:
+        if not (pod and _has_crashed(pod)) and waited_s <= self.timeout_s:
             return WAIT
         said = f"It has waited {int(waited_s)} s for {row.waits_for}"
         return Outcome("failed", f"{said}: {cause}." if cause else f"{said}.")
@@ -144,8 +144,9 @@ class ToolkitChange(NodeWork[ToolkitRow]):
         busy = [row for row in rows if row.step not in (WAITING, DONE, FAILED)]
         waits = [row for row in busy or rows if row.waits_for and row.step not in (DONE, FAILED)]
         if waits:
-            minutes, seconds = divmod(int(now - waits[0].since), 60)
-            line += f"; {first_few([row.name for row in waits], 3)}: {waits[0].waits_for}"
+            first, *dummy = waits
+            minutes, seconds = divmod(int(now - first.since), 60)
+            line += f"; {first_few([row.name for row in waits], 3)}: {first.waits_for}"
             line += f" (for {minutes:02}:{seconds:02})"
         return f"{line}; the others wait for {closed}" if closed else line
 
@@ -164,5 +165,5 @@ def _uid(pod: Json) -> str:
     return str(pod["metadata"].get("uid"))
 
 
-def _restarts(pod: Json) -> int:
-    return max((int(item.get("restartCount") or 0) for item in objects.container_statuses(pod)), default=0)
+def _has_crashed(pod: Json) -> bool:
+    return any(item["restartCount"] >= rollouts.CRASHES for item in objects.container_statuses(pod))

@@ -84,23 +84,28 @@ def _stage(
     warn: Warn,
 ) -> ToolkitRollout | None:
     """Return the rollout of a change, or None if the change does not concern a toolkit that runs."""
-    if apply.existing is None or not request.waits or paused_updates.waits(predicted["spec"]):
+    if apply.existing is None or paused_updates.waits(predicted["spec"]):
         return None
-    scene = RunningToolkit(cluster, request.namespace)
-    fields = disruption.of_toolkit(apply.existing.get("spec") or {}, predicted["spec"], scene.is_outdated)
-    if not fields and not paused_updates.is_paused(apply.existing):
+    scene, is_paused = RunningToolkit(cluster, request.namespace), paused_updates.is_paused(apply.existing)
+    found = disruption.of_toolkit(apply.existing.get("spec") or {}, predicted["spec"], scene.is_outdated)
+    fields = [change.field for change in found]
+    if not (fields or is_paused) or scene.daemonset is None or "toolkit.enabled" in fields:
         return None
-    if scene.daemonset is None or "toolkit.enabled" in [change.field for change in fields]:
-        return None
-    obstacle = _obstacle(scene, apply)
+    scene.read()
+    obstacle = _obstacle(scene, apply, request.waits)
+    if obstacle and is_paused:
+        message = f"A rollout of the toolkit's settings has not ended, and this call cannot go on with it: {obstacle}."
+        raise GpuOpsError(message, reason="Conflict")
     if obstacle:
         warn(f"Kubernetes replaces the toolkit's pods one after the other, without a proof between them: {obstacle}.")
         return None
-    return ToolkitRollout(scene, rollout, timeout_s, apply, [change.field for change in fields], warn)
+    return ToolkitRollout(scene, rollout, timeout_s, apply, fields, warn)
 
 
-def _obstacle(scene: RunningToolkit, apply: Apply) -> str:
+def _obstacle(scene: RunningToolkit, apply: Apply, waits: bool) -> str:
     """Return why the nodes cannot get their turn, or an empty string."""
+    if not waits:
+        return "it does not wait (wait: false)"
     existing = apply.existing or {"metadata": {}}
     others = [
         manager
@@ -123,10 +128,10 @@ class RunningToolkit:
         self.nodes: dict[str, Json] = {}
         self.running: dict[str, str] = {}
         """The toolkit's pod on each node."""
-        self.read()
+        self.read_operands()
 
     def read(self) -> None:
-        """Look at the DaemonSets, the toolkit's pods and the nodes."""
+        """Look at the DaemonSets, the toolkit's pods and the nodes. Changes of other fields need no pods and nodes."""
         self.read_operands()
         selector = f"app={operands.TOOLKIT.daemonset}"
         table = self.cluster.table(self._pods, labelSelector=selector, resourceVersion="")

@@ -52,8 +52,13 @@ def test_a_node_must_offer_what_it_did_and_be_ready() -> None:
     less = node()
     less["status"]["allocatable"]["nvidia.com/gpu"] = "7"
     assert toolkit_plan.lacks(row, less) == wording("the node offers 7 instead of 8 nvidia.com/gpu")
+    row.offered = {"nvidia.com/gpu": 0, "nvidia.com/mig-1g.10gb": 1}
+    none = node()
+    none["status"]["allocatable"] = {"cpu": "64"}
+    assert toolkit_plan.lacks(row, none) == wording("the node offers 0 instead of 1 nvidia.com/mig-1g.10gb")
     down = node()
     down["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    row.offered = {}
     assert toolkit_plan.lacks(row, down) == wording("the node is not Ready")
 
 

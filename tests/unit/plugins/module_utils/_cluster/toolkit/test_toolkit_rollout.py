@@ -235,7 +235,7 @@ def test_a_node_that_is_not_ready_is_left_to_kubernetes(
     assert any("gpu-0001 is not Ready" in warning for warning in run.warnings)
 
 
-@pytest.mark.parametrize("who", ["a user without the rights", "another manager"])
+@pytest.mark.parametrize("who", ["a user without the rights", "another manager", "a call that does not wait"])
 def test_what_stands_in_the_way_is_said_and_kubernetes_replaces_the_pods(
     module: t.Callable[..., t.Any], operands: Operands, api: FakeApi, who: str
 ) -> None:
@@ -243,16 +243,28 @@ def test_what_stands_in_the_way_is_said_and_kubernetes_replaces_the_pods(
         fields = {"f:spec": {"f:daemonsets": {"f:updateStrategy": {}}}}
         entry = {"manager": "argocd", "operation": "Apply", "fieldsV1": fields}
         api.lists[POLICIES][0]["metadata"]["managedFields"] = [entry]
-    else:
+    elif who == "a user without the rights":
         forbidden = refusal(403, "no", "Forbidden")
         api.answer = lambda method, path: (
             forbidden if method == "PATCH" and path.startswith(NODES) else operands.answer(method, path)
         )
-    run = module()
+    run = module(wait=who != "a call that does not wait")
     assert (run.rc, run.result["toolkit_rollout"]) == (0, None), run.result
+    operands.reconcile()
     assert operands.log.count("without its turn") == 2
     said = next(warning for warning in run.warnings if "without a proof" in warning)
-    assert ("argocd owns" in said) == (who == "another manager")
+    assert ("argocd owns" in said) == (who == "another manager") and ("wait: false" in said) == ("wait" in who)
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_rollout_that_has_not_ended_is_not_let_loose_by_a_call_that_cannot_go_on(
+    module: t.Callable[..., t.Any], operands: Operands, api: FakeApi, check: bool
+) -> None:
+    operands.broken = lambda node: True
+    assert module().rc == 1
+    operands.log.clear()
+    run = module(wait=False, _ansible_check_mode=check)
+    assert (run.rc, run.result["reason"], operands.log, strategy(api)) == (1, "Conflict", [], "OnDelete")
 
 
 def test_an_operator_that_does_not_follow_is_an_error(
@@ -271,7 +283,7 @@ def test_an_operator_that_does_not_follow_is_an_error(
 
 @pytest.mark.parametrize(
     "options",
-    [{"wait": False}, {"daemonsets": {"update_strategy": "OnDelete"}}, {"toolkit": {"env": []}}, {"state": "absent"}],
+    [{"daemonsets": {"update_strategy": "OnDelete"}}, {"toolkit": {"env": []}}, {"state": "absent"}],
 )
 def test_what_is_no_rollout(module: t.Callable[..., t.Any], operands: Operands, options: dict[str, t.Any]) -> None:
     run = module(**options, _ansible_check_mode=True)
