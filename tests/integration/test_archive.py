@@ -33,6 +33,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     subprocess.run([ROOT / "scripts" / "copy_files.sh", folder / "source", "--cached"], check=True)
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "PYTHON"))}
     environment |= {"ANSIBLE_HOME": str(folder / "home"), "ANSIBLE_NOCOLOR": "1"}
+    environment |= {"ANSIBLE_LOCALHOST_WARNING": "0", "ANSIBLE_INVENTORY_UNPARSED_WARNING": "0"}
 
     def run(*arguments: str) -> None:
         subprocess.run([*galaxy, *arguments], env=environment, cwd=folder, check=True, capture_output=True)
@@ -66,4 +67,4 @@ def test_a_check_of_a_whole_site(lab: Lab, installed: dict[str, str], tmp_path: 
     environment = {**installed, "K8S_AUTH_KUBECONFIG": str(lab.kubeconfig)}
     status, output = play(environment, tmp_path, "site", "--check", "--extra-vars", json.dumps(wish))
     assert status == 0 and "failed=0" in output and "changed=0" not in output, output
-    assert "WARNING" not in output.replace("No inventory was parsed", "").replace("[WARNING]: ,", ""), output
+    assert "WARNING" not in output, output

@@ -37,12 +37,12 @@ def result_of(
 
     ``verdict`` is that on the observation, for callers that know it already.
     """
-    allocated = _allocated(counted or ())
+    allocated = gpus_held(counted or ())
     waiting_for, left_out = _waiting_for(observation), _left_out(judge.scope_of(observation, limits))
     gpu_nodes = sorted(filter(nodes.is_gpu_node, observation.nodes), key=objects.name_of)
     rows = [
         {
-            **_row(node, allocated, waiting_for),
+            **row_of(node, allocated, waiting_for),
             "slices": _slices(node, None if counted is None else allocated),
             "claimable": objects.name_of(node) in observation.claimable,
             "left_out": left_out.get(objects.name_of(node)),
@@ -63,14 +63,14 @@ def _left_out(scope: tolerance.JudgedScope) -> dict[str, str]:
     return {objects.name_of(node): code for code, found in scope.left_out.items() for node in found}
 
 
-def _allocated(gpu_pods: t.Iterable[pods.GpuPod]) -> dict[str, dict[str, int]]:
+def gpus_held(gpu_pods: t.Iterable[pods.GpuPod]) -> dict[str, dict[str, int]]:
     """Return how many GPUs pods hold, by node and resource name."""
-    allocated: dict[str, dict[str, int]] = {}
+    held: dict[str, dict[str, int]] = {}
     for pod in gpu_pods:
-        on_node = allocated.setdefault(pod.node, {})
+        on_node = held.setdefault(pod.node, {})
         for resource, number in pod.gpus.items():
             on_node[resource] = on_node.get(resource, 0) + number
-    return allocated
+    return held
 
 
 def _waiting_for(observation: Observation) -> dict[str, dict[str, str]]:
@@ -83,7 +83,7 @@ def _waiting_for(observation: Observation) -> dict[str, dict[str, str]]:
     return waiting_for
 
 
-def _row(node: Json, allocated: t.Mapping[str, Json], waiting_for: t.Mapping[str, Json]) -> Json:
+def row_of(node: Json, allocated: t.Mapping[str, Json], waiting_for: t.Mapping[str, Json]) -> Json:
     """Return one row of the fleet. Values that the stack has not reported yet are None."""
     name, labels = objects.name_of(node), objects.labels_of(node)
     return {

@@ -26,5 +26,5 @@ def test_the_drivers_version_in_both_spellings(labels: dict[str, str], version: 
 
 
 def test_values_that_a_kubelet_has_not_reported_are_none() -> None:
-    row = node_rows._row({"metadata": {"name": "gpu-0000"}, "spec": {}, "status": {}}, {}, {})
+    row = node_rows.row_of({"metadata": {"name": "gpu-0000"}, "spec": {}, "status": {}}, {}, {})
     assert {row[field] for field in ("os", "kernel", "runtime", "product", "driver")} == {None}
