@@ -168,7 +168,7 @@ def test_an_edit_that_the_operator_has_not_seen(lab: Lab, ansible: Playbook) -> 
     works(ansible.run(OPERATOR))
     lab.component("operator").kill()
     try:
-        run = ansible.run(OPERATOR, operator_values={"toolkit": {"version": "v1.18.0"}}, **IMPATIENT)
+        run = ansible.run(OPERATOR, operator_values={"dcgmExporter": {"version": "4.5.0"}}, **IMPATIENT)
         assert state_of(lab) == "ready"
     finally:
         lab.component("operator").restart()

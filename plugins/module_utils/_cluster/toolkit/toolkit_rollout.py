@@ -99,7 +99,7 @@ def _stage(
     if obstacle:
         warn(f"Kubernetes replaces the toolkit's pods one after the other, without a proof between them: {obstacle}.")
         return None
-    return ToolkitRollout(scene, rollout, timeout_s, apply, fields, warn)
+    return ToolkitRollout(scene, rollout, (timeout_s, min(OBEYS_S, request.timeout_s)), apply, fields, warn)
 
 
 def _obstacle(scene: RunningToolkit, apply: Apply, waits: bool) -> str:
@@ -191,12 +191,13 @@ class ToolkitRollout:
         self,
         scene: RunningToolkit,
         rollout: NodeRolloutRequest,
-        timeout_s: float,
+        patience_s: tuple[float, float],
         apply: Apply,
         fields: list[str],
         warn: Warn,
     ) -> None:
-        self._scene, self._rollout, self._timeout_s = scene, rollout, timeout_s
+        """Plan the rollout. ``patience_s`` is how long a node, and the operator, may take."""
+        self._scene, self._rollout, (self._timeout_s, self._obeys_s) = scene, rollout, patience_s
         self._apply, self._fields, self._warn = apply, fields, warn
         self._waited_before = paused_updates.waits((apply.existing or {}).get("spec") or {})
         self._is_new = any(field != paused_updates.FIELD for field in fields)
@@ -294,8 +295,8 @@ class ToolkitRollout:
         has_obeyed = self._obeyed(True, lambda: not is_edit or _hash_of(self._scene.daemonset) != former)
         if not has_obeyed and not self._waited_before:
             raise GpuOpsError(
-                f"The operator has not taken {paused_updates.FIELD} within {int(OBEYS_S)} s. Look whether it runs "
-                "(gpuops.nvidia.diagnose), and run this again.",
+                f"The operator has not taken {paused_updates.FIELD} within {int(self._obeys_s)} s. Look whether it "
+                "runs (gpuops.nvidia.diagnose), and run this again.",
                 reason="TimedOut",
             )
 
@@ -307,7 +308,7 @@ class ToolkitRollout:
             found = self._scene.operands.values()
             return (all(_waits(item) == paused and rollouts.is_observed(item) for item in found) and more()) or None
 
-        return bool(waiting.until(look, edits.UNSEEN_S if self._waited_before else OBEYS_S))
+        return bool(waiting.until(look, edits.UNSEEN_S if self._waited_before else self._obeys_s))
 
     def _roll_out(self) -> bool:
         """Give each node its turn. Return whether none is left."""
