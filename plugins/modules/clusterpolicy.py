@@ -321,7 +321,8 @@ options:
       windows:
         description:
           - When nodes may be begun, such as V(22:00-04:00) or V(sat,sun 08:00-18:00). Without windows, at any time.
-          - When the last window is closed, the task ends without an error, and RV(toolkit_rollout.finished) is false.
+          - When the last window is closed, the task ends without an error, and C(finished) in RV(toolkit_rollout) is
+            false.
         type: list
         elements: str
         default: []
