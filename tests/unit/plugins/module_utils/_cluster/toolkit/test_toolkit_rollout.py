@@ -275,7 +275,7 @@ def test_an_operator_that_does_not_follow_is_an_error(
     run = module()
     assert (run.rc, run.result["reason"], run.result["changed"]) == (1, "TimedOut", True)
     assert run.result["msg"] == wording(
-        'The operator has not taken daemonsets.updateStrategy within 60 s. Look whether it runs (gpuops.nvidia.diagnose), and run this again.'
+        "The operator has not taken daemonsets.updateStrategy within 60 s. Look whether it runs (gpuops.nvidia.diagnose), and run this again."
     )
     operands.asleep = False
     assert module().rc == 0 and operands.log == IN_TURN and marks(api) == []
