@@ -18,6 +18,8 @@ from lab.errors import UnavailableError
 from lab.hosts import packages
 from tests.support import fleets
 
+pytestmark = pytest.mark.slow("a browser opens the page of a fleet")
+
 if t.TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 

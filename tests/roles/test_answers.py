@@ -15,6 +15,8 @@ import pytest
 
 from tests.support.ansible import ROOT, Playbook
 
+pytestmark = pytest.mark.slow("each case starts a playbook")
+
 PLAYBOOKS = ROOT / "playbooks"
 SITE = PLAYBOOKS / "site.yml"
 VERIFY = PLAYBOOKS / "verify.yml"

@@ -166,6 +166,23 @@ def test_a_restart_that_a_killed_run_owes_is_made_with_permission(plays: Plays) 
     assert plays.run("host_driver", limit=host.name, **SERVED).changed == 0
 
 
+@pytest.mark.wide
+def test_a_daemon_that_a_killed_run_has_not_restarted_is_restarted_by_the_next(plays: Plays) -> None:
+    """The file is as it should be, so that only the mark says that the daemon runs with the former one."""
+    host, unit = plays.host("ubuntu"), "nvidia-persistenced.service"
+    settled = plays.run("host_driver", limit=host.name, **SERVED)
+    assert settled.status == 0, settled.output
+    mark, process = f"/var/lib/gpuops/restarts/{unit}", f"systemctl show --property=MainPID {unit}"
+    host.shell(f"mkdir -p $(dirname {mark}) && touch {mark}")
+    former = host.shell(process)
+    predicted = plays.run("host_driver", limit=host.name, arguments=["--check"], **SERVED)
+    assert predicted.status == 0 and host.shell(process) == former, predicted.output
+    done = plays.run("host_driver", limit=host.name, **SERVED)
+    assert (done.status, done.changed) == (0, predicted.changed) and done.changed > 0, done.output
+    assert host.shell(process) != former and not host.shell(f"ls {mark} 2>/dev/null || true")
+    assert plays.run("host_driver", limit=host.name, **SERVED).changed == 0
+
+
 DROPIN = "/etc/systemd/system/nvidia-persistenced.service.d/gpuops.conf"
 
 

@@ -194,6 +194,14 @@ def test_every_preset_has_its_data() -> None:
     )
 
 
+def test_a_mirror_serves_the_image_of_every_operand() -> None:
+    from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import operands
+
+    components = load(ROOT / "roles" / "operator" / "vars" / "main.yml")["__operator_components"]
+    wanted = {operand.key for operand in operands.OPERANDS} | set(operands.SIBLINGS)
+    assert {component["name"] for component in components} >= wanted
+
+
 def test_preflight_knows_the_checks_of_its_module() -> None:
     from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.preflight import checks
     from ansible_collections.gpuops.nvidia.plugins.module_utils._host import preflight

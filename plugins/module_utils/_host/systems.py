@@ -26,7 +26,16 @@ _VERSIONS: dict[str, tuple[str, ...]] = {
 }
 """The values of ID in os-release, each with the versions. For the Red Hat family only the major version counts."""
 
-SUPPORTED = "Debian 12 and 13, Ubuntu 22.04, 24.04 and 26.04, and Enterprise Linux 9 and 10"
+_NAMES = {"debian": "Debian", "ubuntu": "Ubuntu", "rhel": "Enterprise Linux"}
+
+
+def _spoken(words: t.Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+*_FIRST, _LAST = (f"{name} {_spoken(_VERSIONS[system])}" for system, name in _NAMES.items())
+SUPPORTED = f"{', '.join(_FIRST)}, and {_LAST}"
+"""The supported systems in words."""
 
 
 def refusal(os_release: t.Mapping[str, str]) -> str:

@@ -68,7 +68,7 @@ _CURRENT = (
                         ),
                         "remedy": (
                             "Check that the image of the driver that the nodes keep exists with the new tag. A "
-                            "node that starts anew needs it."
+                            "node that starts again needs it."
                         ),
                     },
                     {

@@ -15,6 +15,8 @@ import pytest
 from lab.cluster import Lab, faults
 from tests.support.labs import running_lab
 
+pytestmark = pytest.mark.slow("managers heal objects at their pace")
+
 
 @pytest.fixture(scope="module")
 def lab() -> t.Iterator[Lab]:

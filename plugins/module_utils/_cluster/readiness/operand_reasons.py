@@ -148,7 +148,7 @@ def _outdated(observation: Observation, operand: Operand, rollout: DaemonSetRoll
         return Reason("progressing", "RollingOut", message, operand=operand.name, count=done, total=total)
     remedy = "Set daemonsets.updateStrategy to RollingUpdate, or delete the pods node by node."
     if names.TOOLKIT_ROLLOUT_MARK in objects.annotations_of(observation.policy or {"metadata": {}}):
-        remedy = "A rollout of the toolkit has not ended. Run site.yml again, which goes on with it."
+        remedy = "A rollout of the toolkit has not ended. Run site.yml again to continue it."
     if operand is operands.DRIVER:
         remedy = (
             "These pods are replaced only when somebody deletes them: set driver.upgradePolicy.autoUpgrade, "

@@ -113,6 +113,4 @@ def closing(rows: t.Sequence[ToolkitRow]) -> str:
     """Return the last sentences of an error, which say in what state the call has left the nodes."""
     left = [row.name for row in rows if row.step == WAITING]
     rest = f"{first_few(left)} still {'have' if len(left) > 1 else 'has'} the former settings. " if left else ""
-    return (
-        f"{rest}Correct the settings if they are the cause, and run it again; it goes on with the nodes that are left."
-    )
+    return f"{rest}Correct the settings if they are the cause, and run it again. It continues with the other nodes."

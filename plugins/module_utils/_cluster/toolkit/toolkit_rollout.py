@@ -94,7 +94,7 @@ def _stage(
     scene.read()
     obstacle = _obstacle(scene, apply, request.waits)
     if obstacle and is_paused:
-        message = f"A rollout of the toolkit's settings has not ended, and this call cannot go on with it: {obstacle}."
+        message = f"A rollout of the toolkit's settings has not ended, and this call cannot continue it: {obstacle}."
         raise GpuOpsError(message, reason="Conflict")
     if obstacle:
         warn(f"Kubernetes replaces the toolkit's pods one after the other, without a proof between them: {obstacle}.")

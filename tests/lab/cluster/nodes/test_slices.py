@@ -16,6 +16,8 @@ from lab.cluster import Lab, Options, faults
 from lab.cluster.api import Api
 from tests.support.labs import running_lab
 
+pytestmark = pytest.mark.slow("GPUs are divided at the pace of a manager")
+
 Json = dict[str, t.Any]
 NODE = "gpu-0000"
 CONFIG, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"

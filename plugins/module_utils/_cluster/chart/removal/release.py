@@ -89,7 +89,7 @@ def _wait_until_gone(cluster: Cluster, listed: t.Mapping[str, Json], timeout_s: 
     if waiting.until(look, timeout_s) is None:
         named = [f"{item['kind']} {objects.full_name(item)}" for item in left.values()]
         raise GpuOpsError(
-            f"Not removed after {timeout_s} s: {first_few(named)}. Their pods have not ended. The next run goes on "
-            "from there.",
+            f"Not removed after {timeout_s} s: {first_few(named)}. Their pods have not ended. The next run "
+            "continues from there.",
             reason="TimedOut",
         )

@@ -369,7 +369,7 @@ def _validators(scene: RolloutScene) -> Findings:
         if objects.name_of(node) not in scene.validated and scene.automatic.get(objects.name_of(node), True)
     ]
     if without:
-        message = f"{_count(without)} without a validator pod: an upgrade would wait there for ever."
+        message = f"{_count(without)} without a validator pod: an upgrade would wait there without end."
         remedy = f"Check the DaemonSet nvidia-operator-validator and the label {names.DEPLOY_PREFIX}operator-validator."
         yield ClusterFinding("validators", "failure", message, remedy, **about(without))
     else:

@@ -70,9 +70,7 @@ def move(wish: DriverRequest, sight: DriversView) -> Findings:
         found = list(_traps(wish, sight))
         yield from found
         if not any(finding.level == "failure" for finding in found):
-            yield ClusterFinding(
-                "move", "ok", f"The driver moves {wish.move}. Its pods stay until it is their node's turn."
-            )
+            yield ClusterFinding("move", "ok", f"The driver moves {wish.move}. Each node keeps its pod until its turn.")
 
 
 def _traps(wish: DriverRequest, sight: DriversView) -> Findings:

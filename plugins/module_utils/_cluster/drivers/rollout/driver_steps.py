@@ -67,7 +67,7 @@ def _failure(sight: DriverNode, track: DriverTrack, now: float) -> str:
         return "The operator gave its upgrade up."
     if sight.state == names.UPGRADE_PODS and not sight.driver.deletion.is_given:
         return (
-            "The upgrade policy has no podDeletion, so the operator waits for ever. Set upgrade_policy.pod_deletion "
+            "The upgrade policy has no podDeletion, so the operator waits without end. Set upgrade_policy.pod_deletion "
             "(an empty block will do)."
         )
     pod = sight.pod if sight.is_current else None

@@ -17,6 +17,8 @@ from lab.cluster.operator.standin import drivers, images, nodes
 from tests.lab.cluster.operator.standin.builders import IMAGE, Json, driver
 from tests.support.labs import running_lab
 
+pytestmark = pytest.mark.slow("drivers are rolled out at the pace of pods")
+
 
 class Cluster:
     """The state of a lab that the tests read."""

@@ -68,8 +68,8 @@ def test_a_failure_names_the_node_and_what_the_others_have() -> None:
     error = toolkit_plan.failure(rows, "")
     assert error.reason == "NodesFailed"
     assert error.msg == wording(
-        "The toolkit's new settings: gpu-0000: It has waited 60 s for a pod of the validator to be ready. gpu-0001, gpu-0002, gpu-0003 still have the former settings. Correct the settings if they are the cause, and run it again; it goes on with the nodes that are left."
+        "The toolkit's new settings: gpu-0000: It has waited 60 s for a pod of the validator to be ready. gpu-0001, gpu-0002, gpu-0003 still have the former settings. Correct the settings if they are the cause, and run it again. It continues with the other nodes."
     )
     assert toolkit_plan.closing([]) == wording(
-        "Correct the settings if they are the cause, and run it again; it goes on with the nodes that are left."
+        "Correct the settings if they are the cause, and run it again. It continues with the other nodes."
     )

@@ -181,7 +181,7 @@ def test_a_node_that_is_not_proved_stops_the_others_and_a_correction_goes_on(
     run = module()
     assert (run.rc, run.result["reason"], run.result["changed"]) == (1, "NodesFailed", True)
     assert run.result["msg"] == wording(
-        "The toolkit's new settings: 1 of 2 nodes failed, and max_failed allows 0. gpu-0000: It has waited 1 s for a pod of the validator to be ready: container toolkit-validation: no runtime. It stays cordoned for the purpose toolkit. gpu-0001 still has the former settings. Correct the settings if they are the cause, and run it again; it goes on with the nodes that are left."
+        "The toolkit's new settings: 1 of 2 nodes failed, and max_failed allows 0. gpu-0000: It has waited 1 s for a pod of the validator to be ready: container toolkit-validation: no runtime. It stays cordoned for the purpose toolkit. gpu-0001 still has the former settings. Correct the settings if they are the cause, and run it again. It continues with the other nodes."
     )
     assert states(run) == {"gpu-0000": "failed", "gpu-0001": "pending"}
     assert operands.log == IN_TURN[:2], "The second node keeps the settings that work."
