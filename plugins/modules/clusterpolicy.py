@@ -521,7 +521,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._check_refusal impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import apply, spec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import tolerance
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.toolkit import toolkit_rollout
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.toolkit import toolkit_options
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._module import run
 
@@ -543,7 +543,7 @@ SPEC = ArgumentSpec(
         "allow_disruption": {"type": "bool", "default": False},
         "assume_held": {"type": "bool", "default": False},
     },
-).including(CONNECTION, CHECK_REFUSAL, spec.BLOCK_OPTIONS, PROGRESS, tolerance.SPEC, toolkit_rollout.TOOLKIT_ROLLOUT)
+).including(CONNECTION, CHECK_REFUSAL, spec.BLOCK_OPTIONS, PROGRESS, tolerance.SPEC, toolkit_options.TOOLKIT_ROLLOUT)
 
 
 def main() -> t.NoReturn:
@@ -553,7 +553,7 @@ def main() -> t.NoReturn:
             Cluster(module.params, module.check_mode),
             module.params,
             module.warn,
-            toolkit_rollout.stage_of(module.params),
+            toolkit_options.stage_of(module.params),
         ),
         secrets=SPEC.options,
     )

@@ -368,7 +368,10 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._check_refusal import CHECK_REFUSAL
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import EVICTION, NODE_ROLLOUT
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.option_specs import (
+    EVICTION,
+    NODE_ROLLOUT,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing.share_gpus import ensure
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._module import GOES_ON, run

@@ -286,7 +286,7 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import CONNECTION, Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintain import maintain
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import EVICTION, HOLD
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.option_specs import EVICTION, HOLD
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.waiting import PROGRESS
 from ansible_collections.gpuops.nvidia.plugins.module_utils._module import GOES_ON, run, with_warnings
 

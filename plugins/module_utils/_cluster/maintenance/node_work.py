@@ -16,6 +16,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_result import NodeResult
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 NOTHING, WAITING, DRAIN, DONE, FAILED = "nothing", "waiting", "drain", "done", "failed"
@@ -74,6 +75,27 @@ class Outcome:
 
 
 WAIT, PROVED = Outcome(), Outcome("done")
+
+
+def progress_line(
+    rows: t.Mapping[str, HeldRow], done: str, causes: t.Mapping[str, str], now: float, closed: str
+) -> str:
+    """Return a line about how far the nodes are, and what the first of those that wait waits for.
+
+    ``done`` says what the nodes have that are done, and ``causes`` why a node waits. ``closed`` is what the others wait
+    for, beyond this call.
+    """
+    due = {name: row for name, row in rows.items() if row.step != NOTHING}
+    line = f"{sum(row.step == DONE for row in due.values())}/{len(due)} nodes {done}"
+    busy = {name: row for name, row in due.items() if row.step not in (WAITING, DONE, FAILED)}
+    waits = {name: row for name, row in (busy or due).items() if row.waits_for and row.step not in (DONE, FAILED)}
+    if waits:
+        name, first = next(iter(waits.items()))
+        minutes, seconds = divmod(int(now - first.since), 60)
+        line += f"; {first_few(list(waits), 3)}: {first.waits_for}"
+        line += f"; {causes[name]}" if causes.get(name) else ""
+        line += f" (for {minutes:02}:{seconds:02})"
+    return f"{line}; the others wait for {closed}" if closed else line
 
 
 Row = t.TypeVar("Row", bound=HeldRow)

@@ -4,17 +4,13 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""The options that modules share which evict pods or change nodes a few at a time, and what follows from them.
-
-The documentation fragments ``eviction`` and ``node_rollout`` describe these options.
-"""
+"""What follows from the options that modules share which evict pods or change nodes a few at a time."""
 
 from __future__ import annotations
 
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.maintenance_request import (
     MaintenanceRequest,
     drain_request_of,
@@ -30,40 +26,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._rollout.rollout_req
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 Options = t.Mapping[str, t.Any]
-
-EVICTION = ArgumentSpec(
-    {
-        "force": {"type": "bool", "default": False},
-        "delete_emptydir_data": {"type": "bool", "default": False},
-        "grace_period": {"type": "int"},
-    }
-)
-"""Which pods may be evicted, and how."""
-
-HOLD = ArgumentSpec(
-    {
-        "allow_shared": {"type": "bool", "default": False},
-        "lease": {"type": "int", "default": 3600},
-        "take_over": {"type": "bool", "default": False},
-        "pause_nvsentinel": {"type": "bool", "default": False},
-    }
-)
-"""How a node is held among other maintainers."""
-
-NODE_ROLLOUT = ArgumentSpec(
-    {
-        "canary": {"type": "raw", "default": 0},
-        "waves": {"type": "list", "elements": "str", "default": []},
-        "soak": {"type": "int", "default": 0},
-        "max_unavailable": {"type": "str", "default": "1"},
-        "max_failed": {"type": "str", "default": "0"},
-        "group_by": {"type": "str"},
-        "windows": {"type": "list", "elements": "str", "default": []},
-        "time_zone": {"type": "str", "default": "UTC"},
-        "drain_timeout": {"type": "int", "default": 600},
-    }
-).including(HOLD)
-"""How many nodes change at a time, and how each of them is held and emptied."""
 
 _MINIMA = {"timeout": 1, "soak": 0, "drain_timeout": 1, "lease": 1, "grace_period": 0}
 """The smallest values of these options."""

@@ -18,15 +18,12 @@ import typing as t
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import NODES
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.node_work import (
-    DONE,
-    FAILED,
     GONE,
-    NOTHING,
     PROVED,
     WAIT,
-    WAITING,
     NodeWork,
     Outcome,
+    progress_line,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.observe import NodeReader
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.sharing import node
@@ -36,7 +33,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import name_of
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.own_label import SHARING_LABEL
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import AWAY, GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 DOCTOR_S = 5.0
@@ -163,17 +159,7 @@ class SharingChange(NodeWork[Change]):
 
     def progress(self, now: float, closed: str) -> str:
         """Return a line about how far the nodes are, and what the first of those that wait waits for."""
-        rows = [row for row in self.rows.values() if row.step != NOTHING]
-        line = f"{sum(row.step == DONE for row in rows)}/{len(rows)} nodes share their GPUs as asked"
-        busy = [row for row in rows if row.step not in (WAITING, DONE, FAILED)]
-        waits = [row for row in busy or rows if row.waits_for and row.step not in (DONE, FAILED)]
-        if waits:
-            first, cause = waits[0], self._wrong.get(waits[0].name)
-            minutes, seconds = divmod(int(now - first.since), 60)
-            line += f"; {first_few([row.name for row in waits], 3)}: {first.waits_for}"
-            line += f"; {cause}" if cause else ""
-            line += f" (for {minutes:02}:{seconds:02})"
-        return f"{line}; the others wait for {closed}" if closed else line
+        return progress_line(self.rows, "share their GPUs as asked", self._wrong, now, closed)
 
 
 def _missing(change: Change, seen: Json) -> str:

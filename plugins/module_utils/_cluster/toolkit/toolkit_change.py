@@ -18,14 +18,11 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.node_work import (
-    DONE,
-    FAILED,
-    NOTHING,
     PROVED,
     WAIT,
-    WAITING,
     NodeWork,
     Outcome,
+    progress_line,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness import rollouts, troubles
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.readiness.observe import NodeReader
@@ -33,7 +30,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack impor
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.toolkit import toolkit_plan
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.toolkit.toolkit_plan import ToolkitRow
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 RESTART, VALIDATE = "restart", "validate"
@@ -139,16 +135,7 @@ class ToolkitChange(NodeWork[ToolkitRow]):
 
     def progress(self, now: float, closed: str) -> str:
         """Return a line about how far the nodes are, and what the first of those that wait waits for."""
-        rows = [row for row in self.rows.values() if row.step != NOTHING]
-        line = f"{sum(row.step == DONE for row in rows)}/{len(rows)} nodes have the toolkit's new settings"
-        busy = [row for row in rows if row.step not in (WAITING, DONE, FAILED)]
-        waits = [row for row in busy or rows if row.waits_for and row.step not in (DONE, FAILED)]
-        if waits:
-            first, *dummy = waits
-            minutes, seconds = divmod(int(now - first.since), 60)
-            line += f"; {first_few([row.name for row in waits], 3)}: {first.waits_for}"
-            line += f" (for {minutes:02}:{seconds:02})"
-        return f"{line}; the others wait for {closed}" if closed else line
+        return progress_line(self.rows, "have the toolkit's new settings", {}, now, closed)
 
 
 def is_ready(pod: Json) -> bool:

@@ -18,7 +18,6 @@ import dataclasses
 import functools
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import FIELD_MANAGER, Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import (
@@ -34,7 +33,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.fleet import NODES, Fleet
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.held_nodes import HeldNodesRollout
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import (
-    NODE_ROLLOUT,
     NodeRolloutRequest,
     rollout_of,
 )
@@ -51,13 +49,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.toolkit.too
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
-
-_PACE = {name: option for name, option in NODE_ROLLOUT.options.items() if name != "drain_timeout"}
-TOOLKIT_ROLLOUT = ArgumentSpec(
-    {
-        "toolkit_rollout": ArgumentSpec({**_PACE, "timeout": {"type": "int", "default": 600}}).as_dict(default={}),
-    }
-)
 
 OBEYS_S = 120.0
 """How long the operator has to write the toolkit's DaemonSet. A new one needs up to 17 s for the lease of one that was

@@ -13,8 +13,8 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.drivers.rollout.driver_node import DRIVER_PURPOSE
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.option_specs import NODE_ROLLOUT
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance.options import (
-    NODE_ROLLOUT,
     NodeRolloutRequest,
     rollout_of,
 )

@@ -11,11 +11,14 @@ import yaml
 from ansible_collections.gpuops.nvidia.plugins.doc_fragments import eviction, node_rollout, progress
 from ansible_collections.gpuops.nvidia.plugins.module_utils._argspec import ArgumentSpec
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import options
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.maintenance import option_specs, options
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
 
 GIVEN: dict[str, t.Any] = {
-    **{name: spec.get("default") for name, spec in options.EVICTION.including(options.NODE_ROLLOUT).options.items()},
+    **{
+        name: spec.get("default")
+        for name, spec in option_specs.EVICTION.including(option_specs.NODE_ROLLOUT).options.items()
+    },
     "progress_path": None,
     "timeout": 5,
     "drain_timeout": 7,
@@ -24,7 +27,7 @@ GIVEN: dict[str, t.Any] = {
 
 @pytest.mark.parametrize(
     ("fragment", "spec"),
-    [(eviction, options.EVICTION), (node_rollout, options.NODE_ROLLOUT), (progress, waiting.PROGRESS)],
+    [(eviction, option_specs.EVICTION), (node_rollout, option_specs.NODE_ROLLOUT), (progress, waiting.PROGRESS)],
 )
 def test_the_fragments_describe_the_specs(fragment: t.Any, spec: ArgumentSpec) -> None:
     described = yaml.safe_load(fragment.ModuleDocFragment.DOCUMENTATION)["options"]
