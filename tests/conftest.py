@@ -36,6 +36,9 @@ TIERS = {
 }
 """The tiers that the everyday suite leaves out, each with what runs it. CONTRIBUTING.md describes them."""
 
+DEEP_S = 5400
+"""The seconds after which a deep test that hangs fails. pyproject.toml has those of all others."""
+
 HOSTS = ("tests/roles/", "tests/lab/hosts/", "tests/deep/")
 """The folders whose tests run hosts. The other folders with slow tests run labs."""
 
@@ -84,6 +87,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "vm_host" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.deep)
+        if item.get_closest_marker("deep"):
+            item.add_marker(pytest.mark.timeout(DEEP_S))
         for tier, reason in TIERS.items():
             if item.get_closest_marker(tier) and not os.environ.get(f"GPUOPS_{tier.upper()}"):
                 item.add_marker(pytest.mark.skip(reason=reason))

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import json
@@ -151,12 +152,12 @@ class Playbook:
 
     @staticmethod
     def finish(process: subprocess.Popen[str], timeout: float) -> Run:
-        """Wait for the end of a process. Kill it after ``timeout`` seconds."""
+        """Wait for the end of a process. After ``timeout`` seconds, kill it and its descendants."""
         try:
             output = process.communicate(timeout=timeout)[0]
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise AssertionError(f"Still running after {timeout} s:\n{process.communicate()[0]}") from None
+            _kill(descendants(process))
+            raise AssertionError(f"Still running after {timeout} s:\n{_rest(process)}") from None
         # Ansible shows a diff of anything but texts and mappings as this warning, and nothing else.
         assert "Callback dispatch" not in output, output
         return Run(process.returncode, output)
@@ -172,6 +173,14 @@ def kill_all(process: subprocess.Popen[str]) -> None:
 
     It must be a run of `Playbook.plain`, whose modules are descendants.
     """
+    doomed = descendants(process)
+    assert len(doomed) > 2, "The module should run in a separate process."
+    _kill(doomed)
+    _rest(process)
+
+
+def descendants(process: subprocess.Popen[str]) -> list[int]:
+    """Return the process and what it has started, directly or not, as process IDs."""
     parents = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -179,10 +188,22 @@ def kill_all(process: subprocess.Popen[str]) -> None:
                 parents[int(pid)] = int(stat.read().rpartition(")")[2].split()[1])
         except OSError:
             continue
-    doomed = [process.pid]
-    for pid in doomed:
-        doomed.extend(child for child, parent in parents.items() if parent == pid)
-    assert len(doomed) > 2, "The module should run in a separate process."
-    for pid in doomed:
-        os.kill(pid, signal.SIGKILL)
-    process.communicate()
+    found = [process.pid]
+    for pid in found:
+        found.extend(child for child, parent in parents.items() if parent == pid)
+    return found
+
+
+def _kill(pids: t.Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _rest(process: subprocess.Popen[str]) -> str:
+    """Return the output of a process that was killed. What has its output open, too, may go on for ever."""
+    try:
+        return process.communicate(timeout=30)[0]
+    except subprocess.TimeoutExpired as error:
+        output = error.output or b""
+        return output.decode(errors="replace") if isinstance(output, bytes) else output

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Hooks of pytest that print the time of each test file, and ask for the reason of a long one.
+"""Hooks of pytest that name each failure at once, print the time of each file, and ask for reasons of long ones.
 
 A file may take `FILE_S` and a test `TEST_S`. What takes longer has its reason beside it: ``@pytest.mark.slow("why")``,
 or ``pytestmark`` for a file. The summary shows the reasons, and what lacks one. Under ``--strict-times``, which the
@@ -95,20 +95,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start to count, on the controller of the workers."""
+    """Start to count and to name failures, on the controller of the workers."""
     config.stash[TIMES] = Times(config.getoption("--strict-times"))
-    config.pluginmanager.register(_Listener(config.stash[TIMES]), "times")
+    config.pluginmanager.register(_Listener(config.stash[TIMES], config), "times")
 
 
 class _Listener:
-    """Counts what the workers report."""
+    """Counts what the workers report, and names what failed: a run that is ended early prints no summary."""
 
-    def __init__(self, times: Times) -> None:
-        self._times = times
+    def __init__(self, times: Times, config: pytest.Config) -> None:
+        self._times, self._config = times, config
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add a report."""
         self._times.add(report.nodeid, report.duration, str(dict(report.user_properties).get(_REASON, "")))
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal:
+            terminal.write_line(f"\n{report.nodeid} failed in its {report.when}: {_first_line(report)}")
+
+
+def _first_line(report: pytest.TestReport) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(getattr(crash, "message", report.longrepr)).partition("\n")[0]
 
 
 def keep_reasons(items: list[pytest.Item]) -> None:

@@ -2,13 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A run of pytest prints the time of each file, and names the long ones that give no reason."""
+"""A run of pytest names failures at once, prints the time of each file, and names the long ones without a reason."""
 
 from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from tests.support.times import FILE_S, TEST_S, Times, keep_reasons
+
+ROOT = Path(__file__).parents[2]
 
 
 def counted(*phases: tuple[str, float, str], is_strict: bool = True) -> Times:
@@ -64,3 +71,16 @@ def test_the_mark_nearest_to_a_test_gives_its_reason() -> None:
 def test_a_mark_without_a_reason_is_refused() -> None:
     with pytest.raises(pytest.UsageError, match=r"a\.py::one: Give a reason"):
         keep_reasons([Item(pytest.mark.slow.mark)])  # type: ignore[list-item]
+
+
+def test_a_failure_is_named_before_the_run_ends_and_a_test_that_hangs_ends(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("from tests.support.times import *\n")
+    wrong = "def test_wrong():\n    assert False, 'the reason'\n"
+    hangs = "def test_hangs():\n    import subprocess\n    subprocess.run(['sleep', '1000'])\n"
+    (tmp_path / "test_two.py").write_text(wrong + hangs)
+    command = [sys.executable, "-m", "pytest", "--numprocesses=1", "--timeout=1", f"--rootdir={tmp_path}", tmp_path]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""}
+    ended = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    during = ended.stdout.partition("= FAILURES =")[0]
+    assert "test_two.py::test_wrong failed in its call: AssertionError: the reason" in during, ended.stdout
+    assert "test_two.py::test_hangs failed in its call: Failed: Timeout" in during

@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
+import subprocess
+import sys
 import typing as t
 from pathlib import Path
 
@@ -236,21 +237,35 @@ def test_faults_and_gpus_without_mig(gpu: t.Callable[..., t.Any]) -> None:
     assert pynvml.nvmlDeviceGetMaxMigDeviceCount(handle) == 0
 
 
-def _grab(index: int) -> int:
-    """Create small instances on a GPU until it is full, and return how many were created."""
-    pynvml.nvmlInit()
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    for made in range(8):
-        try:
-            pynvml.nvmlDeviceCreateGpuInstance(handle, 19)
-        except pynvml.NVMLError_InsufficientResources:
-            return made
-    return 8
+GRAB = """
+import ctypes, sys, pynvml
+ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
+pynvml.nvmlInit()
+handle = pynvml.nvmlDeviceGetHandleByIndex(int(sys.argv[2]))
+print("ready", flush=True)
+sys.stdin.read()
+made = 0
+try:
+    while made < 8:
+        pynvml.nvmlDeviceCreateGpuInstance(handle, 19)
+        made += 1
+except pynvml.NVMLError_InsufficientResources:
+    pass
+print(made)
+"""
+"""When told to, create small instances on a GPU until it is full, and print how many were created."""
 
 
-def test_programs_at_the_same_time_never_share_a_place(gpu: t.Callable[..., t.Any]) -> None:
+def test_programs_at_the_same_time_never_share_a_place(gpu: t.Callable[..., t.Any], nvml_library: Path) -> None:
     gpu(H100, mig=1, mig_pending=1)
-    with multiprocessing.get_context("fork").Pool(4) as programs:
-        made = programs.map(_grab, [0, 0, 1, 1], chunksize=1)
+    commands = [[sys.executable, "-c", GRAB, str(nvml_library), index] for index in "0011"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    programs = [subprocess.Popen(command, text=True, **pipes) for command in commands]
+    assert [program.stdout.readline() for program in programs if program.stdout] == ["ready\n"] * 4
+    for program in programs:
+        assert program.stdin
+        program.stdin.close()
+        program.stdin = None  # Otherwise communicate would flush it.
+    made = [int(program.communicate(timeout=60)[0]) for program in programs]
     assert made[0] + made[1] == made[2] + made[3] == 7
     assert all([instance.start for instance in found.instances] == list(range(7)) for found in read(path()))
