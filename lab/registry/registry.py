@@ -20,11 +20,11 @@ from pathlib import Path
 import urllib3
 import yaml
 
-from lab import ports
+from lab import ports, programs
 from lab.cluster.controlplane.pki import Authority
 from lab.errors import LabError
 from lab.process import Component
-from lab.registry import client, program, tokens
+from lab.registry import client, tokens
 from lab.registry.client import Credentials, Session
 
 Json = dict[str, t.Any]
@@ -42,7 +42,7 @@ class Registry:
     def __init__(self, auth: str = "none", *, tls: bool = False) -> None:
         if auth not in AUTHS:
             raise LabError(f"A registry has no authentication {auth!r}: choose from {', '.join(AUTHS)}.")
-        self._binary = program.provide()
+        self._binary = programs.provide("docker-registry")
         self._folder = Path(tempfile.mkdtemp(prefix="gpuops-registry-"))
         self._authority = Authority(self._folder / "pki")
         self._authority.create()

@@ -10,12 +10,11 @@ import json
 import typing as t
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 import pytest
 
-from lab.errors import LabError, UnavailableError
-from lab.registry import Credentials, Registry, program, trouble
+from lab.errors import LabError
+from lab.registry import Credentials, Registry, trouble
 from lab.registry.client import Reference
 from tests.support.registries import running_registry
 
@@ -121,10 +120,3 @@ def test_nobody_outside_of_the_machine_is_asked(monkeypatch: pytest.MonkeyPatch)
 def test_an_unknown_authentication_is_refused() -> None:
     with pytest.raises(LabError, match="choose from none, basic, token"):
         Registry("kerberos")
-
-
-def test_a_machine_without_the_program_and_without_apt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UnavailableError, match="no apt-get to download with"):
-        program.provide()

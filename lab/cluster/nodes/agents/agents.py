@@ -88,7 +88,7 @@ class Agents:
         ``logs`` is the folder for what their containers say, ``manager_patience`` is how long a driver manager waits
         for the pods of an operand, and ``map_delay`` how long an edited ConfigMap takes to a pod that runs, in seconds.
         """
-        self._api, self._metrics, self._real = api, Metrics(api), real
+        self._api, self._metrics, self._real = api, Metrics(api, self._text), real
         self._stop = threading.Event()
         self._nodes: dict[str, Json] = {}
         self._pods: dict[str, dict[str, Json]] = {}
@@ -226,7 +226,7 @@ class Agents:
         self._device_plugin(node, pods)
         if self._is_own("mig-manager"):
             self._mig.play(node, pods)
-        self._metrics.serve(node, [pod for pod in with_app(pods, "nvidia-dcgm-exporter") if is_ready(pod)])
+        self._metrics.serve(node, [pod for pod in with_app(pods, "nvidia-dcgm-exporter") if is_ready(pod)], pods)
 
     def _is_own(self, agent: str) -> bool:
         return self._real is None or not self._real.replaces(agent)

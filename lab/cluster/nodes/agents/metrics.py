@@ -10,46 +10,68 @@ does not name its pod, so the nodes cannot share a server.
 
 from __future__ import annotations
 
+import functools
 import http.server
 import threading
 import typing as t
 
 from lab.cluster.api import Api, Json
-from lab.cluster.nodes.agents.facts import metrics
+from lab.cluster.nodes.agents import exporter
+from lab.cluster.nodes.agents.facts import note
+from lab.cluster.nodes.fleet import NOTE
 
 PORT = 9400
 FORWARDS = "/apis/kwok.x-k8s.io/v1alpha1/namespaces/{}/portforwards"
 
 
+ReadText = t.Callable[[str, str], "Json | None"]
+
+
 class Metrics:
     """The servers of all nodes, each started when the node's exporter is first ready."""
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
+    def __init__(self, api: Api, read: ReadText) -> None:
+        """Make the servers. ``read`` returns the data of a ConfigMap by namespace and name."""
+        self._api, self._read = api, read
         self._ports: dict[str, int] = {}
-        self._nodes: dict[str, Json] = {}
+        self._answers: dict[str, t.Callable[[], str]] = {}
+        """What each node's exporter answers."""
+        self._lists: dict[str, tuple[exporter.Field, ...]] = {}
+        """The list of each exporter's pod, which reads it once, by the pod's UID."""
         self._forwarded: set[str] = set()
         self._lock = threading.Lock()
 
-    def serve(self, node: Json, exporters: list[Json]) -> None:
+    def serve(self, node: Json, exporters: list[Json], pods: list[Json]) -> None:
         """Make the exporters of a node serve metrics."""
-        self._nodes[node["metadata"]["name"]] = node
+        name = node["metadata"]["name"]
         for pod in exporters:
-            meta = pod["metadata"]
+            meta, fields = pod["metadata"], self._fields(pod)
+            held = exporter.held_gpus(pods, int(note(node, "gpus")))
+            image = pod["spec"]["containers"][0]["image"]
+            self._answers[name] = functools.partial(exporter.metrics, node, fields, held, image)
             with self._lock:
                 if meta["uid"] in self._forwarded:
                     continue
                 self._forwarded.add(meta["uid"])
-                port = self._ports.get(node["metadata"]["name"]) or self._listen(node["metadata"]["name"])
+                port = self._ports.get(name) or self._listen(name)
+            self._api.merge(f"/api/v1/nodes/{name}", {"metadata": {"annotations": {f"{NOTE}metrics-port": str(port)}}})
             self._forward(meta, port)
 
+    def _fields(self, pod: Json) -> tuple[exporter.Field, ...]:
+        uid, config_map = pod["metadata"]["uid"], exporter.list_of(pod)
+        if uid not in self._lists:
+            data = (self._read(pod["metadata"]["namespace"], config_map) or {}) if config_map else {}
+            text = data.get(exporter.LIST_KEY)
+            self._lists[uid] = exporter.BUILT_IN if text is None else exporter.parsed(text)
+        return self._lists[uid]
+
     def _listen(self, name: str) -> int:
-        nodes = self._nodes
+        answers = self._answers
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 found = self.path.rstrip("/") == "/metrics"
-                body = metrics(nodes[name]).encode() if found else b""
+                body = answers[name]().encode() if found else b""
                 self.send_response(200 if found else 404)
                 self.send_header("Content-Type", "text/plain; version=0.0.4")
                 self.send_header("Content-Length", str(len(body)))

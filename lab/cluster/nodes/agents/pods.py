@@ -88,7 +88,7 @@ def chosen_config_maps(pod: Json) -> list[str]:
     mine = volumes(pod)
     mounts = [item for container in pod["spec"]["containers"] for item in container.get("volumeMounts") or []]
     shared = [item["name"] for item in mounts if item["mountPath"] == "/available-configs"]
-    return [mine[name] for name in {*shared, "mig-parted-config"} if name in mine]
+    return [mine[name] for name in {*shared, "mig-parted-config", "metrics-config"} if name in mine]
 
 
 def hold(api: Api, pod: Json, config_map: str) -> None:

@@ -46,6 +46,9 @@ _CONFIG_MAPS = {
     "mig-parted-config": "default-mig-parted-config",
 }
 
+METRICS, METRICS_PATH = "metrics-config", "/etc/dcgm-exporter/dcgm-metrics.csv"
+"""The volume with the exporter's list of fields, if the ClusterPolicy names one, and where the exporter finds it."""
+
 SHARED_CONFIG = "/available-configs"
 """Where the config manager finds the ConfigMap of the device plugin."""
 _READS_CONFIG = ("nvidia-device-plugin", "gpu-feature-discovery", "mps-control-daemon-ctr")
@@ -101,7 +104,7 @@ _MOUNTS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "mps-control-daemon-mounts": (("mps-root", "/mps", _BOTH),),
     "mps-control-daemon-ctr": (("mps-shm", "/dev/shm"), ("mps-root", "/mps")),
-    "nvidia-dcgm-exporter": (("pod-gpu-resources", "/var/lib/kubelet/pod-resources"),),
+    "nvidia-dcgm-exporter": (("pod-gpu-resources", "/var/lib/kubelet/pod-resources"), (METRICS, METRICS_PATH)),
     "gpu-feature-discovery": (
         ("output-dir", "/etc/kubernetes/node-feature-discovery/features.d"),
         ("host-sys", "/sys"),
@@ -127,9 +130,10 @@ def mount(pod: Json, config_maps: t.Mapping[str, str] | None = None, plugin_conf
     ``config_maps`` has the ConfigMaps that a user put in the place of the operator's own, by volume.
     ``plugin_config`` is the ConfigMap of the device plugin; None if the pod does not read it.
     """
+    maps = {**_CONFIG_MAPS, **(config_maps or {})}
     used: dict[str, None] = {}
     for container in [*pod["initContainers"], *pod["containers"]]:
-        rows = _MOUNTS.get(container["name"], (_VALIDATIONS,))
+        rows = [row for row in _MOUNTS.get(container["name"], (_VALIDATIONS,)) if row[0] != METRICS or METRICS in maps]
         used |= dict.fromkeys(row[0] for row in rows)
         container["securityContext"] = {"privileged": True}
         container["volumeMounts"] = [
@@ -137,14 +141,14 @@ def mount(pod: Json, config_maps: t.Mapping[str, str] | None = None, plugin_conf
                 "name": name,
                 "mountPath": path,
                 **({"mountPropagation": how[0]} if how else {}),
-                **({"subPath": path.rpartition("/")[2]} if path.endswith(".sh") else {}),
+                **({"subPath": path.rpartition("/")[2]} if path.endswith((".sh", ".csv")) else {}),
             }
             for name, path, *how in rows
         ]
         if plugin_config and container["name"] in (*_READS_CONFIG, "config-manager", "config-manager-init"):
             shared = {plugin_config: SHARED_CONFIG, "config": "/config"}
             container["volumeMounts"] += [{"name": name, "mountPath": path} for name, path in shared.items()]
-    volumes = [_volume(name, {**_CONFIG_MAPS, **(config_maps or {})}) for name in used]
+    volumes = [_volume(name, maps) for name in used]
     if plugin_config:
         volumes += [{"name": plugin_config, "configMap": {"name": plugin_config}}, {"name": "config", "emptyDir": {}}]
     return {**pod, "volumes": volumes}

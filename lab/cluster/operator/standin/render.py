@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from lab.cluster.nodes.agents.mig import default_map
 from lab.cluster.operator.standin.images import KERNEL, ReconcileError, driver_image, image, kernel_suffix
-from lab.cluster.operator.standin.mounts import SHARED_CONFIG, mount
+from lab.cluster.operator.standin.mounts import METRICS, METRICS_PATH, SHARED_CONFIG, mount
 from lab.cluster.operator.standin.operands import VALIDATOR, Init, Json, Operand
 
 HASH = "nvidia.com/last-applied-hash"
@@ -170,6 +170,8 @@ def _pod(operand: Operand, site: Site, kernel: str | None) -> Json:
     chosen = block(spec, "migManager.config").get("name")
     plugin = block(spec, "devicePlugin.config").get("name") if operand.shares_gpus else None
     named = {"mig-parted-config": chosen} if chosen else {}
+    fields = block(spec, "dcgmExporter.config").get("name") if operand.spec == "dcgmExporter" else None
+    named |= {METRICS: fields} if fields else {}
     return mount(pod | _host_access(operand, own) | _optional(operand, spec), named, plugin)
 
 
@@ -303,6 +305,9 @@ def _env(operand: Operand, spec: Json) -> list[Json]:
         values[key] = f"/mig-parted-config/config{'' if chosen else '-default'}.yaml"
     if operand.shares_gpus and block(spec, "devicePlugin.config").get("name"):
         values["CONFIG_FILE"] = "/config/config.yaml"
+    if operand.spec == "dcgmExporter":
+        chosen = block(spec, "dcgmExporter.config").get("name")
+        values["DCGM_EXPORTER_COLLECTORS"] = METRICS_PATH if chosen else "/etc/dcgm-exporter/dcp-metrics-included.csv"
     return [{"name": name, "value": value} for name, value in sorted(values.items())]
 
 
@@ -339,6 +344,25 @@ def companions(operand: Operand, site: Site, account: str | None = None) -> list
     if operand.service:
         found.append((f"{core}/services", service(*operand.service, operand.selected, site)))
     return found
+
+
+def service_monitor(site: Site) -> Json | None:
+    """Return the ServiceMonitor of the exporters, or None if the ClusterPolicy has none of it."""
+    own, app = block(site.spec, "dcgmExporter.serviceMonitor"), "nvidia-dcgm-exporter"
+    if not own.get("enabled"):
+        return None
+    metadata = site.metadata(app)
+    metadata["labels"] = {**metadata.get("labels", {}), "app": app, **(own.get("additionalLabels") or {})}
+    endpoint: Json = {"port": "gpu-metrics", "path": "/metrics", "honorLabels": bool(own.get("honorLabels"))}
+    endpoint |= {"interval": own["interval"]} if own.get("interval") else {}
+    endpoint |= {"relabelings": own["relabelings"]} if own.get("relabelings") else {}
+    spec = {
+        "jobLabel": "app",
+        "endpoints": [endpoint],
+        "selector": {"matchLabels": {"app": app}},
+        "namespaceSelector": {"matchNames": [site.namespace]},
+    }
+    return {"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor", "metadata": metadata, "spec": spec}
 
 
 def _data(config_map: str) -> dict[str, str]:

@@ -4,7 +4,7 @@
 
 # FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
 
-"""References from the ClusterPolicy to ConfigMaps, each set by a module of its own.
+"""Blocks of the ClusterPolicy that modules of their own set, most of them references to ConfigMaps.
 
 Each has its own field manager, so that the role operator neither resets what these modules set nor they what it sets.
 """
@@ -25,33 +25,39 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 @dataclasses.dataclass(frozen=True)
 class PolicyReference:
-    """A block of the ClusterPolicy's spec, and the field manager of those of its fields that one module sets."""
+    """A block of the ClusterPolicy's spec, and the field manager of those of its fields that one module sets.
+
+    ``outranks_values`` is for a block in which the chart's defaults have values, which the role operator declares.
+    """
 
     operand: str
     manager: str
     block: str = "config"
+    outranks_values: bool = False
 
     @property
     def path(self) -> str:
         """The block below the spec, as people write it."""
         return f"{self.operand}.{self.block}"
 
-    def of(self, policy: Json) -> dict[str, str]:
+    def of(self, policy: Json) -> Json:
         """Return the fields of the block that have a value."""
         operand = (policy.get("spec") or {}).get(self.operand) or {}
-        return {key: str(value) for key, value in (operand.get(self.block) or {}).items() if value}
+        return {key: value for key, value in (operand.get(self.block) or {}).items() if value not in (None, "", {}, [])}
 
 
 MIG_REFERENCE = PolicyReference("migManager", "gpuops.nvidia-mig")
 SHARING = PolicyReference("devicePlugin", "gpuops.nvidia-sharing")
+COUNTERS = PolicyReference("dcgmExporter", "gpuops.nvidia-counters")
+SCRAPE = PolicyReference("dcgmExporter", "gpuops.nvidia-scrape", "serviceMonitor", outranks_values=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class ReferenceChange:
     """What became of a reference, or would become of it in check mode. ``kept_by`` own what was given up and stays."""
 
-    before: dict[str, str]
-    after: dict[str, str]
+    before: Json
+    after: Json
     kept_by: tuple[str, ...] = ()
 
     @property
@@ -78,22 +84,42 @@ def policy_of(cluster: Cluster, name: str = "", namespace: str = "") -> tuple[Js
     return policy, namespace
 
 
-def point(cluster: Cluster, policy: Json, reference: PolicyReference, values: t.Mapping[str, str]) -> ReferenceChange:
-    """Set fields of a reference. What somebody else has set to the same value stays theirs.
+def point(cluster: Cluster, policy: Json, reference: PolicyReference, values: t.Mapping[str, t.Any]) -> ReferenceChange:
+    """Set fields of a block. What somebody else has set to the same value stays theirs.
 
     A field that somebody else has set to another value is refused, with its owner and where to set it.
     """
     before = reference.of(policy)
-    if values.items() <= before.items():
+    if all(before.get(key) == value for key, value in values.items()):
         return ReferenceChange(before, before)
+    change = foretold(cluster, policy, reference, values)
+    if not cluster.check_mode:
+        _applied(cluster, policy, reference, values, dry_run=False)
+    return change
+
+
+def foretold(
+    cluster: Cluster, policy: Json, reference: PolicyReference, values: t.Mapping[str, t.Any]
+) -> ReferenceChange:
+    """Return what `point` would change, or raise what it would raise, without a change."""
+    predicted = _applied(cluster, policy, reference, values, dry_run=True)
+    return ReferenceChange(reference.of(policy), reference.of(predicted))
+
+
+def _applied(
+    cluster: Cluster, policy: Json, reference: PolicyReference, values: t.Mapping[str, t.Any], dry_run: bool
+) -> Json:
     manifest = {**_identity(policy), "spec": {reference.operand: {reference.block: dict(values)}}}
+
+    def apply(force: bool) -> Json:
+        return cluster.apply(_path(policy), manifest, force=force, dry_run=dry_run, manager=reference.manager)
+
     try:
-        predicted = cluster.apply(_path(policy), manifest, dry_run=True, manager=reference.manager)
-        if not cluster.check_mode:
-            cluster.apply(_path(policy), manifest, manager=reference.manager)
+        return apply(force=False)
     except GpuOpsError as error:
+        if reference.outranks_values and _owners(error) == {FIELD_MANAGER}:
+            return apply(force=True)
         raise _explained(error, policy, reference, values) from error
-    return ReferenceChange(before, reference.of(predicted))
 
 
 def give_up(cluster: Cluster, policy: Json, reference: PolicyReference) -> ReferenceChange:
@@ -125,8 +151,14 @@ def _identity(policy: Json) -> Json:
 _CONFLICT = re.compile(r'conflict with "([^"]+)"')
 
 
+def _owners(error: GpuOpsError) -> set[str]:
+    """Return the field managers that a conflict names."""
+    found = (_CONFLICT.search(str(cause.get("message", ""))) for cause in error.details.get("causes") or [])
+    return {each[1] if each else "" for each in found}
+
+
 def _explained(
-    error: GpuOpsError, policy: Json, reference: PolicyReference, values: t.Mapping[str, str]
+    error: GpuOpsError, policy: Json, reference: PolicyReference, values: t.Mapping[str, t.Any]
 ) -> GpuOpsError:
     """Return a conflict as a sentence that names the field, its owner, and where its value has to be set."""
     causes: list[Json] = error.details.get("causes") or []

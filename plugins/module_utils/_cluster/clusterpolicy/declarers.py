@@ -31,6 +31,8 @@ PLAYBOOKS = {
     KEPT_DRIVER_MANAGER: _UPGRADE_DRIVER,
     configmap_reference.MIG_REFERENCE.manager: "gpuops.nvidia.mig",
     configmap_reference.SHARING.manager: "gpuops.nvidia.sharing",
+    configmap_reference.COUNTERS.manager: "gpuops.nvidia.monitoring",
+    configmap_reference.SCRAPE.manager: "gpuops.nvidia.monitoring",
 }
 """The playbook by which what a manager has declared is changed."""
 

@@ -14,7 +14,7 @@ import pytest
 
 from lab.cluster.nodes.agents import device_plugin
 from lab.cluster.nodes.agents.agents import Agents
-from lab.cluster.nodes.agents.facts import metrics
+from lab.cluster.nodes.agents.exporter import metrics
 from lab.cluster.nodes.agents.managers.mig_manager import Timing
 from lab.cluster.nodes.agents.sharing import Sharing
 

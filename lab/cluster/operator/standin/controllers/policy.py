@@ -17,7 +17,15 @@ from lab.cluster.operator.standin.nodes import STATE, has_nfd_labels, is_gpu_nod
 from lab.cluster.operator.standin.objects import Conditions, ensure, failing, owned, put, ready, report
 from lab.cluster.operator.standin.operands import OPERANDS, Operand
 from lab.cluster.operator.standin.readiness import daemonset_ready, newest_revision
-from lab.cluster.operator.standin.render import Site, block, companions, daemonsets, runtime_classes, service
+from lab.cluster.operator.standin.render import (
+    Site,
+    block,
+    companions,
+    daemonsets,
+    runtime_classes,
+    service,
+    service_monitor,
+)
 
 POLICIES = "/apis/nvidia.com/v1/clusterpolicies"
 _READY = "ClusterPolicy is ready as all resources have been successfully reconciled"
@@ -152,11 +160,29 @@ class Reconciler:
             return True
         for path, companion in companions(operand, site):
             ensure(self._api, path, companion["metadata"]["name"], companion)
+        if operand.spec == "dcgmExporter":
+            self._service_monitor(site)
         wanted = daemonsets(operand, site)
         names = {item["metadata"]["name"] for item in wanted}
         self._remove(operand, keep=names)
         verdicts = [self._apply(item) for item in wanted]
         return all(verdicts)
+
+    def _service_monitor(self, site: Site) -> None:
+        """Make the exporters' ServiceMonitor what the ClusterPolicy says, if the kind is served."""
+        path = f"/apis/monitoring.coreos.com/v1/namespaces/{self._namespace}/servicemonitors"
+        wanted, served = service_monitor(site), self._api.get(path)
+        if served is None:
+            return
+        present = next((item for item in served["items"] if item["metadata"]["name"] == "nvidia-dcgm-exporter"), None)
+        if wanted is None:
+            if present:
+                self._api.delete(f"{path}/nvidia-dcgm-exporter")
+        elif present is None:
+            self._api.create(path, wanted)
+        elif present["spec"] != wanted["spec"] or labels_of(present) != wanted["metadata"]["labels"]:
+            metadata = {**wanted["metadata"], "resourceVersion": present["metadata"]["resourceVersion"]}
+            self._api.request("PUT", f"{path}/nvidia-dcgm-exporter", {**wanted, "metadata": metadata})
 
     def _apply(self, wanted: Json) -> bool:
         present, was_there = put(self._api, self._daemonsets, wanted)

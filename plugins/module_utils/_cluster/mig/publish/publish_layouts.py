@@ -213,7 +213,7 @@ class _Publication:
     @property
     def _referenced(self) -> str:
         """The ConfigMap that the ClusterPolicy names, or an empty string."""
-        return configmap_reference.MIG_REFERENCE.of(self._policy).get("name", "")
+        return str(configmap_reference.MIG_REFERENCE.of(self._policy).get("name", ""))
 
     def _look_for_unattended(self, after: t.Callable[[Host], Layouts], restarts: bool) -> None:
         """Find the nodes that this would change without a drain. Raises if it must not."""

@@ -1,0 +1,80 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""The rollout of the exporters: whether all of them have taken up a list of fields."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.monitoring.monitoring_request import (
+    MonitoringRequest,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import is_running
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+
+def wait(
+    cluster: Cluster, namespace: str, config_map: str, ours: t.Collection[str], request: MonitoringRequest
+) -> None:
+    """Wait until every pod of the exporter has the list, and none of the other lists of ours.
+
+    An empty name is the exporter's own list. Raise GpuOpsError with what is in the way.
+    """
+    said: list[str] = []
+
+    def look() -> bool | None:
+        items = _daemonsets(cluster, namespace)
+        line = " ".join(map(_how_far, items))
+        if line and said[-1:] != [line]:
+            said.append(line)
+            waiting.append_line(request.progress_path, line)
+        return (bool(items) and all(_is_rolled_out(item, config_map, ours) for item in items)) or None
+
+    if waiting.until(look, request.timeout_s) is None:
+        raise GpuOpsError(
+            f"The exporters have not all taken up the list {config_map or 'of the chart'} within "
+            f"{request.timeout_s:g} s. {_stuck(cluster, namespace)}Look at their pods, or raise wait_timeout.",
+            reason="TimedOut",
+        )
+
+
+def _daemonsets(cluster: Cluster, namespace: str) -> list[Json]:
+    listed = cluster.list(namespaced("apps/v1", namespace, "daemonsets"), resourceVersion="") or []
+    return [item for item in listed if operands.operand_name(item) == operands.DCGM_EXPORTER.name]
+
+
+def _is_rolled_out(item: Json, config_map: str, ours: t.Collection[str]) -> bool:
+    status, mounted = item.get("status") or {}, _mounted(item)
+    seen = status.get("observedGeneration", 0) >= item["metadata"].get("generation", 0)
+    updated = status.get("updatedNumberScheduled", 0) == status.get("desiredNumberScheduled", 0)
+    expected = {config_map} - {""}
+    return seen and updated and mounted & {*ours, *expected} == expected
+
+
+def _mounted(item: Json) -> set[str]:
+    """Return the ConfigMaps that the exporter's pods mount."""
+    volumes: list[Json] = item["spec"]["template"]["spec"].get("volumes") or []
+    return {str(volume["configMap"].get("name")) for volume in volumes if "configMap" in volume}
+
+
+def _how_far(item: Json) -> str:
+    status = item.get("status") or {}
+    done, wanted = status.get("updatedNumberScheduled", 0), status.get("desiredNumberScheduled", 0)
+    return f"{done} of {wanted} exporters have been replaced"
+
+
+def _stuck(cluster: Cluster, namespace: str) -> str:
+    """Return a sentence that names exporters that do not run."""
+    selector = f"app={operands.DCGM_EXPORTER.name}"
+    rows = cluster.table(namespaced("v1", namespace, "pods"), labelSelector=selector)
+    bad = [f"{row['name']} on {row['node']} is {row['status']}" for row in rows if not is_running(row)]
+    return f"{first_few(bad)}. " if bad else ""

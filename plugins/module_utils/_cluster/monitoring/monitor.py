@@ -1,0 +1,269 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""One call of the module gpu_monitoring: which metrics exporters collect, who scrapes them, and what is made of them.
+
+The list of fields is in a ConfigMap whose name carries the list's digest, since the exporter reads it when it starts:
+another list is another name, which the operator rolls out. The former one goes when no exporter needs it any more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import typing as t
+
+from ansible.module_utils.common.yaml import yaml_dump
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy import (
+    configmap_reference,
+    ownership,
+    permission,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.clusterpolicy.configmap_reference import (
+    COUNTERS,
+    SCRAPE,
+    ReferenceChange,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.monitoring import (
+    exporter_rollout,
+    monitoring_objects,
+    prometheus_choice,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.monitoring.monitoring_objects import (
+    CONFIG_MAP,
+    RULES_NAME,
+    ObjectStep,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.monitoring.monitoring_request import (
+    MonitoringRequest,
+    request_of,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.monitoring.prometheus_choice import (
+    MONITOR,
+    RULES,
+    ObjectKind,
+)
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects, operands
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import counters, rule_groups
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert import Alert
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.counters import Counter
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.dcgm_fields import OperatorLine
+from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
+
+_PROMETHEUSES = f"/apis/{prometheus_choice.GROUP}/prometheuses"
+_FIELDS_NAME = "gpuops-dcgm-fields"
+
+Warn = t.Callable[[str], None]
+
+
+def ensure(cluster: Cluster, options: t.Mapping[str, t.Any], warn: Warn) -> Json:
+    """Bring the monitoring into the state that the options ask for; return the module's result."""
+    request = request_of(options)
+    policy, namespace = configmap_reference.policy_of(cluster, request.policy_name, request.namespace)
+    scene = _Scene(cluster, request, policy, namespace, warn)
+    return scene.remove() if request.is_absent else scene.set_up()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wanted:
+    """What is derived from the request before anything is read: alerts, and the fields that they and others need."""
+
+    alerts: list[Alert]
+    counters: list[Counter]
+    text: str
+
+    @property
+    def config_map(self) -> str:
+        return f"{_FIELDS_NAME}-{counters.digest(self.text)}"
+
+
+class _Scene:
+    """One run: what it has read, and what it makes of that."""
+
+    def __init__(self, cluster: Cluster, request: MonitoringRequest, policy: Json, namespace: str, warn: Warn) -> None:
+        self._cluster, self._request, self._policy, self._namespace = cluster, request, policy, namespace
+        self._warn, self._name = warn, objects.name_of(policy)
+        self._present = monitoring_objects.existing(cluster, namespace, self._name)
+
+    def set_up(self) -> Json:
+        self._refuse_without_exporters()
+        wanted = self._wanted(self._line())
+        server = self._server()
+        made = [self._fields_map(wanted), *self._for_prometheus(wanted, server), *self._dashboards()]
+        steps = _without_lists(monitoring_objects.steps(self._cluster, made, self._present))
+        settings: dict[configmap_reference.PolicyReference, Json] = {COUNTERS: {"name": wanted.config_map}}
+        if self._is_scraped_twice(server):
+            settings[SCRAPE] = {"enabled": False}
+        # All of it is asked before any of it is written: a conflict leaves everything as it was.
+        foretold = [self._foretold(reference, values) for reference, values in settings.items()]
+        if not self._cluster.check_mode:
+            monitoring_objects.carry_out(self._cluster, steps)
+            for reference, values in settings.items():
+                configmap_reference.point(self._cluster, self._policy, reference, values)
+        steps += self._replace_lists(wanted.config_map)
+        return self._result(steps, foretold, wanted)
+
+    def remove(self) -> Json:
+        given_up = [configmap_reference.give_up(self._cluster, self._policy, each) for each in (COUNTERS, SCRAPE)]
+        steps = _without_lists([ObjectStep(kind, item, None) for kind, item in self._present])
+        if not self._cluster.check_mode:
+            monitoring_objects.carry_out(self._cluster, steps)
+        steps += self._replace_lists(str(given_up[0].after.get("name", "")))
+        return self._result(steps, given_up, None)
+
+    # ---- what is wanted ----
+
+    def _line(self) -> OperatorLine | None:
+        deployments = self._cluster.list(namespaced("apps/v1", self._namespace, "deployments"), resourceVersion="")
+        return permission.version_of(next(filter(operands.is_operator, deployments or []), None))
+
+    def _wanted(self, line: OperatorLine | None) -> _Wanted:
+        request = self._request
+        on = rule_groups.chosen(request.thresholds, request.alerts_off, line) if request.has_alerts else []
+        needed = rule_groups.fields_of(on).union(*map(counters.mentioned, request.dashboards.values()))
+        own = counters.own_counters(request.fields, line)
+        found = counters.known_to(counters.wanted(request.presets, needed, own), line)
+        return _Wanted(on, found, counters.text_of(found))
+
+    def _fields_map(self, wanted: _Wanted) -> Json:
+        made = monitoring_objects.manifest(CONFIG_MAP, self._namespace, wanted.config_map, self._name, {})
+        return {**made, "data": {counters.KEY: wanted.text}, "immutable": True}
+
+    def _dashboards(self) -> list[Json]:
+        given = sorted(self._request.dashboards.items())
+        return [monitoring_objects.dashboard(self._namespace, self._name, name, text) for name, text in given]
+
+    # ---- for Prometheus ----
+
+    def _is_served(self, kind: ObjectKind) -> bool:
+        return self._cluster.list(monitoring_objects.path_of(kind, self._namespace), limit="1") is not None
+
+    def _server(self) -> Json | None:
+        """Return the Prometheus that the objects are for, or None if there is none, or none that may be read."""
+        listed = self._cluster.list_readable(_PROMETHEUSES)
+        if listed.refusal:
+            self._warn(f"{listed.refusal} Which objects Prometheus takes is not known: the labels are those of labels.")
+        return prometheus_choice.choose(listed.items, self._request.prometheus)
+
+    def _for_prometheus(self, wanted: _Wanted, server: Json | None) -> list[Json]:
+        made = []
+        if self._request.scrapes and self._is_served(MONITOR):
+            labels = self._labels(server, MONITOR)
+            made += monitoring_objects.monitors(self._namespace, self._name, labels, self._request.interval)
+        if wanted.alerts and self._is_served(RULES):
+            spec = {"groups": self._groups(wanted)}
+            labels = self._labels(server, RULES)
+            made.append(monitoring_objects.manifest(RULES, self._namespace, RULES_NAME, self._name, labels, spec=spec))
+        return made
+
+    def _groups(self, wanted: _Wanted) -> list[Json]:
+        return rule_groups.groups(wanted.alerts, self._request.thresholds, self._request.alert_labels)
+
+    def _labels(self, server: Json | None, kind: ObjectKind) -> dict[str, str]:
+        """Return the labels with which Prometheus takes an object. Raise if it ignores the object all the same."""
+        if server is None:
+            return dict(self._request.labels)
+        labels = {**prometheus_choice.labels_for(server, kind), **self._request.labels}
+        here = self._cluster.get(namespaced("v1", None, "namespaces", self._namespace)) or {}
+        problem = prometheus_choice.why_not(server, kind, labels, here)
+        if problem:
+            raise GpuOpsError(problem, reason="Invalid")
+        return labels
+
+    def _is_scraped_twice(self, server: Json | None) -> bool:
+        """Return whether Prometheus takes the operator's own ServiceMonitor for the exporters, too.
+
+        Its series have other labels, so that each GPU would count twice.
+        """
+        if not (self._request.scrapes and self._is_served(MONITOR)):
+            return False
+        operators = SCRAPE.of(self._policy)
+        labels = {"app": operands.DCGM_EXPORTER.daemonset, **(operators.get("additionalLabels") or {})}
+        here = self._cluster.get(namespaced("v1", None, "namespaces", self._namespace)) or {}
+        is_taken = server is None or not prometheus_choice.why_not(server, MONITOR, labels, here)
+        is_ours = bool(ownership.owned_by(self._policy, SCRAPE.manager))
+        return is_taken and (bool(operators.get("enabled")) or is_ours)
+
+    # ---- the exporters ----
+
+    def _foretold(self, reference: configmap_reference.PolicyReference, values: Json) -> ReferenceChange:
+        return configmap_reference.foretold(self._cluster, self._policy, reference, values)
+
+    def _refuse_without_exporters(self) -> None:
+        if not operands.enabled(operands.DCGM_EXPORTER, self._policy.get("spec") or {}):
+            raise GpuOpsError(
+                f"dcgmExporter.enabled of ClusterPolicy {self._name} is false, so there are no metrics of GPUs. Set it "
+                "to true (role operator: operator_values).",
+                reason="Invalid",
+            )
+
+    def _replace_lists(self, kept: str) -> list[ObjectStep]:
+        """Wait until the exporters have the list, and remove the others as they are then.
+
+        A call that does not wait leaves the former list to the next one, since pods may still start with it.
+        """
+        if not self._request.waits:
+            return []
+        if not self._cluster.check_mode and operands.enabled(operands.DCGM_EXPORTER, self._policy.get("spec") or {}):
+            ours = [objects.name_of(item) for kind, item in self._present if _is_list(kind, item)]
+            exporter_rollout.wait(self._cluster, self._namespace, kept, ours, self._request)
+        now = monitoring_objects.existing(self._cluster, self._namespace, self._name)
+        lists = [(kind, item) for kind, item in now if _is_list(kind, item)]
+        old = [ObjectStep(kind, item, None) for kind, item in lists if objects.name_of(item) != kept]
+        if not self._cluster.check_mode:
+            monitoring_objects.carry_out(self._cluster, old)
+        return old
+
+    # ---- the result ----
+
+    def _result(self, steps: list[ObjectStep], changes: list[ReferenceChange], wanted: _Wanted | None) -> Json:
+        changed = [step for step in steps if step.changed]
+        return {
+            "changed": bool(changed) or any(change.changed for change in changes),
+            "config_map": f"{self._namespace}/{wanted.config_map}" if wanted else "",
+            "fields": [counter.name for counter in wanted.counters] if wanted else [],
+            "metrics": counters.names_in(wanted.text) if wanted else [],
+            "alerts": [alert.name for alert in wanted.alerts] if wanted else [],
+            "rules": _written({"groups": self._groups(wanted)}) if wanted and wanted.alerts else "",
+            "objects": [step.title for step in steps if step.wanted],
+            "removed": [step.title for step in steps if not step.wanted],
+            "diff": {
+                "before": _side(steps, changes, lambda step: step.existing, lambda change: change.before),
+                "after": _side(steps, changes, lambda step: step.predicted, lambda change: change.after),
+            },
+        }
+
+
+def _written(rules: Json) -> str:
+    """Return rules as the text of a file."""
+    text = io.StringIO()
+    yaml_dump(rules, text, sort_keys=False, width=1000)
+    return text.getvalue()
+
+
+def _is_list(kind: ObjectKind, item: Json) -> bool:
+    """Return whether an object with our mark is a list of fields."""
+    return kind == CONFIG_MAP and counters.KEY in (item.get("data") or {})
+
+
+def _without_lists(steps: list[ObjectStep]) -> list[ObjectStep]:
+    """Leave out the removal of lists, which comes after the exporters' rollout."""
+    return [step for step in steps if step.wanted or not _is_list(step.kind, step.existing or {})]
+
+
+def _side(
+    steps: list[ObjectStep],
+    changes: list[ReferenceChange],
+    item_of: t.Callable[[ObjectStep], Json | None],
+    block_of: t.Callable[[ReferenceChange], Json],
+) -> str:
+    """Return one side of the diff: what changes, as JSON."""
+    shown = {step.title: monitoring_objects.content(item_of(step)) for step in steps if step.changed}
+    blocks = [block_of(change) for change in changes if change.changed]
+    return json.dumps({**shown, **({"ClusterPolicy": blocks} if blocks else {})}, indent=2, sort_keys=True) + "\n"

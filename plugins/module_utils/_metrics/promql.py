@@ -1,0 +1,54 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# FOR INTERNAL COLLECTION USE ONLY: no part of this file is a public interface.
+
+"""Expressions of Prometheus that hold for every way in which exporters are scraped.
+
+The name of the node is in the label ``node`` where the scrape configuration is this collection's, in ``Hostname`` from
+exporters up to 4.5.3-4.8.2, and in ``hostname`` from later ones (``internal/pkg/rendermetrics/render_metrics.go`` of
+https://github.com/NVIDIA/dcgm-exporter). The pod that holds a GPU is in ``pod`` or, where the labels of the scraped pod
+win (``honorLabels: false``), in ``exported_pod``; then ``pod`` is the exporter's. A GPU whose pods share it has a series
+for each, and an instance of MIG has one of its own.
+"""
+
+from __future__ import annotations
+
+NODE = ("node", "hostname", "Hostname")
+
+EXPORTERS_PODS = ".*dcgm-exporter.*"
+"""Names of the exporter's own pods, which other scrape configurations show on a GPU that no pod holds."""
+
+
+def _first_of(labels: tuple[str, ...], target: str, expression: str) -> str:
+    """Return the expression with a label that has the first value that is not empty of these labels."""
+    listed = ", ".join(f'"{label}"' for label in labels)
+    joined = f'label_join({expression}, "{target}", ";", {listed})'
+    return f'label_replace({joined}, "{target}", "$1", "{target}", ";*([^;]*).*")'
+
+
+def by_node(expression: str) -> str:
+    """Return the largest value of each node, with the label ``node``."""
+    return f"max by (node) ({_first_of(NODE, 'node', expression)})"
+
+
+def by_gpu(expression: str, *more: str) -> str:
+    """Return the largest value of each GPU, with the labels ``node``, ``gpu``, ``UUID`` and ``modelName``."""
+    kept = ", ".join(("node", "gpu", "UUID", "modelName", *more))
+    return f"max by ({kept}) ({_first_of(NODE, 'node', expression)})"
+
+
+def held(metric: str, window: str) -> str:
+    """Return the largest value of a metric in a window for each GPU and the pod that holds it."""
+    foreign = f'{metric}{{exported_pod!=""}}'
+    own = f'{metric}{{exported_pod="", pod!="", pod!~"{EXPORTERS_PODS}"}}'
+    either = f"(max_over_time({foreign}[{window}]) or max_over_time({own}[{window}]))"
+    named = _first_of(("exported_namespace", "namespace"), "namespace", either)
+    named = _first_of(("exported_pod", "pod"), "pod", named)
+    return by_gpu(named, "namespace", "pod")
+
+
+def has_bit(metric: str, bit: int) -> str:
+    """Return the series of a metric whose value has a bit: Prometheus has no operator for bits."""
+    return f"({metric} and floor({metric} / {bit}) % 2 == 1)"

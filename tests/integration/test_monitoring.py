@@ -1,0 +1,167 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""gpu_monitoring on the lab, and a real Prometheus that scrapes the exporters it has set up."""
+
+from __future__ import annotations
+
+import json
+import time
+import typing as t
+
+import pytest
+import yaml
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.monitoring.monitoring_objects import RELABELINGS
+
+from lab import prometheus
+from lab.cluster import Lab, faults
+from lab.errors import UnavailableError
+from tests.support.ansible import Playbook, Run, on
+from tests.support.labs import running_lab
+from tests.support.monitoring import apply, install_kinds, prometheus_object, remove_kinds, scrape_configuration
+
+pytestmark = pytest.mark.slow("exporters are replaced one after the other, and scraped")
+
+MODULE = "gpuops.nvidia.gpu_monitoring"
+PICKY = {"serviceMonitorSelector": {"matchLabels": {"release": "kps"}}, "serviceMonitorNamespaceSelector": {}}
+PICKY |= {"ruleSelector": {"matchLabels": {"release": "kps"}}, "ruleNamespaceSelector": {}}
+
+
+@pytest.fixture(scope="module", name="lab")
+def own_lab() -> t.Iterator[Lab]:
+    with running_lab("monitoring") as found:
+        found.deploy()
+        yield found
+
+
+@pytest.fixture(name="ansible")
+def playbooks(lab: Lab) -> Playbook:
+    return on(lab)
+
+
+@pytest.fixture
+def kinds(lab: Lab) -> t.Iterator[None]:
+    install_kinds(lab)
+    lab.kubectl("create", "namespace", "monitoring")
+    yield
+    remove_kinds(lab)
+    lab.kubectl("delete", "namespace", "monitoring")
+
+
+def answer(run: Run) -> dict[str, t.Any]:
+    assert run.status == 0, run.output
+    return dict(json.loads(run.output.partition("=> ")[2]))
+
+
+def check(ansible: Playbook, **options: t.Any) -> dict[str, t.Any]:
+    command = ["ansible", "localhost", "--check", "--diff", "--module-name", MODULE, "--args", json.dumps(options)]
+    run = ansible.finish(ansible.command(command), 120)
+    assert run.status == 0, run.output
+    return dict(json.loads(run.output[run.output.index("=> ") + 3 :]))
+
+
+def state_of(lab: Lab) -> str:
+    kinds = "configmaps,servicemonitors,prometheusrules"
+    found = lab.kubectl(
+        "get", kinds, "--namespace=gpu-operator", "--selector=gpuops.nvidia/monitoring", "--output=name"
+    )
+    spec = lab.kubectl("get", "clusterpolicies", "--output=jsonpath={.items[0].spec.dcgmExporter}")
+    return found + spec
+
+
+@pytest.mark.usefixtures("kinds")
+def test_metrics_come_and_go(lab: Lab, ansible: Playbook) -> None:
+    apply(lab, prometheus_object("kps", **PICKY))
+    before = state_of(lab)
+    options = {"dashboards": {"fleet": {"title": "Fleet"}}, "alert_labels": {"team": "gpu"}}
+    foretold = check(ansible, **options)
+    assert foretold["changed"] and state_of(lab) == before
+    made = answer(ansible.module(MODULE, **options))
+    assert {key: made[key] for key in ("objects", "removed", "fields", "alerts")} == {
+        key: foretold[key] for key in ("objects", "removed", "fields", "alerts")
+    }
+    assert "DCGM_FI_DEV_ROW_REMAP_PENDING" in made["metrics"] and "GpuLost" in made["alerts"]
+    name = made["config_map"].partition("/")[2]
+    assert name in lab.kubectl("get", "daemonset", "nvidia-dcgm-exporter", "--namespace=gpu-operator", "--output=json")
+    labels = json.loads(lab.kubectl("get", "servicemonitors,prometheusrules", "--all-namespaces", "--output=json"))
+    chosen = {item["metadata"]["name"]: item["metadata"]["labels"].get("release") for item in labels["items"]}
+    ours = ("gpuops-dcgm-exporter", "gpuops-gpu-operator", "gpuops-gpu-rules")
+    assert chosen == dict.fromkeys(ours, "kps") | {"nvidia-dcgm-exporter": None}
+    assert not answer(ansible.module(MODULE, **options))["changed"]
+
+    without = {"DCGM_EXP_XID_ERRORS_COUNT", "DCGM_EXP_CLOCK_EVENTS_COUNT"}
+    served = answer(ansible.module("gpuops.nvidia.dcgm_exporter_info", metrics=sorted({*made["metrics"]} - without)))
+    assert served["ok"], served["reason"]
+
+    changed = answer(ansible.module(MODULE, **options, presets=["default"], alerts=False))
+    assert changed["changed"] and made["config_map"] in "".join(changed["removed"])
+    gone = check(ansible, state="absent")
+    assert gone["changed"]
+    removed = answer(ansible.module(MODULE, state="absent"))
+    assert removed["removed"] == gone["removed"] and state_of(lab) == before
+    assert not answer(ansible.module(MODULE, state="absent"))["changed"]
+
+
+def test_a_real_prometheus_names_the_node_that_lost_a_gpu(lab: Lab, ansible: Playbook) -> None:
+    made = answer(ansible.module(MODULE, scrape=True))
+    groups = yaml.safe_load(made["rules"])["groups"]
+    del next(rule for rule in groups[1]["rules"] if rule["alert"] == "GpuLost")["for"]
+    try:
+        with prometheus.running(scrape_configuration(lab, RELABELINGS), {"groups": groups}) as server:
+            until(lambda: len(server.values("gpuops:node_gpus:count == 8")) == 4)
+            for field in made["metrics"]:
+                if not field.startswith("DCGM_EXP_"):
+                    labels = [each["metric"] for each in server.values(field)]
+                    assert len(labels) == 32 and not {"pod", "namespace"} & set(labels[0]), field
+            assert server.alerts() == []
+            faults.exporter(lab, "gpu-0001", 7)
+            until(lambda: bool(server.alerts()))
+            (alert,) = server.alerts()
+            assert alert["labels"] == {"alertname": "GpuLost", "node": "gpu-0001", "severity": "critical"}
+            assert alert["annotations"]["summary"] == "Node gpu-0001 has lost 1 GPUs within the last day."
+    except UnavailableError as reason:
+        pytest.skip(str(reason))
+
+
+def until(condition: t.Callable[[], bool], timeout: float = 60) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"The condition was not met within {timeout:.0f} s."
+        time.sleep(0.5)
+
+
+WRONG: dict[str, tuple[dict[str, t.Any], str]] = {
+    "field": (
+        {"fields": [{"name": "DCGM_FI_DEV_GPU_TMP", "type": "gauge", "help": "x"}]},
+        "did you mean DCGM_FI_DEV_GPU_TEMP",
+    ),
+    "twice": ({"fields": [{"name": "DCGM_FI_DEV_FB_TOTAL", "type": "gauge", "help": "x"}] * 2}, "is there 2 times"),
+    "alert": ({"alerts_off": ["GpuIdle"]}, "There is no alert GpuIdle"),
+    "duration": ({"thresholds": {"idle_after": "2 hours"}}, "thresholds.idle_after is '2 hours'"),
+    "dashboard": ({"dashboards": {"fleet": "{"}}, "dashboards.fleet is no JSON"),
+}
+
+
+def test_wrong_options_change_nothing_and_are_named(lab: Lab, ansible: Playbook) -> None:
+    before = state_of_policy(lab)
+    for options, said in WRONG.values():
+        run = ansible.module(MODULE, **options)
+        assert run.status != 0 and said in run.message, run.output
+    assert state_of_policy(lab) == before
+
+
+def state_of_policy(lab: Lab) -> str:
+    return lab.kubectl("get", "clusterpolicies", "--output=jsonpath={.items[0].spec}")
+
+
+@pytest.mark.usefixtures("kinds")
+def test_a_prometheus_that_would_ignore_the_objects(lab: Lab, ansible: Playbook) -> None:
+    before = state_of_policy(lab)
+    apply(lab, prometheus_object("one", **{**PICKY, "ruleNamespaceSelector": {"matchLabels": {"watched": "yes"}}}))
+    run = ansible.module(MODULE, scrape=True)
+    assert "ruleNamespaceSelector of Prometheus monitoring/one does not choose" in run.message, run.output
+    apply(lab, prometheus_object("two", **PICKY))
+    run = ansible.module(MODULE, scrape=True)
+    assert "several Prometheus objects: monitoring/one, monitoring/two" in run.message, run.output
+    assert state_of_policy(lab) == before
