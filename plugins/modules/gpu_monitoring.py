@@ -24,7 +24,8 @@ description:
   - Makes a PrometheusRule with the alerts, a ServiceMonitor for the operator's own metrics, and a ConfigMap for each
     dashboard, all in the operator's namespace. Without the Prometheus operator, RV(rules) has the alerts for a file.
   - Reads from the Prometheus object which labels it asks for, and stops if it would ignore the objects all the same.
-  - Changes no object that it has not made. Its mark is the label C(gpuops.nvidia/monitoring).
+  - Changes no object that it has not made. Its mark is the label C(gpuops.nvidia/monitoring). The ClusterPolicy owns
+    the objects, so that they go with it.
 attributes:
   check_mode:
     description: Can run in check mode and return what a run would change.
@@ -206,6 +207,13 @@ rules:
   returned: success
   type: str
   sample: "groups: []"
+scrape_config:
+  description:
+    - The scrape configuration for a Prometheus that runs in the cluster without its operator, as the text of a file, or
+      an empty string with V(absent).
+  returned: success
+  type: str
+  sample: "scrape_configs: []"
 objects:
   description: Kinds and names of the objects that the cluster has for it.
   returned: success

@@ -124,6 +124,7 @@ CLUSTER_ROLES = [
         "driver_container",
         "host_change",
         "mig",
+        "monitoring",
         "operator",
         "operator_upgrade",
         "preflight",
@@ -288,4 +289,5 @@ def test_hosts_are_interrupted_only_batch_by_batch() -> None:
     [driver] = [task for task in includes if task["ansible.builtin.include_role"]["name"].endswith("host_driver")]
     assert driver["vars"].keys() == {"host_driver_leave", "host_driver_facts"} and driver["vars"]["host_driver_leave"]
     changing = {path.name for path in (SITE.parent / "tasks").iterdir() if "include_role" in path.read_text()}
-    assert changing == {"batch.yml", "divide.yml", "foresee.yml"}  # the last two act on the cluster alone
+    on_the_cluster = {"divide.yml", "foresee.yml", "monitor.yml"}
+    assert changing == {"batch.yml", *on_the_cluster}

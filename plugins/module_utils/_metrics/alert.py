@@ -63,7 +63,7 @@ class Alert:
 
 KUBE_STATE_METRICS = "kube-state-metrics"
 NODE_LABELS = "kube-state-metrics with --metric-labels-allowlist=nodes=[nvidia.com/mig.config.state]"
-OPERATOR = "the operator's metrics"
+OPERATORS_METRICS = "the operator's metrics"
 
 GPUS_OF_NODE = "gpuops:node_gpus:count"
 """Recorded: how many GPUs the exporter of each node reports."""

@@ -28,9 +28,6 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_f
 KEY = "dcgm-metrics.csv"
 """The key of the ConfigMap that the operator mounts."""
 
-KINDS = ("gauge", "counter", "label")
-"""The types that make sense. The exporter takes histogram and summary, too, and prints what Prometheus refuses."""
-
 _MENTIONED = re.compile(r"\bDCGM_(?:FI|EXP)_[A-Z0-9_]+\b")
 
 

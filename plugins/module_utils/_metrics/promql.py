@@ -8,9 +8,9 @@
 
 The name of the node is in the label ``node`` where the scrape configuration is this collection's, in ``Hostname`` from
 exporters up to 4.5.3-4.8.2, and in ``hostname`` from later ones (``internal/pkg/rendermetrics/render_metrics.go`` of
-https://github.com/NVIDIA/dcgm-exporter). The pod that holds a GPU is in ``pod`` or, where the labels of the scraped pod
-win (``honorLabels: false``), in ``exported_pod``; then ``pod`` is the exporter's. A GPU whose pods share it has a series
-for each, and an instance of MIG has one of its own.
+https://github.com/NVIDIA/dcgm-exporter). The pod that holds a GPU is in ``pod`` or, where the labels of the scraped
+pod win (``honorLabels: false``), in ``exported_pod``; then ``pod`` is the exporter's. A GPU whose pods share it has a
+series for each, and an instance of MIG has one of its own.
 """
 
 from __future__ import annotations

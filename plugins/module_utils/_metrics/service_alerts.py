@@ -13,7 +13,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert impor
     GPUS_OF_NODE,
     KUBE_STATE_METRICS,
     NODE_LABELS,
-    OPERATOR,
+    OPERATORS_METRICS,
     OUT_OF_SERVICE,
     Alert,
     Thresholds,
@@ -128,7 +128,7 @@ def of_stack(limits: Thresholds) -> tuple[Alert, ...]:
             DIAGNOSE,
             "Follow the diagnosis.",
             is_silent_in_maintenance=False,
-            needs=(OPERATOR, KUBE_STATE_METRICS),
+            needs=(OPERATORS_METRICS, KUBE_STATE_METRICS),
         ),
         Alert(
             "GpuDriverUpgradeFailed",
@@ -140,7 +140,7 @@ def of_stack(limits: Thresholds) -> tuple[Alert, ...]:
             "`playbooks/upgrade_driver.yml --check` names the nodes and the cause of each.",
             "Run `playbooks/upgrade_driver.yml`, which goes on with them once the cause is gone.",
             is_silent_in_maintenance=False,
-            needs=(OPERATOR,),
+            needs=(OPERATORS_METRICS,),
         ),
         Alert(
             "GpuDriverUpgradeStuck",
@@ -152,7 +152,7 @@ def of_stack(limits: Thresholds) -> tuple[Alert, ...]:
             "`playbooks/upgrade_driver.yml --check` names what each node waits for.",
             "Follow what it says. A PodDisruptionBudget that allows no eviction is the usual cause.",
             is_silent_in_maintenance=False,
-            needs=(OPERATOR,),
+            needs=(OPERATORS_METRICS,),
         ),
         Alert(
             "GpuMigChangeFailed",

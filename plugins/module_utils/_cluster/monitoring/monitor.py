@@ -50,13 +50,13 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.monitoring.
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects, operands
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
-from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import counters, rule_groups
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import counters, rule_groups, scrape_jobs
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert import Alert
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.counters import Counter
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.dcgm_fields import OperatorLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-_PROMETHEUSES = f"/apis/{prometheus_choice.GROUP}/prometheuses"
+_PROMETHEUSES = f"/apis/{prometheus_choice.PROMETHEUS_GROUP}/prometheuses"
 _FIELDS_NAME = "gpuops-dcgm-fields"
 
 Warn = t.Callable[[str], None]
@@ -66,8 +66,8 @@ def ensure(cluster: Cluster, options: t.Mapping[str, t.Any], warn: Warn) -> Json
     """Bring the monitoring into the state that the options ask for; return the module's result."""
     request = request_of(options)
     policy, namespace = configmap_reference.policy_of(cluster, request.policy_name, request.namespace)
-    scene = _Scene(cluster, request, policy, namespace, warn)
-    return scene.remove() if request.is_absent else scene.set_up()
+    setup = _Setup(cluster, request, policy, namespace, warn)
+    return setup.remove() if request.is_absent else setup.set_up()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +83,7 @@ class _Wanted:
         return f"{_FIELDS_NAME}-{counters.digest(self.text)}"
 
 
-class _Scene:
+class _Setup:
     """One run: what it has read, and what it makes of that."""
 
     def __init__(self, cluster: Cluster, request: MonitoringRequest, policy: Json, namespace: str, warn: Warn) -> None:
@@ -96,7 +96,8 @@ class _Scene:
         wanted = self._wanted(self._line())
         server = self._server()
         made = [self._fields_map(wanted), *self._for_prometheus(wanted, server), *self._dashboards()]
-        steps = _without_lists(monitoring_objects.steps(self._cluster, made, self._present))
+        owned = [monitoring_objects.owned(item, self._policy) for item in made]
+        steps = _without_lists(monitoring_objects.steps(self._cluster, owned, self._present))
         settings: dict[configmap_reference.PolicyReference, Json] = {COUNTERS: {"name": wanted.config_map}}
         if self._is_scraped_twice(server):
             settings[SCRAPE] = {"enabled": False}
@@ -222,6 +223,9 @@ class _Scene:
 
     # ---- the result ----
 
+    def _scrape_config(self) -> str:
+        return _written(scrape_jobs.configuration(self._namespace, self._request.interval))
+
     def _result(self, steps: list[ObjectStep], changes: list[ReferenceChange], wanted: _Wanted | None) -> Json:
         changed = [step for step in steps if step.changed]
         return {
@@ -231,6 +235,7 @@ class _Scene:
             "metrics": counters.names_in(wanted.text) if wanted else [],
             "alerts": [alert.name for alert in wanted.alerts] if wanted else [],
             "rules": _written({"groups": self._groups(wanted)}) if wanted and wanted.alerts else "",
+            "scrape_config": self._scrape_config() if wanted else "",
             "objects": [step.title for step in steps if step.wanted],
             "removed": [step.title for step in steps if not step.wanted],
             "diff": {
@@ -240,10 +245,10 @@ class _Scene:
         }
 
 
-def _written(rules: Json) -> str:
-    """Return rules as the text of a file."""
+def _written(value: Json) -> str:
+    """Return rules or jobs as the text of a file."""
     text = io.StringIO()
-    yaml_dump(rules, text, sort_keys=False, width=1000)
+    yaml_dump(value, text, sort_keys=False, width=1000)
     return text.getvalue()
 
 

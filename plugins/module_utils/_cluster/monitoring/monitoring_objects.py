@@ -13,28 +13,29 @@ import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.monitoring.prometheus_choice import (
-    GROUP,
     MONITOR,
+    PROMETHEUS_GROUP,
     RULES,
     ObjectKind,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.scrape_jobs import NODE_OF_POD
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 MARK = "gpuops.nvidia/monitoring"
 """Label of each object that the module has made, with the name of the ClusterPolicy. It changes no other object."""
 
 CONFIG_MAP = ObjectKind("ConfigMap", "configmaps", "", "")
-_VERSIONS = {CONFIG_MAP.name: "v1", MONITOR.name: GROUP, RULES.name: GROUP}
-KINDS = (CONFIG_MAP, MONITOR, RULES)
+_VERSIONS = {CONFIG_MAP.name: "v1", MONITOR.name: PROMETHEUS_GROUP, RULES.name: PROMETHEUS_GROUP}
+MONITORING_KINDS = (CONFIG_MAP, MONITOR, RULES)
 
 RULES_NAME = "gpuops-gpu-rules"
 OPERATORS_MONITOR = "gpuops-gpu-operator"
 EXPORTERS_MONITOR = "gpuops-dcgm-exporter"
 
 RELABELINGS: list[Json] = [
-    {"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"},
+    {"sourceLabels": [NODE_OF_POD], "targetLabel": "node"},
     # The exporter says which pod holds a GPU in these labels. Without this, they would name the exporter's own pod.
     {"action": "labeldrop", "regex": "pod|namespace|container|service|endpoint"},
 ]
@@ -53,6 +54,13 @@ def manifest(
     marked = {**labels, "app.kubernetes.io/managed-by": "gpuops.nvidia", MARK: policy}
     metadata = {"name": name, "namespace": namespace, "labels": marked}
     return {"apiVersion": _VERSIONS[kind.name], "kind": kind.name, "metadata": metadata, **rest}
+
+
+def owned(item: Json, policy: Json) -> Json:
+    """Return an object that goes with the ClusterPolicy, whoever deletes that."""
+    owner = {key: policy[key] for key in ("apiVersion", "kind")}
+    owner |= {"name": objects.name_of(policy), "uid": policy["metadata"]["uid"]}
+    return {**item, "metadata": {**item["metadata"], "ownerReferences": [owner]}}
 
 
 def monitors(namespace: str, policy: str, labels: t.Mapping[str, str], interval: str) -> list[Json]:
@@ -109,7 +117,7 @@ def content(item: Json | None) -> Json:
 def existing(cluster: Cluster, namespace: str, policy: str) -> list[tuple[ObjectKind, Json]]:
     """Return the objects with the mark for this ClusterPolicy. A kind that is not served has none."""
     found = []
-    for kind in KINDS:
+    for kind in MONITORING_KINDS:
         listed = cluster.list(path_of(kind, namespace), labelSelector=f"{MARK}={policy}", resourceVersion="")
         found += [(kind, item) for item in listed or []]
     return found
@@ -118,7 +126,7 @@ def existing(cluster: Cluster, namespace: str, policy: str) -> list[tuple[Object
 def steps(cluster: Cluster, wanted: t.Sequence[Json], present: t.Sequence[tuple[ObjectKind, Json]]) -> list[ObjectStep]:
     """Return what to do with each object, with the API server's prediction. Raise for an object of somebody else."""
     by_title = {(kind.name, objects.full_name(item)): item for kind, item in present}
-    kinds = {kind.name: kind for kind in KINDS}
+    kinds = {kind.name: kind for kind in MONITORING_KINDS}
     made = [_applied(cluster, kinds[item["kind"]], item, by_title) for item in wanted]
     for item in wanted:
         by_title.pop((item["kind"], objects.full_name(item)), None)

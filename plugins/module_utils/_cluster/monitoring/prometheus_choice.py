@@ -20,7 +20,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-GROUP = "monitoring.coreos.com/v1"
+PROMETHEUS_GROUP = "monitoring.coreos.com/v1"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -196,6 +196,23 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         Permission("", "configmaps", "create patch delete", in_namespace=True),
         Permission("nvidia.com", "clusterpolicies", "patch"),
     ),
+    "monitoring": (
+        Permission("nvidia.com", "clusterpolicies", "list patch"),
+        Permission("apps", "deployments daemonsets", "list", in_namespace=True),
+        Permission("", "configmaps", "get list create patch delete", in_namespace=True),
+        Permission("", "pods", "list", in_namespace=True),
+        Permission("", "pods/portforward", "get create", in_namespace=True),
+        Permission("", "nodes", "list"),
+        Permission("", "namespaces", "get", is_optional=True),
+        Permission("monitoring.coreos.com", "prometheuses", "list", is_optional=True),
+        Permission(
+            "monitoring.coreos.com",
+            "servicemonitors prometheusrules",
+            "get list create patch delete",
+            in_namespace=True,
+            is_optional=True,
+        ),
+    ),
     "workload": _WORKLOAD,
     "sharing": (
         *_VERDICT,
@@ -237,6 +254,7 @@ READY: dict[str, tuple[str, ...]] = {
     "drain": ("drain",),
     "driver": ("driver", "pools", "evict"),
     "mig": ("mig", "layouts", "workload", "evict"),
+    "monitoring": ("monitoring",),
     "scheduling": ("scheduling", "namespaces"),
     "sharing": ("sharing", "evict"),
     "uninstall": (
