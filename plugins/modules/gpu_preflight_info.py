@@ -92,6 +92,7 @@ options:
       - upgrade
       - mig
       - layouts
+      - monitoring
       - workload
       - sharing
       - scheduling

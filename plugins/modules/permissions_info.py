@@ -34,7 +34,7 @@ options:
       - V(drain) drains nodes for work on their hosts, and V(evict) evicts the GPU pods that block another operation.
         V(images) asks which images the nodes' driver containers need.
       - V(driver) declares and rolls out drivers, and V(pools) does so with NVIDIADriver resources.
-      - V(mig) gives nodes MIG layouts, and V(layouts) publishes new ones.
+      - V(mig) gives nodes MIG layouts, and V(layouts) publishes new ones. V(monitoring) sets up metrics and alerts.
       - V(sharing) lets pods share GPUs, and V(scheduling) says who gets them. V(namespaces) makes missing namespaces.
     type: list
     elements: str
@@ -58,6 +58,7 @@ options:
       - upgrade
       - mig
       - layouts
+      - monitoring
       - workload
       - sharing
       - scheduling

@@ -138,7 +138,7 @@ def of_stack(limits: Thresholds) -> tuple[Alert, ...]:
             "The driver's upgrade has failed on {{ $value }} nodes.",
             "The operator gave up on a node. The node stays cordoned.",
             "`playbooks/upgrade_driver.yml --check` names the nodes and the cause of each.",
-            "Run `playbooks/upgrade_driver.yml`, which goes on with them once the cause is gone.",
+            "Remove the cause, and run `playbooks/upgrade_driver.yml` again. It continues with these nodes.",
             is_silent_in_maintenance=False,
             needs=(OPERATORS_METRICS,),
         ),

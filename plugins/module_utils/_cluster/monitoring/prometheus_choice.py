@@ -6,7 +6,7 @@
 
 """Which objects a Prometheus takes: what its selectors ask for, and whether they choose an object. Pure.
 
-The Prometheus operator ignores an object that no selector chooses, without a word. The selectors of
+The Prometheus operator silently ignores an object that no selector chooses. The selectors of
 kube-prometheus-stack ask for the label ``release`` unless its values say otherwise (``ruleSelectorNilUsesHelmValues``).
 """
 
