@@ -160,7 +160,7 @@ def test_the_playbook_writes_files_and_takes_them_away(lab: Lab, ansible: Playbo
 WRONG: dict[str, tuple[dict[str, t.Any], str]] = {
     "field": (
         {"fields": [{"name": "DCGM_FI_DEV_GPU_TMP", "type": "gauge", "help": "x"}]},
-        "did you mean DCGM_FI_DEV_GPU_TEMP",
+        "use DCGM_FI_DEV_GPU_TEMP",
     ),
     "twice": ({"fields": [{"name": "DCGM_FI_DEV_FB_TOTAL", "type": "gauge", "help": "x"}] * 2}, "is there 2 times"),
     "alert": ({"alerts_off": ["GpuIdle"]}, "There is no alert GpuIdle"),

@@ -193,9 +193,9 @@ def own_counters(fields: t.Iterable[t.Mapping[str, t.Any]], line: OperatorLine |
 def _problems(number: int, counter: Counter, line: OperatorLine | None) -> t.Iterator[str]:
     if counter.name not in dcgm_fields.names(line):
         likely = " or ".join(dcgm_fields.near(counter.name, line))
-        remedy = f"did you mean {likely}?" if likely else "see the list of fields of DCGM"
+        remedy = f"use {likely}" if likely else "look it up in DCGM's list of fields"
         release = f"v{line[0]}.{line[1]}" if line else "this operator"
-        yield f"fields[{number}].name: the exporter of {release} has no field {counter.name!r}; {remedy}"
+        yield f"fields[{number}].name: the exporter of {release} has no field {counter.name!r}, {remedy}"
     if not counter.help or not counter.help.isprintable():
         yield f"fields[{number}].help: give {counter.name} a help text of one line"
 

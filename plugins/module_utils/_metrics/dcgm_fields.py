@@ -171,8 +171,3 @@ def names(line: OperatorLine | None) -> frozenset[str]:
 def near(name: str, line: OperatorLine | None) -> list[str]:
     """Return names like this one, the likeliest first."""
     return difflib.get_close_matches(name.upper(), sorted(names(line)), n=2, cutoff=0.8)
-
-
-def is_profiling(name: str) -> bool:
-    """Return whether a field needs DCGM's profiling module. The exporter skips it where the GPU cannot be profiled."""
-    return name.startswith("DCGM_FI_PROF_")

@@ -36,6 +36,9 @@ EVENTS = f"/api/v1/namespaces/{NAMESPACE}/events"
 
 Reply = tuple[int, Json]
 
+MARK = "gpuops.nvidia/monitoring"
+"""The one label by which lists are selected here. Other lists leave that to the module."""
+
 
 class FakeApi:
     """``lists`` maps the path of each collection that exists to its objects.
@@ -135,6 +138,9 @@ class FakeApi:
 
     def _selected(self, path: str, query: dict[str, str]) -> list[Json]:
         """Return the objects of a collection; of all pods, those that the field selector picks."""
+        key, is_equal, value = query.get("labelSelector", "").partition("=")
+        if key == MARK and is_equal:
+            return [item for item in self.lists[path] if (item["metadata"].get("labels") or {}).get(key) == value]
         if path != ALL_PODS:
             return self.lists[path]
         terms = [re.fullmatch(r"([\w.]+)(!?=)(.*)", term) for term in query.get("fieldSelector", "").split(",") if term]

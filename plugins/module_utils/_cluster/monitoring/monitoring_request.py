@@ -102,5 +102,5 @@ def _dashboards(given: t.Mapping[str, t.Any]) -> dict[str, str]:
         except ValueError as error:
             raise GpuOpsError(f"dashboards.{name} is no JSON: {error}.", reason="Invalid") from error
         if not isinstance(parsed, dict):
-            raise GpuOpsError(f"dashboards.{name} is no dashboard of Grafana, but a {type(parsed).__name__}.")
+            raise GpuOpsError(f"dashboards.{name} is no JSON object, as Grafana writes dashboards.", reason="Invalid")
     return found

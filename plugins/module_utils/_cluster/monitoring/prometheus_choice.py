@@ -74,7 +74,7 @@ def why_not(server: Json, kind: ObjectKind, labels: t.Mapping[str, str], namespa
     if spec.get(kind.selector) is None:
         return f"Prometheus {name} has no {kind.selector}, so it takes no {kind.name}. Set one."
     if not matches(spec[kind.selector], labels):
-        return f"The {kind.selector} of Prometheus {name} does not choose the labels {_words(labels)}. Set labels."
+        return f"The {kind.selector} of Prometheus {name} does not choose the labels {_words(labels)}. Add labels."
     where = spec.get(kind.namespaces)
     if where is None and objects.name_of(namespace) != server["metadata"].get("namespace"):
         return (

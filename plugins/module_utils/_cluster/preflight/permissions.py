@@ -205,12 +205,11 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         Permission("", "nodes", "list"),
         Permission("", "namespaces", "get", is_optional=True),
         Permission("monitoring.coreos.com", "prometheuses", "list", is_optional=True),
-        Permission(
-            "monitoring.coreos.com",
-            "servicemonitors prometheusrules",
-            "get list create patch delete",
-            in_namespace=True,
-            is_optional=True,
+        *(
+            Permission(
+                "monitoring.coreos.com", kind, "get list create patch delete", in_namespace=True, is_optional=True
+            )
+            for kind in ("servicemonitors", "prometheusrules")
         ),
     ),
     "workload": _WORKLOAD,

@@ -1,0 +1,91 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import types
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.monitoring import exporter_rollout
+from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from inline_snapshot import snapshot as wording
+
+Json = dict[str, t.Any]
+
+
+def daemonset(mounted: str | None, updated: int = 3, generation: int = 2, name: str = "nvidia-dcgm-exporter") -> Json:
+    volumes: list[Json] = [{"name": "run", "hostPath": {}}]
+    volumes += [{"name": "metrics-config", "configMap": {"name": mounted}}] if mounted else []
+    status = {"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": updated}
+    spec = {"template": {"spec": {"volumes": volumes}}}
+    return {"metadata": {"name": name, "generation": generation}, "spec": spec, "status": status}
+
+
+class Looks:
+    """A cluster that shows other DaemonSets at each look."""
+
+    def __init__(self, *looks: list[Json], rows: list[Json] | None = None) -> None:
+        self._looks, self._rows = list(looks), rows or []
+
+    def list(self, path: str, **query: str) -> list[Json]:
+        return self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+
+    def table(self, path: str, **query: str) -> list[Json]:
+        return self._rows
+
+
+def wait(looks: Looks, wanted: str = "new", ours: t.Collection[str] = ("old", "new"), path: Path | None = None) -> None:
+    request = types.SimpleNamespace(timeout_s=0.05, progress_path=str(path) if path else None)
+    exporter_rollout.wait(t.cast("t.Any", looks), "gpus", wanted, ours, t.cast("t.Any", request))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporter_rollout.waiting, "POLL_S", 0.001)
+
+
+@pytest.mark.parametrize(("wanted", "mounted"), [("new", "new"), ("", None), ("", "theirs"), ("theirs", "theirs")])
+def test_the_wait_ends_when_the_exporters_have_the_list(wanted: str, mounted: str | None) -> None:
+    wait(Looks([daemonset(mounted)]), wanted)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        daemonset("old"),
+        daemonset(None),
+        daemonset("new", updated=2),
+        daemonset("new", generation=3),
+        daemonset("new", name="nvidia-mig-manager"),
+    ],
+    ids=["another", "none", "two of three", "not seen", "another operand"],
+)
+def test_it_goes_on_until_then(item: Json) -> None:
+    wait(Looks([item], [daemonset("new")]))
+    with pytest.raises(GpuOpsError) as error:
+        wait(Looks([item]))
+    assert error.value.details["reason"] == "TimedOut"
+
+
+def test_a_list_of_ours_has_to_go_before_the_charts_counts() -> None:
+    with pytest.raises(GpuOpsError) as error:
+        wait(Looks([daemonset("old")], rows=[{"name": "a", "node": "gpu-1", "status": "Pending", "ready": "0/1"}]), "")
+    assert error.value.msg == wording(
+        "The exporters have not all taken up the list of the chart within 0.05 s. a on gpu-1 is Pending. Look at their pods, or raise wait_timeout."
+    )
+
+
+def test_no_daemonset_is_no_proof() -> None:
+    with pytest.raises(GpuOpsError):
+        wait(Looks([]))
+
+
+def test_each_step_is_told_once(tmp_path: Path) -> None:
+    path = tmp_path / "progress"
+    path.touch()
+    steps = [daemonset("new", updated=count) for count in (1, 1, 2, 3)]
+    wait(Looks(*[[step] for step in steps]), path=path)
+    assert [line.partition(" of ")[0][-1] for line in path.read_text().splitlines()] == ["1", "2", "3"]

@@ -1,0 +1,285 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import functools
+import typing as t
+
+import pytest
+import yaml
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
+from inline_snapshot import snapshot as wording
+
+from tests.unit.fakes.api import DAEMONSETS, DEPLOYMENTS, PODS, POLICIES, FakeApi, refusal
+
+Json = dict[str, t.Any]
+
+MAPS = "/api/v1/namespaces/gpu-operator/configmaps"
+MONITORING = "/apis/monitoring.coreos.com/v1"
+MONITORS = f"{MONITORING}/namespaces/gpu-operator/servicemonitors"
+RULES = f"{MONITORING}/namespaces/gpu-operator/prometheusrules"
+SERVERS = f"{MONITORING}/prometheuses"
+NAMESPACES = "/api/v1/namespaces"
+IMAGE = {"name": "gpu-operator", "image": "nvcr.io/nvidia/gpu-operator:v25.10.1"}
+DASHBOARD = {"fleet": {"title": "Fleet", "expr": "DCGM_FI_DEV_FB_TOTAL"}}
+
+
+@pytest.fixture
+def module(run_module: t.Callable, api: FakeApi) -> t.Callable:
+    """The module on a stack whose operator gives the exporters the list that the ClusterPolicy names."""
+    api.lists |= {MAPS: [], MONITORS: [], RULES: [], SERVERS: [], NAMESPACES: [namespace()]}
+    real = api.handle
+
+    def handle(method: str, target: str, accept: str, body: Json | None) -> t.Any:
+        reply = real(method, target, accept, body)
+        if method == "PATCH" and "clusterpolicies" in target and "dryRun" not in target:
+            mount(api, config(api).get("name"))
+        return reply
+
+    api.handle = handle  # type: ignore[method-assign]
+    mount(api, None)
+    return functools.partial(run_module, "gpu_monitoring", **api.connection)
+
+
+def namespace(**labels: str) -> Json:
+    return {"metadata": {"name": "gpu-operator", "labels": labels}}
+
+
+def server(name: str = "kps", **spec: t.Any) -> Json:
+    labels = {"matchLabels": {"release": name}}
+    selectors = {"serviceMonitorSelector": labels, "serviceMonitorNamespaceSelector": {}}
+    selectors |= {"ruleSelector": labels, "ruleNamespaceSelector": {}}
+    return {"metadata": {"name": name, "namespace": "monitoring"}, "spec": {**selectors, **spec}}
+
+
+def exporter(api: FakeApi) -> Json:
+    return next(item for item in api.lists[DAEMONSETS] if item["metadata"]["name"] == "nvidia-dcgm-exporter")
+
+
+def mount(api: FakeApi, name: str | None, updated: int = 2) -> None:
+    """Let the operator roll out the exporters."""
+    item = exporter(api)
+    volumes = [{"name": "metrics-config", "configMap": {"name": name}}] if name else []
+    item["spec"].setdefault("template", {}).setdefault("spec", {})["volumes"] = volumes
+    item["metadata"]["generation"] = 2
+    item["status"] = {"observedGeneration": 2, "desiredNumberScheduled": 2, "updatedNumberScheduled": updated}
+
+
+def policy(api: FakeApi) -> Json:
+    return dict(api.lists[POLICIES][0]["spec"])
+
+
+def config(api: FakeApi) -> Json:
+    return dict((policy(api).get("dcgmExporter") or {}).get("config") or {})
+
+
+def names(api: FakeApi, path: str) -> list[str]:
+    return [item["metadata"]["name"] for item in api.lists[path]]
+
+
+def writes(api: FakeApi) -> list[str]:
+    return [f"{method} {path}" for method, path, query in api.log if method != "GET" and "dryRun" not in query]
+
+
+def test_all_of_it_comes_and_a_second_run_changes_nothing(module: t.Callable, api: FakeApi) -> None:
+    api.lists[SERVERS] = [server()]
+    run = module(dashboards=DASHBOARD, alert_labels={"team": "gpu"})
+    assert (run.rc, run.result["changed"], run.warnings) == (0, True, [])
+    (name,) = [each for each in names(api, MAPS) if each.startswith("gpuops-dcgm-fields-")]
+    assert config(api) == {"name": name} and run.result["config_map"] == f"gpu-operator/{name}"
+    assert names(api, MAPS) == [name, "gpuops-dashboard-fleet"]
+    assert names(api, MONITORS) == ["gpuops-dcgm-exporter", "gpuops-gpu-operator"]
+    assert names(api, RULES) == ["gpuops-gpu-rules"]
+    made = [item for path in (MAPS, MONITORS, RULES) for item in api.lists[path]]
+    assert all(item["metadata"]["labels"]["gpuops.nvidia/monitoring"] == "cluster-policy" for item in made)
+    assert all(item["metadata"]["ownerReferences"][0]["kind"] == "ClusterPolicy" for item in made)
+    assert api.lists[RULES][0]["metadata"]["labels"]["release"] == "kps"
+    listed = api.lists[MAPS][0]["data"]["dcgm-metrics.csv"]
+    assert "DCGM_FI_DEV_FB_TOTAL,gauge," in listed and "DCGM_FI_DEV_ROW_REMAP_PENDING,gauge," in listed
+    assert "DCGM_FI_DRIVER_VERSION" in run.result["fields"] and "DCGM_FI_DRIVER_VERSION" not in run.result["metrics"]
+    rules = yaml.safe_load(run.result["rules"])
+    assert rules == {"groups": api.lists[RULES][0]["spec"]["groups"]}
+    assert {rule["labels"]["team"] for rule in rules["groups"][1]["rules"]} == {"gpu"}
+    assert [rule["alert"] for rule in rules["groups"][1]["rules"]] == run.result["alerts"]
+    assert len(yaml.safe_load(run.result["scrape_config"])["scrape_configs"]) == 2
+    assert "gpuops-gpu-rules" in run.result["diff"]["after"] and name in run.result["diff"]["after"]
+    done = writes(api)
+    again = module(dashboards=DASHBOARD, alert_labels={"team": "gpu"})
+    assert not again.result["changed"] and writes(api) == done
+    assert again.result["objects"] == run.result["objects"]
+    assert again.result["diff"]["before"] == again.result["diff"]["after"]
+
+
+def test_check_mode_foretells_and_writes_nothing(module: t.Callable, api: FakeApi) -> None:
+    foretold = module(dashboards=DASHBOARD, _ansible_check_mode=True)
+    assert foretold.result["changed"] and writes(api) == []
+    assert foretold.result == module(dashboards=DASHBOARD).result
+    gone = module(state="absent", _ansible_check_mode=True)
+    done = writes(api)
+    assert gone.result["changed"] and writes(api) == done
+    assert gone.result == module(state="absent").result
+
+
+def test_another_list_replaces_the_former_once_the_exporters_have_it(module: t.Callable, api: FakeApi) -> None:
+    (old,) = [module().result["config_map"].partition("/")[2]]
+    foretold = module(presets=["default"], _ansible_check_mode=True)
+    run = module(presets=["default"])
+    assert run.result["removed"] == foretold.result["removed"] == [f"ConfigMap gpu-operator/{old}"]
+    assert names(api, MAPS) == [config(api)["name"]] != [old]
+    last, first = writes(api)[-1], writes(api).index(f"PATCH {MAPS}/{config(api)['name']}")
+    assert last == f"DELETE {MAPS}/{old}" and first < len(writes(api)) - 1
+
+
+def test_a_call_that_does_not_wait_leaves_the_former_list(module: t.Callable, api: FakeApi) -> None:
+    old = module().result["config_map"].partition("/")[2]
+    run = module(presets=["default"], wait=False)
+    assert run.result["removed"] == [] and sorted(names(api, MAPS)) == sorted([old, config(api)["name"]])
+    again = module(presets=["default"])
+    assert again.result["changed"] and names(api, MAPS) == [config(api)["name"]]
+
+
+def test_a_list_that_changed_since_it_was_read_stays(module: t.Callable, api: FakeApi) -> None:
+    old = module().result["config_map"].partition("/")[2]
+    api.answer = lambda method, path: (
+        refusal(409, "the precondition does not match", "Conflict")
+        if (method, path) == ("DELETE", f"{MAPS}/{old}")
+        else None
+    )
+    run = module(presets=["default"])
+    assert run.rc == 1 and run.result["reason"] == "Conflict" and old in names(api, MAPS)
+
+
+def test_it_goes_without_a_trace(module: t.Callable, api: FakeApi) -> None:
+    api.lists[MAPS].append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs"}, "data": {}})
+    before = policy(api)
+    module(dashboards=DASHBOARD)
+    run = module(state="absent")
+    assert run.result["changed"] and len(run.result["removed"]) == 5 and run.result["config_map"] == ""
+    assert (names(api, MAPS), names(api, MONITORS), names(api, RULES)) == (["theirs"], [], [])
+    assert config(api) == {} and {**policy(api), "dcgmExporter": {}} == {**before, "dcgmExporter": {}}
+    assert not module(state="absent").result["changed"]
+
+
+def test_without_the_prometheus_operator_there_are_only_lists_and_dashboards(module: t.Callable, api: FakeApi) -> None:
+    for path in (MONITORS, RULES, SERVERS):
+        del api.lists[path]
+    run = module(dashboards=DASHBOARD)
+    assert [title.partition(" ")[0] for title in run.result["objects"]] == ["ConfigMap", "ConfigMap"]
+    assert "GpuLost" in run.result["rules"]
+    assert not module(dashboards=DASHBOARD).result["changed"]
+    assert module(state="absent").result["changed"]
+
+
+def test_alerts_and_scraping_can_stay_off(module: t.Callable, api: FakeApi) -> None:
+    run = module(alerts=False, scrape=False, presets=["default"])
+    assert (run.result["alerts"], run.result["rules"]) == ([], "") and len(run.result["fields"]) == 26
+    assert names(api, MONITORS) == names(api, RULES) == []
+
+
+def test_the_line_of_the_operator_decides_which_alerts_there_are(module: t.Callable, api: FakeApi) -> None:
+    template = {"metadata": {"labels": {"app": "gpu-operator"}}, "spec": {"containers": [IMAGE]}}
+    api.lists[DEPLOYMENTS][0].setdefault("spec", {})["template"] = template
+    run = module()
+    assert "GpuRecoveryAction" not in run.result["alerts"]
+    assert "DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION" not in run.result["fields"]
+
+
+WRONG: dict[str, tuple[Json, str]] = {
+    "field": ({"fields": [{"name": "DCGM_FI_DEV_GPU_TMP", "type": "gauge", "help": "x"}]}, "fields[0].name"),
+    "alert": ({"alerts_off": ["GpuGone"]}, "GpuGone"),
+    "duration": ({"interval": "often"}, "interval"),
+    "server": ({"prometheus": "none"}, "none"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_options_change_nothing(module: t.Callable, api: FakeApi, wrong: str) -> None:
+    options, named = WRONG[wrong]
+    run = module(**options)
+    assert run.rc == 1 and named in run.result["msg"] and writes(api) == []
+
+
+def test_an_object_of_somebody_else_is_left_alone(module: t.Callable, api: FakeApi) -> None:
+    api.lists[RULES] = [{"apiVersion": "monitoring.coreos.com/v1", "metadata": {"name": "gpuops-gpu-rules"}}]
+    run = module()
+    assert (
+        run.result["msg"]
+        == wording(
+            "PrometheusRule gpu-operator/gpuops-gpu-rules exists, and somebody else has made it. Remove it, or rename it."
+        )
+        and run.result["reason"] == "AlreadyExists"
+    )
+    assert writes(api) == []
+
+
+def test_a_field_of_helm_is_left_to_helm(module: t.Callable, api: FakeApi) -> None:
+    causes = [{"field": ".spec.dcgmExporter.config.name", "message": 'conflict with "helm"'}]
+    api.answer = lambda method, path: (
+        refusal(409, "conflict", "Conflict", causes) if (method, path.startswith(POLICIES)) == ("PATCH", True) else None
+    )
+    run = module()
+    assert run.rc == 1 and "belongs to helm" in run.result["msg"] and writes(api) == []
+
+
+def test_exporters_that_are_off_are_named(module: t.Callable, api: FakeApi) -> None:
+    api.lists[POLICIES][0]["spec"]["dcgmExporter"] = {"enabled": False}
+    run = module()
+    assert (
+        run.result["msg"]
+        == wording(
+            "dcgmExporter.enabled of ClusterPolicy cluster-policy is false, so there are no metrics of GPUs. Set it to true (role operator: operator_values)."
+        )
+        and writes(api) == []
+    )
+    assert module(state="absent").rc == 0
+
+
+def test_a_prometheus_that_may_not_be_read_is_a_warning(module: t.Callable, api: FakeApi) -> None:
+    api.answer = lambda method, path: refusal(403, "no", "Forbidden") if path == SERVERS else None
+    run = module(labels={"release": "mine"})
+    assert run.rc == 0 and len(run.warnings) == 1 and "labels" in run.warnings[0]
+    assert api.lists[RULES][0]["metadata"]["labels"]["release"] == "mine"
+
+
+def test_a_prometheus_that_would_ignore_the_rules_stops_the_run(module: t.Callable, api: FakeApi) -> None:
+    api.lists[SERVERS] = [server(ruleNamespaceSelector={"matchLabels": {"watched": "yes"}})]
+    run = module()
+    assert run.rc == 1 and "ruleNamespaceSelector" in run.result["msg"] and writes(api) == []
+    api.lists[NAMESPACES] = [namespace(watched="yes")]
+    assert module().rc == 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_off"),
+    [
+        ({"enabled": True}, False),
+        ({"enabled": True, "additionalLabels": {"release": "kps"}}, True),
+        ({"enabled": False, "additionalLabels": {"release": "kps"}}, False),
+    ],
+)
+def test_the_operators_own_monitor_is_off_where_prometheus_takes_it(
+    module: t.Callable, api: FakeApi, spec: Json, is_off: bool
+) -> None:
+    api.lists[SERVERS] = [server()]
+    api.lists[POLICIES][0]["spec"]["dcgmExporter"] = {"serviceMonitor": dict(spec)}
+    module()
+    monitor = policy(api)["dcgmExporter"]["serviceMonitor"]
+    assert monitor["enabled"] is (spec["enabled"] and not is_off)
+    assert not module().result["changed"]
+
+
+def test_a_wait_that_ends_too_early_names_the_pods(
+    module: t.Callable, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "POLL_S", 0.01)
+    real = api.answer
+    api.answer = lambda method, path: (
+        mount(api, config(api).get("name"), updated=1) if path == DAEMONSETS else real(method, path)
+    )
+    api.lists[PODS] = []
+    api.table = [["nvidia-dcgm-exporter-a", "0/1", "CrashLoopBackOff", "3", "1m", "1.2.3.4", "gpu-0001"]]
+    run = module(wait_timeout=0)
+    assert run.rc == 1 and run.result["reason"] == "TimedOut"
+    assert "1 of 2" not in run.result["msg"] and "wait_timeout" in run.result["msg"]
