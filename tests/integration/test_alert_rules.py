@@ -18,6 +18,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert impor
 from lab import prometheus
 from lab.errors import UnavailableError
 
+pytestmark = pytest.mark.slow("promtool computes every minute of each case")
+
 LIMITS = Thresholds(idle_after="20m", waiting_after="10m", upgrade_stuck_after="20m", not_ready_after="10m")
 """Shorter than the defaults: promtool computes every minute."""
 ALERTS = rule_groups.chosen(LIMITS, (), None)
@@ -214,7 +216,13 @@ def test_each_alert_has_a_case() -> None:
     assert set(FIRES) == set(BY_NAME)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+def _shapes(everyday: str) -> pytest.MarkDecorator:
+    """Run a test for one way to scrape each day, and for the others in the wide tier."""
+    marks = {shape: [] if shape == everyday else [pytest.mark.wide] for shape in SHAPES}
+    return pytest.mark.parametrize("shape", [pytest.param(shape, marks=marks[shape]) for shape in SHAPES])
+
+
+@_shapes(everyday="ours")
 def test_alerts_fire_for_their_cause_alone_and_are_over_when_it_is(tmp_path: Path, shape: str) -> None:
     tests = []
     for name, case in FIRES.items():
@@ -297,7 +305,7 @@ def healthy(exporter: Exporter) -> list[Series]:
     return [*gpus, *shared, *operator, *pods, *rest, *capacity("2x100", "2x100")]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@_shapes(everyday="target_wins")
 def test_a_healthy_node_alerts_nobody(tmp_path: Path, shape: str) -> None:
     moments = [(minute, name, []) for minute in (30, 90) for name in BY_NAME]
     promtool_test(tmp_path, [of(f"healthy, {shape}", healthy(Exporter(shape)), *moments)])
