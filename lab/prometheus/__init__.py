@@ -63,10 +63,11 @@ class Prometheus:
 
 
 @contextlib.contextmanager
-def running(configuration: Json, rules: Json | None = None) -> t.Iterator[Prometheus]:
+def running(configuration: Json, rules: Json | None = None, *, data: Path | None = None) -> t.Iterator[Prometheus]:
     """Run a server during a block, with its configuration and its rules as data.
 
-    Raise UnavailableError if this machine cannot have the program.
+    ``data`` is a folder with series, of which it keeps even those of long ago. Raise UnavailableError if this machine
+    cannot have the program.
     """
     program = programs.provide("prometheus")
     with tempfile.TemporaryDirectory(prefix="gpuops-prometheus-") as name:
@@ -75,7 +76,12 @@ def running(configuration: Json, rules: Json | None = None) -> t.Iterator[Promet
         whole = {**configuration, "rule_files": [str(folder / "rules.yml")]}
         (folder / "prometheus.yml").write_text(json.dumps(whole))
         (port,) = ports.free(1)
-        command = [str(program), f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}"]
+        command = [
+            str(program),
+            f"--config.file={folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={data or folder / 'data'}",
+        ]
+        command.append("--storage.tsdb.retention.time=100y")
         command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"]
         server = Component("prometheus", command, folder / "log", folder, dict(os.environ))
         server.start()

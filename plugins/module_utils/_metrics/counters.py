@@ -28,7 +28,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_f
 KEY = "dcgm-metrics.csv"
 """The key of the ConfigMap that the operator mounts."""
 
-_MENTIONED = re.compile(r"\bDCGM_(?:FI|EXP)_[A-Z0-9_]+\b")
+_MENTIONED = re.compile(r"\bDCGM_(?:FI|EXP)_[A-Z0-9_]*[A-Z0-9]\b")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +122,7 @@ _OTHERS = (
         FI_DEV_ENFORCED_POWER_LIMIT="Limit of the power draw that is in force (in W).",
         FI_DEV_PCIE_LINK_GEN="Generation of the PCIe link.",
         FI_DEV_PCIE_LINK_WIDTH="Lanes of the PCIe link.",
+        FI_DEV_PCIE_MAX_LINK_WIDTH="Lanes that the PCIe link can have.",
         FI_DEV_FABRIC_MANAGER_STATUS="State of the fabric manager.",
         EXP_GPU_HEALTH_STATUS="Result of DCGM's health checks.",
     ),
@@ -131,6 +132,8 @@ _OTHERS = (
         FI_DEV_BOARD_LIMIT_VIOLATION="Time with lower clocks for the limits of the board (in ns).",
         FI_DEV_LOW_UTIL_VIOLATION="Time with lower clocks for lack of work (in ns).",
         FI_DEV_RELIABILITY_VIOLATION="Time with lower clocks for reliability (in ns).",
+        FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS="NVLink errors that were left after correction.",
+        FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS="NVLinks that could not be trained again.",
         FI_DEV_RETIRED_SBE="Pages retired for single-bit errors.",
         FI_DEV_RETIRED_DBE="Pages retired for double-bit errors.",
         FI_DEV_RETIRED_PENDING="Pages that wait to be retired.",

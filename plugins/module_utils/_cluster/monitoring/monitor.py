@@ -262,6 +262,19 @@ def _without_lists(steps: list[ObjectStep]) -> list[ObjectStep]:
     return [step for step in steps if step.wanted or not _is_list(step.kind, step.existing or {})]
 
 
+_LONG = 20_000
+"""Characters from which a text of a ConfigMap is shown by its digest: dashboards have a hundred thousand."""
+
+
+def _shortened(content: Json) -> Json:
+    data = content.get("data") or {}
+    short = {
+        key: text if len(text) < _LONG else f"{len(text)} characters, sha256 {counters.digest(text)}"
+        for key, text in data.items()
+    }
+    return {**content, **({"data": short} if data else {})}
+
+
 def _side(
     steps: list[ObjectStep],
     changes: list[ReferenceChange],
@@ -269,6 +282,6 @@ def _side(
     block_of: t.Callable[[ReferenceChange], Json],
 ) -> str:
     """Return one side of the diff: what changes, as JSON."""
-    shown = {step.title: monitoring_objects.content(item_of(step)) for step in steps if step.changed}
+    shown = {step.title: _shortened(monitoring_objects.content(item_of(step))) for step in steps if step.changed}
     blocks = [block_of(change) for change in changes if change.changed]
     return json.dumps({**shown, **({"ClusterPolicy": blocks} if blocks else {})}, indent=2, sort_keys=True) + "\n"

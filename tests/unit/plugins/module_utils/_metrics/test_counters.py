@@ -45,6 +45,7 @@ def test_every_preset_is_known_to_every_line_but_for_what_came_later(line: dcgm_
 
 
 def test_names_are_found_in_expressions() -> None:
+    assert counters.mentioned("fields that begin with DCGM_FI_PROF_ and DCGM_FI_PROF_.*") == set()
     text = 'max by (gpu) (DCGM_FI_DEV_GPU_TEMP{a="DCGM_FI_X"}) + DCGM_EXP_XID_ERRORS_COUNT / my_DCGM_FI_DEV_FB_FREE'
     assert counters.mentioned(text) == {"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_X", "DCGM_EXP_XID_ERRORS_COUNT"}
 

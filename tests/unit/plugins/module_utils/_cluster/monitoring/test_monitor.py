@@ -21,6 +21,12 @@ def test_texts_keep_their_order_and_their_long_lines() -> None:
     assert yaml.safe_load(text) == rules and text.index("z") < text.index("name: a")
 
 
+def test_a_long_text_is_shown_by_its_digest() -> None:
+    shown = monitor._shortened({"labels": {}, "data": {"a": "x" * 20_000, "b": "x" * 19_999}})
+    assert shown["data"]["a"].startswith("20000 characters") and shown["data"]["b"] == "x" * 19_999
+    assert monitor._shortened({"spec": {}}) == {"spec": {}}
+
+
 def test_a_list_is_told_by_our_mark_and_its_key() -> None:
     assert monitor._is_list(CONFIG_MAP, {"data": {"dcgm-metrics.csv": ""}})
     assert not monitor._is_list(CONFIG_MAP, {"data": {"fleet.json": ""}}) and not monitor._is_list(CONFIG_MAP, {})
