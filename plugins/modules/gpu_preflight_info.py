@@ -84,6 +84,7 @@ options:
       - quota
       - verify
       - metrics
+      - usage
       - drain
       - evict
       - images

@@ -30,7 +30,7 @@ options:
       - V(remove) removes the stack. V(uninstall) and the operations that begin with V(uninstall_) also remove what it
         leaves, named as in the option O(gpuops.nvidia.operator_removal#module:remove).
       - V(verify) reads the verdict on the stack. V(workload) proves nodes with pods, and V(metrics) reads their
-        exporters. V(diagnose) names the causes of what is wrong.
+        exporters. V(usage) reads who uses which GPU. V(diagnose) names the causes of what is wrong.
       - V(drain) drains nodes for work on their hosts, and V(evict) evicts the GPU pods that block another operation.
         V(images) asks which images the nodes' driver containers need.
       - V(driver) declares and rolls out drivers, and V(pools) does so with NVIDIADriver resources.
@@ -50,6 +50,7 @@ options:
       - quota
       - verify
       - metrics
+      - usage
       - drain
       - evict
       - images

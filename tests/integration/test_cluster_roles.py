@@ -166,6 +166,8 @@ RARE: dict[str, set[str]] = {
         *("get pods", "list events", "list controllerrevisions.apps", "watch nodes *"),
         "list leases.coordination.k8s.io",
     },
+    # Port forwarding with a version of it that older clusters have, and claims.
+    "usage": {"create pods/portforward", "list resourceclaims.resource.k8s.io *"},
     # Drivers that the ClusterPolicy leaves to NVIDIADrivers, a GPUCluster in its place, claims, and missing namespaces.
     "scheduling": {
         "create namespaces *",
@@ -267,6 +269,15 @@ def test_reading(own_lab: Lab, tmp_path: Path) -> None:
     ):
         run = user.playbook.module(f"gpuops.nvidia.{module}", **options)
         assert run.status == 0, run.output
+    check(user)
+
+
+@pytest.mark.wide
+def test_measuring(own_lab: Lab) -> None:
+    assert on(own_lab).run(OPERATOR).status == 0
+    user = User(own_lab, "usage")
+    run = user.playbook.module("gpuops.nvidia.gpu_metrics_info", nodes=["gpu-0000", "gpu-0001"])
+    assert run.status == 0, run.output
     check(user)
 
 

@@ -41,6 +41,7 @@ no limit: their cases follow the file that they test."""
 KUBERNETES_DOOR = CLUSTER / "api.py"
 CONNECTION = CLUSTER / "connection"
 REGISTRY_DOOR = CLUSTER / "drivers" / "checks" / "registry" / "ask.py"
+PROMETHEUS_DOOR = CLUSTER / "gpu_metrics" / "prometheus_api.py"
 HELM_DOOR = CLUSTER / "chart" / "helm.py"
 HOST_DOOR = HOST / "host.py"
 FORK_DOOR = HOST / "forked.py"
@@ -231,10 +232,11 @@ def users(*roots: str) -> set[str]:
 def test_one_file_sends_requests_to_kubernetes_over_the_connections_of_one_room() -> None:
     connections = {relative(CONNECTION / f"{name}.py") for name in ("client", "plain", "streams")}
     doors = {relative(KUBERNETES_DOOR), *connections}
-    # Asking a registry of images is not Kubernetes. It knows the failures of HTTP by their names.
+    # Asking a registry of images or a Prometheus is not Kubernetes. They know the failures of HTTP by their names.
     assert users("kubernetes", "urllib3", "websocket", "requests", "http", "socketserver") == {
         *doors,
         relative(REGISTRY_DOOR),
+        relative(PROMETHEUS_DOOR),
     }
     assert users("kubernetes") == {relative(CONNECTION / "client.py")}
     beside = {
@@ -245,13 +247,13 @@ def test_one_file_sends_requests_to_kubernetes_over_the_connections_of_one_room(
     assert beside == {relative(KUBERNETES_DOOR), relative(CONNECTION / "client.py")}
 
 
-def test_one_file_asks_registries() -> None:
+def test_one_file_asks_registries_and_one_asks_a_prometheus() -> None:
     urls = {
         relative(path)
         for path in python_files(PLUGINS)
         if any(name.startswith("ansible.module_utils.urls") for name in imports(path))
     }
-    assert urls == {relative(REGISTRY_DOOR)}
+    assert urls == {relative(REGISTRY_DOOR), relative(PROMETHEUS_DOOR)}
 
 
 def test_nothing_that_always_runs_imports_the_kubernetes_client() -> None:

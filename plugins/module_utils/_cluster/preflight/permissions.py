@@ -146,6 +146,14 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
         Permission("batch", "jobs", "create get list delete", in_namespace=True, is_optional=True),
     ),
     "metrics": (Permission("", "pods/portforward", "get create", in_namespace=True),),
+    "usage": (
+        Permission("", "nodes", "list"),
+        Permission("", "pods", "list"),
+        Permission("resource.k8s.io", "resourceclaims", "list", is_optional=True),
+        Permission("apps", "daemonsets", "list", in_namespace=True),
+        # Not with a Prometheus.
+        Permission("", "pods/portforward", "get create", in_namespace=True),
+    ),
     "drain": (
         *_GPU_PODS,
         Permission("", "nodes", "get list patch"),
@@ -262,6 +270,7 @@ READY: dict[str, tuple[str, ...]] = {
         *(f"uninstall_{leftover}" for leftover in ("labels", "taints", "nfd", "crds", "namespace")),
     ),
     "upgrade": ("upgrade",),
+    "usage": ("usage",),
     "verify": ("verify", "workload", "metrics"),
 }
 """The ClusterRoles that ship with the role preflight, and the operations that each allows.

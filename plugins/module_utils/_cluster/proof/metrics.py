@@ -8,24 +8,17 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
-import re
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import port_forward
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.names import GPU_COUNT, GPU_PRODUCT
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.objects import labels_of, name_of
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.operands import DCGM_EXPORTER
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack.pods import is_running
-from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
+from ansible_collections.gpuops.nvidia.plugins.module_utils import _exposition
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import exporter_answers
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.exporter_answers import ExporterAnswer
+from ansible_collections.gpuops.nvidia.plugins.module_utils._exposition import MetricSample
 from ansible_collections.gpuops.nvidia.plugins.module_utils._numbers import refuse_below
-from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line, whole_number
+from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few, one_line
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
-
-_SAMPLE = re.compile(r"^(?P<name>DCGM_\w+)\{(?P<labels>.*)\}", re.MULTILINE)
-_UUID = re.compile(r'\bUUID="([^"]+)"')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +47,18 @@ def exporter_info(cluster: Cluster, options: t.Mapping[str, t.Any]) -> Json:
     }
 
 
+def ask_all(cluster: Cluster, options: t.Mapping[str, t.Any]) -> list[NodeMetrics]:
+    """Ask the exporter of every chosen node, ``parallel`` at a time."""
+    fleet = exporter_answers.read_fleet(cluster, options)
+    return exporter_answers.ask_each(cluster, options, fleet, lambda answer: _judged(answer, options["metrics"]))
+
+
+def _judged(answer: ExporterAnswer, wanted: t.Iterable[str]) -> NodeMetrics:
+    if answer.reason or answer.pod is None:
+        return NodeMetrics(answer.node, reason=answer.reason, pod=answer.pod, expected_gpus=answer.expected_gpus)
+    return judge(answer.node, answer.pod, answer.status, answer.text, expected=answer.expected_gpus, wanted=wanted)
+
+
 def _explain(rows: list[NodeMetrics]) -> str:
     """Return one line that says which nodes are not ok and why, or an empty string."""
     if not rows:
@@ -68,96 +73,29 @@ def _explain(rows: list[NodeMetrics]) -> str:
 # ---- the verdict on one answer ------------------------------------------------------------------------------------
 
 
-def parse(text: str) -> tuple[int, list[str]]:
-    """Return how many different GPUs an exporter's answer names, and the names of its DCGM metrics."""
-    uuids, names = set(), set()
-    for sample in _SAMPLE.finditer(text):
-        names.add(sample["name"])
-        uuid = _UUID.search(sample["labels"])
-        if uuid:
-            uuids.add(uuid[1])
-    return len(uuids), sorted(names)
-
-
-def expected_gpus(node: Json | None) -> int | None:
-    """Return how many GPUs the node has according to its labels, or None if the labels do not contain the number."""
-    labels = labels_of(node) if node else {}
-    # With the single MIG strategy the label counts MIG devices, while the exporter names their GPUs.
-    return None if "-MIG-" in labels.get(GPU_PRODUCT, "") else whole_number(labels.get(GPU_COUNT))
-
-
 def judge(node: str, pod: str, status: int, text: str, *, expected: int | None, wanted: t.Iterable[str]) -> NodeMetrics:
     """Judge the answer of one exporter."""
-    gpus, metrics = parse(text)
+    samples = [each for each in _exposition.read(text).samples if each.name.startswith("DCGM_")]
+    gpus, metrics = len(uuids(samples)), sorted({each.name for each in samples})
+    reason = fault(status, gpus, expected)
     missing = [name for name in wanted if name not in metrics]
-    if status != 200:
-        reason = f"The exporter answered with HTTP status {status}."
-    elif gpus == 0:
-        reason = "The exporter reports no GPU. Look at its log; DCGM may not reach the driver."
-    elif expected is not None and gpus != expected:
-        reason = f"The exporter reports {gpus} GPUs, but the node has {expected}."
-    elif missing:
+    if missing and not reason:
         reason = f"The exporter does not report {', '.join(missing)}. Check dcgmExporter.config."
-    else:
-        reason = ""
     return NodeMetrics(node, not reason, reason, pod, gpus, expected, metrics)
 
 
-# ---- asking all exporters -----------------------------------------------------------------------------------------
+def uuids(samples: t.Iterable[MetricSample]) -> set[str]:
+    """Return the GPUs that samples name. Exporters with the old names of labels write ``uuid``."""
+    named = (each.labels.get("UUID") or each.labels.get("uuid") for each in samples)
+    return {uuid for uuid in named if uuid}
 
 
-def targets(nodes: t.Mapping[str, Json], pods: t.Iterable[Json], only: list[str] | None) -> dict[str, Json | None]:
-    """Return the nodes to check, each with the table row of its exporter pod or None.
-
-    If a node has several pods, the row of a ready pod is used.
-    """
-    by_node: dict[str, Json | None] = {}
-    for pod in sorted(pods, key=is_running):
-        by_node[pod["node"]] = pod
-    by_node.pop("<none>", None)
-    chosen = only if only is not None else sorted({*by_node, *(name for name, node in nodes.items() if _deploys(node))})
-    return {name: by_node.get(name) for name in chosen}
-
-
-def _slim(node: Json) -> Json:
-    """Return the parts of a node that this file reads: its name and labels."""
-    return {"metadata": {"name": name_of(node), "labels": labels_of(node)}}
-
-
-def _deploys(node: Json) -> bool:
-    return labels_of(node).get(DCGM_EXPORTER.deploy_label) == "true"
-
-
-def ask_all(cluster: Cluster, options: t.Mapping[str, t.Any]) -> list[NodeMetrics]:
-    """Ask the exporter of every chosen node, ``parallel`` at a time."""
-    listed, _version = cluster.large_list(namespaced("v1", None, "nodes"), _slim)
-    nodes = {name_of(node): node for node in listed}
-    pods = cluster.table(namespaced("v1", options["namespace"], "pods"), labelSelector=options["label_selector"])
-    chosen = targets(nodes, pods, options["nodes"])
-
-    def ask(item: tuple[str, Json | None]) -> NodeMetrics:
-        return _ask(cluster, options, item[0], item[1], nodes.get(item[0]))
-
-    with concurrent.futures.ThreadPoolExecutor(max_workers=options["parallel"]) as pool:
-        return list(pool.map(ask, chosen.items()))
-
-
-def _ask(
-    cluster: Cluster, options: t.Mapping[str, t.Any], name: str, pod: Json | None, node: Json | None
-) -> NodeMetrics:
-    if node is None:
-        return NodeMetrics(name, reason="There is no such node.")
-    expected = expected_gpus(node)
-    if pod is None:
-        reason = f"No DCGM exporter runs on this node. Check that its label {DCGM_EXPORTER.deploy_label} is true."
-        return NodeMetrics(name, reason=reason, expected_gpus=expected)
-    if not is_running(pod):
-        reason = f"The exporter is not ready: {pod['status']}."
-        return NodeMetrics(name, reason=reason, pod=pod["name"], expected_gpus=expected)
-    address = options["namespace"], pod["name"], options["port"], "/metrics"
-    try:
-        status, body = port_forward.get(cluster, *address, options["timeout"])
-    except GpuOpsError as e:
-        return NodeMetrics(name, reason=e.msg, pod=pod["name"], expected_gpus=expected)
-    text = body.decode("utf-8", "replace")
-    return judge(name, pod["name"], status, text, expected=expected, wanted=options["metrics"])
+def fault(status: int, gpus: int, expected: int | None) -> str:
+    """Return what is wrong with an answer that names so many GPUs, or an empty string."""
+    if status != 200:
+        return f"The exporter answered with HTTP status {status}."
+    if gpus == 0:
+        return "The exporter reports no GPU. Look at its log; DCGM may not reach the driver."
+    if expected is not None and gpus != expected:
+        return f"The exporter reports {gpus} GPUs, but the node has {expected}."
+    return ""

@@ -49,7 +49,7 @@ def get(cluster: Cluster, namespace: str, pod: str, port: int, path: str, timeou
 
 def _receive(stream: Stream, deadline: float) -> bytes:
     """Return what the port sends until it closes, or until an HTTP answer that states its length is complete."""
-    received, opened = b"", set[int]()
+    received, opened = bytearray(), set[int]()
     while not _is_complete(received):
         frame = stream.receive(deadline - time.monotonic())
         if frame is None:
@@ -63,13 +63,20 @@ def _receive(stream: Stream, deadline: float) -> bytes:
             received += data
         if len(received) > ANSWER_BYTES:
             raise ValueError(f"its answer is longer than {ANSWER_BYTES // 1024**2} MiB")
-    return received
+    return bytes(received)
 
 
-def _is_complete(answer: bytes) -> bool:
-    head, dummy, body = answer.partition(b"\r\n\r\n")
-    length = re.search(rb"(?im)^content-length:\s*(\d+)", head)
-    return length is not None and len(body) >= int(length[1])
+def _is_complete(answer: bytearray) -> bool:
+    """Return whether all of an answer is there that states its length. It does not copy the answer, which grows."""
+    missing = _missing(answer)
+    return missing is not None and missing <= 0
+
+
+def _missing(answer: bytes | bytearray) -> int | None:
+    """Return how many bytes of an answer are still to come, or None if it does not state its length."""
+    end = answer.find(b"\r\n\r\n")
+    length = re.search(rb"(?im)^content-length:\s*(\d{1,15})", answer[:end]) if end >= 0 else None
+    return None if length is None else int(length[1]) - (len(answer) - end - 4)
 
 
 def _http_answer(answer: bytes) -> tuple[int, bytes]:
@@ -77,4 +84,6 @@ def _http_answer(answer: bytes) -> tuple[int, bytes]:
     status = re.match(rb"HTTP/\d\.\d (\d{3})", head)
     if status is None:
         raise ValueError("it did not answer with HTTP" if answer else "it closed the connection without an answer")
+    if (_missing(answer) or 0) > 0:
+        raise ValueError("its answer broke off")
     return int(status[1]), body

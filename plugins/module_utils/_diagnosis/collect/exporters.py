@@ -13,7 +13,11 @@ import dataclasses
 import typing as t
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import namespaced
-from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import metrics, port_forward
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import (
+    exporter_answers,
+    metrics,
+    port_forward,
+)
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof.metrics import NodeMetrics
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.stack import objects, operands, pods
 from ansible_collections.gpuops.nvidia.plugins.module_utils._diagnosis.collect import others
@@ -32,7 +36,7 @@ def ask(reader: GapReader, namespace: str, nodes: list[Json]) -> list[Json]:
     running = [row for row in table if pods.is_running(row)]
 
     def one(row: t.Mapping[str, t.Any]) -> NodeMetrics | None:
-        expected = metrics.expected_gpus(known.get(row["node"]))
+        expected = exporter_answers.expected_gpus(known.get(row["node"]))
         what = "the metrics of the DCGM exporters"
         return reader.attempt(what, lambda: _served(reader, namespace, row, expected), None)
 

@@ -7,16 +7,19 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.proof import port_forward
 from ansible_collections.gpuops.nvidia.plugins.modules import gpu_facts, host_evidence_info
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lab.nvml import H100, plant
+from tests.unit.fakes import prometheus
 from tests.unit.fakes.api import ALL_PODS, DEPLOYMENTS, EVENTS, PODS, FakeApi
 from tests.unit.fakes.host import FakeHost, recorded
 from tests.unit.fakes.stack import NAMESPACE, pod, ready, workload
@@ -153,6 +156,50 @@ def test_a_hostile_cluster(api: FakeApi, run_module: Run, module: str, data: st.
     run = run_module(module, **api.connection, **CALLS[module])
     assert not str(run.result.get("msg", "")).startswith(("missing required", "Unsupported parameters"))
     check(run, 60_000 + 3 * len(str(hostile)))
+
+
+LABELS = ("gpu", "UUID", "modelName", "GPU_I_PROFILE", "GPU_I_ID", "namespace", "pod", "container", "clock_event")
+METRICS = ("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", "DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_FI_DEV_XID_ERRORS")
+
+
+def hostile_labels(data: st.DataObject) -> dict[str, str]:
+    """Return the labels of a series, of which some are hostile."""
+    return {label: data.draw(st.one_of(st.sampled_from(["0", "GPU-a"]), HOSTILE)) for label in LABELS}
+
+
+@given(data=st.data())
+@QUICK
+def test_a_hostile_exporter(
+    api: FakeApi, run_module: Run, monkeypatch: pytest.MonkeyPatch, data: st.DataObject
+) -> None:
+    lines = []
+    for dummy in range(data.draw(st.integers(1, 8))):
+        texts = (json.dumps(text, ensure_ascii=False) for text in hostile_labels(data).values())
+        block = ",".join(f"{label}={text}" for label, text in zip(LABELS, texts))
+        lines.append(f"{data.draw(st.sampled_from(METRICS))}{{{block}}} {data.draw(HOSTILE)}")
+        lines.append(f"{data.draw(st.sampled_from(METRICS))}{{{block}}} 5")
+    text = "\n".join([*lines, data.draw(HOSTILE), ""])
+    monkeypatch.setattr(port_forward, "get", lambda *address: (200, text.encode("utf-8", "surrogatepass")))
+    api.table = [["exporter-0", "1/1", "Running", "0", "1m", "-", "gpu-0000"]]
+    check(run_module("gpu_metrics_info", **api.connection), 60_000 + 9 * len(text))
+
+
+@given(data=st.data())
+@QUICK
+def test_a_hostile_prometheus(api: FakeApi, run_module: Run, data: st.DataObject) -> None:
+    with prometheus.serving() as server:
+        names = [data.draw(st.sampled_from(["gpu-0000", "gpu-0001", data.draw(HOSTILE)])) for dummy in range(4)]
+        found = [
+            {**hostile_labels(data), "node": name, "__name__": data.draw(st.sampled_from(METRICS))} for name in names
+        ]
+        server.now = [(labels, 5.0) for labels in found]
+        server.highest = server.means = [(labels, {prometheus.NOW: 5.0}) for labels in found]
+        server.warnings = [data.draw(HOSTILE)]
+        if data.draw(st.booleans()):
+            said = data.draw(HOSTILE)
+            server.answer = lambda kind, asked: prometheus.failed(422, said) if kind == "query_range" else None
+        run = run_module("gpu_metrics_info", **api.connection, prometheus={"url": server.url})
+        check(run, 60_000 + 9 * len(str(found)))
 
 
 COMMANDS = {

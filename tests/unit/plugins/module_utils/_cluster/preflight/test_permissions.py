@@ -123,6 +123,7 @@ NEEDED: dict[str, dict[str, str]] = {
         "pods": "get list",
     },
     "metrics": {"pods/portforward": "create get"},
+    "usage": {"nodes *": "list", "pods *": "list", "daemonsets.apps": "list", "pods/portforward": "create get"},
 }
 """For each operation and resource the verbs. An asterisk marks what is needed in the whole cluster."""
 

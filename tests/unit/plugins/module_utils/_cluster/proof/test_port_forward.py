@@ -144,9 +144,13 @@ def test_an_answer_without_an_end_is_cut_off(server: Server, monkeypatch: pytest
             OPENED + frame(b"\x00SSH-2.0-x") + CLOSE,
             wording("Port 9400 of pod pod-1 does not answer through the API server: it did not answer with HTTP."),
         ),
+        (
+            OPENED + frame(b"\x00HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\nhalf") + CLOSE,
+            wording("Port 9400 of pod pod-1 does not answer through the API server: its answer broke off."),
+        ),
         (OPENED, wording("Port 9400 of pod pod-1 does not answer through the API server: Connection timed out.")),
     ],
-    ids=["refused", "closed", "not-http", "silent"],
+    ids=["refused", "closed", "not-http", "broken-off", "silent"],
 )
 def test_a_failure_behind_the_api_server_is_reported(server: Server, frames: bytes, words: str) -> None:
     with pytest.raises(GpuOpsError) as e:

@@ -1,0 +1,90 @@
+# Copyright (c) 2026 gpuops.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""gpu_metrics_info on the lab: what the exporters say themselves, and what a real Prometheus has of them."""
+
+from __future__ import annotations
+
+import json
+import time
+import typing as t
+
+import pytest
+
+from lab import prometheus
+from lab.cluster import Lab
+from lab.errors import UnavailableError
+from tests.support.ansible import Playbook
+from tests.support.monitoring import scrape_configuration
+
+pytestmark = pytest.mark.slow("a stack comes up, and a Prometheus scrapes it")
+
+MODULE = "gpuops.nvidia.gpu_metrics_info"
+HOLDER = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "holder", "namespace": "default"},
+    "spec": {"containers": [{"name": "main", "image": "a", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]},
+}
+"""A pod with two GPUs."""
+
+
+@pytest.fixture
+def holder(lab: Lab, ansible: Playbook) -> t.Iterator[str]:
+    """A stack that is ready, and the node on which a pod holds two GPUs."""
+    ansible.set_up("stack")
+    lab.kubectl("create", "--filename=-", stdin=json.dumps(HOLDER))
+    try:
+        lab.kubectl("wait", "--for=condition=Ready", "pod/holder", "--timeout=60s")
+        yield lab.kubectl("get", "pod", "holder", "--output=jsonpath={.spec.nodeName}")
+    finally:
+        lab.kubectl("delete", "pod", "holder", "--wait=false", "--grace-period=0", "--force")
+
+
+def read(ansible: Playbook, **options: t.Any) -> dict[str, t.Any]:
+    run = ansible.module(MODULE, **options)
+    assert run.status == 0, run.output
+    return dict(json.loads(run.output.partition("=> ")[2]))
+
+
+def held(result: dict[str, t.Any]) -> list[str]:
+    """Return the node of each GPU that the pod holds."""
+    return [gpu["node"] for gpu in result["gpus"] if {pod["pod"] for pod in gpu["pods"] or []} == {"holder"}]
+
+
+def until_named(ansible: Playbook, node: str, **options: t.Any) -> dict[str, t.Any]:
+    """Return a result that names the pod. The exporters look for pods from time to time."""
+    deadline = time.monotonic() + 30
+    while True:
+        result = read(ansible, **options)
+        if held(result) == [node, node] or time.monotonic() > deadline:
+            return result
+        time.sleep(0.5)
+
+
+def test_what_gpus_do_and_who_holds_them(lab: Lab, ansible: Playbook, holder: str) -> None:
+    result = until_named(ansible, holder, price_per_gpu_hour=2, idle_below=100)
+    assert [row for row in result["nodes"] if not row["ok"]] == [] and result["summary"]["nodes"] == 4
+    assert len(result["gpus"]) == result["summary"]["gpus"] == 32
+    assert held(result) == [holder, holder] and result["unnamed_pods"] == []
+    assert {"utilisation", "memory_used_mib", "power_w"}.isdisjoint(row["field"] for row in result["unknown"])
+    (namespace,) = (row for row in result["namespaces"] if row["namespace"] == "default")
+    assert (namespace["gpus"], namespace["idle"]) == (2, 2)
+    assert {(row["node"], row["cost_per_hour"]) for row in result["idle_holders"]} == {(holder, 2.0)}
+    assert result["idle_holders"][0]["cost"] is None
+
+    try:
+        with prometheus.running(scrape_configuration(lab, [], honor_labels=False)) as server:
+            asked = {"prometheus": {"url": server.url, "range": "5m"}, "price_per_gpu_hour": 12, "idle_below": 100}
+            remembered = until_named(ansible, holder, **asked)
+    except UnavailableError as reason:
+        pytest.skip(str(reason))
+    assert [row for row in remembered["nodes"] if not row["ok"]] == [] and len(remembered["gpus"]) == 32
+    # The scraped pod is the exporter's: of the other GPUs, nobody is the holder.
+    assert held(remembered) == [holder, holder] and remembered["summary"]["free"] == 30
+    assert [(row["hours"], row["cost"]) for row in remembered["idle_holders"]] == [(0.08, 0.96)] * 2
+    compared = ("node", "gpu", "uuid", "model", "utilisation_from", "memory_total_mib")
+    assert [[row[field] for field in compared] for row in remembered["gpus"]] == [
+        [row[field] for field in compared] for row in result["gpus"]
+    ]
