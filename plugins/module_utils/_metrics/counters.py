@@ -171,8 +171,9 @@ def wanted(presets: t.Iterable[str], needed: t.Iterable[str], own: t.Iterable[Co
     What the user says of a field replaces what this collection says of it.
     """
     chosen = {counter.name: counter for preset in presets for counter in PRESETS[preset]}
-    chosen |= {counter.name: counter for counter in described(needed) if counter.name not in chosen}
-    return list((chosen | {counter.name: counter for counter in own}).values())
+    users = {counter.name: counter for counter in own}
+    chosen |= {counter.name: counter for counter in described(set(needed) - {*chosen, *users})}
+    return list((chosen | users).values())
 
 
 def known_to(counters: t.Iterable[Counter], line: OperatorLine | None) -> list[Counter]:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import csv
+import re
 
 import pytest
 from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOpsError
@@ -66,6 +67,11 @@ def test_a_need_of_an_unknown_type_is_refused() -> None:
     )
 
 
+def test_a_need_of_an_unknown_type_is_met_by_a_field_of_the_users() -> None:
+    own = Counter("DCGM_FI_DEV_FAN_SPEED", "gauge", "Speed.")
+    assert counters.wanted([], {"DCGM_FI_DEV_FAN_SPEED"}, [own]) == [own]
+
+
 def field(name: str = "DCGM_FI_DEV_FB_TOTAL", kind: str = "gauge", text: str = "Memory.") -> dict[str, str]:
     return {"name": name, "type": kind, "help": text}
 
@@ -124,9 +130,14 @@ def test_a_list_has_three_columns_and_quotes_what_would_add_one() -> None:
     assert counters.names_in("# DCGM_C, gauge, no\n" + text + "broken\n") == ["DCGM_A"]
 
 
-@given(st.lists(st.text(st.characters(categories=["L", "N", "P", "Zs"]), min_size=1), min_size=1))
+STRICT_LINE = re.compile(r'[A-Z0-9_]+,(?:gauge|counter|label),(?:[^",\r\n]*|"(?:[^"]|"")*")')
+"""Three columns as Go's encoding/csv takes them: a quote is in a quoted column only, and doubled there."""
+
+
+@given(st.lists(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), min_size=1), min_size=1))
 def test_every_help_text_survives_the_list(helps: list[str]) -> None:
     written = counters.text_of([Counter(f"DCGM_{number}", "gauge", text) for number, text in enumerate(helps)])
+    assert all(map(STRICT_LINE.fullmatch, written.removesuffix("\n").split("\n")))
     rows = list(csv.reader(written.splitlines()))
     assert [row[2] for row in rows] == [text.replace("\\", "/") for text in helps]
 
