@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import counters
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import counters, dcgm_fields
 
 Severity = t.Literal["critical", "warning", "info"]
 
@@ -52,7 +52,7 @@ class Alert:
     remedy: str
     is_silent_in_maintenance: bool = True
     keeps_firing: str = ""
-    since: tuple[int, int] = (25, 10)
+    since: dcgm_fields.OperatorLine = dcgm_fields.OLDEST
     needs: tuple[str, ...] = ()
 
     @property

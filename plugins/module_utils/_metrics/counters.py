@@ -165,21 +165,20 @@ def described(names: t.Iterable[str]) -> list[Counter]:
     return [_DESCRIBED[name] for name in sorted(names)]
 
 
-def wanted(presets: t.Iterable[str], needed: t.Iterable[str], own: t.Iterable[Counter]) -> list[Counter]:
+def wanted(
+    presets: t.Iterable[str], needed: t.Iterable[str], own: t.Iterable[Counter], line: OperatorLine | None
+) -> list[Counter]:
     """Return what the exporters are to collect: presets, what rules and dashboards need, and the user's own counters.
 
-    What the user says of a field replaces what this collection says of it.
+    What the exporter of the operator line may not know is left out, unless it is the user's own. What the user says of
+    a field replaces what this collection says of it.
     """
     chosen = {counter.name: counter for preset in presets for counter in PRESETS[preset]}
     users = {counter.name: counter for counter in own}
     chosen |= {counter.name: counter for counter in described(set(needed) - {*chosen, *users})}
-    return list((chosen | users).values())
-
-
-def known_to(counters: t.Iterable[Counter], line: OperatorLine | None) -> list[Counter]:
-    """Return the counters whose names the exporter of an operator line knows."""
     names = dcgm_fields.names(line)
-    return [counter for counter in counters if counter.name in names]
+    known = {name: counter for name, counter in chosen.items() if name in names}
+    return list((known | users).values())
 
 
 def own_counters(fields: t.Iterable[t.Mapping[str, t.Any]], line: OperatorLine | None) -> list[Counter]:
@@ -195,7 +194,7 @@ def own_counters(fields: t.Iterable[t.Mapping[str, t.Any]], line: OperatorLine |
 
 
 def _problems(number: int, counter: Counter, line: OperatorLine | None) -> t.Iterator[str]:
-    if counter.name not in dcgm_fields.names(line):
+    if not dcgm_fields.may_be(counter.name, line):
         likely = " or ".join(dcgm_fields.near(counter.name, line))
         remedy = f"use {likely}" if likely else "look it up in DCGM's list of fields"
         release = f"v{line[0]}.{line[1]}" if line else "this operator"

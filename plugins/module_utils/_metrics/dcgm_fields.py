@@ -22,6 +22,7 @@ import typing as t
 
 OperatorLine = tuple[int, int]
 
+OLDEST: OperatorLine = (25, 10)
 _V26_3: OperatorLine = (26, 3)
 
 _EXPORTERS_OWN = ("CLOCK_EVENTS_COUNT", "GPU_HEALTH_STATUS", "P2P_STATUS", "XID_ERRORS_COUNT")
@@ -164,8 +165,15 @@ _NEWER, _OLDER = frozenset(_expanded(_FROM_V26_3)), frozenset(_expanded(_ONLY_V2
 
 
 def names(line: OperatorLine | None) -> frozenset[str]:
-    """Return the names that the exporter of an operator line knows. An unknown line counts as the newest."""
-    return _ALWAYS | (_OLDER if line is not None and line < _V26_3 else _NEWER)
+    """Return the names that the exporter of an operator line knows: of an unknown line, those that all lines know."""
+    if line is None:
+        return _ALWAYS
+    return _ALWAYS | (_OLDER if line < _V26_3 else _NEWER)
+
+
+def may_be(name: str, line: OperatorLine | None) -> bool:
+    """Return whether the exporter of an operator line may know a name: of an unknown line, what any line knows."""
+    return name in names(line) or (line is None and name in _OLDER | _NEWER)
 
 
 def near(name: str, line: OperatorLine | None) -> list[str]:

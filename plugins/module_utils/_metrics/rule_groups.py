@@ -25,7 +25,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert impor
     Thresholds,
 )
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.counters import mentioned
-from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.dcgm_fields import OperatorLine
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.dcgm_fields import OLDEST, OperatorLine
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.promql import by_gpu
 from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_few
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
@@ -51,11 +51,14 @@ NAMES = tuple(alert.name for alert in alerts(Thresholds()))
 
 
 def chosen(limits: Thresholds, off: t.Collection[str], line: OperatorLine | None) -> list[Alert]:
-    """Return the alerts that are switched on and that an operator line has the metrics for."""
+    """Return the alerts that are switched on and that an operator line has the metrics for.
+
+    An unknown line counts as the oldest: one field that an exporter does not know stops the exporter of each node.
+    """
     unknown = sorted(set(off) - set(NAMES))
     if unknown:
         raise GpuOpsError(f"There is no alert {first_few(unknown)}. Choose from {', '.join(NAMES)}.", reason="Invalid")
-    return [each for each in alerts(limits) if each.name not in off and (line is None or line >= each.since)]
+    return [each for each in alerts(limits) if each.name not in off and (line or OLDEST) >= each.since]
 
 
 def fields_of(on: t.Iterable[Alert]) -> frozenset[str]:

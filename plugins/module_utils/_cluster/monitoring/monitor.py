@@ -129,7 +129,7 @@ class _Setup:
         on = rule_groups.chosen(request.thresholds, request.alerts_off, line) if request.has_alerts else []
         needed = rule_groups.fields_of(on).union(*map(counters.mentioned, request.dashboards.values()))
         own = counters.own_counters(request.fields, line)
-        found = counters.known_to(counters.wanted(request.presets, needed, own), line)
+        found = counters.wanted(request.presets, needed, own, line)
         return _Wanted(on, found, counters.text_of(found))
 
     def _fields_map(self, wanted: _Wanted) -> Json:

@@ -39,8 +39,10 @@ def test_the_default_is_the_vendors() -> None:
 @pytest.mark.parametrize("line", [(25, 10), (26, 3), (26, 7), None])
 def test_every_preset_is_known_to_every_line_but_for_what_came_later(line: dcgm_fields.OperatorLine | None) -> None:
     every = [counter for preset in counters.PRESETS.values() for counter in preset]
-    late = {"DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION"} if line == (25, 10) else set()
-    left = {counter.name for counter in every} - {counter.name for counter in counters.known_to(every, line)}
+    late = {"DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION"} if line in ((25, 10), None) else set()
+    left = {counter.name for counter in every} - {
+        counter.name for counter in counters.wanted(counters.PRESETS, (), (), line)
+    }
     assert left == late
     assert {counter.kind for counter in every} == {"gauge", "counter", "label"}
 
@@ -53,15 +55,15 @@ def test_names_are_found_in_expressions() -> None:
 
 def test_what_is_wanted_is_presets_then_needs_then_the_users_own() -> None:
     own = Counter("DCGM_FI_DEV_GPU_TEMP", "gauge", "Mine.")
-    found = counters.wanted(["default"], {"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_FB_TOTAL"}, [own])
+    found = counters.wanted(["default"], {"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_FB_TOTAL"}, [own], (26, 7))
     assert len(found) == 27 and own in found
     assert found[-1].name == "DCGM_FI_DEV_FB_TOTAL"
-    assert counters.wanted([], [], []) == []
+    assert counters.wanted([], [], [], None) == []
 
 
 def test_a_need_of_an_unknown_type_is_refused() -> None:
     with pytest.raises(GpuOpsError) as error:
-        counters.wanted([], {"DCGM_FI_DEV_FAN_SPEED"}, [])
+        counters.wanted([], {"DCGM_FI_DEV_FAN_SPEED"}, [], (26, 7))
     assert error.value.msg == wording(
         "The type of DCGM_FI_DEV_FAN_SPEED is not known: give name, type and help in fields."
     )
@@ -69,7 +71,13 @@ def test_a_need_of_an_unknown_type_is_refused() -> None:
 
 def test_a_need_of_an_unknown_type_is_met_by_a_field_of_the_users() -> None:
     own = Counter("DCGM_FI_DEV_FAN_SPEED", "gauge", "Speed.")
-    assert counters.wanted([], {"DCGM_FI_DEV_FAN_SPEED"}, [own]) == [own]
+    assert counters.wanted([], {"DCGM_FI_DEV_FAN_SPEED"}, [own], (26, 7)) == [own]
+
+
+def test_of_an_unknown_line_only_the_users_own_counters_may_be_too_new() -> None:
+    own = counters.own_counters([field("DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION")], None)
+    assert counters.wanted([], {"DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION"}, [], None) == []
+    assert counters.wanted(["health"], [], own, None)[-1:] == own
 
 
 def field(name: str = "DCGM_FI_DEV_FB_TOTAL", kind: str = "gauge", text: str = "Memory.") -> dict[str, str]:

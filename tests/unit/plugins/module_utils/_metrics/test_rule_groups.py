@@ -16,23 +16,24 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert impor
 
 LIMITS = Thresholds()
 ALL = rule_groups.alerts(LIMITS)
+NEWEST = (26, 7)
 
 
 def test_names_are_unique() -> None:
     assert len(set(rule_groups.NAMES)) == len(ALL) == 26
 
 
-@pytest.mark.parametrize("line", [(25, 10), (26, 3), (26, 7)])
-def test_an_alert_reads_only_what_the_exporter_of_its_line_knows(line: dcgm_fields.OperatorLine) -> None:
+@pytest.mark.parametrize("line", [None, (25, 10), (26, 3), NEWEST])
+def test_an_alert_reads_only_what_the_exporter_of_its_line_knows(line: dcgm_fields.OperatorLine | None) -> None:
     on = rule_groups.chosen(LIMITS, (), line)
     fields = rule_groups.fields_of(on)
     assert fields <= dcgm_fields.names(line)
     assert counters.described(fields)
-    assert ("GpuRecoveryAction" in {alert.name for alert in on}) == (line > (25, 10))
+    assert ("GpuRecoveryAction" in {alert.name for alert in on}) == (line in ((26, 3), NEWEST))
 
 
 def test_alerts_are_switched_off_by_name() -> None:
-    on = rule_groups.chosen(LIMITS, ["GpuLost", "GpuRowRemapPending"], None)
+    on = rule_groups.chosen(LIMITS, ["GpuLost", "GpuRowRemapPending"], NEWEST)
     assert len(on) == 24 and "DCGM_FI_DEV_ROW_REMAP_PENDING" not in rule_groups.fields_of(on)
 
 
@@ -56,7 +57,7 @@ def test_texts_name_labels_that_the_expression_keeps(alert: Alert) -> None:
 
 
 def test_rules_have_what_prometheus_needs() -> None:
-    on = rule_groups.chosen(LIMITS, (), None)
+    on = rule_groups.chosen(LIMITS, (), NEWEST)
     recordings, alerts = rule_groups.groups(on, LIMITS, {"team": "gpu", "severity": "none"})
     assert [rule["record"] for rule in recordings["rules"]] == [
         "gpuops:node_gpus:count",
@@ -76,7 +77,7 @@ def test_rules_have_what_prometheus_needs() -> None:
 
 def test_thresholds_reach_the_rules() -> None:
     limits = Thresholds(7, "5h", "6m", "7h", "8m", "9m")
-    text = str(rule_groups.groups(rule_groups.chosen(limits, (), None), limits, {}))
+    text = str(rule_groups.groups(rule_groups.chosen(limits, (), NEWEST), limits, {}))
     for value in ("< 7", "'for': '5h'", "'for': '6m'", "[7h]", "'for': '8m'", "[9m]"):
         assert value in text, value
     assert len(dataclasses.fields(limits)) == 6
