@@ -8,6 +8,7 @@ import re
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import error_alerts
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert import Thresholds
+from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.dcgm_fields import OLDEST
 from ansible_collections.gpuops.nvidia.plugins.module_utils._xid.catalogue import XIDS
 
 
@@ -24,3 +25,14 @@ def test_heat_and_power_are_asked_by_their_bits() -> None:
     heat, power, margin = error_alerts.of_clocks(Thresholds(temperature_margin=5))
     assert "/ 64)" in heat.expression and "/ 32)" in heat.expression and "/ 128)" in power.expression
     assert margin.expression.endswith(" < 5")
+
+
+def test_errors_of_hardware_are_told_during_maintenance_too() -> None:
+    told = {alert.name for alert in error_alerts.of_errors() if not alert.is_silent_in_maintenance}
+    assert told == {"GpuXidReboot", "GpuXidHardware", "GpuEccUncorrectable", "GpuRowRemapFailed"}
+    assert all(alert.is_silent_in_maintenance for alert in error_alerts.of_clocks(Thresholds()))
+
+
+def test_what_the_driver_asks_for_is_read_by_exporters_of_v26_3_and_later() -> None:
+    late = {alert.name: alert.since for alert in error_alerts.of_errors() if alert.since != OLDEST}
+    assert late == {"GpuRecoveryAction": (26, 3)} and OLDEST == (25, 10)

@@ -8,10 +8,18 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics import serv
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert import KUBE_STATE_METRICS, Thresholds
 
 
+LIMITS = Thresholds()
+EVERY = (*service_alerts.of_presence(), *service_alerts.of_stack(LIMITS), *service_alerts.of_use(LIMITS))
+
+
+def test_what_concerns_no_node_is_told_during_maintenance_too() -> None:
+    told = {alert.name for alert in EVERY if not alert.is_silent_in_maintenance}
+    upgrades = {"GpuDriverUpgradeFailed", "GpuDriverUpgradeStuck"}
+    assert told == {"GpuOperatorNotReady", "GpuPodsWaitWhileGpusAreFree", *upgrades}
+
+
 def test_an_alert_says_what_has_to_be_scraped_beside_the_exporters() -> None:
-    limits = Thresholds()
-    every = (*service_alerts.of_presence(), *service_alerts.of_stack(limits), *service_alerts.of_use(limits))
-    for alert in every:
+    for alert in EVERY:
         asks = {"kube_" in alert.expression, "gpu_operator_" in alert.expression}
         assert (True in asks) == bool(alert.needs), alert.name
         of_nodes = "kube_" in alert.expression and "kube_node_labels" not in alert.expression
