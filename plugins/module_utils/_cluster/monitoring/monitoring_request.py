@@ -17,7 +17,8 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._errors import GpuOp
 from ansible_collections.gpuops.nvidia.plugins.module_utils._metrics.alert import Thresholds
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
-_DURATION = re.compile(r"(?:\d+[wdhms])+")
+_DURATION = re.compile("".join(rf"(?:\d+{unit})?" for unit in ("y", "w", "d", "h", "m", "s", "ms")))
+_LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 
 
@@ -55,7 +56,7 @@ def request_of(options: t.Mapping[str, t.Any]) -> MonitoringRequest:
         has_alerts=options["alerts"],
         alerts_off=tuple(options["alerts_off"]),
         thresholds=_thresholds(options["thresholds"] or {}),
-        alert_labels=_texts("alert_labels", options["alert_labels"]),
+        alert_labels=_alert_labels(options["alert_labels"]),
         dashboards=_dashboards(options["dashboards"]),
         scrapes=options["scrape"],
         interval=_duration("interval", options["interval"]),
@@ -76,15 +77,31 @@ def _thresholds(given: t.Mapping[str, t.Any]) -> Thresholds:
 
 
 def _duration(option: str, text: str) -> str:
-    if not _DURATION.fullmatch(text):
-        raise GpuOpsError(f"{option} is {text!r}: give a duration of Prometheus, such as 30s or 2h.", reason="Invalid")
+    """Return a duration. Prometheus refuses a file of rules with a range of no length."""
+    if not _DURATION.fullmatch(text) or not text.strip("0ywdhms"):
+        raise GpuOpsError(
+            f"{option} is {text!r}: give a duration of Prometheus above zero, such as 30s or 1h30m.", reason="Invalid"
+        )
     return text
 
 
-def _texts(option: str, given: t.Mapping[str, t.Any]) -> dict[str, str]:
-    wrong = [key for key, value in given.items() if isinstance(value, (dict, list))]
+def _alert_labels(given: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """Return the labels of alerts. Prometheus refuses a file of rules with a name that it does not take."""
+    wrong = [key for key in given if not _LABEL.fullmatch(key)]
     if wrong:
-        raise GpuOpsError(f"{option}.{wrong[0]} is no text: labels have texts as values.", reason="Invalid")
+        raise GpuOpsError(
+            f"alert_labels: {wrong[0]!r} is no name for a label in Prometheus. Use letters, digits and underscores.",
+            reason="Invalid",
+        )
+    return _texts("alert_labels", given)
+
+
+def _texts(option: str, given: t.Mapping[str, t.Any]) -> dict[str, str]:
+    wrong = [key for key, value in given.items() if value is None or isinstance(value, (bool, dict, list))]
+    if wrong:
+        raise GpuOpsError(
+            f"{option}.{wrong[0]} is no text: labels have texts as values, such as 'true' in quotes.", reason="Invalid"
+        )
     return {str(key): str(value) for key, value in given.items()}
 
 

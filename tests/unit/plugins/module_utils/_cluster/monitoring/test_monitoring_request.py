@@ -47,16 +47,58 @@ def test_dashboards_are_texts_or_data() -> None:
     assert found == {"a": '{"x": 1}', "b": '{"y": 2}'}
 
 
+@pytest.mark.parametrize("text", ["1y2w3d4h5m6s7ms", "10m", "90s", "7ms"])
+def test_a_duration_is_taken_as_it_is_written(text: str) -> None:
+    assert request_of({**DEFAULTS, "interval": text}).interval == text
+
+
+@pytest.mark.parametrize("text", ["", "0", "30", "0h0m", "30m1h", "1h1h", "1.5h", "-1h", "1h ", "soon"])
+def test_what_prometheus_takes_for_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(GpuOpsError, match="^thresholds.idle_after is "):
+        request_of({**DEFAULTS, "thresholds": {"idle_after": text}})
+
+
+@pytest.mark.parametrize("name", ["__name__", "1a", "a.b", ""])
+def test_what_prometheus_takes_for_no_label_is_refused(name: str) -> None:
+    assert request_of({**DEFAULTS, "alert_labels": {"_Team1": "a"}}).alert_labels == {"_Team1": "a"}
+    with pytest.raises(GpuOpsError, match="^alert_labels: "):
+        request_of({**DEFAULTS, "alert_labels": {name: "a"}})
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"interval": "30 s"}, wording("interval is '30 s': give a duration of Prometheus, such as 30s or 2h.")),
+        (
+            {"interval": "30 s"},
+            wording("interval is '30 s': give a duration of Prometheus above zero, such as 30s or 1h30m."),
+        ),
         (
             {"thresholds": {"grace": "soon"}},
-            wording("thresholds.grace is 'soon': give a duration of Prometheus, such as 30s or 2h."),
+            wording("thresholds.grace is 'soon': give a duration of Prometheus above zero, such as 30s or 1h30m."),
         ),
-        ({"labels": {"a": {}}}, wording("labels.a is no text: labels have texts as values.")),
-        ({"alert_labels": {"b": []}}, wording("alert_labels.b is no text: labels have texts as values.")),
+        ({"labels": {"a": {}}}, wording("labels.a is no text: labels have texts as values, such as 'true' in quotes.")),
+        (
+            {"alert_labels": {"b": []}},
+            wording("alert_labels.b is no text: labels have texts as values, such as 'true' in quotes."),
+        ),
+        (
+            {"labels": {"a": True}},
+            wording("labels.a is no text: labels have texts as values, such as 'true' in quotes."),
+        ),
+        (
+            {"labels": {"a": None}},
+            wording("labels.a is no text: labels have texts as values, such as 'true' in quotes."),
+        ),
+        (
+            {"alert_labels": {"my-team": "gpu"}},
+            wording(
+                "alert_labels: 'my-team' is no name for a label in Prometheus. Use letters, digits and underscores."
+            ),
+        ),
+        (
+            {"thresholds": {"grace": "0m"}},
+            wording("thresholds.grace is '0m': give a duration of Prometheus above zero, such as 30s or 1h30m."),
+        ),
         (
             {"dashboards": {"Fleet": "{}"}},
             wording("dashboards: 'Fleet' is no name for a ConfigMap. Use a-z, 0-9 and hyphens."),
