@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-import typing as t
+import dataclasses
 
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster import waiting
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.api import Cluster, namespaced
@@ -22,13 +22,26 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._text import first_f
 from ansible_collections.gpuops.nvidia.plugins.module_utils._types import Json
 
 
-def wait(
-    cluster: Cluster, namespace: str, config_map: str, ours: t.Collection[str], request: MonitoringRequest
-) -> None:
-    """Wait until every pod of the exporter has the list, and none of the other lists of ours.
+@dataclasses.dataclass(frozen=True)
+class WantedList:
+    """The list that exporters are to have: its ConfigMap, or an empty name for the exporter's own list.
 
-    An empty name is the exporter's own list. Raise GpuOpsError with what is in the way.
+    ``others`` are the lists of ours that none of them may have. ``serving`` is how many exporters served metrics before
+    the change: as many do so after it, and one that did not need not begin to.
     """
+
+    config_map: str
+    others: frozenset[str]
+    serving: int
+
+
+def serving(cluster: Cluster, namespace: str) -> int:
+    """Return how many exporters serve metrics now."""
+    return sum(map(_serving, _daemonsets(cluster, namespace)))
+
+
+def wait(cluster: Cluster, namespace: str, wanted: WantedList, request: MonitoringRequest) -> None:
+    """Wait until every pod of the exporter has the list. Raise GpuOpsError with what is in the way."""
     said: list[str] = []
 
     def look() -> bool | None:
@@ -37,11 +50,12 @@ def wait(
         if line and said[-1:] != [line]:
             said.append(line)
             waiting.append_line(request.progress_path, line)
-        return (bool(items) and all(_is_rolled_out(item, config_map, ours) for item in items)) or None
+        done = bool(items) and all(_is_rolled_out(item, wanted) for item in items)
+        return (done and sum(map(_serving, items)) >= min(wanted.serving, sum(map(_desired, items)))) or None
 
     if waiting.until(look, request.timeout_s) is None:
         raise GpuOpsError(
-            f"The exporters have not all taken up the list {config_map or 'of the chart'} within "
+            f"The exporters have not all taken up the list {wanted.config_map or 'of the chart'} within "
             f"{request.timeout_s:g} s. {_stuck(cluster, namespace)}Look at their pods, or raise wait_timeout.",
             reason="TimedOut",
         )
@@ -52,12 +66,20 @@ def _daemonsets(cluster: Cluster, namespace: str) -> list[Json]:
     return [item for item in listed if operands.operand_name(item) == operands.DCGM_EXPORTER.name]
 
 
-def _is_rolled_out(item: Json, config_map: str, ours: t.Collection[str]) -> bool:
+def _is_rolled_out(item: Json, wanted: WantedList) -> bool:
     status, mounted = item.get("status") or {}, _mounted(item)
     seen = status.get("observedGeneration", 0) >= item["metadata"].get("generation", 0)
-    updated = status.get("updatedNumberScheduled", 0) == status.get("desiredNumberScheduled", 0)
-    expected = {config_map} - {""}
-    return seen and updated and mounted & {*ours, *expected} == expected
+    updated = status.get("updatedNumberScheduled", 0) == _desired(item)
+    expected = {wanted.config_map} - {""}
+    return seen and updated and mounted & {*wanted.others, *expected} == expected
+
+
+def _serving(item: Json) -> int:
+    return int((item.get("status") or {}).get("numberAvailable", 0))
+
+
+def _desired(item: Json) -> int:
+    return int((item.get("status") or {}).get("desiredNumberScheduled", 0))
 
 
 def _mounted(item: Json) -> set[str]:
@@ -67,9 +89,8 @@ def _mounted(item: Json) -> set[str]:
 
 
 def _how_far(item: Json) -> str:
-    status = item.get("status") or {}
-    done, wanted = status.get("updatedNumberScheduled", 0), status.get("desiredNumberScheduled", 0)
-    return f"{done} of {wanted} exporters have been replaced"
+    done = (item.get("status") or {}).get("updatedNumberScheduled", 0)
+    return f"{done} of {_desired(item)} exporters have been replaced"
 
 
 def _stuck(cluster: Cluster, namespace: str) -> str:

@@ -34,6 +34,7 @@ from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.monitoring 
     monitoring_objects,
     prometheus_choice,
 )
+from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.monitoring.exporter_rollout import WantedList
 from ansible_collections.gpuops.nvidia.plugins.module_utils._cluster.monitoring.monitoring_objects import (
     CONFIG_MAP,
     RULES_NAME,
@@ -90,6 +91,7 @@ class _Setup:
         self._cluster, self._request, self._policy, self._namespace = cluster, request, policy, namespace
         self._warn, self._name = warn, objects.name_of(policy)
         self._present = monitoring_objects.existing(cluster, namespace, self._name)
+        self._serving = exporter_rollout.serving(cluster, namespace)
 
     def set_up(self) -> Json:
         self._refuse_without_exporters()
@@ -213,7 +215,8 @@ class _Setup:
             return []
         if not self._cluster.check_mode and operands.enabled(operands.DCGM_EXPORTER, self._policy.get("spec") or {}):
             ours = [objects.name_of(item) for kind, item in self._present if _is_list(kind, item)]
-            exporter_rollout.wait(self._cluster, self._namespace, kept, ours, self._request)
+            wanted = WantedList(kept, frozenset(ours), self._serving)
+            exporter_rollout.wait(self._cluster, self._namespace, wanted, self._request)
         now = monitoring_objects.existing(self._cluster, self._namespace, self._name)
         lists = [(kind, item) for kind, item in now if _is_list(kind, item)]
         old = [ObjectStep(kind, item, None) for kind, item in lists if objects.name_of(item) != kept]

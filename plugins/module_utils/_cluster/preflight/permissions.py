@@ -206,7 +206,8 @@ OPERATIONS: dict[str, tuple[Permission, ...]] = {
     ),
     "monitoring": (
         Permission("nvidia.com", "clusterpolicies", "list patch"),
-        Permission("apps", "deployments daemonsets", "list", in_namespace=True),
+        Permission("apps", "deployments", "list", in_namespace=True),
+        Permission("apps", "daemonsets", "list", in_namespace=True),
         Permission("", "configmaps", "get list create patch delete", in_namespace=True),
         Permission("", "pods", "list", in_namespace=True),
         Permission("", "pods/portforward", "get create", in_namespace=True),

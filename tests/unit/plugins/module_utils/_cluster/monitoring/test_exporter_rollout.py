@@ -37,9 +37,10 @@ class Looks:
         return self._rows
 
 
-def wait(looks: Looks, wanted: str = "new", ours: t.Collection[str] = ("old", "new"), path: Path | None = None) -> None:
+def wait(looks: Looks, wanted: str = "new", path: Path | None = None, serving: int = 0) -> None:
     request = types.SimpleNamespace(timeout_s=0.05, progress_path=str(path) if path else None)
-    exporter_rollout.wait(t.cast("t.Any", looks), "gpus", wanted, ours, t.cast("t.Any", request))
+    chosen = exporter_rollout.WantedList(wanted, frozenset({"old", "new"}), serving)
+    exporter_rollout.wait(t.cast("t.Any", looks), "gpus", chosen, t.cast("t.Any", request))
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +69,18 @@ def test_it_goes_on_until_then(item: Json) -> None:
     with pytest.raises(GpuOpsError) as error:
         wait(Looks([item]))
     assert error.value.details["reason"] == "TimedOut"
+
+
+@pytest.mark.parametrize(("available", "before", "ends"), [(3, 3, True), (2, 2, True), (2, 3, False), (3, 9, True)])
+def test_as_many_exporters_serve_as_before(available: int, before: int, ends: bool) -> None:
+    item = daemonset("new")
+    item["status"]["numberAvailable"] = available
+    assert exporter_rollout.serving(t.cast("t.Any", Looks([item])), "gpus") == available
+    if ends:
+        wait(Looks([item]), serving=before)
+    else:
+        with pytest.raises(GpuOpsError):
+            wait(Looks([item]), serving=before)
 
 
 def test_a_list_of_ours_has_to_go_before_the_charts_counts() -> None:

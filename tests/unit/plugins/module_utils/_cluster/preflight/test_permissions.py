@@ -109,6 +109,15 @@ NEEDED: dict[str, dict[str, str]] = {
         "configmaps": "get list",
     },
     "layouts": {"configmaps": "create delete patch", "clusterpolicies.nvidia.com *": "patch"},
+    "monitoring": {
+        "clusterpolicies.nvidia.com *": "list patch",
+        "configmaps": "create delete get list patch",
+        "daemonsets.apps": "list",
+        "deployments.apps": "list",
+        "nodes *": "list",
+        "pods": "list",
+        "pods/portforward": "create get",
+    },
     "workload": {"pods": "create delete get list", "pods/log": "get"},
     "sharing": {
         **ON_NODES,
